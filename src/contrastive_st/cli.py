@@ -118,6 +118,9 @@ class Encode(Options):
         if done.truncated:
             print(f"{done.truncated:,} of the texts encoded are longer than the model reads: their vectors are of their"
                   " beginnings", file=sys.stderr)  # fmt: skip
+        if done.unknown:
+            print(f"{done.unknown:,} of the texts encoded are blank or have no token that the model knows: their"
+                  " vectors say nothing of them", file=sys.stderr)  # fmt: skip
 
 
 @dataclass
@@ -131,7 +134,7 @@ class Similarity(Options):
     pooling: str | None = option(POOLING_HELP)
 
     def __call__(self) -> None:
-        from contrastive_st.models.protocol import open_encoder
+        from contrastive_st.models.protocol import open_encoder, warn_of_unknown
 
         first, *others = self.sentences
         others = others or [line for line in _stdin_lines() if line]
@@ -139,7 +142,9 @@ class Similarity(Options):
             raise InputError(
                 "nothing to compare with: give a second sentence, or pipe sentences to stdin, one per line"
             )
-        scores = open_encoder(self.model, pooling=self.pooling).similarity([first], others)[0]
+        encoder = open_encoder(self.model, pooling=self.pooling)
+        warn_of_unknown(encoder, [first, *others])
+        scores = encoder.similarity([first], others)[0]
         if len(self.sentences) == 2:
             print(f"{scores[0]:.4f}")
             return

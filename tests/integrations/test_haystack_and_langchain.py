@@ -113,3 +113,25 @@ def test_haystack_retriever_over_an_index(monkeypatch):
         with pytest.raises(InputError, match="filter"):
             retriever.run(vector.tolist(), filters=wrong)
     retriever.close()
+
+
+def test_embedders_say_of_which_texts_the_model_knows_no_token(caplog):
+    pytest.importorskip("langchain_core")
+    pytest.importorskip("haystack")
+    from haystack import Document
+
+    from contrastive_st.integrations.haystack import ContrastiveDocumentEmbedder, ContrastiveTextEmbedder
+    from contrastive_st.integrations.langchain import ContrastiveEmbeddings
+
+    documents = ContrastiveDocumentEmbedder("static-minilm", progress_bar=False)
+    for embed in (
+        lambda text: ContrastiveEmbeddings("static-minilm").embed_documents(["rain", text]),
+        lambda text: ContrastiveEmbeddings("static-minilm").embed_query(text),
+        lambda text: ContrastiveTextEmbedder("static-minilm").run(text=text),
+        lambda text: documents.run(documents=[Document(content="rain"), Document(content=text)]),
+    ):
+        embed("a cat")
+        assert not caplog.messages
+        embed("\U0001f600")
+        assert "static-minilm knows no token of 1 of" in caplog.messages[0]
+        caplog.clear()

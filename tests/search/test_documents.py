@@ -12,6 +12,7 @@ import pytest
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.documents import cut, open_corpus, texts_corpus
+from contrastive_st.search.report import Report
 from contrastive_st.search.splitting import sentences, split
 
 ROWS = [{"text": ' one, "two" ', "year": 1999, "note": "n"}, {"text": "three", "year": 2004, "note": ""}]
@@ -139,3 +140,40 @@ def test_parts_apart_and_pooled():
     assert [(d.text, d.chunks) for d in pooled] == [("One. Two.", ("One.", "Two.")), ("Three.", ("Three.",))]
     ways = (corpus, cut(corpus, "sentences"), cut(corpus, "sentences", pool=True))
     assert len({way.fingerprint for way in ways}) == 3
+
+
+RUSSIAN = "Прилив приходит в полдень, и лодки возвращаются в гавань. Рыбаки чинят сети на берегу. " * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "encoding", "read_as"),
+    [
+        ("a.rst", "Море\n====\n\n{}\n", "cp1251", "cp1251"),
+        ("a.org", "* Море\n{}\n", "koi8-r", "koi8_r"),
+        ("a.tex", "\\documentclass{{article}}\n\\begin{{document}}\n{}\n\\end{{document}}\n", "utf-16", "utf-16"),
+        ("a.fb2", '<?xml version="1.0" encoding="windows-1251"?><FictionBook xmlns="http://www.gribuser.ru/xml/'
+         'fictionbook/2.0"><body><section><p>{}</p></section></body></FictionBook>', "cp1251", "windows-1251"),
+        ("a.html", '<meta charset="windows-1251"><p>{}', "cp1251", "windows-1251"),
+        ("a.txt", "{}", "cp1251", "cp1251"),
+    ],
+)  # fmt: skip
+def test_documents_in_other_encodings_are_read_and_named(tmp_path, name, text, encoding, read_as):
+    if name[2:] not in ("html", "txt"):
+        pytest.importorskip("kreuzberg")
+    (tmp_path / name).write_bytes(text.format(RUSSIAN).encode(encoding))
+    report = Report()
+    (document,) = open_corpus(str(tmp_path), lines=False).read(report)
+    assert RUSSIAN.strip() in document.text
+    assert f"not UTF-8: read as {read_as}: {name}" in report.lines()
+    assert set(document.metadata) <= {"file", "title"}
+
+
+def test_footnotes_that_are_not_read_are_said_and_bytes_that_are_no_text_are_unreadable(tmp_path):
+    pytest.importorskip("kreuzberg")
+    (tmp_path / "a.rst").write_text("Tides\n=====\n\nThe tide [1]_ rises.\n\n.. [1] A footnote.\n")
+    (tmp_path / "b.rst").write_text("Tides\n=====\n\nThe tide rises.\n")
+    (tmp_path / "c.rtf").write_bytes(bytes(range(256)) * 20)
+    report = Report()
+    assert len(list(open_corpus(str(tmp_path)).read(report))) == 2
+    assert "footnotes are not read: a.rst" in report.lines()
+    assert "left out: 1 unreadable: c.rtf is no .rtf file" in report.lines()

@@ -68,7 +68,7 @@ def test_texts_that_are_cut_are_counted_and_said(tmp_path, source, bert_config, 
 def test_the_file_is_what_numpy_saves_of_the_vectors(tmp_path, source, wanted, precision, normalize):
     output = tmp_path / "v.npy"
     done = encode_file(source, output, precision=precision, normalize=normalize)
-    assert done == (12, 256, 12, 0)
+    assert done == (12, 256, 12, 0, 1)
     ranges = quantization_ranges(wanted[:5]) if precision == "int8" else None
     assert output.read_bytes() == saved(quantize(wanted, precision, ranges))
     there = {"texts.txt", "v.npy"}
@@ -227,3 +227,13 @@ def test_stdin_goes_on_too_and_has_a_row_a_line(tmp_path, monkeypatch, wanted):
     table = pq.read_table(tmp_path / "v.parquet")
     assert table["text"].to_pylist() == TEXTS
     np.testing.assert_array_equal(np.array(table["embedding"].to_pylist()), wanted)
+
+
+def test_texts_without_a_known_token_are_counted(tmp_path, capsys, caplog):
+    path = tmp_path / "texts.txt"
+    path.write_text("a cat\n\U0001f600\n\nrain\n", encoding="utf-8")
+    assert encode_file(str(path), tmp_path / "vectors.npy").unknown == 2
+    assert main(["encode", str(path), "-o", str(tmp_path / "again.npy")]) == 0
+    assert "2 of the texts encoded are blank or have no token that the model knows" in capsys.readouterr().err
+    assert main(["similarity", "\U0001f600", "rain"]) == 0
+    assert "knows no token of 1 of 2 texts" in caplog.text

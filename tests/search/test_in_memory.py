@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from contrastive_st import InputError, community_detection, paraphrase_mining, prefetch, semantic_search
+from contrastive_st import (
+    BertForCL,
+    InputError,
+    SentenceEncoder,
+    community_detection,
+    paraphrase_mining,
+    prefetch,
+    semantic_search,
+)
+from contrastive_st.cli import main
 from contrastive_st.search.in_memory import paraphrase_mining_embeddings
 
 
@@ -157,3 +166,15 @@ def test_arguments_that_are_not_valid(call):
     with pytest.raises(InputError) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_texts_without_a_known_token_are_alike_by_nothing(tmp_path, capsys, bert_config, tokenizer):
+    """A torch model gives them all one vector; the static one zeros."""
+    encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean"), tokenizer)
+    silent = ["\U0001f600", "\U0001f680"]
+    assert not encoder.knows(silent).any()
+    assert paraphrase_mining(encoder, silent)[0][0] == 0
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join([*silent, "a cat sat", "a cat sat"]), encoding="utf-8")
+    assert main(["group", str(path), "--min_community_size", "2"]) == 0
+    assert "1 groups of 2 of 4 texts\nleft out: 2 texts without a token that the model knows" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from contrastive_st import paraphrase_mining
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
 from contrastive_st.search.exact import ExactIndex
+from contrastive_st.search.index import check_k
 from contrastive_st.search.values import as_ids, json_id, plain
 
 BIG = (1 << 53) + 1
@@ -129,3 +130,16 @@ def test_commands_keep_what_json_lines_can_say(tmp_path, capsys):
     assert main(["search", "sea", "--store", str(tmp_path / "shards"), "--json", "--filter", "day>=2024"]) == 0
     hit = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert hit["id"] == 1
+
+
+def test_arrays_of_dates_and_of_objects_are_lists():
+    days = np.array(["2024-05-01", "NaT"], dtype="datetime64[D]")
+    assert plain({"days": days, "n": np.array(3), "mixed": np.array([1, "a", None], dtype=object)}) == {
+        "days": ["2024-05-01", None], "n": 3, "mixed": [1, "a", None],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("k", [0, 2.5, "3", True, None, float("nan")])
+def test_the_number_of_hits_is_an_integer(k):
+    with pytest.raises(InputError, match="give a number from 1 to 100,000"):
+        check_k(k)

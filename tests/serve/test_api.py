@@ -104,6 +104,10 @@ def test_a_search_is_that_of_the_index():
         ]
         assert "there is topics" in http.post("/search", json={"query": "x", "index": "y"}).json()["error"]
         assert "topicx" in http.post("/search", json={"query": "x", "filter": ["topicx"]}).json()["error"]
+        for wrong in ({"year": {">": "abc"}}, {"topic": []}, 3, {"year": {"like": 3}}):
+            refused = http.post("/search", json={"query": "x", "filter": wrong})
+            assert refused.status_code == 422
+            assert "filter: give conditions such as" in refused.json()["error"]
 
 
 def test_ids_and_numbers_beyond_those_of_javascript_are_strings():

@@ -287,6 +287,8 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         main_score_function: str | None = None,
         **options: Any,
     ) -> None:
+        if single := [query for query, own in relevant_docs.items() if isinstance(own, str)]:
+            raise InputError(f"relevant_docs of {single[0]}: give a list of ids, not one")
         judged = (
             (query, document, float(own[document]) if isinstance(own, Mapping) else 1.0, f"relevant_docs of {query}")
             for query, own in relevant_docs.items()
@@ -316,6 +318,8 @@ def _rows(columns: Sequence[Sequence[str]], gold: Sequence[Any], name: str) -> R
     if len({*map(len, columns), len(gold)}) != 1:
         lengths = " and ".join(str(len(column)) for column in columns)
         raise InputError(f"{lengths} sentences with {len(gold)} scores; give as many of each")
+    if any(isinstance(column, str) for column in columns):
+        raise InputError(f"{name}: a column is one text; give lists of texts")
     texts = [list(column) for column in columns]
     for number, row in enumerate(zip(*texts, strict=True)):
         if wrong := [text for text in row if not isinstance(text, str)]:

@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.encoder import SentenceEncoder
+from contrastive_st.models.protocol import warn_of_unknown
 from contrastive_st.search.filters import Condition, Filter, as_filter
 from contrastive_st.search.opening import open_index
 
@@ -80,6 +81,7 @@ class ContrastiveTextEmbedder(_Embedder):
             raise TypeError(f"ContrastiveTextEmbedder takes a string, not {type(text).__name__}; "
                             "for documents there is ContrastiveDocumentEmbedder")  # fmt: skip
         prompt, text = self.settings["prefix"] or None, text + self.settings["suffix"]
+        warn_of_unknown(self._opened(), [text])
         vector = self._opened().encode_query(text, prompt=prompt, normalize_embeddings=True)
         return {"embedding": vector.tolist(), "meta": {"model": self.settings["model"]}}
 
@@ -134,6 +136,7 @@ class ContrastiveDocumentEmbedder(_Embedder):
             for start in range(0, len(documents), size):
                 own = documents[start : start + size]
                 texts = [self._text(document) for document in own]
+                warn_of_unknown(encoder, texts)
                 vectors = encoder.encode_document(texts, prompt=prompt, normalize_embeddings=True)
                 embedded += [replace(d, embedding=vector.tolist()) for d, vector in zip(own, vectors, strict=True)]
                 bar.update(len(own))

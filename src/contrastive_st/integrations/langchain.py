@@ -7,6 +7,7 @@ from typing import Any
 from langchain_core.embeddings import Embeddings
 
 from contrastive_st.models.encoder import SentenceEncoder
+from contrastive_st.models.protocol import warn_of_unknown
 
 
 class ContrastiveEmbeddings(Embeddings):
@@ -35,12 +36,14 @@ class ContrastiveEmbeddings(Embeddings):
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """The unit vectors of the texts."""
         prompt = self.document_prefix or None
+        warn_of_unknown(self.encoder, texts)
         vectors = self.encoder.encode_document(texts, prompt=prompt, normalize_embeddings=True)
         rows: list[list[float]] = vectors.tolist()
         return rows
 
     def embed_query(self, text: str) -> list[float]:
         """The unit vector of a query."""
+        warn_of_unknown(self.encoder, [text])
         vector = self.encoder.encode_query(text, prompt=self.query_prefix or None, normalize_embeddings=True)
         row: list[float] = vector.tolist()
         return row

@@ -257,7 +257,7 @@ class SentenceEncoder:
 
         for item, rows in prefetch(tokenized()):
             vectors = unit_vectors(self._vectors(rows, prompt)[:, : self.truncate_dim])
-            vectors[~self._known(rows, prompt)] = 0
+            vectors[~self.known_rows(rows, prompt)] = 0
             yield item, vectors
 
     def knows(self, texts: Sequence[str]) -> NDArray[np.bool_]:
@@ -270,7 +270,7 @@ class SentenceEncoder:
             >>> SentenceEncoder().knows(["a cat", "\U0001f600"]).tolist()
             [True, False]
         """
-        return self._known(self._tokenize(list_of_texts(texts), ""))
+        return self.known_rows(self._tokenize(list_of_texts(texts), ""))
 
     def prompt_text(self, name: str | None = None) -> str:
         """The text of the prompt with this name; by default of the checkpoint's default prompt.
@@ -659,8 +659,8 @@ class SentenceEncoder:
             return StaticTable(self.model.table().detach().numpy(), normalize=self.model.config.normalize)
         return None
 
-    def _known(self, rows: list[list[int]], prompt: str = "") -> NDArray[np.bool_]:
-        """Which rows have a token, beyond those of the prompt, that is neither unknown nor special."""
+    def known_rows(self, rows: list[list[int]], prompt: str = "") -> NDArray[np.bool_]:
+        """Which rows of `token_rows` have a token beyond those of the prompt that is neither unknown nor special."""
         light = self._light  # of transformers, the unknown token is one of the special ones
         silent = light.silent if light else set(self.tokenizer.all_special_ids)
         of_prompt = sum(id not in silent for id in self._tokenize([""], prompt)[0]) if prompt else 0

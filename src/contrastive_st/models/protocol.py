@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from contrastive_st.files.repositories import default_model, is_local
 from contrastive_st.models.checkpoint import Checkpoint
@@ -13,6 +16,8 @@ from contrastive_st.static_vectors import StaticVectors
 
 if TYPE_CHECKING:
     from contrastive_st.models.encoder import SentenceEncoder
+
+logger = logging.getLogger(__name__)
 
 
 class Encoder(Protocol):
@@ -68,7 +73,7 @@ class FunctionEncoder:
 
     def knows(self, texts: list[str]) -> Any:
         """All of them: what a function reads is not known."""
-        return [True] * len(texts)
+        return np.ones(len(texts), dtype=bool)
 
     def encode_query(self, texts: list[str]) -> Any:
         """`query`, or else `encode`."""
@@ -77,6 +82,16 @@ class FunctionEncoder:
     def encode_document(self, texts: list[str]) -> Any:
         """`document`, or else `encode`."""
         return (self.document or self.encode)(texts)
+
+
+def warn_of_unknown(encoder: Encoder, texts: list[str]) -> None:
+    """Log a warning for texts of which the model knows no token: their vectors, zeros or all alike, say nothing."""
+    silent = [text for text, known in zip(texts, encoder.knows(texts), strict=True) if not known]
+    if silent:
+        logger.warning(
+            "%s knows no token of %d of %d texts, such as %r: their vectors say nothing of them; leave them out, or "
+            "take a model of their language", encoder.name, len(silent), len(texts), silent[0][:60],
+        )  # fmt: skip
 
 
 def open_encoder(

@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -539,6 +540,7 @@ def _trends(args: argparse.Namespace) -> None:
 def _duplicates(args: argparse.Namespace) -> None:
     from contrastive_st.files.writing import atomic_write, check_target
     from contrastive_st.search.analysis.duplicates import find_duplicates, save
+    from contrastive_st.search.report import UNKNOWN
     from contrastive_st.search.values import one_line
 
     if args.limit < 0:
@@ -550,11 +552,14 @@ def _duplicates(args: argparse.Namespace) -> None:
     with _opened(args) as index:
         limit = args.limit if args.limit and not args.output else None
         options = {"ignore_numbers": args.ignore_numbers, "progress": progress_is_shown(), "limit": limit}
-        groups = find_duplicates(index, args.threshold, **options)
+        silent = Counter[bool]()
+        groups = find_duplicates(index, args.threshold, knows=_knows(index, silent), **options)
     for group in groups[: args.limit]:
         say(f"{len(group)} documents")
         for member in group:
             say(f"  {member.similarity:.3f}  {member.id}  {one_line(member.text)}")
+    if silent[False]:
+        note(f"left out: {silent[False]:,} texts {UNKNOWN}")
     if args.output:
         with atomic_write(args.output, args.overwrite) as path:
             save(groups, path)
@@ -563,6 +568,24 @@ def _duplicates(args: argparse.Namespace) -> None:
         note(f"no two documents have a cosine of {args.threshold} or more")
     elif not args.limit:
         note(f"{len(groups):,} groups")
+
+
+def _knows(index: Any, counted: Counter[bool]) -> Callable[[list[str]], Any] | None:
+    """`knows` of the model of an index, which counts its answers; None, and a line, if that model cannot be opened."""
+    from contrastive_st.search.opening import open_encoder_for
+
+    try:
+        encoder = open_encoder_for(index)
+    except (InputError, OSError) as error:
+        note(f"texts of which the model knows no token may be among these: {first_line(error)}")
+        return None
+
+    def knows(texts: list[str]) -> Any:
+        known = encoder.knows(texts)
+        counted.update(known.tolist())
+        return known
+
+    return knows
 
 
 # --- group
@@ -574,6 +597,7 @@ def _group(args: argparse.Namespace) -> None:
     from contrastive_st.files.writing import atomic_write, check_target
     from contrastive_st.models.protocol import open_encoder
     from contrastive_st.search.in_memory import community_detection
+    from contrastive_st.search.report import UNKNOWN
     from contrastive_st.search.values import one_line
 
     if min(args.limit, args.examples) < 0:
@@ -586,7 +610,9 @@ def _group(args: argparse.Namespace) -> None:
     texts = rows[rows.column_names[0]][:]
     shown = progress_is_shown()
     number = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    distinct = open_encoder(args.model, pooling=args.pooling).encode(list(number), show_progress_bar=shown)
+    encoder = open_encoder(args.model, pooling=args.pooling)
+    known = encoder.knows(list(number))  # others have one vector, which says nothing of them
+    distinct = encoder.encode(list(number), show_progress_bar=shown) * known[:, None]
     vectors = distinct[[number[text] for text in texts]]
     groups = community_detection(vectors, args.threshold, args.min_community_size, show_progress_bar=shown)
     for group in groups[: args.limit]:
@@ -601,6 +627,8 @@ def _group(args: argparse.Namespace) -> None:
                 write(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
     grouped = sum(map(len, groups))
     note(f"{len(groups):,} groups of {grouped:,} of {len(texts):,} texts")
+    if not known.all():
+        note(f"left out: {int((~known).sum()):,} texts {UNKNOWN}")
 
 
 # --- mine

@@ -23,6 +23,7 @@ import yaml
 from contrastive_st.data.reading.content import check_file, decode, format_of, open_bytes, reading
 from contrastive_st.errors import InputError, about, install
 
+NOTES = "\0notes"  # the cell of a part with what there is to say of its reading, such as its encoding
 LARGEST = 1 << 28  # bytes; a document is read as a whole
 Cells = dict[str, Any]
 _HIDDEN = re.compile(r"<!(--)|<(script|style|noscript|template|svg|nav)\b[^<>]*>", re.IGNORECASE)  # no text of a page
@@ -37,6 +38,7 @@ _OF_BROWSERS = re.compile(
     re.IGNORECASE,
 )
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
+_FOOTNOTE = re.compile(r"^\.\. \[[^\]\n]+\]|\\footnote\b|^\[fn:", re.MULTILINE)  # of .rst, .tex, .org
 _WIKI_LINK = re.compile(r"\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]")
 _WIKI_MARKUP = re.compile(r"'{2,5}|^=+ *|=+ *$|<ref[^<>]*>[^<]*</ref>|</?\w[^<>]*>|<!--[^<]*-->", re.MULTILINE)
 
@@ -73,13 +75,15 @@ def missing_reader(suffix: str) -> bool:
 
 
 def _html(path: Path, source: str) -> Iterator[Cells]:
-    yield of_html(decode(_content(path, source), source)[0])
+    text, read_as = _decoded(_content(path, source), source)
+    yield {**of_html(text), NOTES: read_as}
 
 
 def _markdown(path: Path, source: str) -> Iterator[Cells]:
-    text, front = front_matter(decode(_content(path, source), source)[0])
+    text, read_as = _decoded(_content(path, source), source)
+    text, front = front_matter(text)
     page = of_html(_needed("markdown_it", source).MarkdownIt("commonmark").enable("table").render(text))
-    yield {**page, **front, "text": page["text"]}
+    yield {**page, **front, "text": page["text"], NOTES: read_as}
 
 
 def front_matter(text: str) -> tuple[str, Cells]:
@@ -195,7 +199,15 @@ def _office(path: Path, source: str) -> Iterator[Cells]:
     content = _content(path, source)
     if _ENCRYPTED_OFFICE in content:
         raise Encrypted(f"{source} is encrypted; save it without a password")
-    yield from _extracted(content, str(_needed("kreuzberg", source).detect_mime_type_from_path(str(path))), source)
+    kind, read_as = str(_needed("kreuzberg", source).detect_mime_type_from_path(str(path))), list[str]()
+    if format_of(path) in _OF_TEXT:  # which kreuzberg reads as UTF-8, whatever they are
+        text, read_as = _decoded(content, source)
+        content = text.encode()
+        read_as += ["footnotes are not read"] if _FOOTNOTE.search(text) else []
+    for part in _extracted(content, kind, source):
+        if "\0" in part["text"]:  # the bytes of a file that its reader does not understand
+            raise InputError(f"{source} is no {format_of(path)} file")
+        yield {**part, NOTES: read_as}
 
 
 def _extracted(content: bytes, kind: str, source: str) -> Iterator[Cells]:
@@ -271,6 +283,13 @@ def _content(path: Path, source: str) -> bytes:
     return content
 
 
+def _decoded(content: bytes, source: str) -> tuple[str, list[str]]:
+    """The text of a document, and a note of its encoding if that is not UTF-8."""
+    text, encoding = decode(content, source)
+    plain = encoding.lower().startswith(("utf-8", "utf8", "ascii", "us-ascii"))
+    return text, [] if plain else [f"not UTF-8: read as {encoding}"]
+
+
 def _needed(module: str, source: str) -> Any:
     try:
         return importlib.import_module(module)
@@ -278,6 +297,7 @@ def _needed(module: str, source: str) -> Any:
         raise InputError(f"{source}: its reader is not installed; {install('documents')}") from None
 
 
+_OF_TEXT = (".rst", ".org", ".tex", ".ipynb", ".fb2")
 _OFFICE = ".docx .doc .odt .rtf .pptx .ppt .xlsx .xls .ods .epub .fb2 .rst .org .tex .ipynb .eml .msg .pdf".split()  # noqa: SIM905
 #: The reader of each extension
 READERS: dict[str, Callable[[Path, str], Iterator[Cells]]] = {

@@ -37,7 +37,7 @@ from contrastive_st.data.reading.table import open_file
 from contrastive_st.data.roles import text_column
 from contrastive_st.errors import InputError, install, one_line
 from contrastive_st.files.writing import atomic_write
-from contrastive_st.search.document_readers import READERS, Encrypted, missing_reader, read_document
+from contrastive_st.search.document_readers import NOTES, READERS, Encrypted, missing_reader, read_document
 from contrastive_st.search.report import LeftOut, Report
 from contrastive_st.search.splitting import FILES, LINES, WHOLE, is_list, split
 from contrastive_st.search.values import as_id, as_metadata, plain
@@ -341,7 +341,11 @@ class _Choice:
     def _of_table(self, table: Table, first: int, report: Report) -> Iterator[Document]:
         """The documents of a table, the blank ones too; their rows are numbered from `first`."""
         column = ""
+        for note in table.notes:
+            report.say(note, table.source)
         for row, (number, cells) in enumerate(table, first):
+            for note in cells.get(NOTES, ()):
+                report.say(note, table.source)
             column = column or self._column(table, cells)
             text = cells.get(column)
             if text is not None and not isinstance(text, str):
@@ -372,7 +376,7 @@ class _Choice:
             return {name: value(cells[name]) for name in self.metadata if name in cells}
         kept = {}
         for name, cell in cells.items():
-            if name == column or cell is None or cell == "":
+            if name in (column, NOTES) or cell is None or cell == "":
                 continue
             if isinstance(cell, bytes) or len(cell if isinstance(cell, str) else str(cell)) > _LONGEST_VALUE:
                 report.columns.setdefault(name, None)
@@ -398,7 +402,7 @@ class _Choice:
         if lines:
             known, rows = {} if path == corpus else {"file": name}, table.read
             return replace(table, read=lambda: (Row(number, {**cells, **known}) for number, cells in rows()))
-        return Table(source, "document", lambda: _rows([{"text": _text(path, source), "file": name}]))
+        return replace(table, unit="document", read=lambda: _rows([{"text": _text(path, source), "file": name}]))
 
 
 def content_digest(path: Path) -> str:

@@ -44,12 +44,14 @@ class Encoded(NamedTuple):
         dimension: of a vector.
         encoded: how many of them this call encoded.
         truncated: how many of these are of a text longer than the model reads, and so of its beginning.
+        unknown: how many of these are of a text of which the model knows no token (or blank), and say nothing of it.
     """
 
     rows: int
     dimension: int
     encoded: int
     truncated: int
+    unknown: int = 0
 
 
 def encode_file(
@@ -94,7 +96,7 @@ def encode_file(
         ...     texts = Path(folder, "texts.txt")
         ...     _ = texts.write_text("a cat sat\\na dog ran\\n")
         ...     encode_file(str(texts), Path(folder, "vectors.npy"))
-        Encoded(rows=2, dimension=256, encoded=2, truncated=0)
+        Encoded(rows=2, dimension=256, encoded=2, truncated=0, unknown=0)
     """
     output = _checked(Path(output), precision, ranges, overwrite)
     given = None if ranges is None else _read_ranges(Path(ranges))
@@ -110,30 +112,32 @@ def encode_file(
             before = growing.rows
             with tqdm(total=total, initial=before, disable=not show_progress_bar, unit=" texts", desc="encode",
                       file=sys.stderr) as bar:  # fmt: skip
-                truncated = _grow(growing, texts, encoder, normalize, bar)
-            return Encoded(growing.rows, encoder.dimension, growing.rows - before, truncated)
+                truncated, unknown = _grow(growing, texts, encoder, normalize, bar)
+            return Encoded(growing.rows, encoder.dimension, growing.rows - before, truncated, unknown)
 
 
-def _grow(growing: _Growing, texts: Texts, encoder: Any, normalize: bool, bar: Any) -> int:
-    """Encode the missing texts and finish the file; returns how many were truncated."""
-    truncated = 0
+def _grow(growing: _Growing, texts: Texts, encoder: Any, normalize: bool, bar: Any) -> tuple[int, int]:
+    """Encode the missing texts and finish the file; returns how many were truncated, and how many are unknown."""
+    truncated = unknown = 0
     for piece in prefetch(_pieces(texts(), growing.rows)):
-        vectors, cut = _encoded(encoder, piece, {"normalize_embeddings": True} if normalize else {})
-        truncated += cut
+        vectors, cut, silent = _encoded(encoder, piece, {"normalize_embeddings": True} if normalize else {})
+        truncated, unknown = truncated + cut, unknown + silent
         growing.add(vectors)
         bar.update(len(piece))
     growing.finish(texts)
-    return truncated
+    return truncated, unknown
 
 
-def _encoded(encoder: Any, texts: list[str], options: dict[str, Any]) -> tuple[NDArray[np.float32], int]:
-    """The vectors of texts, and how many of these the model does not read to their end; they are tokenized once."""
+def _encoded(encoder: Any, texts: list[str], options: dict[str, Any]) -> tuple[NDArray[np.float32], int, int]:
+    """The vectors of texts, how many the model does not read to their end, and of how many it knows no token."""
     if encoder.max_length is None:
-        return encoder.encode(texts, **options), 0
+        vectors = encoder.encode(texts, **options)
+        return vectors, 0, int((~vectors.any(axis=1)).sum())
     prompt = encoder.prompt_text()
     rows = encoder.token_rows(texts, prompt)
     vectors = encoder.encode_rows(rows, prompt)
-    return unit_vectors(vectors) if options else vectors, len(encoder.truncated(texts, rows, prompt))
+    silent = int((~encoder.known_rows(rows, prompt)).sum())
+    return unit_vectors(vectors) if options else vectors, len(encoder.truncated(texts, rows, prompt)), silent
 
 
 def _checked(output: Path, precision: str, ranges: str | Path | None, overwrite: bool) -> Path:

@@ -107,9 +107,11 @@ def paraphrase_mining(
         "show_progress_bar": show_progress_bar or None,
     }  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
-    encode: Any = as_encoder(model).encode
+    encoder, texts = as_encoder(model), as_texts(sentences)
+    vectors: Any = encoder.encode(texts, **given)
     limits = (query_chunk_size, corpus_chunk_size, max_pairs, top_k, score_function)
-    return paraphrase_mining_embeddings(encode(as_texts(sentences), **given), *limits)
+    known = np.asarray(encoder.knows(texts), dtype=bool)  # others have one vector, which says nothing of them
+    return paraphrase_mining_embeddings(np.asarray(vectors) * known[:, None], *limits)
 
 
 def paraphrase_mining_embeddings(

@@ -199,7 +199,7 @@ def as_queries(vectors: Any, dimension: int) -> Vectors:
     return unit_vectors(array, np.float64, of="the vectors given").astype(np.float32)
 
 
-def check_k(k: int) -> int:
+def check_k(k: Any) -> int:
     """Check the number of hits and return it.
 
     Example:
@@ -208,9 +208,9 @@ def check_k(k: int) -> int:
         ...
         contrastive_st.errors.InputError: k 0: give a number from 1 to 100,000
     """
-    if not 1 <= k <= MOST_HITS:
-        raise InputError(f"k {k}: give a number from 1 to {MOST_HITS:,}")
-    return k
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= MOST_HITS:
+        raise InputError(f"k {k!r}: give a number from 1 to {MOST_HITS:,}")
+    return int(k)
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], constant: int = RRF_CONSTANT) -> list[int]:
@@ -279,7 +279,7 @@ def _known(index: VectorIndex, condition: Condition) -> str:
 
 
 def _examples(index: VectorIndex, column: str, most: int = 20) -> str:
-    values = sorted(str(value) for value in index.values(column, most + 1))
+    values = sorted({str(value) for value in index.values(column, most + 1)})
     return one_line(", ".join(values[:most]), 200) + (", ..." if len(values) > most else "")
 
 

@@ -25,6 +25,7 @@ class Report:
         counts: how many, by the reason.
         names: the first of them, by the reason.
         columns: columns that are not kept as metadata.
+        notes: what was detected of files (encoding, delimiter), with the names of these.
         text_files: how many text files are lists (True) or documents (False) by their looks.
 
     Example:
@@ -40,6 +41,7 @@ class Report:
     counts: Counter[str] = field(default_factory=Counter)
     names: dict[str, list[str]] = field(default_factory=dict)
     columns: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, dict[str, None]] = field(default_factory=dict)
     text_files: Counter[bool] = field(default_factory=Counter)
 
     def leave_out(self, reason: str, name: str) -> None:
@@ -51,6 +53,10 @@ class Report:
         if len(first) < _NAMES:
             first.append(name)
 
+    def say(self, note: str, name: str) -> None:
+        """Keep what was detected of a file."""
+        self.notes.setdefault(note, {})[name] = None
+
     def lines(self) -> list[str]:
         """A line for each reason, and for each choice that was made."""
         lines = [
@@ -58,6 +64,8 @@ class Report:
             + "; ..." * (count > len(self.names[reason]))
             for reason, count in self.counts.items()
         ]
+        for note, names in self.notes.items():
+            lines.append(f"{note}: {'; '.join(list(names)[:_NAMES])}" + "; ..." * (len(names) > _NAMES))
         if self.columns:
             columns = ", ".join(self.columns)
             lines.append(f"not kept as metadata, too long or bytes: {columns} (name what is to be kept in --metadata)")

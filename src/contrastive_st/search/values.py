@@ -127,7 +127,8 @@ def plain(value: Any) -> Any:
     pandas' NaT become null. What PostgreSQL cannot store in a text is replaced (`storable`).
 
     Raises:
-        InputError: the value is none of these, or nested too deeply.
+        InputError: the value is none of these.
+        RecursionError: it is nested too deeply.
 
     Example:
         >>> plain({"at": date(2024, 5, 1), "score": float("nan"), "tags": {"a"}, "n": np.int64(3)})
@@ -149,7 +150,9 @@ def plain(value: Any) -> Any:
 def _converted(value: Any) -> Any:
     if isinstance(value, np.datetime64):
         return None if np.isnat(value) else str(value)
-    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufSUO":
+    if isinstance(value, np.ndarray):
+        return plain(list(value)) if value.ndim else plain(value[()])
+    if isinstance(value, np.generic) and value.dtype.kind in "biufSU":
         return plain(value.tolist())
     if isinstance(value, Decimal):
         if not value.is_finite():

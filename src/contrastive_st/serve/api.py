@@ -495,6 +495,10 @@ def _what_is_wrong(error: RequestValidationError) -> str:
     name = next((str(part) for part in reversed(fault["loc"][1:]) if isinstance(part, str)), "the body")
     if name in ("input", "inputs"):
         return f"{name}: give a text, a list of texts, or token ids"
+    if "filter" in fault["loc"]:  # pydantic names each form that it is not
+        return "filter: give conditions such as year>=2020 or topic=sea,sky, a list of them, or an object such as " + (
+            '{"year": {">=": 2020}, "topic": ["sea", "sky"]}; a range takes a number or a date'
+        )
     return f"{name}: {fault['msg']}"
 
 

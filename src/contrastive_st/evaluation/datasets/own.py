@@ -203,6 +203,9 @@ def judged_splits(
         for key, known, kind in ((query, queries, "query"), (document, corpus, "document")):
             if key not in known:
                 raise InputError(f"{where}: there is no {kind} {key}")
+    for kind, texts in (("query", queries), ("document", corpus)):
+        if wrong := [key for key, text in texts.items() if not isinstance(text, str)]:
+            raise InputError(f"{source}, {kind} {wrong[0]}: {texts[wrong[0]]!r} is not a text")
     asked = dict.fromkeys(query for query, _, grade, _ in judged if grade > 0)
     if not asked:
         raise InputError(f"{source}: no query has a relevant document, so there is nothing to find")

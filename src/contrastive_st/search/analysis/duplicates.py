@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -58,6 +58,7 @@ def find_duplicates(
     ignore_numbers: bool = False,
     progress: bool = False,
     limit: int | None = None,
+    knows: Callable[[list[str]], NDArray[np.bool_]] | None = None,
 ) -> list[Group]:
     """Groups of documents connected by cosines of `threshold` or more, largest first; members ordered by id.
 
@@ -73,13 +74,15 @@ def find_duplicates(
             article about each year. Equal texts are.
         progress: show a bar with the time left.
         limit: most groups to return; texts are loaded only for these.
+        knows: `SentenceEncoder.knows` of the model of the index. A text of which it knows no token has no duplicates,
+            since its vector says nothing of it.
 
     Raises:
         InputError: the index is empty, or the threshold is not above 0 and at most 1.
     """
     if not 0 < threshold <= 1:
         raise InputError(f"--threshold {threshold}: a cosine above 0 and at most 1, such as 0.95")
-    with _turned_vectors(index) as (ids, heads, vectors, hashes):
+    with _turned_vectors(index, knows) as (ids, heads, vectors, hashes):
         links = _Links(len(ids))
         kept = _link_equal(links, vectors, hashes[:, 1:2] if ignore_numbers else hashes[:, 1:])
         if len(kept) < len(ids):
@@ -191,7 +194,9 @@ def _hashes(texts: Sequence[str], vectors: NDArray[Any]) -> NDArray[np.int64]:
 
 
 @contextmanager
-def _turned_vectors(index: VectorIndex) -> Iterator[tuple[NDArray[np.int64], Any, Any, NDArray[np.int64]]]:
+def _turned_vectors(
+    index: VectorIndex, knows: Callable[[list[str]], NDArray[np.bool_]] | None
+) -> Iterator[tuple[NDArray[np.int64], Any, Any, NDArray[np.int64]]]:
     """Ids `[N]`, heads `[N, 65]`, rotated unit vectors `[N, d]`, both memory-mapped files, and `_hashes` `[N, 3]`."""
     basis = _principal_basis(index)
     head = min(HEAD, index.dimension)
@@ -200,6 +205,8 @@ def _turned_vectors(index: VectorIndex) -> Iterator[tuple[NDArray[np.int64], Any
         with open(Path(folder, "vectors"), "wb") as vectors, open(Path(folder, "heads"), "wb") as heads:
             for ids, texts, _, batch in index.scan():
                 turned = unit_vectors(batch) @ basis
+                if knows is not None:
+                    turned[~knows(list(texts))] = 0
                 rest = np.linalg.norm(turned[:, head:], axis=1)[:, None]
                 turned.tofile(vectors)
                 np.concatenate([turned[:, :head], rest], axis=1).tofile(heads)

@@ -67,7 +67,6 @@ def test_only_this_module_gives_raw_texts_to_a_tokenizer():
                 calls.setdefault(path.name, []).append(ast.unparse(node.args[0]))
     assert calls == {
         "tokens.py": ["sound[:1]", "sound[1:]"],
-        "fine_tuning.py": ["*columns"],
         "auto.py": ["''"],
     }  # '' is no text of a user
 

@@ -1,5 +1,7 @@
 """Encoders of transformers that no class here names: opened, trained and saved as any other."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -9,27 +11,35 @@ from transformers import AutoModel
 from conftest import SENTENCES
 from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
 from contrastive_st.models import pool
-from contrastive_st.models.auto import family
+from contrastive_st.models.auto import family, load_tokenizer
 
 SHAPE = {
     "vocab_size": 400, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
     "max_position_embeddings": 40, "embedding_size": 16,
 }  # fmt: skip
-TYPES = ["albert", "ernie", "roformer", "rembert", "mobilebert", "esm"]
+MORE = {"opt": {"ffn_dim": 32, "word_embed_proj_dim": 16}}
+DECODERS = ["gpt2", "opt", "phi"]
+TYPES = ["albert", "ernie", "roformer", "rembert", "mobilebert", "esm", *DECODERS]
 
 
 @pytest.fixture(params=TYPES)
 def theirs(request, tokenizer, tmp_path):
     """A folder as others save it, with a head of words that is not ours to read."""
     torch.manual_seed(0)
-    config = transformers.AutoConfig.for_model(request.param, **SHAPE, pad_token_id=0, mask_token_id=4)
-    transformers.AutoModelForMaskedLM.from_config(config).save_pretrained(tmp_path / "theirs")
+    shape = SHAPE | MORE.get(request.param, {})
+    config = transformers.AutoConfig.for_model(request.param, **shape, pad_token_id=0, mask_token_id=4)
+    head = transformers.AutoModelForCausalLM if request.param in DECODERS else transformers.AutoModelForMaskedLM
+    head.from_config(config).save_pretrained(tmp_path / "theirs")
+    tokenizer = copy.deepcopy(tokenizer)
+    if request.param in DECODERS:  # as theirs: GPT-2 adds the vector of a word for each type of token
+        tokenizer.model_input_names = tokenizer.init_kwargs["model_input_names"] = ["input_ids", "attention_mask"]
     tokenizer.save_pretrained(tmp_path / "theirs")
     return tmp_path / "theirs"
 
 
 @pytest.mark.allow_warnings  # AutoModel's, of the heads of the other's folder
-def test_it_opens_trains_and_is_saved(theirs, tokenizer, tmp_path):
+def test_it_opens_trains_and_is_saved(theirs, tmp_path):
+    tokenizer = load_tokenizer(theirs)
     batch = tokenizer(SENTENCES, padding=True, return_tensors="pt")
     rows = {name: batch[name] for name in ("input_ids", "attention_mask")}
     model = AutoModelForCL.from_pretrained(theirs, pooling="mean").eval()

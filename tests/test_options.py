@@ -7,7 +7,9 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from transformers import HfArgumentParser
 
+from contrastive_st import ContrastiveTrainingArguments
 from contrastive_st.options import (
     Count,
     Finite,
@@ -22,6 +24,7 @@ from contrastive_st.options import (
     option,
     parsed,
 )
+from contrastive_st.scripts.arguments import DataArguments
 
 NAN, INF = float("nan"), float("inf")
 
@@ -135,3 +138,20 @@ def test_a_flag_of_a_list_may_be_repeated() -> None:
     assert parsed(Judge, parser.parse_args([])) == Judge()
     for given in ("--files a b --examples c --files d", "--examples a --files b c d"):
         assert parsed(Judge, parser.parse_args(given.split())) == Judge(files=["a", "b", "c", "d"])
+
+
+def test_the_parser_of_transformers_reads_options_too(tmp_path):
+    parser = HfArgumentParser((DataArguments, ContrastiveTrainingArguments))
+    flags = [
+        "--train_file",
+        "a.csv",
+        "b.csv",
+        "--output_dir",
+        str(tmp_path),
+        "--chunk_size",
+        "3",
+        "--report_to",
+        "none",
+    ]
+    data, training = parser.parse_args_into_dataclasses(flags)
+    assert (data.train_file, data.strict, training.chunk_size) == (["a.csv", "b.csv"], False, 3)

@@ -224,8 +224,9 @@ def option(
             one that may be empty.
     """
     default = dataclasses.MISSING if positional and default is None else default
-    metadata = {"help": help, "positional": positional, "short": short, "aliases": aliases,
-                "flag": {**flag, **({"metavar": metavar} if metavar else {})}}  # fmt: skip
+    flag |= {"metavar": metavar} if metavar else {}
+    about = {"positional": positional, "short": short, "aliases": aliases, "flag": flag}
+    metadata = {"help": help, **{name: value for name, value in about.items() if value}}  # as HfArgumentParser reads it
     return dataclasses.field(default=default, kw_only=not positional, metadata=metadata)
 
 

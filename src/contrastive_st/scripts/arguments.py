@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, make_dataclass
 from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 from annotated_types import Gt, Le
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses.base import LOSSES, loss_class
-from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive, Share
+from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive, Share, option
 
 
 class ScriptArguments(Options):
@@ -21,28 +21,17 @@ class ScriptArguments(Options):
 class DataArguments(ScriptArguments):
     """The file to train on, whose columns have roles (`contrastive_st.data.read_examples`)."""
 
-    train_file: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": ".txt, .csv, .tsv, .json(l), .parquet, or several, a folder of them, or a data set of the Hub. One "
-            "column of text, two (pairs), three or more (hard negatives), or pairs with a score or a label."
-        },
+    train_file: list[str] | None = option(
+        ".txt, .csv, .tsv, .json(l), .parquet, or several, a folder of them, or a data set of the Hub. One "
+        "column of text, two (pairs), three or more (hard negatives), or pairs with a score or a label."
     )
-    columns: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "Columns to use, by name or position, or as name=role: anchor, positive, negative, text, score or "
-            "label."
-        },
+    columns: list[str] | None = option(
+        "Columns to use, by name or position, or as name=role: anchor, positive, negative, text, score or label."
     )
-    score_scale: list[float] | None = field(
-        default=None, metadata={"help": "The lowest and the highest score, such as 0 5; by default 0 1."}
-    )
-    strict: bool = field(
-        default=False, metadata={"help": "Stop at a blank cell instead of dropping and counting its row."}
-    )
-    max_train_samples: Count | None = field(default=None, metadata={"help": "Train on the first rows only."})
-    preprocessing_num_workers: Count | None = field(default=None, metadata={"help": "Processes that tokenize."})
+    score_scale: list[float] | None = option("The lowest and the highest score, such as 0 5; by default 0 1.")
+    strict: bool = option("Stop at a blank cell instead of dropping and counting its row.", default=False)
+    max_train_samples: Count | None = option("Train on the first rows only.")
+    preprocessing_num_workers: Count | None = option("Processes that tokenize.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,20 +44,14 @@ class DataArguments(ScriptArguments):
 class CorpusArguments(ScriptArguments):
     """Sentences in their order, in documents."""
 
-    train_file: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "Sentences in order: .txt (a sentence a line, a blank line ends a document) or .parquet. Without "
-            "it: the documentation of the installed Python packages."
-        },
+    train_file: list[str] | None = option(
+        "Sentences in order: .txt (a sentence a line, a blank line ends a document) or .parquet. Without "
+        "it: the documentation of the installed Python packages."
     )
-    text_column: str = field(default="text", metadata={"help": "Of parquet files."})
-    document_column: str | None = field(
-        default=None,
-        metadata={
-            "help": "Document column of parquet files; the sentences of a document must be adjacent. By default doc; a "
-            "file without that column is one document."
-        },
+    text_column: str = option("Of parquet files.", default="text")
+    document_column: str | None = option(
+        "Document column of parquet files; the sentences of a document must be adjacent. By default doc; a "
+        "file without that column is one document."
     )
 
 
@@ -76,77 +59,49 @@ class CorpusArguments(ScriptArguments):
 class SuiteArguments(ScriptArguments):
     """Tasks of SentEval that a script measures."""
 
-    eval_tasks: str = field(
-        default="MR,CR,SST2,TREC",
-        metadata={"help": "Tasks to measure, where CONTRASTIVE_ST_DATA or --eval_data names their files."},
+    eval_tasks: str = option(
+        "Tasks to measure, where CONTRASTIVE_ST_DATA or --eval_data names their files.", default="MR,CR,SST2,TREC"
     )
-    eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
+    eval_data: str | None = option("Folder of SentEval's files, or hub.")
 
 
 @dataclass
 class EncoderArguments(ScriptArguments):
     """The encoder to start from, or the size of a new one; its prompts; an adapter in place of all weights."""
 
-    model_name_or_path: str | None = field(
-        default=None, metadata={"help": "Encoder to start from; by default a small BERT from scratch."}
+    model_name_or_path: str | None = option("Encoder to start from; by default a small BERT from scratch.")
+    pooling: str | None = option(
+        "cls (with projection head), cls_before_pooler, mean, max, avg_first_last, avg_top2, last; by "
+        "default what the encoder to start from records."
     )
-    pooling: str | None = field(
-        default=None,
-        metadata={
-            "help": "cls (with projection head), cls_before_pooler, mean, max, avg_first_last, avg_top2, last; by "
-            "default what the encoder to start from records."
-        },
+    max_length: Count | None = option(
+        "Longest text, in tokens, in training and for the saved encoder; by default that of the encoder "
+        "to start from, 128 from scratch."
     )
-    max_length: Count | None = field(
-        default=None,
-        metadata={
-            "help": "Longest text, in tokens, in training and for the saved encoder; by default that of the encoder "
-            "to start from, 128 from scratch."
-        },
+    dropout: Share | None = option("Dropout of the encoder; by default its own, 0.1 from scratch.")
+    new_head: bool | None = option("Draw a new projection head; by default when starting from a plain encoder.")
+    bidirectional: bool | None = option("Let a decoder attend in both directions; by default as its config says.")
+    num_layers: CountOrZero = option("Layers of an encoder from scratch.", default=2)
+    hidden_size: Count = option("Width of an encoder from scratch.", default=256)
+    vocab_size: Count = option("Vocabulary of an encoder from scratch, learned from the training text.", default=16_000)
+    prompts: list[str] | None = option(
+        "What is put before each text, in training and by the saved encoder, such as query='query: ' "
+        "document='passage: ': the first of several columns holds queries, the others documents. By default what "
+        "the encoder to start from records."
     )
-    dropout: Share | None = field(
-        default=None, metadata={"help": "Dropout of the encoder; by default its own, 0.1 from scratch."}
+    default_prompt_name: str | None = option("The prompt of a column without one of its own, and of every other text.")
+    include_prompt: bool | None = option(
+        "false: the prompt is read, but its tokens are not pooled. By default what the encoder to start "
+        "from records, true from scratch."
     )
-    new_head: bool | None = field(
-        default=None, metadata={"help": "Draw a new projection head; by default when starting from a plain encoder."}
+    lora_r: Count | None = option(
+        "Freeze the encoder and train a LoRA adapter of this rank (16, say; needs peft). What is saved is "
+        "the adapter; contrastive-st merge makes an ordinary checkpoint of it."
     )
-    bidirectional: bool | None = field(
-        default=None, metadata={"help": "Let a decoder attend in both directions; by default as its config says."}
-    )
-    num_layers: CountOrZero = field(default=2, metadata={"help": "Layers of an encoder from scratch."})
-    hidden_size: Count = field(default=256, metadata={"help": "Width of an encoder from scratch."})
-    vocab_size: Count = field(
-        default=16_000, metadata={"help": "Vocabulary of an encoder from scratch, learned from the training text."}
-    )
-    prompts: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "What is put before each text, in training and by the saved encoder, such as query='query: ' "
-            "document='passage: ': the first of several columns holds queries, the others documents. By default what "
-            "the encoder to start from records."
-        },
-    )
-    default_prompt_name: str | None = field(
-        default=None, metadata={"help": "The prompt of a column without one of its own, and of every other text."}
-    )
-    include_prompt: bool | None = field(
-        default=None,
-        metadata={
-            "help": "false: the prompt is read, but its tokens are not pooled. By default what the encoder to start "
-            "from records, true from scratch."
-        },
-    )
-    lora_r: Count | None = field(
-        default=None,
-        metadata={
-            "help": "Freeze the encoder and train a LoRA adapter of this rank (16, say; needs peft). What is saved is "
-            "the adapter; contrastive-st merge makes an ordinary checkpoint of it."
-        },
-    )
-    lora_alpha: Positive | None = field(default=None, metadata={"help": "Scale of the adapter; by default 2 * lora_r."})
-    lora_dropout: Share | None = field(default=None, metadata={"help": "Dropout of the adapter's input; by default 0."})
-    lora_target_modules: list[str] | None = field(
-        default=None, metadata={"help": "Linear layers to adapt, such as query value; by default all of them."}
+    lora_alpha: Positive | None = option("Scale of the adapter; by default 2 * lora_r.")
+    lora_dropout: Share | None = option("Dropout of the adapter's input; by default 0.")
+    lora_target_modules: list[str] | None = option(
+        "Linear layers to adapt, such as query value; by default all of them."
     )
 
     @property
@@ -184,19 +139,13 @@ class EncoderArguments(ScriptArguments):
 class MatryoshkaArguments(ScriptArguments):
     """Several dimensions of the embedding, each trained by the loss (Matryoshka)."""
 
-    matryoshka_dims: list[Count] | None = field(
-        default=None,
-        metadata={
-            "help": "Train the first dimensions of the embedding alone too: a term of the loss for each number, "
-            "such as 256 128 64. Name the whole embedding as well."
-        },
+    matryoshka_dims: list[Count] | None = option(
+        "Train the first dimensions of the embedding alone too: a term of the loss for each number, "
+        "such as 256 128 64. Name the whole embedding as well."
     )
-    matryoshka_weights: list[Positive] | None = field(
-        default=None, metadata={"help": "Weights of these dimensions; by default 1 each."}
-    )
-    truncate_dim: Count | None = field(
-        default=None,
-        metadata={"help": "One of these numbers: the saved encoder keeps so many dimensions; by default all."},
+    matryoshka_weights: list[Positive] | None = option("Weights of these dimensions; by default 1 each.")
+    truncate_dim: Count | None = option(
+        "One of these numbers: the saved encoder keeps so many dimensions; by default all."
     )
 
     def over(self, loss: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,9 +176,9 @@ class MatryoshkaArguments(ScriptArguments):
 class WordsLossArguments(ScriptArguments):
     """A masked-language-model loss beside the loss of the script."""
 
-    do_mlm: bool = field(default=False, metadata={"help": "Add a masked-language-model loss."})
-    mlm_weight: NotNegative = field(default=0.1, metadata={"help": "Weight of the masked-language-model loss."})
-    mlm_probability: Share = field(default=0.15, metadata={"help": "Share of tokens that loss predicts."})
+    do_mlm: bool = option("Add a masked-language-model loss.", default=False)
+    mlm_weight: NotNegative = option("Weight of the masked-language-model loss.", default=0.1)
+    mlm_probability: Share = option("Share of tokens that loss predicts.", default=0.15)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -273,11 +222,11 @@ def loss_arguments(names: Sequence[str]) -> type[LossArguments]:
             if setting not in _FROM_DATA and hint in _OPTION_TYPES:
                 takers.setdefault(setting, []).append(name)
                 kinds[setting] = _OPTION_TYPES[hint]
-    options = [("loss", str | None, field(default=None, metadata={
-        "help": f"One of {', '.join(names)}; by default the first that trains rows of this kind."}))]  # fmt: skip
+    words = f"One of {', '.join(names)}; by default the first that trains rows of this kind."
+    options: list[Any] = [("loss", str | None, option(words))]
     for setting, losses in takers.items():
         words = f"Of {', '.join(losses)}; see docs/losses.md."
-        options.append((setting, kinds[setting] | None, field(default=None, metadata={"help": words})))
+        options.append((setting, kinds[setting] | None, option(words)))
     return make_dataclass("ChosenLossArguments", options, bases=(LossArguments,))
 
 
@@ -307,19 +256,13 @@ class LossArguments(ScriptArguments):
 class ValidationArguments(ScriptArguments):
     """Rows to validate on: during training their loss and measure are logged, and the best checkpoint is kept."""
 
-    validation_file: str | None = field(
-        default=None,
-        metadata={
-            "help": "A file as --train_file, of which loss and measure are logged ten times a run; the best checkpoint "
-            "is kept. --early_stopping_patience stops the run when they no longer get better."
-        },
+    validation_file: str | None = option(
+        "A file as --train_file, of which loss and measure are logged ten times a run; the best checkpoint "
+        "is kept. --early_stopping_patience stops the run when they no longer get better."
     )
-    validation_split: Annotated[float, Gt(0), Le(0.5)] | None = field(
-        default=None,
-        metadata={
-            "help": "In its place: a share of the training rows, such as 0.05, which are not trained on. Rows with "
-            "the same first text stay on one side."
-        },
+    validation_split: Annotated[float, Gt(0), Le(0.5)] | None = option(
+        "In its place: a share of the training rows, such as 0.05, which are not trained on. Rows with "
+        "the same first text stay on one side."
     )
 
     def __post_init__(self) -> None:

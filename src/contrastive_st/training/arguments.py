@@ -16,7 +16,7 @@ from transformers.utils import is_in_notebook
 
 from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError, first_line, input_errors
-from contrastive_st.options import Count, CountOrZero, NotNegative, Positive, Share, check_options, field_types
+from contrastive_st.options import Count, CountOrZero, NotNegative, Positive, Share, check_options, field_types, option
 from contrastive_st.precision import bf16_is_fast
 from contrastive_st.terminal import progress_is_shown
 
@@ -34,68 +34,43 @@ class ContrastiveTrainingArguments(TrainingArguments):
     if the validation rows have no loss. `metric_for_best_model` chooses another figure, such as `mrr`.
     """
 
-    bf16: bool | None = field(  # type: ignore[assignment]
-        default=None,
-        metadata={"help": "bf16 autocast; by default on if the hardware is faster with it. The loss is in float32."},
+    bf16: bool | None = option(  # type: ignore[assignment]
+        "bf16 autocast; by default on if the hardware is faster with it. The loss is in float32."
     )
-    dataloader_drop_last: bool = field(default=True, metadata={"help": "Drop a last batch that is not full."})
-    remove_unused_columns: bool = field(default=False, metadata={"help": "Do not change: collators read the columns."})
+    dataloader_drop_last: bool = option("Drop a last batch that is not full.", default=True)
+    remove_unused_columns: bool = option("Do not change: collators read the columns.", default=False)
 
-    logging_nan_inf_filter: bool = field(
-        default=False, metadata={"help": "Do not change: a NaN or infinite loss must stop the run."}
+    logging_nan_inf_filter: bool = option("Do not change: a NaN or infinite loss must stop the run.", default=False)
+    ddp_find_unused_parameters: bool | None = option(
+        "Search for parameters without gradient; models of this package have none.", default=False
     )
-    ddp_find_unused_parameters: bool | None = field(
-        default=False, metadata={"help": "Search for parameters without gradient; models of this package have none."}
+    chunk_size: Count | None = option(
+        "Encode at most this many texts at a time (GradCache), so that memory does not grow with the batch."
     )
-    chunk_size: Count | None = field(
-        default=None,
-        metadata={
-            "help": "Encode at most this many texts at a time (GradCache), so that memory does not grow with the batch."
-        },
+    chunk_tokens: Count | None = option("The same limit in tokens, padding included; may be combined with chunk_size.")
+    unpadded: bool | None = option(
+        "Compute real tokens alone, in one row, which attention keeps apart, instead of padded buckets: by "
+        "default on a CPU; on a GPU it is flash attention. Not for MPNet, decoders or torch_compile."
     )
-    chunk_tokens: Count | None = field(
-        default=None, metadata={"help": "The same limit in tokens, padding included; may be combined with chunk_size."}
-    )
-    unpadded: bool | None = field(
-        default=None,
-        metadata={
-            "help": "Compute real tokens alone, in one row, which attention keeps apart, instead of padded buckets: by "
-            "default on a CPU; on a GPU it is flash attention. Not for MPNet, decoders or torch_compile."
-        },
-    )
-    momentum_queue: CountOrZero = field(
+    momentum_queue: CountOrZero = option(
+        "Also contrast with this many positives of earlier batches (MoCo), encoded by a moving average of "
+        "the model: more negatives without a larger batch. Only for one encoder and the loss info_nce.",
         default=0,
-        metadata={
-            "help": "Also contrast with this many positives of earlier batches (MoCo), encoded by a moving average of "
-            "the model: more negatives without a larger batch. Only for one encoder and the loss info_nce."
-        },
     )
-    per_device_eval_batch_size: int | None = field(  # type: ignore[assignment]
-        default=None,
-        metadata={
-            "help": "Rows of a validation batch, which are each other's negatives in eval_loss; by default "
-            "per_device_train_batch_size."
-        },
+    per_device_eval_batch_size: int | None = option(  # type: ignore[assignment]
+        "Rows of a validation batch, which are each other's negatives in eval_loss; by default "
+        "per_device_train_batch_size."
     )
-    early_stopping_patience: Count | None = field(
-        default=None,
-        metadata={
-            "help": "Stop after this many evaluations without a better metric_for_best_model (by default eval_loss). "
-            "The run is evaluated and saved ten times, if not told otherwise, and ends with its best checkpoint."
-        },
+    early_stopping_patience: Count | None = option(
+        "Stop after this many evaluations without a better metric_for_best_model (by default eval_loss). "
+        "The run is evaluated and saved ten times, if not told otherwise, and ends with its best checkpoint."
     )
-    allow_changed_resume: bool = field(
+    allow_changed_resume: bool = option(
+        "Resume even if optimizer, scheduler or random state are missing, or data, seed or batch changed.",
         default=False,
-        metadata={
-            "help": "Resume even if optimizer, scheduler or random state are missing, or data, seed or batch changed."
-        },
     )
-    momentum: Share = field(
-        default=0.999, metadata={"help": "With momentum_queue: share of the moving average that is kept per step."}
-    )
-    overwrite_output_dir: bool = field(
-        default=False, metadata={"help": "Write into an output folder that has another run."}
-    )
+    momentum: Share = option("With momentum_queue: share of the moving average that is kept per step.", default=0.999)
+    overwrite_output_dir: bool = option("Write into an output folder that has another run.", default=False)
     save_dtype: str | None = field(
         default=None,
         metadata={
@@ -104,9 +79,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
             "choices": ["float32", "bfloat16", "float16"],
         },
     )
-    data_license: str | None = field(
-        default=None, metadata={"help": "Licence of the training data, for the training metadata and the model card."}
-    )
+    data_license: str | None = option("Licence of the training data, for the training metadata and the model card.")
 
     def __post_init__(self) -> None:
         self._check()

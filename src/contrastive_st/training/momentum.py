@@ -48,8 +48,6 @@ class MomentumQueue:
     """
 
     def __init__(self, model: nn.Module, size: int, momentum: float = 0.999) -> None:
-        if size < 1 or not 0 <= momentum < 1:
-            raise InputError(f"momentum_queue must be positive and momentum in [0, 1), got {size} and {momentum}")
         self.encoder: Any = copy.deepcopy(model).requires_grad_(False)
         self.size, self.momentum = size, momentum
         self.seen = 0  # number of key embeddings added so far

@@ -6,6 +6,7 @@ from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
+from contrastive_st.errors import InputError
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import warn_of_unknown
 
@@ -34,7 +35,13 @@ class ContrastiveEmbeddings(Embeddings):
         self.query_prefix, self.document_prefix = query_prefix, document_prefix
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """The unit vectors of the texts."""
+        """The unit vectors of the texts.
+
+        Raises:
+            InputError: one string in place of a list.
+        """
+        if isinstance(texts, str):
+            raise InputError("the texts are one string; give a list, or call embed_query")
         prompt = self.document_prefix or None
         warn_of_unknown(self.encoder, texts)
         vectors = self.encoder.encode_document(texts, prompt=prompt, normalize_embeddings=True)

@@ -51,7 +51,7 @@ MAY_IMPORT = {
     "hub": LOW | {"plots", "losses", "data", "models", "training", "evaluation"},
     "scripts": LOW | {"plots", "losses", "data", "models", "training", "evaluation", "hub"},
     "classification": LOW | {"losses", "data", "models", "training", "evaluation", "hub"},
-    "search": LOW | {"data", "models"},
+    "search": LOW | {"plots", "data", "models"},
     "serve": LOW | {"models", "search"},
     "integrations": LOW | {"losses", "data", "models", "evaluation", "search"},
 }

@@ -17,8 +17,8 @@ from contrastive_st.hub.cli import COMMANDS as HUB_COMMANDS
 from contrastive_st.memory import peak_resident
 from contrastive_st.options import Options, option
 from contrastive_st.scripts.cli import add_commands as add_training_commands, train
-from contrastive_st.search.cli import add_commands as add_search_commands
-from contrastive_st.serve.cli import add_commands as add_serve_commands
+from contrastive_st.search.cli import COMMANDS as SEARCH_COMMANDS
+from contrastive_st.serve.cli import COMMANDS as SERVE_COMMANDS
 from contrastive_st.terminal import note, progress_is_shown, say
 
 #: The commands as `--help` lists them
@@ -71,10 +71,10 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     parser.add_argument("--version", action="version", version=f"contrastive-st {__version__}")
     commands: Any = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     add_training_commands(commands)
-    for command in (Encode, Similarity, Doctor, *EVALUATION_COMMANDS, Classify, *HUB_COMMANDS):
+    for command in (
+        Encode, Similarity, Doctor, *EVALUATION_COMMANDS, Classify, *HUB_COMMANDS, *SEARCH_COMMANDS, *SERVE_COMMANDS
+    ):  # fmt: skip
         add_command(commands, command)
-    add_search_commands(commands)
-    add_serve_commands(commands)
     parser.commands = {choice.dest: choice.help for choice in commands._choices_actions}
     return parser, commands.choices
 

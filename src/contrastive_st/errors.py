@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import importlib.util
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 _LONGEST = 300  # characters of an error that are shown
 _OURS = ("builtins", "contrastive_st")
@@ -126,6 +128,45 @@ def install(extra: str) -> str:
     if not (clone / "pyproject.toml").is_file():
         return f"pip install 'contrastive-st[{extra}]'"
     return f"pip install -c '{clone / 'constraints.txt'}' -e '{clone}[{extra}]'"
+
+
+def require(what: str, extra: str, *modules: str) -> None:
+    """Check, before they are imported, that the modules of an extra are installed.
+
+    Args:
+        what: what needs them, for the message.
+        extra: the extra of this package that has them.
+        modules: their names.
+
+    Raises:
+        InputError: one is missing; the message says which, and how to install it.
+
+    Example:
+        >>> require("a store", "search", "json", "no_such_module")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: a store needs no_such_module; pip install ...
+    """
+    if missing := [name for name in modules if importlib.util.find_spec(name) is None]:
+        raise InputError(f"{what} needs {', '.join(missing)}; {install(extra)}")
+
+
+def choice(what: str, name: Any, known: Iterable[Any]) -> Any:
+    """The name, if it is among the known ones.
+
+    Raises:
+        InputError: it is not; the message says what it is the name of.
+
+    Example:
+        >>> choice("precision", "int4", ["float32", "int8"])
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: unknown precision 'int4'; choose one of float32, int8
+    """
+    known = list(known)
+    if name not in known:
+        raise InputError(f"unknown {what} {name!r}; choose one of {', '.join(known)}")
+    return name
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -206,7 +206,7 @@ def option(
     *,
     positional: bool = False,
     short: str = "",
-    metavar: str = "",
+    metavar: str | tuple[str, ...] = "",
     aliases: Sequence[str] = (),
     **flag: Any,
 ) -> Any:
@@ -259,7 +259,7 @@ def _add_flag(parser: argparse.ArgumentParser, spec: dataclasses.Field[Any], kin
     default: Any = spec.default if spec.default_factory is dataclasses.MISSING else spec.default_factory()
     required = default is dataclasses.MISSING
     words = str(about.get("help", ""))
-    if not required and default not in (None, False, (), []):
+    if not required and default not in (None, False, "", (), []):
         words += f" (default: {' '.join(map(str, default)) if isinstance(default, (list, tuple)) else default})"
     given["help"] = words.replace("%", "%%")
     given |= about.get("flag", {})

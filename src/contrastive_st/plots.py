@@ -88,12 +88,12 @@ def can_draw(otherwise: str) -> bool:
     return True
 
 
-def new_figure(width: float = 7.5, height: float = 4, dpi: int = 90) -> Any:
+def new_figure(width: float = 7.5, height: float = 4, dpi: int = 90, layout: Any = "constrained") -> Any:
     """An empty figure of matplotlib, in inches, which is drawn without a screen."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Drawing
 
-    figure = Drawing(figsize=(width, height), dpi=dpi, layout="constrained")
+    figure = Drawing(figsize=(width, height), dpi=dpi, layout=layout)
     FigureCanvasAgg(figure)
     return figure
 

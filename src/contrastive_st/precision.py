@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from contrastive_st.device import asked_device
-from contrastive_st.errors import InputError
+from contrastive_st.errors import choice
 
 if TYPE_CHECKING:
     import torch
@@ -27,9 +27,7 @@ def check_precision(precision: str, known: Sequence[str] = VECTOR_PRECISIONS) ->
         >>> check_precision("int8")
         'int8'
     """
-    if precision not in known:
-        raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(known)}")
-    return precision
+    return str(choice("precision", precision, known))
 
 
 def bf16_is_fast(device: torch.device | str | None = None) -> bool:

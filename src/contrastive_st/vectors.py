@@ -44,6 +44,17 @@ def unit_vectors(vectors: ArrayLike, dtype: Any = None, of: str | None = None) -
     return np.asarray(rows / np.maximum(lengths, 1e-12))
 
 
+def check_finite(vectors: NDArray[Any], of: str) -> NDArray[Any]:
+    """The vectors `[N, d]`.
+
+    Raises:
+        InputError: a row is NaN or infinite; `of` names the vectors in the message.
+    """
+    if not (finite := np.isfinite(vectors).all(axis=1)).all():
+        raise InputError(f"{of}: row {int(finite.argmin())} is NaN or infinite; did training diverge?")
+    return vectors
+
+
 def cosine(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
     """Cosine of each row of `a` with the same row of `b`, `[N, d], [N, d] -> [N]`, in float64; 0 with a zero vector.
 

@@ -39,7 +39,10 @@ class TellingEncoder:
 
     def encode(self, texts):
         digests = b"".join(hashlib.blake2b(text.encode(), digest_size=WIDTH // 8).digest() for text in texts)
-        return np.unpackbits(np.frombuffer(digests, np.uint8).reshape(len(texts), -1), axis=1) / np.float32(4) - 0.125
+        return (
+            np.unpackbits(np.frombuffer(digests, np.uint8).reshape(len(texts), WIDTH // 8), axis=1) / np.float32(4)
+            - 0.125
+        )
 
     def encode_stream(self, items, texts_of):
         for item in items:
@@ -77,18 +80,21 @@ def upserted(ids):
 
 def expected(versions):
     """What is in the two collections at the end, by a plain dictionary: texts and metadata by id."""
-    documents, lines = {}, {}
+    documents, lines, deleted = {}, {}, set()  # what was deleted is left out by `index`, until it is upserted
     for name, what in operations(versions):
+        gone = set()
         if name == "index":
-            documents |= rows_of(what)
+            documents |= {id: row for id, row in rows_of(what).items() if id not in deleted}
         elif name == "lines":
             lines = dict(enumerate(lines_of(what)))
         elif name == "upsert":
             documents |= dict(zip(what, zip(*upserted(what), strict=True), strict=True))
         elif name == "delete":
-            documents = {id: row for id, row in documents.items() if id not in what}
+            gone = documents.keys() & set(what)
         else:
-            documents = {id: row for id, row in documents.items() if row[1]["group"] != what["group"]}
+            gone = {id for id, row in documents.items() if row[1]["group"] == what["group"]}
+        deleted |= gone
+        documents = {id: row for id, row in documents.items() if id not in gone}
     return documents, lines
 
 

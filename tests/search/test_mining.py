@@ -397,7 +397,7 @@ def test_what_fails_leaves_nothing_behind(tmp_path, monkeypatch):
         ({"range_min": 5, "range_max": 6}, "range_max 6: ranks 5 to 6 have fewer than 3 negatives; give 8 or more"),
         ({"max_score": float("nan")}, "max_score nan"),
         ({"sampling_strategy": "hardest"}, "sampling_strategy 'hardest'"),
-        ({"output_format": "list"}, "output_format list"),
+        ({"output_format": "list"}, "output_format 'list'"),
         ({"guide": "a", "cross_encoder": "b"}, "give only one of them"),
         ({"anchor_column_name": "a"}, "both columns"),
         ({"max_score": -0.99}, "none of"),
@@ -537,7 +537,7 @@ def test_a_cross_encoder_by_name(bert_config, tokenizer, tmp_path):
 
 def test_a_cross_encoder_needs_sentence_transformers(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(InputError, match="pip install sentence-transformers"):
+    with pytest.raises(ImportError, match="sentence_transformers"):
         mine_hard_negatives(drawn(), space(), cross_encoder="any/name")
 
 

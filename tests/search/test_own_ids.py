@@ -163,8 +163,8 @@ def test_delete(index, place, tmp_path, capsys, monkeypatch):
     assert main([*where, "--yes", "--ids", "-"]) == 0
     assert stored(place, index.collection) == {}
     for flags, words in (
-        ([], "required"),
-        (["--ids", "/no/such/file"], "cannot be read"), (["--filter", "year=1", "--ids", "-"], "not allowed"),
+        ([], "give --filter or --ids, one of them"),
+        (["--ids", "/no/such/file"], "No such file"), (["--filter", "year=1", "--ids", "-"], "one of them"),
     ):  # fmt: skip
         assert main([*where, *flags]) == 2
         assert words in capsys.readouterr().err

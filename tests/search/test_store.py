@@ -6,10 +6,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor, TimeoutError as NotYet
 
 import numpy as np
+import psycopg
 import pytest
 from store_places import store_place, unit_vectors
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, one_line
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.opening import open_encoder_for, open_index
@@ -214,13 +215,15 @@ def test_wrong_input_is_named(stores, place):
         (lambda: VectorStore(place, "plain", fingerprint="other"), "fingerprint f, not other"),
         (lambda: VectorStore.create(place, "plain", model="m", fingerprint="f", dimension=9), "8 dimensions, not 9"),
         (lambda: VectorStore.create(place, "n", model="m", fingerprint="f", dimension=9, storage="int8"), "int8"),
-        (lambda: VectorStore("postgresql://nobody:secret@127.0.0.1:1/x"), "cannot reach .*host=127.0.0.1"),
         (lambda: open_index(place / "nothing"), "no store in"),
     ):
         with pytest.raises(InputError, match=message) as caught:
             call()
         assert "\n" not in str(caught.value)
-        assert "secret" not in str(caught.value)
+    with pytest.raises(psycopg.OperationalError) as refused:
+        VectorStore("postgresql://nobody:secret@127.0.0.1:1/x")
+    assert "host=127.0.0.1" in one_line(refused.value)
+    assert "secret" not in one_line(refused.value)
 
 
 def test_too_many_dimensions_are_named(place):

@@ -183,7 +183,7 @@ def test_the_map_keeps_topics_together_and_places_queries_among_them(index, by_y
 
 
 def test_labels_do_not_overlap():
-    figure = new_figure(8, 6)
+    figure = new_figure(8, 6, 110, None)
     axes = figure.subplots()
     axes.set(xlim=(0, 1), ylim=(0, 1))
     wanted = [(f"a name of some length {i}", np.array([0.5, 0.5]) + 0.01 * (i % 3), "#000000") for i in range(16)]

@@ -6,7 +6,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -16,7 +16,13 @@ from contrastive_st.errors import InputError
 SAVING = ".saving"  # a folder of what is being written, in the folder that it is for
 
 
-def check_target(path: str | Path, overwrite: bool = False, flag: str = "--overwrite", parents: bool = False) -> Path:
+def check_target(
+    path: str | Path,
+    overwrite: bool = False,
+    flag: str = "--overwrite",
+    parents: bool = False,
+    formats: Sequence[str] = (),
+) -> Path:
     """Raise an error if a path cannot be written to; call it before you compute what is written there.
 
     Args:
@@ -24,12 +30,13 @@ def check_target(path: str | Path, overwrite: bool = False, flag: str = "--overw
         overwrite: an existing file or folder may be replaced.
         flag: the flag for overwriting that the message suggests; "" if there is none.
         parents: missing parent folders will be created.
+        formats: the suffixes that can be written, if not all.
 
     Returns:
         The path.
 
     Raises:
-        InputError: the path exists, its folder is missing or read-only, or its name is too long.
+        InputError: the path has another suffix or exists, its folder is missing or read-only, or its name is too long.
 
     Example:
         >>> check_target("/no/such/folder/vectors.npy")
@@ -38,6 +45,8 @@ def check_target(path: str | Path, overwrite: bool = False, flag: str = "--overw
         contrastive_st.errors.InputError: /no/such/folder/vectors.npy: the folder /no/such/folder does not exist; ...
     """
     path = Path(path)
+    if formats and path.suffix not in formats:
+        raise InputError(f"{path}: write one of {', '.join(formats)}")
     with write_errors(path):
         there = _is_there(path)
         if there and not overwrite:

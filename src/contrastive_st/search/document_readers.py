@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 import yaml
 
 from contrastive_st.data.reading.content import check_file, decode, format_of, open_bytes, reading
-from contrastive_st.errors import InputError, about, install
+from contrastive_st.errors import InputError, about, require
 
 NOTES = "\0notes"  # the cell of a part with what there is to say of its reading, such as its encoding
 LARGEST = 1 << 28  # bytes; a document is read as a whole
@@ -291,10 +291,8 @@ def _decoded(content: bytes, source: str) -> tuple[str, list[str]]:
 
 
 def _needed(module: str, source: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise InputError(f"{source}: its reader is not installed; {install('documents')}") from None
+    require(f"the reader of {source}", "documents", module)
+    return importlib.import_module(module)
 
 
 _OF_TEXT = (".rst", ".org", ".tex", ".ipynb", ".fb2")

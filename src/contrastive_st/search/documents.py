@@ -210,11 +210,8 @@ def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
     def read(report: Report) -> Iterator[Document]:
         for document in corpus.read(report):
             chunks = split(document.text, into) or [document.text]
-            if pool:
+            if pool or (into == LINES and len(chunks) == 1):
                 yield replace(document, chunks=tuple(chunks), id=None)
-                continue
-            if into == LINES and len(chunks) == 1:
-                yield replace(document, id=None)
                 continue
             for number, chunk in enumerate(chunks):
                 place = {"document": document.row, "part": number}
@@ -241,13 +238,12 @@ def identified(corpus: Corpus, column: str = "id") -> Corpus:
         rows: dict[int, int] = {}
         for document in corpus.read(report):
             where = f"{corpus.name}, row {document.row + 1}"
-            if document.metadata.get(column) is None:
+            cell = document.metadata.get(column)
+            if cell is None or isinstance(cell, (bool, float, list, dict)):
                 there = ", ".join(document.metadata) or "nothing"
-                raise InputError(f"{where}: there is no {column}; name another --id_column (its metadata has {there})")
-            try:
-                id = as_id(document.metadata[column])
-            except InputError as error:
-                raise InputError(f"{where}: {error}") from None
+                fault = f"there is no {column}" if cell is None else f"{cell!r} is not an id"
+                raise InputError(f"{where}: {fault}; name another --id_column (its metadata has {there})")
+            id = as_id(cell)
             if rows.setdefault(id, document.row) != document.row:
                 raise InputError(f"{where} has the {column} of row {rows[id] + 1}; give each row its own, or name "
                                  "another --id_column ('' numbers the rows)")  # fmt: skip

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from contrastive_st.data.reading import stream_texts
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, about
 from contrastive_st.files.writing import atomic_write, check_target, locked, write_errors
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.precision import check_precision
@@ -141,22 +141,17 @@ def _encoded(encoder: Any, texts: list[str], options: dict[str, Any]) -> tuple[N
 
 
 def _checked(output: Path, precision: str, ranges: str | Path | None, overwrite: bool) -> Path:
-    if output.suffix not in _FORMATS:
-        raise InputError(f"--output {output}: write .npy (vectors) or .parquet (texts and vectors)")
     if check_precision(precision) != "int8" and ranges is not None:
         raise InputError(f"ranges belong to int8, not to {precision}; leave them out")
-    return check_target(output, overwrite)
+    return check_target(output, overwrite, formats=_FORMATS)
 
 
 def _read_ranges(path: Path) -> NDArray[np.float32]:
-    try:
-        ranges = np.load(path, allow_pickle=False)
-        if isinstance(ranges, np.ndarray) and ranges.ndim == 2 and len(ranges) == 2 and np.isfinite(ranges).all():
-            return ranges.astype(np.float32)
-        what = f"an array {getattr(ranges, 'shape', '')}"
-    except (OSError, ValueError, TypeError, EOFError) as error:
-        what = first_line(error)
-    raise InputError(f"{path} has no ranges ({what}); give a .npy file [2, d] with the lowest and the highest values")
+    with about(path):
+        ranges = np.lib.format.read_array(io.BytesIO(path.read_bytes()), allow_pickle=False)
+        if ranges.ndim != 2 or len(ranges) != 2 or not np.isfinite(ranges).all():
+            raise InputError(f"{path}: give a .npy file [2, d] with the lowest and the highest values, finite numbers")
+    return ranges.astype(np.float32)
 
 
 @contextlib.contextmanager

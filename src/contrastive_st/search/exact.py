@@ -25,9 +25,10 @@ from contrastive_st.search.index import (
     Ids,
     Metadata,
     Vectors,
-    as_queries,
+    all_known,
     check_filter,
-    check_k,
+    check_model,
+    check_search,
     reciprocal_rank_fusion,
 )
 from contrastive_st.search.shards import RECORD, ShardFolder, read_table
@@ -91,9 +92,7 @@ class Codes:
         Raises:
             InputError: the precision is neither `int8` nor `ubinary`.
         """
-        if precision not in _FILES:
-            raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(_FILES)}")
-        if precision == "int8":
+        if check_precision(precision, tuple(_FILES)) == "int8":
             ranges = quantization_ranges(vectors) if ranges is None else ranges
             return cls(quantize(vectors, precision, ranges), vectors.shape[1], ranges)
         rotation = rotated(np.eye(vectors.shape[1]), _ROTATIONS)
@@ -157,11 +156,11 @@ class ExactIndex:
         model: str = "",
         codes: Codes | None = None,
     ) -> None:
-        ids, texts, kept = (ids, texts, metadata) if isinstance(texts, _Column) else as_documents(ids, texts, metadata)
-        if len(ids) != len(vectors):
-            raise InputError(f"{len(ids)} documents, {len(vectors)} vectors: give one for each")
-        self.ids, self._texts, self._vectors = ids, texts, vectors
-        self._metadata: Any = kept
+        given: Any = ids, texts, metadata
+        if not isinstance(texts, _Column):
+            given = as_documents(ids, texts, metadata, len(vectors))
+        self.ids, self._texts, self._metadata = given
+        self._vectors = vectors
         self._codes = vectors if isinstance(vectors, Codes) else codes
         self.fingerprint, self.model, self.dimension = fingerprint, model, vectors.shape[1]
         self._order = np.argsort(self.ids, kind="stable")
@@ -192,9 +191,7 @@ class ExactIndex:
 
         shards = ShardFolder(folder)
         made = shards.encoding
-        if fingerprint is not None and fingerprint != made.fingerprint:
-            ours = f"fingerprint {made.fingerprint[:8]}, not {fingerprint[:8]}"
-            raise InputError(f"{folder} has vectors of {made.model} ({ours}); open that model, or encode again")
+        check_model(made, fingerprint, str(folder))
         place = _laid_out(shards)
         with pa.memory_map(str(place / "documents.arrow")) as file:
             table = pa.ipc.open_file(file).read_all()
@@ -225,18 +222,14 @@ class ExactIndex:
             oversample: candidates per hit that the codes give and that are compared again by their vectors.
             options: ignored.
         """
-        queries = as_queries(vectors, self.dimension)
-        check_k(k)
+        queries, chosen = check_search(vectors, self.dimension, k, filter, text)
         if oversample < 1:
             raise InputError(f"oversample {oversample}: give 1 or more candidates for each hit")
-        chosen = as_filter(filter)
         rows = self._matching(chosen) if chosen else None
         check_filter(self, chosen, rows is None or len(rows) > 0)
         nearest = self._nearest if exact or self._codes is None else partial(self._rescored, oversample)
         if text is None:
             return [self._hits(*found) for found in zip(*nearest(queries, k, rows), strict=True)]
-        if len(queries) != 1:
-            raise InputError(f"a hybrid search takes one query, not {len(queries)}; call it once for each")
         near = nearest(queries, max(k, _FUSED), rows)[0][0]
         fused = reciprocal_rank_fusion([near.tolist(), self._by_words(text, max(k, _FUSED), rows)])[:k]
         found = np.array(fused, dtype=np.int64)
@@ -342,8 +335,7 @@ class ExactIndex:
         at = np.minimum(np.searchsorted(self.ids, wanted, sorter=self._order), max(len(self) - 1, 0))
         places = self._order[at] if len(self) else np.empty(0, dtype=np.int64)
         if len(places) < len(wanted) or (self.ids[places] != wanted).any():
-            missing = set(wanted.tolist()) - set(self.ids.tolist())
-            raise InputError(f"there is no document {min(missing)}")
+            all_known(wanted, self.ids)
         return places
 
 

@@ -40,6 +40,7 @@ RANGES: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operators.ge,
 }
 OPERATORS = ("=", "!=", *RANGES)
+_SAME = {"==": "="}
 #: The texts that count as numbers and as dates: whole matches of regular expressions, which PostgreSQL reads too
 NUMBER = r"-?(0|[1-9][0-9]{0,14})([.][0-9]{1,14})?([eE][+-]?[0-9]{1,2})?"
 DATE = r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([T ][0-9]{2}:[0-9]{2}[0-9:.,Z+-]*)?)?)?"
@@ -216,7 +217,7 @@ def parse(text: str) -> Filter:
             value, position = _token(_VALUE, text, position)
             mark, position = _token(_NEXT, text, position)
             values.append(value)
-        parts.append(Condition(str(column), "=" if operator == "==" else str(operator), tuple(values)))
+        parts.append(Condition(str(column), _SAME.get(operator, operator), tuple(values)))
         position = _after(_BLANK, text, position)
     return Filter(tuple(parts))
 
@@ -267,12 +268,11 @@ def _elements(value: Any) -> list[Any]:
 
 def _of_column(column: str, wanted: Any) -> Iterable[Condition]:
     if isinstance(wanted, Mapping):
-        return [Condition(column, _operator(symbol), _alternatives(column, value)) for symbol, value in wanted.items()]
+        return [
+            Condition(column, str(_SAME.get(symbol, symbol)), _alternatives(column, value))
+            for symbol, value in wanted.items()
+        ]
     return [Condition(column, "=", _alternatives(column, wanted))]
-
-
-def _operator(symbol: Any) -> str:
-    return "=" if symbol == "==" else str(symbol)
 
 
 def _alternatives(column: str, given: Any) -> tuple[Scalar, ...]:

@@ -18,7 +18,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import as_encoder
 from contrastive_st.search.near_pairs import near_pairs
 from contrastive_st.search.values import as_texts
-from contrastive_st.vectors import Best, top_k_in_chunks, unit_vectors
+from contrastive_st.vectors import Best, check_finite, top_k_in_chunks, unit_vectors
 
 ScoreFunction = Callable[[Any, Any], Any]
 _QUERIES, _CORPUS = 512, 16_384  # scores of a block: 512 x 16,384 float32 are 32 MiB, for each thread
@@ -56,10 +56,6 @@ def semantic_search(
         [[{'corpus_id': 1, 'score': 0.6}]]
     """
     queries, corpus = _embeddings(query_embeddings, "query_embeddings"), _embeddings(corpus_embeddings)
-    if queries.shape[1] != corpus.shape[1]:
-        raise InputError(
-            f"queries of {queries.shape[1]} dimensions and a corpus of {corpus.shape[1]}; encode both by one model"
-        )
     chunks = query_chunk_size, corpus_chunk_size
     found = _nearest(queries, corpus, top_k, score_function, chunks)
     return [
@@ -264,9 +260,7 @@ def _embeddings(given: Any, name: str = "embeddings") -> Vectors:
     found = np.atleast_2d(_array(given))
     if found.ndim != 2 or not np.issubdtype(found.dtype, np.number):
         raise InputError(f"{name} of shape {found.shape}: give one vector for each text, [N, d]")
-    if not (finite := np.isfinite(found).all(1)).all():
-        raise InputError(f"{name}: row {int(finite.argmin())} is NaN or infinite; did training diverge?")
-    return found.astype(np.float32) if found.dtype != np.float64 else found
+    return check_finite(found.astype(np.float32) if found.dtype != np.float64 else found, name)
 
 
 def _array(given: Any) -> Any:

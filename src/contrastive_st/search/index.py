@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.filters import RANGES, Condition, Filter, Filterable
+from contrastive_st.search.filters import RANGES, Condition, Filter, Filterable, as_filter
 from contrastive_st.search.values import one_line
 from contrastive_st.vectors import unit_vectors
 
@@ -43,7 +43,8 @@ class Hit:
 class VectorIndex(Protocol):
     """Documents with their vectors: `ExactIndex` over files, `VectorStore` in PostgreSQL.
 
-    `dimension` is the number d of the vectors' elements, `fingerprint` a hash of the model that made them.
+    `dimension` is the number d of the vectors' elements, `fingerprint` a hash of the model that made them, `model` its
+    name or folder, blank if unknown.
 
     A filter is text such as `"topic=sea,sky; year>=2020"` (`search/filters.py` has the grammar), or a mapping from
     columns to conditions, all of which must hold:
@@ -58,10 +59,10 @@ class VectorIndex(Protocol):
 
     dimension: int
     fingerprint: str
+    model: str
 
     def __len__(self) -> int:
         """How many documents there are."""
-        ...
 
     def search(
         self, vectors: Vectors, k: int = 10, *, filter: Filterable = None, text: str | None = None, **options: Any
@@ -76,35 +77,27 @@ class VectorIndex(Protocol):
                 rankings by cosine and by full text. `score` is still the cosine. For one query only.
             options: options of the implementation, such as `ef_search` or `exact`.
         """
-        ...
 
     def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
         """The k documents nearest to document `id`, without itself."""
-        ...
 
     def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""
-        ...
 
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches: ids int64 `[n]`, texts, metadata, unit vectors float32 `[n, d]`; ordered by id."""
-        ...
 
     def count(self, filter: Filterable = None) -> int:
         """How many documents meet a filter."""
-        ...
 
     def values(self, column: str, most: int = 20) -> list[Any]:
         """At most so many of the different values of a metadata column, in no order."""
-        ...
 
     def columns(self) -> list[str]:
         """The names of the metadata of all documents, sorted: the keys that a filter may use."""
-        ...
 
     def close(self) -> None:
         """Release connections and files."""
-        ...
 
 
 class Sink(Protocol):
@@ -112,29 +105,23 @@ class Sink(Protocol):
 
     def claim(self, shard: int) -> bool:
         """Whether this process should encode the shard."""
-        ...
 
     def deleted(self, ids: Ids) -> NDArray[np.bool_]:
         """Which of these documents were deleted and are left out."""
-        ...
 
     def compare(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> list[str]:
         """What each of these documents is to the index: new, changed, unchanged or deleted."""
-        ...
 
     def add(
         self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors, rows: int | None = None
     ) -> None:
         """Write a shard of `rows` rows, of which these are new."""
-        ...
 
     def finish(self, shards: int, rows: int) -> bool:
         """Whether all shards are there; called when the corpus has been read to its end."""
-        ...
 
     def close(self) -> None:
         """Release what the sink holds."""
-        ...
 
 
 class WritableIndex(VectorIndex, Protocol):
@@ -142,43 +129,27 @@ class WritableIndex(VectorIndex, Protocol):
 
     def upsert(self, ids: Sequence[Id], texts: Sequence[str], vectors: Any, metadata: Metadata | None = None) -> None:
         """Insert documents, or replace those with the same ids, all or none."""
-        ...
 
     def set_metadata(self, id: Id, metadata: Mapping[str, Any]) -> None:
         """Replace a document's metadata."""
-        ...
 
     def delete(self, ids: Sequence[Id]) -> int:
         """Delete documents; return how many there were."""
-        ...
 
     def delete_matching(self, filter: Filterable) -> int:
         """Delete the documents that meet a filter; return how many there were."""
-        ...
 
-    def loader(
-        self,
-        source: str,
-        fingerprint: str,
-        *,
-        replace: bool = False,
-        restore: bool = False,
-        own_ids: bool = False,
-    ) -> Sink:
-        """A sink for the shards of one corpus."""
-        ...
+    def loader(self, source: str, fingerprint: str, **options: bool) -> Sink:
+        """A sink for the shards of one corpus; options are `replace`, `restore` and `own_ids`."""
 
     def known(self, ids: Sequence[Id]) -> list[int]:
         """Those of the ids that the index has."""
-        ...
 
     def deleted(self) -> list[int]:
         """The ids of the documents that were deleted, and that a loader leaves out unless it restores them."""
-        ...
 
     def build_index(self, kind: str = "hnsw", *, memory: str | None = None) -> int:
         """Build the index of all vectors; return the peak memory in bytes, 0 if unknown."""
-        ...
 
 
 def as_queries(vectors: Any, dimension: int) -> Vectors:
@@ -211,6 +182,43 @@ def check_k(k: Any) -> int:
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= MOST_HITS:
         raise InputError(f"k {k!r}: give a number from 1 to {MOST_HITS:,}")
     return int(k)
+
+
+def all_known(ids: Ids, known: Collection[int]) -> list[int]:
+    """The ids of documents, which must be known.
+
+    Raises:
+        InputError: one is not.
+    """
+    if missing := [id for id in ids.tolist() if id not in known]:
+        raise InputError(f"there is no document {missing[0]}")
+    return list(ids.tolist())
+
+
+def check_search(vectors: Any, dimension: int, k: int, filter: Filterable, text: str | None) -> tuple[Vectors, Filter]:
+    """The queries and the filter of a search.
+
+    Raises:
+        InputError: as for `as_queries`, `check_k` and `as_filter`; or a hybrid search has several queries.
+    """
+    queries = as_queries(vectors, dimension)
+    check_k(k)
+    if text is not None and len(queries) != 1:
+        raise InputError(f"a hybrid search takes one query, not {len(queries)}; call it once for each")
+    return queries, as_filter(filter)
+
+
+def check_model(index: Any, fingerprint: str | None, what: str) -> None:
+    """Refuse the vectors of another model than that of an index, or the record of one: `model` and `fingerprint`.
+
+    Raises:
+        InputError: it is another model; the message begins with `what`, the name of the index.
+    """
+    if fingerprint is not None and fingerprint != index.fingerprint:
+        ours = f"fingerprint {index.fingerprint[:8]}, not {fingerprint[:8]}"
+        raise InputError(
+            f"{what} has vectors of {index.model or 'another model'} ({ours}); give that --model, or index again"
+        )
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], constant: int = RRF_CONSTANT) -> list[int]:

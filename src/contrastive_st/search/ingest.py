@@ -17,7 +17,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.search.documents import Corpus, Document
 from contrastive_st.search.index import CHANGED, DELETED, NEW, UNCHANGED, Ids, Sink, Vectors
 from contrastive_st.search.report import TOO_LONG, UNKNOWN, Report
-from contrastive_st.search.shards import FIRST, ShardFolder
+from contrastive_st.search.shards import ShardFolder
 from contrastive_st.vectors import unit_vectors
 
 if TYPE_CHECKING:
@@ -63,8 +63,6 @@ def index_corpus(
         progress: show a bar with the rate and the time left.
         report: counts what is left out, and what is longer than the model reads.
     """
-    if shard_rows < 1:
-        raise InputError(f"{shard_rows} rows per shard: give 1 or more")
     outcome, report = Outcome(), Report() if report is None else report
     with tqdm(total=corpus.rows, disable=not progress, unit=" rows", desc="index", file=sys.stderr) as bar:
 
@@ -156,8 +154,6 @@ def _shards(corpus: Corpus, shard_rows: int, report: Report) -> Iterator[tuple[i
         rows = list(itertools.islice(documents, shard_rows))
         if not rows:
             return
-        if shard * shard_rows >= FIRST:
-            raise InputError(f"{corpus.name}: more than {FIRST} rows; index it in parts")
         yield shard, rows
 
 

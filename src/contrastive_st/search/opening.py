@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contrastive_st.errors import InputError, install
+from contrastive_st.errors import InputError, require
 from contrastive_st.models.protocol import Encoder, open_encoder
-from contrastive_st.search.index import VectorIndex, Vectors
+from contrastive_st.search.index import VectorIndex, Vectors, check_model
 from contrastive_st.search.postgres.server import default_store
 from contrastive_st.search.values import one_line
 
@@ -81,9 +80,7 @@ def open_database(where: str | Path | None = None) -> Database:
 
 def vector_store() -> type[VectorStore]:
     """The class `VectorStore`, or an error that says what to install."""
-    missing = [name for name in ("psycopg", "psycopg_pool", "pgvector") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise InputError(f"a store needs {', '.join(missing)}; {install('search')}")
+    require("a store", "search", "psycopg", "psycopg_pool", "pgvector")
     from contrastive_st.search.postgres.store import VectorStore
 
     return VectorStore
@@ -97,13 +94,8 @@ def open_encoder_for(
     Raises:
         InputError: the model cannot be opened, or is not the one that made the index.
     """
-    made_by = getattr(index, "model", "")
-    encoder = open_encoder(model or made_by or None, **{"precision": "auto", **options})
-    if encoder.fingerprint != index.fingerprint:
-        what = f"the index has vectors of {made_by or 'another model'} (fingerprint {index.fingerprint[:8]})"
-        raise InputError(
-            f"{what}, not of {encoder.name} ({encoder.fingerprint[:8]}); give that --model, or index again"
-        )
+    encoder = open_encoder(model or index.model or None, **{"precision": "auto", **options})
+    check_model(index, encoder.fingerprint, "the index")
     return encoder
 
 

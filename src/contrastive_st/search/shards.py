@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, about
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.search.index import NEW, Batch, Ids, Metadata, Vectors
@@ -65,10 +65,8 @@ class ShardFolder:
                 path.write_text(json.dumps(asdict(encoding), indent=2), encoding="utf-8")
         if not record.is_file():
             raise InputError(f"{folder} has no encoded vectors (no {RECORD})")
-        try:
+        with about(record):
             self.encoding = Encoding(**read_json(record, dict))
-        except TypeError as error:
-            raise InputError(f"{record} is damaged: {first_line(error)}; encode into another folder") from error
         if encoding is not None and encoding != self.encoding:
             ours, theirs = asdict(self.encoding), asdict(encoding)
             other = ", ".join(f"{name} {theirs[name]}, not {ours[name]}" for name in ours if ours[name] != theirs[name])
@@ -158,11 +156,8 @@ class ShardFolder:
 
 def read_table(path: Path) -> tuple[Any, NDArray[Any]]:
     """The table of one file, and its vectors `[n, ...]` as stored."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    with about(path):
         table = pq.read_table(path).combine_chunks()
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path}: damaged parquet file ({first_line(error)}); encode it again") from error
-    return table, table["embedding"].combine_chunks().flatten().to_numpy().reshape(len(table), -1)
+        return table, table["embedding"].combine_chunks().flatten().to_numpy().reshape(len(table), -1)

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import choice
 
 WHOLE, FILES, LINES, SENTENCES, PASSAGES = "whole", "files", "lines", "sentences", "passages"
 PARTS = (WHOLE, FILES, LINES, SENTENCES, PASSAGES)
@@ -48,9 +48,7 @@ def split(text: str, into: str, words: int = PASSAGE_WORDS) -> list[str]:
         >>> split("One two. Three four. Five.", "passages", words=4)
         ['One two. Three four.', 'Five.']
     """
-    if into not in PARTS:
-        raise InputError(f"texts cannot be split into {into!r}; choose one of {', '.join(PARTS)}")
-    if into in (WHOLE, FILES):
+    if choice("part", into, PARTS) in (WHOLE, FILES):
         return [text]
     if into == LINES:
         return [line.strip() for line in text.splitlines() if line.strip()]

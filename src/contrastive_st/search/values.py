@@ -195,20 +195,26 @@ def one_line(text: str, width: int = 110) -> str:
     return text if len(text) <= width else text[: width - 1].rstrip() + "…"
 
 
-def as_documents(ids: Any, texts: Any, metadata: Any) -> tuple[NDArray[np.int64], list[str], list[dict[str, Any]]]:
-    """Ids, texts and metadata of documents as an index holds them; an id that is text stays in the metadata as `id`.
+def as_documents(
+    ids: Any, texts: Any, metadata: Any, vectors: int
+) -> tuple[NDArray[np.int64], list[str], list[dict[str, Any]]]:
+    """Ids, texts and metadata of documents as an index holds them, one for each of so many vectors.
+
+    An id that is text stays in the metadata as `id`.
 
     Raises:
         InputError: one of them is at fault, their numbers differ, or an id is given twice.
 
     Example:
-        >>> as_documents(["talk-7"], ["On tides"], None)[2]
+        >>> as_documents(["talk-7"], ["On tides"], None, 1)[2]
         [{'id': 'talk-7'}]
     """
     given = ids if isinstance(ids, np.ndarray) else as_list("ids", ids)
     numbers, kept = as_ids(given), as_texts(texts)
-    if len(numbers) != len(kept):
-        raise InputError(f"{len(numbers)} ids, {len(kept)} texts: give one of each for every document")
+    if not len(numbers) == len(kept) == vectors:
+        raise InputError(
+            f"{len(numbers)} ids, {len(kept)} texts, {vectors} vectors: give one of each for every document"
+        )
     if len(np.unique(numbers)) < len(numbers):
         raise InputError("an id is given twice; give each document once")
     items = as_metadata(metadata, len(numbers))

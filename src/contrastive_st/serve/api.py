@@ -6,7 +6,6 @@ Haystack's OpenAI embedders on `/v1`, `huggingface_hub.InferenceClient` on the a
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 import time
@@ -505,10 +504,8 @@ def _what_is_wrong(error: RequestValidationError) -> str:
 # --- The command.
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: Any) -> None:
     """Serve until SIGINT or SIGTERM, with the flags of `contrastive-st api`; what was taken is answered first."""
-    if min(args.batch_tokens, args.max_waiting_tokens) < 1:
-        raise InputError("--batch_tokens and --max_waiting_tokens: give 1 or more")
     token = read_token(args.token_file, "CONTRASTIVE_ST_API_TOKEN")
     with ExitStack() as stack:
         listener = stack.enter_context(reserve(args.host, args.port))
@@ -516,11 +513,11 @@ def run(args: argparse.Namespace) -> None:
         if token is None and not is_loopback(args.host):
             say(f"{args.host}: whoever reaches this machine can use this server; --token_file asks for a token",
                 file=sys.stderr)  # fmt: skip
-        app = make_api(models, indices, args.host, token, args.allow_origin)
+        app = make_api(models, indices, args.host, token, args.allow_origin or ())
         serve_app(app, listener, address(listener))
 
 
-def _opened(args: argparse.Namespace, stack: ExitStack) -> tuple[dict[str, Served], dict[str, IndexServed]]:
+def _opened(args: Any, stack: ExitStack) -> tuple[dict[str, Served], dict[str, IndexServed]]:
     """The models and indices that are asked for; an index's own model is served too."""
     models: dict[str, Served] = {}
     indices: dict[str, IndexServed] = {}
@@ -535,7 +532,7 @@ def _opened(args: argparse.Namespace, stack: ExitStack) -> tuple[dict[str, Serve
 
     for model in args.model or ([] if args.index else [None]):
         serve(open_encoder(model, precision=args.precision, pooling=args.pooling))
-    for name in dict.fromkeys(args.index):
+    for name in dict.fromkeys(args.index or ()):
         index = stack.enter_context(closing(open_named(name, args.store)))
         same = (own for own in models.values() if own.encoder.fingerprint == index.fingerprint)
         model = next(same, None) or serve(open_encoder_for(index, precision=args.precision))

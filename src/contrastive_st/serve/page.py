@@ -15,7 +15,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from contrastive_st.errors import InputError, install
+from contrastive_st.errors import one_line as shown_line, require
 from contrastive_st.search.analysis.projection import Map, colour, middles, spread
 from contrastive_st.search.index import Hit
 from contrastive_st.search.values import one_line
@@ -101,10 +101,17 @@ def find(
     try:
         for name in dict.fromkeys(names) if names else session.names[:1]:
             answers.append(session.answer(name, query or "", int(k or 10), filter, "hybrid" in wanted))
-    except InputError as error:
-        yield [], [notice(str(error), bad=True)]
+    except Exception as error:
+        yield _said(error)
         return
     yield from _explained(session, answers, "evidence" in wanted)
+
+
+def _said(error: Exception) -> tuple[list[Answer], list[str]]:
+    """What the page shows of an error, of input or of the database; one of this package's own code is raised again."""
+    if not (line := shown_line(error)):
+        raise error
+    return [], [notice(line, bad=True)]
 
 
 def find_similar(
@@ -121,11 +128,13 @@ def find_similar(
     """
     try:
         source, id, _ = json.loads(clicked)
-        answer = session.similar(source, int(id), int(k or 10), "; ".join(condition))
-    except InputError as error:
-        yield [], [notice(str(error), bad=True)]
-        return
+        place = int(id)
     except (ValueError, TypeError):  # not of this page
+        return
+    try:
+        answer = session.similar(source, place, int(k or 10), "; ".join(condition))
+    except Exception as error:
+        yield _said(error)
         return
     answers = [answer if other.source == source else other for other in last] or [answer]
     yield from _explained(session, answers, "evidence" in _wanted(options))
@@ -177,10 +186,9 @@ def import_gradio() -> Any:
         InputError: it is not installed.
     """
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when it is imported, and when a page is made
-    try:
-        import gradio
-    except ImportError:
-        raise InputError(f"the page needs gradio; {install('app')}") from None
+    require("the page", "app", "gradio")
+    import gradio
+
     return gradio
 
 

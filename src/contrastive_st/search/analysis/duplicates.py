@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from contrastive_st.data.table_writers import write_table
 from contrastive_st.errors import InputError
+from contrastive_st.files.writing import check_target
 from contrastive_st.search.index import VectorIndex, sample
 from contrastive_st.search.near_pairs import near_pairs
 from contrastive_st.vectors import unit_vectors
@@ -233,22 +233,17 @@ def _with_texts(index: VectorIndex, places: NDArray[np.int64], ids: NDArray[np.i
     ]  # fmt: skip
 
 
+FORMATS = (".csv", ".json")
 _COLUMNS = ("group", "id", "similarity", "nearest", "text")
 
 
-def save(groups: list[Group], path: str | os.PathLike[str]) -> Path:
-    """Write `.csv` (a row per document: group, id, similarity, nearest, text) or `.json`.
-
-    Raises:
-        InputError: the name has another ending.
-    """
-    path = Path(path)
+def save(groups: list[Group], path: str | Path) -> Path:
+    """Write `.csv` (a row per document: group, id, similarity, nearest, text) or `.json`."""
+    path = check_target(path, overwrite=True, formats=FORMATS)
     if path.suffix == ".json":
         content = [[asdict(member) for member in group] for group in groups]
         path.write_text(json.dumps(content, ensure_ascii=False, indent=1, default=str), encoding="utf-8")
-    elif path.suffix == ".csv":
+    else:
         rows = ((n, m.id, f"{m.similarity:.4f}", m.nearest, m.text) for n, group in enumerate(groups, 1) for m in group)
         write_table(path, [dict(zip(_COLUMNS, row, strict=True)) for row in rows], _COLUMNS)
-    else:
-        raise InputError(f"--output {path}: write .csv or .json")
     return path

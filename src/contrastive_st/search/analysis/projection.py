@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 
-from contrastive_st.errors import InputError, install
+from contrastive_st.errors import require
+from contrastive_st.plots import new_figure
 from contrastive_st.search.analysis.topics import Trends
 from contrastive_st.search.index import Sample, VectorIndex, sample
 from contrastive_st.search.values import one_line
@@ -72,7 +73,8 @@ def draw_map(layout: Map, path: str | Path, title: str | None = None) -> Path:
     Raises:
         InputError: matplotlib is not installed.
     """
-    figure = new_figure(11, 8)
+    require("a picture", "plots", "matplotlib")
+    figure = new_figure(11, 8, 110, None)
     axes = figure.add_axes((0.02, 0.13, 0.96, 0.80))
     axes.set(xticks=[], yticks=[])
     axes.margins(0.05)
@@ -93,7 +95,7 @@ def draw_sizes(trends: Trends, path: str | Path) -> Path:
     """Write a PNG of the share of each cluster among the documents of each value of the `by` column."""
     counts = np.array([cluster.counts for cluster in trends.clusters], dtype=float)
     shares = 100 * counts / np.maximum(counts.sum(0), 1)
-    figure = new_figure(3.5 + 0.42 * max(len(trends.values), 8), 1.9 + 0.34 * len(counts), constrained=True)
+    figure = new_figure(3.5 + 0.42 * max(len(trends.values), 8), 1.9 + 0.34 * len(counts), 110)
     axes = figure.subplots()
     image = axes.imshow(shares, aspect="auto", cmap="Blues", vmin=0)
     axes.set_xticks(range(len(trends.values)), [_plain(v, 24) for v in trends.values], rotation=45, ha="right")
@@ -163,22 +165,6 @@ def spread(
         boxes.append((place, size))
         placed.append(place)
     return placed
-
-
-def new_figure(width: float, height: float, constrained: bool = False) -> Any:
-    """A matplotlib figure of a size in inches, without a screen.
-
-    Raises:
-        InputError: matplotlib is not installed.
-    """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError(f"pictures need matplotlib; {install('plots')}") from None
-    figure = Figure(figsize=(width, height), dpi=110, layout="constrained" if constrained else None)
-    FigureCanvasAgg(figure)
-    return figure
 
 
 def _plain(text: str, width: int) -> str:

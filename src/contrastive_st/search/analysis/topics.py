@@ -219,8 +219,6 @@ def find_trends(index: VectorIndex, by: str | None = None, clusters: int | None 
     Raises:
         InputError: the index is empty, has fewer documents than clusters, or no document has the column.
     """
-    if not 0 <= seed < 1 << 32:
-        raise InputError(f"--seed {seed}: give 0 or a positive number of 32 bits")
     drawn = sample(index, SAMPLE, seed)
     count = clusters or int(np.clip(drawn.total // 50, 2, 16))
     distinct = len(np.unique(drawn.vectors[: 10 * count + 1000], axis=0))

@@ -1,11 +1,5 @@
 """Mining of hard negatives for pairs of texts."""
 
-from contrastive_st.search.mining.hard_negatives import (
-    HardNegatives,
-    MiningCounts,
-    mine_hard_negatives,
-    write_hard_negatives,
-)
-from contrastive_st.search.mining.negative_rules import NegativeRules
+import lazy_loader
 
-__all__ = ["HardNegatives", "MiningCounts", "NegativeRules", "mine_hard_negatives", "write_hard_negatives"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

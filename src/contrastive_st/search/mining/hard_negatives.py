@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,10 @@ from contrastive_st.files.writing import atomic_write, check_target
 from contrastive_st.memory import peak_resident
 from contrastive_st.models.protocol import as_encoder, with_options
 from contrastive_st.search.mining.known_pairs import Block, KnownPairs, pair_columns, read_corpus
-from contrastive_st.search.mining.negative_rules import NegativeRules
-from contrastive_st.search.mining.scores import CrossScores, EncoderScores, Scores, open_cross_encoder
+from contrastive_st.search.mining.negative_rules import MiningOptions
+from contrastive_st.search.mining.scores import CrossScores, EncoderScores, open_cross_encoder
 
 ANCHORS = 8192  # anchors that are searched for at a time: each thread has some thousand in turn
-FORMATS_OF_ROWS = ("n-tuple", "triplet", "labeled-pair", "labeled-list")
 #: The columns that are not texts
 _TYPES = {
     "label": pa.int64(), "score": pa.float64(), "labels": pa.list_(pa.int64()), "scores": pa.list_(pa.float64()),
@@ -84,7 +83,7 @@ def mine_hard_negatives(dataset: Any, model: Any = None, **options: Any) -> data
             which is the anchor and which the positive.
         model: the encoder: a model that `SentenceEncoder` opens, or a function from texts to vectors. Recorded prompts
             named `query` and `document` are put before anchors and documents.
-        options: options of `HardNegatives` and `NegativeRules`.
+        options: `verbose`, and the fields of `MiningOptions`.
 
     Returns:
         Columns `anchor`, `positive` and `negative_1`, `negative_2`, ..., or those of another `output_format`. The rows
@@ -120,9 +119,7 @@ def write_hard_negatives(
     Raises:
         InputError: as for `mine_hard_negatives`; or the file exists already or cannot be written.
     """
-    if Path(output).suffix not in FORMATS:
-        raise InputError(f"--output {output}: write one of {', '.join(FORMATS)}")
-    check_target(output, overwrite)
+    check_target(output, overwrite, formats=FORMATS)
     mined = HardNegatives(dataset, model, **options)
     with atomic_write(output, overwrite) as path, table_writer(path, mined.columns, mined.types) as write:
         for columns in mined:
@@ -135,86 +132,50 @@ class HardNegatives:
 
     Args:
         dataset, model: as for `mine_hard_negatives`.
-        anchor_column_name: column of the anchors, if its name does not tell; needs `positive_column_name` too.
-        positive_column_name: column of the positives.
-        corpus: texts to take negatives from instead of the positives: a file, or strings.
-        corpus_column: column of the texts in the corpus, if it has several.
-        guide: another encoder whose scores are used for the limits and the choice; the ranks are still the model's.
-        cross_encoder: as `guide`, a `CrossEncoder` of sentence-transformers, as an object or by name.
-        pooling: pooling of a model that records none.
-        precision: precision of the model and the guide, as for `SentenceEncoder`.
-        query_prompt, query_prompt_name, corpus_prompt, corpus_prompt_name: prompts of anchors and documents, in place
-            of those that the model records; for the guide too.
-        batch_size: most texts that a model encodes at a time.
-        output_format: `n-tuple`, a row for each pair whose anchor has `num_negatives`; `triplet`, a row for each
-            negative of each pair, `negative`; `labeled-pair`, a row for each document of an anchor, `positive`, with a
-            `label` 1 or 0; `labeled-list`, a row for each pair, with a list `positive` and a list `labels`.
-        output_scores: add `scores`, of the positive and then the negatives; for the labeled formats in place of the
-            labels, in a `labeled-pair` a `score`.
-        include_positives: let the positives of an anchor be among its negatives, for a whole ranking, such as to
-            rerank; for the format `n-tuple` alone.
+        options: the options; by default made of `given`.
         verbose: show progress bars on stderr.
-        rules: arguments of `NegativeRules`.
+        given: fields of `MiningOptions`.
     """
 
     def __init__(
         self,
         dataset: Any,
         model: Any = None,
+        options: MiningOptions | None = None,
         *,
-        anchor_column_name: str | None = None,
-        positive_column_name: str | None = None,
-        corpus: str | Path | Sequence[str] | None = None,
-        corpus_column: str | None = None,
-        guide: Any = None,
-        cross_encoder: Any = None,
-        pooling: str | None = None,
-        precision: str = "fp32",
-        query_prompt: str | None = None,
-        query_prompt_name: str | None = None,
-        corpus_prompt: str | None = None,
-        corpus_prompt_name: str | None = None,
-        batch_size: int | None = None,
-        output_format: str = "n-tuple",
-        output_scores: bool = False,
-        include_positives: bool = False,
         verbose: bool = False,
-        **rules: Any,
+        **given: Any,
     ) -> None:
-        if output_format not in FORMATS_OF_ROWS:
-            raise InputError(f"output_format {output_format}: choose one of {', '.join(FORMATS_OF_ROWS)}")
-        if include_positives and output_format != "n-tuple":
-            raise InputError(f"include_positives: the output_format is n-tuple then, not {output_format}")
-        if guide is not None and cross_encoder is not None:
-            raise InputError("a guide and a cross-encoder are given; give only one of them")
+        rules = MiningOptions(**given) if options is None else options
         self._started = time.perf_counter()
-        self.rules, self.counts, self.verbose = NegativeRules(**rules), MiningCounts(), verbose
-        self.format, self.scored = output_format, output_scores
+        self.rules, self.counts, self.verbose = rules, MiningCounts(), verbose
         others = {
-            "n-tuple": [f"negative_{i}" for i in range(1, self.rules.num_negatives + 1)], "triplet": ["negative"],
-            "labeled-pair": ["score" if output_scores else "label"],
-            "labeled-list": [] if output_scores else ["labels"],
+            "n-tuple": [f"negative_{i}" for i in range(1, rules.num_negatives + 1)], "triplet": ["negative"],
+            "labeled-pair": ["score" if rules.output_scores else "label"],
+            "labeled-list": [] if rules.output_scores else ["labels"],
         }  # fmt: skip
-        self.columns = ["anchor", "positive", *others[output_format]]
-        self.columns += [SCORES] if output_scores and output_format != "labeled-pair" else []
-        self.types = _TYPES | ({"positive": pa.list_(pa.string())} if output_format == "labeled-list" else {})
-        anchors, positives = pair_columns(dataset, anchor_column_name, positive_column_name)
+        self.columns = ["anchor", "positive", *others[rules.output_format]]
+        self.columns += [SCORES] if rules.output_scores and rules.output_format != "labeled-pair" else []
+        self.types = _TYPES | ({"positive": pa.list_(pa.string())} if rules.output_format == "labeled-list" else {})
+        anchors, positives = pair_columns(dataset, rules.anchor_column_name, rules.positive_column_name)
         self.counts.columns = anchors.name, positives.name
-        searched = [] if corpus is None else [read_corpus(corpus, corpus_column)]
-        self._pairs = KnownPairs(anchors, positives, searched, include_positives)
-        options: dict[str, Any] = {
-            "query": {"prompt": query_prompt, "prompt_name": query_prompt_name},
-            "document": {"prompt": corpus_prompt, "prompt_name": corpus_prompt_name}, "batch_size": batch_size,
-        }  # fmt: skip
-        self._model = with_options(as_encoder(model, pooling=pooling, precision=precision), **options)
-        self._guide = None if guide is None else with_options(as_encoder(guide, precision=precision), **options)
-        self._cross = None if cross_encoder is None else open_cross_encoder(cross_encoder)
+        searched = [] if rules.corpus is None else [read_corpus(rules.corpus, rules.corpus_column)]
+        self._pairs = KnownPairs(anchors, positives, searched, rules.include_positives)
+        encoding: dict[str, Any] = {
+            "query": {"prompt": rules.query_prompt, "prompt_name": rules.query_prompt_name},
+            "document": {"prompt": rules.corpus_prompt, "prompt_name": rules.corpus_prompt_name},
+            "batch_size": rules.batch_size,
+        }
+        opened = lambda name, **more: with_options(as_encoder(name, precision=rules.precision, **more), **encoding)
+        self._model = opened(model, pooling=rules.pooling)
+        self._guide = None if rules.guide is None else opened(rules.guide)
+        self._cross = None if rules.cross_encoder is None else open_cross_encoder(rules.cross_encoder)
 
     def __iter__(self) -> Iterator[Columns]:
         with tempfile.TemporaryDirectory(prefix="contrastive_st") as folder:
             documents = self._pairs.documents
             finder = EncoderScores(self._model, documents, Path(folder, "model"), self.verbose)
-            judge: Scores = finder
+            judge: Any = finder
             if self._guide is not None:
                 judge = EncoderScores(self._guide, documents, Path(folder, "guide"), self.verbose)
             elif self._cross is not None:
@@ -231,7 +192,7 @@ class HardNegatives:
             raise InputError(f"{few}; allow higher scores or more ranks, or give a corpus")
 
     def _negatives(
-        self, block: Block, finder: EncoderScores, judge: Scores, random: np.random.Generator
+        self, block: Block, finder: EncoderScores, judge: Any, random: np.random.Generator
     ) -> tuple[Numbers, Vectors, Vectors]:
         """The numbers of the negatives, `[Q, num_negatives]`, padded with -1; their scores and those of the pairs."""
         asked = finder.ask(block.anchors)
@@ -254,7 +215,7 @@ class HardNegatives:
     @property
     def _least(self) -> int:
         """The fewest negatives of an anchor that has rows."""
-        return self.rules.num_negatives if self.format == "n-tuple" else 1
+        return self.rules.num_negatives if self.rules.output_format == "n-tuple" else 1
 
     def _rows(self, block: Block, negatives: Numbers, scores: Vectors, positive: Vectors) -> Iterator[Columns]:
         """The rows of a block of anchors, if there are any; arguments as `_negatives` returns them."""
@@ -270,7 +231,7 @@ class HardNegatives:
         rows = block.rows[pair]
         judged = np.concatenate([positive[pair, None], scores[rows]], axis=1).astype(np.float64).round(6)
         anchors, positives = (np.array(column, dtype=object) for column in self._pairs.given(block.places[pair]))
-        if self.format == "n-tuple":
+        if self.rules.output_format == "n-tuple":
             texts = [self._pairs.documents[column] for column in negatives[rows].T]
             columns = [anchors, positives, *texts, judged.tolist()]
         else:
@@ -280,19 +241,19 @@ class HardNegatives:
 
     def _single(self, rows: Numbers, chosen: Numbers, judged: Any, anchors: Any, positives: Any) -> list[Any]:
         """The columns of the other formats, from the pairs' anchors and negatives `[P, n]`, padded with -1."""
-        if self.format == "labeled-pair":  # the negatives of an anchor once, after its last positive
+        if self.rules.output_format == "labeled-pair":  # the negatives of an anchor once, after its last positive
             chosen = np.where(np.append(rows[1:] != rows[:-1], True)[:, None], chosen, -1)
         repeats, places = np.nonzero(chosen >= 0)
         negatives, their = self._pairs.documents[chosen[repeats, places]], judged[repeats, places + 1]
-        if self.format == "triplet":
+        if self.rules.output_format == "triplet":
             scores = np.stack([judged[repeats, 0], their], axis=1).tolist()
             return [anchors[repeats], positives[repeats], negatives, scores]
         # the positive of each pair, then its negatives
         order = np.argsort(np.concatenate([np.arange(len(rows)), repeats]), kind="stable")
         texts = np.concatenate([positives, np.array(negatives, dtype=object)])[order]
         labels = np.repeat([1, 0], [len(rows), len(repeats)])[order]
-        values = (np.concatenate([judged[:, 0], their])[order] if self.scored else labels).tolist()
-        if self.format == "labeled-pair":
+        values = (np.concatenate([judged[:, 0], their])[order] if self.rules.output_scores else labels).tolist()
+        if self.rules.output_format == "labeled-pair":
             return [np.concatenate([anchors, anchors[repeats]])[order], texts, values]
         starts = np.flatnonzero(labels)
         ends = [*starts[1:], len(labels)]

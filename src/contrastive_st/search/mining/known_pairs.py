@@ -24,8 +24,6 @@ Numbers = NDArray[np.int64]
 
 def pair_columns(dataset: Any, anchor: str | None, positive: str | None) -> tuple[Column, Column]:
     """The columns of anchors and of positives; their names, or what they hold, tell which is which."""
-    if (anchor is None) != (positive is None):
-        raise InputError("name both columns, anchor_column_name and positive_column_name, or neither")
     wanted = None if anchor is None else [f"{anchor}=anchor", f"{positive}=positive"]
     rows, roles = read_examples(dataset, wanted)
     if roles.gold or len(roles.texts) < 2:

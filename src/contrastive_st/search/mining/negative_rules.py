@@ -1,50 +1,45 @@
-"""`NegativeRules`: which of the texts near to an anchor become its negatives."""
+"""`NegativeRules`: which of the texts near to an anchor become its negatives; and the other options of mining."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from contrastive_st.commands import POOLING_HELP
 from contrastive_st.errors import InputError
-from contrastive_st.options import Count, CountOrZero, Finite, Options
+from contrastive_st.options import Count, CountOrZero, Finite, Options, option
+from contrastive_st.precision import MODEL_PRECISIONS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
 class NegativeRules(Options):
     """Rules that choose the negatives of an anchor; the names are those of sentence-transformers.
 
-    Args:
-        range_min: lowest rank of a negative, counted from 0 without the anchor's positives.
-        range_max: highest rank of a negative, exclusive; by default `range_min + 10 * num_negatives`.
-        num_negatives: negatives per anchor.
-        max_score: highest score of a negative.
-        min_score: lowest score of a negative.
-        absolute_margin: a negative scores at least this much less than the positive.
-        relative_margin: the same, as a share of the positive's score: 0.05 allows 95% of it.
-        sampling_strategy: `top` takes those with the highest scores, `random` draws from all that the rules allow.
-        seed: seed of `random`.
-
     Raises:
         InputError: a number is out of range.
 
     Example:
         >>> rules = NegativeRules(num_negatives=2, relative_margin=0.1)
+        >>> import numpy as np
         >>> rules.choose(np.array([[0.95, 0.8, 0.6, 0.5]]), np.array([0.9]), np.random.default_rng(0)).tolist()
         [[1, 2]]
     """
 
-    range_min: CountOrZero = 0
-    range_max: int | None = None
-    num_negatives: Count = 3
-    max_score: Finite | None = None
-    min_score: Finite | None = None
-    absolute_margin: Finite | None = None
-    relative_margin: Finite | None = None
-    sampling_strategy: Literal["top", "random"] = "top"
-    seed: CountOrZero = 0
+    range_min: CountOrZero = option("skip this many of the nearest texts, not counting the positives", default=0)
+    range_max: int | None = option("highest rank, exclusive (default: range_min + 10 x num_negatives)")
+    num_negatives: Count = option("negatives per anchor", default=3)
+    max_score: Finite | None = option("highest score of a negative")
+    min_score: Finite | None = option("lowest score of a negative")
+    absolute_margin: Finite | None = option("a negative scores at least this much less than the positive")
+    relative_margin: Finite | None = option("the same as a share of the positive's score: 0.05 allows 95% of it")
+    sampling_strategy: Literal["top", "random"] = option(
+        "the negatives with the highest scores, or any that the rules allow", default="top", aliases=("--sampling",)
+    )
+    seed: CountOrZero = option("seed of random sampling", default=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,6 +65,8 @@ class NegativeRules(Options):
         Returns:
             `[Q, num_negatives]`.
         """
+        import numpy as np  # imported late: the command line reads the options of every command
+
         highest = np.full(len(scores), np.inf if self.max_score is None else self.max_score)
         for margin, unit in ((self.absolute_margin, 1.0), (self.relative_margin, np.abs(positive))):
             if margin is not None:
@@ -86,3 +83,47 @@ class NegativeRules(Options):
         found = np.take_along_axis(taken, falling, axis=1) > -np.inf
         places[:, : order.shape[1]] = np.where(found, np.take_along_axis(order, falling, axis=1), -1)
         return places
+
+
+@dataclass(frozen=True)
+class MiningOptions(NegativeRules):
+    """Options of mining: the rules, the columns and models, and the rows that are written.
+
+    Raises:
+        InputError: a number is out of range, or two options exclude each other.
+    """
+
+    anchor_column_name: str | None = option("column of the anchors, if its name does not tell; needs both columns")
+    positive_column_name: str | None = option("column of the positives")
+    corpus: Any = option("take negatives from these texts, a file or a list (default: from the positives)")
+    corpus_column: str | None = option("column of a corpus with several columns of text")
+    guide: Any = option("another encoder, whose scores are used for limits and sampling", metavar="MODEL")
+    cross_encoder: Any = option("as --guide, a CrossEncoder of sentence-transformers", metavar="MODEL")
+    pooling: str | None = option(POOLING_HELP)
+    precision: str = option("of the model and the guide", default="fp32", choices=MODEL_PRECISIONS)
+    query_prompt: str | None = option("prompt of anchors (default: as the model records)", metavar="TEXT")
+    query_prompt_name: str | None = option("name of a recorded prompt for anchors", metavar="NAME")
+    corpus_prompt: str | None = option("prompt of documents (default: as the model records)", metavar="TEXT")
+    corpus_prompt_name: str | None = option("name of a recorded prompt for documents", metavar="NAME")
+    batch_size: Count | None = option("most texts that a model encodes at a time")
+    output_format: Literal["n-tuple", "triplet", "labeled-pair", "labeled-list"] = option(
+        "a row per pair, with all negatives, of which its anchor has num_negatives; per negative; per document of an "
+        "anchor, with a label 1 or 0; or per pair, with lists of documents and labels",
+        default="n-tuple", aliases=("--format",),
+    )  # fmt: skip
+    output_scores: bool = option(
+        "add scores, of the positive and the negatives, for train to distill; for the labeled formats in place of the "
+        "labels", default=False, aliases=("--scores",),
+    )  # fmt: skip
+    include_positives: bool = option(
+        "rank the positives too, among the negatives, such as to rerank; for n-tuple alone", default=False
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.include_positives and self.output_format != "n-tuple":
+            raise InputError(f"include_positives: the output_format is n-tuple then, not {self.output_format}")
+        if self.guide is not None and self.cross_encoder is not None:
+            raise InputError("a guide and a cross-encoder are given; give only one of them")
+        if (self.anchor_column_name is None) != (self.positive_column_name is None):
+            raise InputError("name both columns, anchor_column_name and positive_column_name, or neither")

@@ -5,36 +5,30 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
 from contrastive_st.files.repositories import local_folder
 from contrastive_st.models.protocol import Encoder
 from contrastive_st.search.mining.known_pairs import Block, Distinct, Numbers
-from contrastive_st.vectors import top_k_in_blocks, unit_vectors
+from contrastive_st.vectors import check_finite, top_k_in_blocks, unit_vectors
 
 DOCUMENTS = 16_384  # documents that are encoded at a time, and most that anchors are compared with
 PAIRS = 8192  # candidates whose vectors are loaded at a time, to score them
 Vectors = NDArray[np.float32]
 
 
-class Scores(Protocol):
-    """Scores pairs of anchors and documents."""
-
-    def ask(self, anchors: list[str]) -> Any:
-        """The representation of these anchors that `score` takes."""
-
-    def score(self, asked: Any, rows: Numbers, numbers: Numbers) -> Vectors:
-        """Scores `[m]` of pairs, each given by the row of its anchor and the number of its document."""
-
-
 class EncoderScores:
-    """Cosines by one encoder; the unit vectors of the documents are in a file, in float16."""
+    """Cosines by one encoder; the unit vectors of the documents are in a file, in float16.
+
+    `ask` gives the representation of anchors that `score` takes; that scores pairs `[m]`, each given by the row of its
+    anchor and the number of its document.
+    """
 
     def __init__(self, encoder: Encoder, documents: Distinct, path: Path, verbose: bool) -> None:
         self.encoder, self.path, self.dim = encoder, path, 0
@@ -82,14 +76,11 @@ class EncoderScores:
 
     def _encoded(self, texts: list[str], how: str) -> Vectors:
         encode: Callable[[list[str]], Any] = getattr(self.encoder, how)
-        vectors = unit_vectors(encode(texts), np.float32)
-        if not np.isfinite(vectors).all():
-            raise InputError(f"{self.encoder.name} returns NaN or infinite vectors; did training diverge?")
-        return vectors
+        return check_finite(unit_vectors(encode(texts), np.float32), self.encoder.name)
 
 
 class CrossScores:
-    """Scores by a model that reads both texts at once."""
+    """Scores by a model that reads both texts at once; as `EncoderScores`."""
 
     def __init__(self, model: Any, documents: Distinct) -> None:
         self.model, self.documents = model, documents
@@ -111,13 +102,9 @@ def open_cross_encoder(model: Any) -> Any:
     """A `CrossEncoder` of sentence-transformers, by folder or name; an object with `predict` is returned as it is."""
     if hasattr(model, "predict"):
         return model
-    try:
-        from sentence_transformers import CrossEncoder
-    except ImportError:
-        raise InputError("a cross-encoder needs sentence-transformers; pip install sentence-transformers") from None
+    from sentence_transformers import CrossEncoder
+
     folder = local_folder(model)
     check_weights(folder, model)
-    try:
+    with about(model):
         return CrossEncoder(str(folder), trust_remote_code=False)
-    except Exception as error:  # the file may contain anything, so any exception is possible
-        raise InputError(f"cannot open the cross-encoder {model}: {first_line(error)}") from error

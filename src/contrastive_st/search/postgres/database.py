@@ -6,19 +6,21 @@ import functools
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from pgvector.psycopg import register_vector
+from psycopg import sql
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import about
 from contrastive_st.search.postgres.schema import migrate
 from contrastive_st.search.postgres.server import EmbeddedServer, default_store
 
 POOL = 8  # connections; more clients than this wait for their turn
 _WAIT = 60.0  # seconds
 Result = TypeVar("Result")
+Query = LiteralString | sql.SQL | sql.Composed
 
 
 class StoreConnection(psycopg.Connection[Any]):
@@ -44,7 +46,7 @@ class Database:
         pool: most connections at a time.
 
     Raises:
-        InputError: the database cannot be reached or cannot hold vectors.
+        psycopg.Error: the database cannot be reached or cannot hold vectors.
     """
 
     def __init__(self, where: str | Path | None = None, pool: int = POOL) -> None:
@@ -53,7 +55,8 @@ class Database:
         self.server = None if is_dsn(self.where) else EmbeddedServer(self.where)
         self.dsn = self.server.dsn if self.server else self.where
         try:
-            self._prepare()
+            with about(self.shown), psycopg.connect(self.dsn, autocommit=True, connect_timeout=30) as connection:
+                migrate(connection)
             self._pool = ConnectionPool(
                 self.dsn, connection_class=StoreConnection, min_size=1, max_size=pool, timeout=_WAIT, open=True,
                 kwargs={"autocommit": True, "application_name": "contrastive-st"}, configure=_configure,
@@ -65,26 +68,22 @@ class Database:
 
     def run(self, work: Callable[[StoreConnection], Result]) -> Result:
         """Call `work` with a connection, and once more if the connection breaks, so `work` must be repeatable."""
-        try:
+        with about(self.shown):
+            try:
+                with self._pool.connection() as connection:
+                    return work(connection)
+            except (PoolTimeout, psycopg.errors.DiskFull):
+                raise
+            except (psycopg.OperationalError, psycopg.InterfaceError):
+                if self.server:
+                    self.server.ensure_running()
+                self._pool.check()
             with self._pool.connection() as connection:
                 return work(connection)
-        except PoolTimeout:
-            raise InputError(f"no connection to {self.shown} within {_WAIT:.0f} s; it is down, or overloaded") from None
-        except psycopg.errors.DiskFull as error:
-            raise InputError(f"the disk of {self.shown} is full; free some space and run again") from error
-        except (psycopg.OperationalError, psycopg.InterfaceError):
-            pass
-        except psycopg.Error as error:
-            raise InputError(f"the database {self.shown} refuses this: {first_line(error)}") from error
-        if self.server:
-            self.server.ensure_running()
-        self._pool.check()
-        try:
-            with self._pool.connection() as connection:
-                return work(connection)
-        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
-            where = hide_password(self.where)
-            raise InputError(f"the database {where} went away: {first_line(error)}; run again when it is up") from error
+
+    def rows(self, statement: Query, parameters: Any = None) -> list[Any]:
+        """The rows of a statement that can be repeated."""
+        return self.run(lambda connection: connection.execute(statement, parameters).fetchall())
 
     def connect(self, **settings: str) -> StoreConnection:
         """A separate connection outside the pool, for long work or locks; close it after use."""
@@ -107,15 +106,6 @@ class Database:
         self._pool.close()
         if self.server:
             self.server.close()
-
-    def _prepare(self) -> None:
-        try:
-            with psycopg.connect(self.dsn, autocommit=True, connect_timeout=30) as connection:
-                migrate(connection)
-        except psycopg.OperationalError as error:
-            raise InputError(f"cannot reach the database {self.shown}: {first_line(error)}") from error
-        except psycopg.ProgrammingError as error:
-            raise InputError(f"{self.shown} cannot be used: {first_line(error)}") from error
 
 
 def is_dsn(where: str) -> bool:

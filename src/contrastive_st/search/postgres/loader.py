@@ -70,9 +70,7 @@ class StoreLoader:
                 return self._lock(shard)
             except (psycopg.OperationalError, psycopg.InterfaceError):
                 self._locks = None
-                self.store.database.run(
-                    lambda connection: connection.execute("SELECT 1")
-                )  # an embedded server is started again
+                self.store.database.rows("SELECT 1")  # an embedded server is started again
                 return self._lock(shard)
 
     def deleted(self, ids: Ids) -> NDArray[np.bool_]:
@@ -85,8 +83,7 @@ class StoreLoader:
         if self.own_ids or self.afresh:  # else all of the shard are new
             statement = sql.SQL("SELECT id, text, metadata FROM {} WHERE id = ANY(%s)").format(self.store.tables.texts)
             keys = (ids + self.first).tolist()
-            rows = self.store.database.run(lambda connection: connection.execute(statement, (keys,)).fetchall())
-            there = {id: (text, known) for id, text, known in rows}
+            there = {id: (text, known) for id, text, known in self.store.database.rows(statement, (keys,))}
             for i, (key, *own) in enumerate(zip(keys, map(storable, texts), metadata, strict=True)):
                 if key in there:
                     states[i] = UNCHANGED if there[key] == tuple(own) else CHANGED
@@ -203,9 +200,7 @@ class StoreLoader:
 
     def _loaded(self) -> set[int]:
         statement = "SELECT shard FROM contrastive_st.shards WHERE collection = %s AND source = %s"
-        parameters = (self.store.collection, self.number)
-        rows = self.store.database.run(lambda connection: connection.execute(statement, parameters).fetchall())
-        return {shard for (shard,) in rows}
+        return {shard for (shard,) in self.store.database.rows(statement, (self.store.collection, self.number))}
 
     def _lock(self, shard: int) -> bool:
         if self._locks is None or self._locks.closed:

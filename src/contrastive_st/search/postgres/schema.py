@@ -5,12 +5,11 @@ Names must match a fixed pattern and are quoted identifiers in statements; every
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from psycopg import Connection, errors, sql
+from psycopg import Connection, sql
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError
 from contrastive_st.search.postgres.names import FLOAT_BYTES, SIGNS, check_name
 
 SCHEMA = "contrastive_st"
@@ -72,64 +71,45 @@ def migrate(connection: Connection[Any]) -> None:
     """Migrate the store to this version of the package, one process at a time.
 
     Raises:
-        InputError: a newer version made the store, or the database lacks pgvector or the right to create tables.
+        InputError: a newer version made the store.
+        psycopg.Error: the database lacks pgvector or the right to create tables.
     """
-    try:
-        with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            connection.execute("SET LOCAL client_min_messages = error")
-            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-            connection.execute("CREATE SCHEMA IF NOT EXISTS contrastive_st")
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS contrastive_st.migrations"
-                " (version int PRIMARY KEY, applied timestamptz NOT NULL DEFAULT now())"
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        connection.execute("SET LOCAL client_min_messages = error")
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        connection.execute("CREATE SCHEMA IF NOT EXISTS contrastive_st")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS contrastive_st.migrations"
+            " (version int PRIMARY KEY, applied timestamptz NOT NULL DEFAULT now())"
+        )
+        row = connection.execute("SELECT coalesce(max(version), 0) FROM contrastive_st.migrations").fetchone()
+        version = row[0] if row else 0
+        if version > len(MIGRATIONS):
+            raise InputError(
+                f"the store has schema version {version}, this package knows {len(MIGRATIONS)}; "
+                "update contrastive-st, or use another store"
             )
-            row = connection.execute("SELECT coalesce(max(version), 0) FROM contrastive_st.migrations").fetchone()
-            version = row[0] if row else 0
-            if version > len(MIGRATIONS):
-                raise InputError(
-                    f"the store has schema version {version}, this package knows {len(MIGRATIONS)}; "
-                    "update contrastive-st, or use another store"
-                )
-            for number in range(version, len(MIGRATIONS)):
-                connection.execute(MIGRATIONS[number].encode())  # the statement is a constant of this module
-                connection.execute("INSERT INTO contrastive_st.migrations (version) VALUES (%s)", (number + 1,))
-    except (errors.InsufficientPrivilege, errors.FeatureNotSupported, errors.UndefinedFile) as error:
-        what = first_line(error)
-        raise InputError(f"the database cannot hold vectors ({what}); it needs pgvector and CREATE rights") from error
+        for number in range(version, len(MIGRATIONS)):
+            connection.execute(MIGRATIONS[number].encode())  # the statement is a constant of this module
+            connection.execute("INSERT INTO contrastive_st.migrations (version) VALUES (%s)", (number + 1,))
 
 
-@dataclass(frozen=True)
 class Tables:
-    """The tables of one collection, as identifiers for statements."""
+    """The tables of one collection, as identifiers for statements.
 
-    collection: str
+    `vectors` has `(id, embedding)`, hash-partitioned by id; `texts` `(id, text, metadata)`, apart because each new
+    version of a row enters every index again; `codes` `(id, code)`, the rotated signs of the vectors, partitioned like
+    these, only with a binary graph. `view` joins the first two, for plain SQL.
+    """
 
-    def __post_init__(self) -> None:
-        check_name(self.collection)
+    def __init__(self, collection: str) -> None:
+        self.collection = check_name(collection)
+        self.vectors, self.texts = self._name("_vectors"), self._name("_texts")
+        self.codes, self.view = self._name("_codes"), self._name()
 
     def _name(self, suffix: str = "") -> sql.Identifier:
         return sql.Identifier(SCHEMA, self.collection + suffix)
-
-    @property
-    def vectors(self) -> sql.Identifier:
-        """`(id, embedding)`, hash-partitioned by id."""
-        return self._name("_vectors")
-
-    @property
-    def texts(self) -> sql.Identifier:
-        """`(id, text, metadata)`: separate, because each new version of a row enters every index again."""
-        return self._name("_texts")
-
-    @property
-    def codes(self) -> sql.Identifier:
-        """`(id, code)`, the rotated signs of the vectors, partitioned like these; only with a binary graph."""
-        return self._name("_codes")
-
-    @property
-    def view(self) -> sql.Identifier:
-        """The view that joins both tables, for plain SQL."""
-        return self._name()
 
     def partition(self, number: int, of: str = "vectors") -> sql.Identifier:
         """One partition of the vectors, or of the codes."""
@@ -158,18 +138,12 @@ def create_tables(connection: Connection[Any], tables: Tables, dimension: int, s
             tables.vectors, column
         )
     )
+    _partition(connection, tables, "vectors", partitions)
+    # uncompressed, because vectors compress badly and plain rows are read without detoasting
+    kept = sql.SQL("PLAIN" if dimension * FLOAT_BYTES[storage] < 4000 else "EXTERNAL")
     for number in range(partitions):
-        connection.execute(
-            sql.SQL("CREATE TABLE {} PARTITION OF {} FOR VALUES WITH (MODULUS {}, REMAINDER {})").format(
-                tables.partition(number), tables.vectors, sql.Literal(partitions), sql.Literal(number)
-            )
-        )
-        # uncompressed, because vectors compress badly and plain rows are read without detoasting
-        connection.execute(
-            sql.SQL("ALTER TABLE {} ALTER embedding SET STORAGE {}").format(
-                tables.partition(number), sql.SQL("PLAIN" if dimension * FLOAT_BYTES[storage] < 4000 else "EXTERNAL")
-            )
-        )
+        table = tables.partition(number)
+        connection.execute(sql.SQL("ALTER TABLE {} ALTER embedding SET STORAGE {}").format(table, kept))
     connection.execute(
         sql.SQL(
             "CREATE VIEW {} AS SELECT v.id, t.text, t.metadata, v.embedding FROM {} AS v JOIN {} AS t ON t.id = v.id"
@@ -184,12 +158,14 @@ def create_codes(connection: Connection[Any], tables: Tables, dimension: int, pa
             tables.codes, sql.Literal(SIGNS * dimension)
         )
     )
+    _partition(connection, tables, "codes", partitions)
+
+
+def _partition(connection: Connection[Any], tables: Tables, what: str, partitions: int) -> None:
+    statement = sql.SQL("CREATE TABLE {} PARTITION OF {} FOR VALUES WITH (MODULUS {}, REMAINDER {})")
     for number in range(partitions):
-        connection.execute(
-            sql.SQL("CREATE TABLE {} PARTITION OF {} FOR VALUES WITH (MODULUS {}, REMAINDER {})").format(
-                tables.partition(number, "codes"), tables.codes, sql.Literal(partitions), sql.Literal(number)
-            )
-        )
+        names = tables.partition(number, what), getattr(tables, what)
+        connection.execute(statement.format(*names, sql.Literal(partitions), sql.Literal(number)))
 
 
 # --- The statements of searches: composed of constants and checked identifiers; everything else is a parameter.

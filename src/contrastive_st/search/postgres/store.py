@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pgvector import Bit, HalfVector, Vector
 from psycopg import sql
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, choice
 from contrastive_st.search.filters import Filter, Filterable, as_filter
 from contrastive_st.search.index import (
     Batch,
     Hit,
     Id,
-    Ids,
     Vectors,
-    as_queries,
+    all_known,
     check_filter,
-    check_k,
+    check_model,
+    check_search,
     reciprocal_rank_fusion,
 )
 from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.database import POOL, Database, StoreConnection
 from contrastive_st.search.postgres.loader import StoreLoader
-from contrastive_st.search.postgres.names import STORAGES, check_free, check_name
+from contrastive_st.search.postgres.names import STORAGES, check_free
 from contrastive_st.search.postgres.predicates import as_jsonpath, paths_of
 from contrastive_st.search.postgres.schema import Tables, create_tables
 from contrastive_st.search.postgres.writes import StoreWrites, signs_of, vectors_of
@@ -39,12 +39,21 @@ _FUSED = 100  # hits of each ranking that are fused
 _MOST_EF = 1000  # pgvector's limit
 
 
+class _Plan(NamedTuple):
+    """How to search: hits, filter, the graph (`none` compares every document), and the candidates that it keeps."""
+
+    k: int
+    filter: Filter
+    graph: str
+    ef: int
+
+
 class VectorStore(StoreWrites):
     """A collection of documents with their vectors, in the embedded PostgreSQL or in your own.
 
     Args:
-        where: a DSN (`postgresql://...`), or a folder for the embedded server; by default
-            `contrastive_st.search.postgres.server.default_store()`.
+        where: a DSN (`postgresql://...`), or a folder for the embedded server, or an open database, which is closed
+            with the collection; by default `contrastive_st.search.postgres.server.default_store()`.
         collection: its name; a database holds any number.
         fingerprint: fingerprint of the model of the queries; an error if another model made the collection.
         pool: most connections at a time; more clients wait for their turn.
@@ -65,14 +74,14 @@ class VectorStore(StoreWrites):
 
     def __init__(
         self,
-        where: str | Path | None = None,
+        where: str | Path | Database | None = None,
         collection: str = "documents",
         *,
         fingerprint: str | None = None,
         pool: int = POOL,
     ) -> None:
-        self.collection, self.tables = check_name(collection), Tables(collection)
-        self.database = Database(where, pool)
+        self.collection, self.tables = collection, Tables(collection)
+        self.database = where if isinstance(where, Database) else Database(where, pool)
         try:
             self._load()
             self.check(fingerprint=fingerprint)
@@ -106,11 +115,8 @@ class VectorStore(StoreWrites):
                 collection that will be distributed over nodes; each partition has its own index.
             pool: as for `VectorStore`.
         """
-        tables = Tables(check_name(collection))
-        if storage not in STORAGES:
-            raise InputError(f"unknown storage {storage!r}; choose one of {', '.join(STORAGES)}")
-        if not 1 <= dimension <= 16_000 or not 1 <= partitions <= 4096:
-            raise InputError(f"dimension {dimension}, partitions {partitions}: give 1 to 16000, and 1 to 4096")
+        tables = Tables(collection)
+        choice("storage", storage, STORAGES)
 
         def make(connection: StoreConnection) -> bool:
             with connection.transaction():
@@ -128,31 +134,26 @@ class VectorStore(StoreWrites):
         database = Database(where, pool)
         try:
             made = database.run(make)
-            store = cls(where, collection, pool=pool)
-        finally:
-            database.close()
-        try:
+            store = cls(database, collection)
             store.made = made
             store.check(fingerprint=fingerprint, dimension=dimension)
         except BaseException:
-            store.close()
+            database.close()
             raise
         return store
 
     def check(self, *, fingerprint: str | None = None, dimension: int | None = None) -> None:
         """Raise `InputError` unless vectors of this model and dimension belong here."""
-        what = f"collection {self.collection!r} has vectors of {self.model}"
-        mend = "open that model, or index into another --collection"
+        what = f"collection {self.collection!r}"
         if dimension is not None and dimension != self.dimension:
-            raise InputError(f"{what} with {self.dimension} dimensions, not {dimension}; {mend}")
-        if fingerprint is not None and fingerprint != self.fingerprint:
-            raise InputError(f"{what} (fingerprint {self.fingerprint[:8]}, not {fingerprint[:8]}); {mend}")
+            raise InputError(f"{what} has vectors of {self.dimension} dimensions, not {dimension}; choose another")
+        check_model(self, fingerprint, what)
 
     @staticmethod
     def names(database: Database) -> list[str]:
         """The names of all collections of a database, sorted."""
         statement = "SELECT name FROM contrastive_st.collections ORDER BY 1"
-        return [name for (name,) in database.run(lambda connection: connection.execute(statement).fetchall())]
+        return [name for (name,) in database.rows(statement)]
 
     def describe(self) -> dict[str, str]:
         """A description of the collection as text: columns, space on disk, corpora and their shards."""
@@ -189,17 +190,9 @@ class VectorStore(StoreWrites):
             },
         }
 
-    def loader(
-        self,
-        source: str,
-        fingerprint: str,
-        *,
-        replace: bool = False,
-        restore: bool = False,
-        own_ids: bool = False,
-    ) -> StoreLoader:
+    def loader(self, source: str, fingerprint: str, **options: bool) -> StoreLoader:
         """What loads the shards of a source; see `StoreLoader`."""
-        return StoreLoader(self, source, fingerprint, replace, own_ids, restore)
+        return StoreLoader(self, source, fingerprint, **options)
 
     def close(self) -> None:
         """Close the connections; the last user of an embedded server stops it."""
@@ -241,20 +234,13 @@ class VectorStore(StoreWrites):
         """
         if options:
             raise InputError(f"unknown option {', '.join(options)}; a store takes exact and ef_search")
-        queries_ = as_queries(vectors, self.dimension)
-        check_k(k)
-        if ef_search < 1:
-            raise InputError(f"ef_search {ef_search}: give a positive number")
-        if text is not None and len(queries_) != 1:
-            raise InputError(f"a hybrid search takes one query, not {len(queries_)}; call it once for each")
-
-        chosen = as_filter(filter)
+        queries_, chosen = check_search(vectors, self.dimension, k, filter, text)
 
         def work(connection: StoreConnection) -> list[list[Hit]]:
-            index, ef = self._plan(connection, chosen, exact, max(ef_search, k))
+            plan = _Plan(k, chosen, *self._plan(connection, chosen, exact, max(ef_search, k)))
             if text is not None:
-                return [self._hybrid(connection, queries_[0], k, chosen, text, index, ef)]
-            return [self._nearest(connection, query, k, chosen, index, ef) for query in queries_]
+                return [self._hybrid(connection, queries_[0], plan, text)]
+            return [self._nearest(connection, query, plan) for query in queries_]
 
         hits = self.database.run(work)
         check_filter(self, chosen, any(hits))
@@ -270,25 +256,23 @@ class VectorStore(StoreWrites):
         send = sql.SQL("{}_send(embedding)").format(sql.SQL(self.storage))
         statement = sql.SQL("SELECT id, {} FROM {} WHERE id = ANY(%s)").format(send, self.tables.vectors)
         wanted = as_ids(ids)
-        rows = self.database.run(lambda connection: connection.execute(statement, (wanted.tolist(),)).fetchall())
+        rows = self.database.rows(statement, (wanted.tolist(),))
         found = dict(zip([row[0] for row in rows], vectors_of([row[1] for row in rows], self.storage), strict=True))
         none = np.empty((0, self.dimension), np.float32)
-        return np.stack([found[id] for id in self._known(wanted, found)]) if len(wanted) else none
+        return np.stack([found[id] for id in all_known(wanted, found)]) if len(wanted) else none
 
     def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""
         statement = sql.SQL("SELECT id, text, metadata FROM {} WHERE id = ANY(%s)").format(self.tables.texts)
         wanted = as_ids(ids)
-        rows = self.database.run(lambda connection: connection.execute(statement, (wanted.tolist(),)).fetchall())
+        rows = self.database.rows(statement, (wanted.tolist(),))
         found = {id: Hit(id, math.nan, text, metadata) for id, text, metadata in rows}
-        return [found[id] for id in self._known(wanted, found)]
+        return [found[id] for id in all_known(wanted, found)]
 
     def known(self, ids: Sequence[Id]) -> list[int]:
         """Those of the ids that the collection has."""
         statement = sql.SQL("SELECT id FROM {} WHERE id = ANY(%s)").format(self.tables.texts)
-        wanted = as_ids(ids).tolist()
-        rows = self.database.run(lambda connection: connection.execute(statement, (wanted,)).fetchall())
-        return [id for (id,) in rows]
+        return [id for (id,) in self.database.rows(statement, (as_ids(ids).tolist(),))]
 
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches, ordered by id; each batch is a separate snapshot."""
@@ -297,11 +281,7 @@ class VectorStore(StoreWrites):
             " WHERE v.id > %s ORDER BY v.id LIMIT %s"
         ).format(sql.SQL(self.storage), self.tables.vectors, self.tables.texts)
         last = -(1 << 63)
-        while True:
-            parameters = (last, batch_size)
-            rows = self.database.run(lambda connection: connection.execute(statement, parameters).fetchall())  # noqa: B023
-            if not rows:
-                return
+        while rows := self.database.rows(statement, (last, batch_size)):
             ids, texts, metadata, vectors = zip(*rows, strict=True)
             yield np.array(ids, dtype=np.int64), list(texts), list(metadata), vectors_of(vectors, self.storage)
             last = ids[-1]
@@ -312,7 +292,7 @@ class VectorStore(StoreWrites):
         condition = sql.SQL("WHERE metadata @@ %(filter)s::jsonpath" if chosen else "")
         statement = sql.SQL("SELECT count(*) FROM {} {}").format(self.tables.texts, condition)
         parameters = {"filter": as_jsonpath(chosen)} if chosen else {}
-        return int(self.database.run(lambda connection: connection.execute(statement, parameters).fetchone()[0]))  # type: ignore[index]
+        return int(self.database.rows(statement, parameters)[0][0])
 
     def values(self, column: str, most: int = 20) -> list[Any]:
         """At most so many of the different values of a column."""
@@ -321,24 +301,23 @@ class VectorStore(StoreWrites):
             " AS value WHERE jsonb_typeof(value) NOT IN ('null', 'array', 'object') LIMIT %s"
         ).format(self.tables.texts)
         parameters = ([f"{path}[*]" for path in paths_of(column)], most)
-        rows = self.database.run(lambda connection: connection.execute(statement, parameters).fetchall())
-        return [value for (value,) in rows]
+        return [value for (value,) in self.database.rows(statement, parameters)]
 
     def columns(self) -> list[str]:
         """The names of the metadata of all documents, sorted."""
         statement = sql.SQL("SELECT DISTINCT jsonb_object_keys(metadata) FROM {} ORDER BY 1").format(self.tables.texts)
-        return [name for (name,) in self.database.run(lambda connection: connection.execute(statement).fetchall())]
+        return [name for (name,) in self.database.rows(statement)]
 
     # ------------------------------------------------------------------ inside
 
     def _load(self) -> None:
         names = "model, fingerprint, dimension, storage, partitions, index"
-        statement = f"SELECT {names} FROM contrastive_st.collections WHERE name = %s".encode()
-        row = self.database.run(lambda connection: connection.execute(statement, (self.collection,)).fetchone())
-        if row is None:
+        statement = sql.SQL(f"SELECT {names} FROM contrastive_st.collections WHERE name = %s")
+        rows = self.database.rows(statement, (self.collection,))
+        if not rows:
             known = ", ".join(self.names(self.database)) or "none yet; make one with contrastive-st index"
             raise InputError(f"there is no collection {self.collection!r} in {self.database.shown}; there is: {known}")
-        self.model, self.fingerprint, self.dimension, self.storage, self.partitions, self.index = row
+        self.model, self.fingerprint, self.dimension, self.storage, self.partitions, self.index = rows[0]
 
     def _plan(self, connection: StoreConnection, filter: Filter, exact: bool | None, ef: int) -> tuple[str, int]:
         """The index to search (`none` for an exact search), and the number of candidates that it keeps."""
@@ -358,15 +337,8 @@ class VectorStore(StoreWrites):
         ).fetchone()[0]  # type: ignore[index]
         return index, int(min(max(ef, 2 * ef * total / expected), _MOST_EF))
 
-    def _nearest(
-        self,
-        connection: StoreConnection,
-        query: Vectors,
-        k: int,
-        filter: Filter,
-        index: str,
-        ef: int,
-    ) -> list[Hit]:
+    def _nearest(self, connection: StoreConnection, query: Vectors, plan: _Plan) -> list[Hit]:
+        k, filter, index, ef = plan
         parameters: dict[str, Any] = {"q": self._parameter(query), "k": k, "many": max(ef, k)}
         if filter:
             parameters["filter"] = as_jsonpath(filter)
@@ -379,22 +351,14 @@ class VectorStore(StoreWrites):
         statement = queries.nearest(self.tables, index, bool(filter))
         rows = connection.execute(statement, parameters, binary=True).fetchall()
         if len(rows) < k and index != "none":  # the index has stopped its scan early; comparing few documents is fast
-            return self._nearest(connection, query, k, filter, "none", 0)
+            return self._nearest(connection, query, plan._replace(graph="none"))
         return [Hit(id, float(score), text, metadata) for id, score, text, metadata in rows]
 
-    def _hybrid(
-        self,
-        connection: StoreConnection,
-        query: Vectors,
-        k: int,
-        filter: Filter,
-        text: str,
-        index: str,
-        ef: int,
-    ) -> list[Hit]:
-        many = max(k, _FUSED)
-        near = {hit.id: hit for hit in self._nearest(connection, query, many, filter, index, max(ef, many))}
-        order = reciprocal_rank_fusion([list(near), self._by_words(connection, text, many, filter)])[:k]
+    def _hybrid(self, connection: StoreConnection, query: Vectors, plan: _Plan, text: str) -> list[Hit]:
+        many = max(plan.k, _FUSED)
+        wider = plan._replace(k=many, ef=max(plan.ef, many))
+        near = {hit.id: hit for hit in self._nearest(connection, query, wider)}
+        order = reciprocal_rank_fusion([list(near), self._by_words(connection, text, many, plan.filter)])[: plan.k]
         if missing := [id for id in order if id not in near]:
             parameters = {"q": self._parameter(query), "ids": missing}
             for id, score, found, metadata in connection.execute(queries.by_ids(self.tables), parameters, binary=True):
@@ -415,12 +379,6 @@ class VectorStore(StoreWrites):
 
     def _parameter(self, query: Vectors) -> HalfVector | Vector:
         return HalfVector(query) if self.storage == "halfvec" else Vector(query)
-
-    def _known(self, ids: Ids, found: Mapping[int, Any]) -> list[int]:
-        for id in ids.tolist():
-            if id not in found:
-                raise InputError(f"collection {self.collection!r} has no document {id}")
-        return list(ids.tolist())
 
 
 def _plan_rows(connection: StoreConnection, statement: sql.Composed, parameters: dict[str, Any]) -> float:

@@ -7,6 +7,7 @@ import logging
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +16,10 @@ from numpy.typing import NDArray
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, about, choice
 from contrastive_st.memory import peak_resident
 from contrastive_st.search.filters import Filterable, as_filter
-from contrastive_st.search.index import Id, Ids, Metadata, Vectors, as_queries
+from contrastive_st.search.index import Id, Ids, Metadata, Vectors, all_known, as_queries
 from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES
 from contrastive_st.search.postgres.predicates import as_jsonpath
 from contrastive_st.search.postgres.schema import SCHEMA, Tables, create_codes
@@ -41,15 +42,7 @@ FLOATS = {"vector": ">f4", "halfvec": ">f2"}
 
 def vector_rows(ids: Ids, vectors: NDArray[np.floating[Any]], storage: str) -> bytes:
     """Rows `(id bigint, embedding)` of ids `[n]` and vectors `[n, d]`."""
-    count, dim = vectors.shape
-    floats = np.dtype((FLOATS[storage], dim))
-    row = np.dtype(
-        [("fields", ">i2"), ("n1", ">i4"), ("id", ">i8"), ("n2", ">i4"), ("dim", ">i2"), ("zero", ">i2"), ("x", floats)]
-    )
-    rows = np.zeros(count, dtype=row)
-    rows["fields"], rows["n1"], rows["id"] = 2, 8, ids
-    rows["n2"], rows["dim"], rows["x"] = 4 + floats.itemsize, dim, vectors
-    return rows.tobytes()
+    return _rows(ids, vectors.shape[1] << 16, vectors, FLOATS[storage])  # 16 bits of d, 16 that are not used
 
 
 def signs_of(vectors: Vectors) -> NDArray[np.bool_]:
@@ -60,14 +53,16 @@ def signs_of(vectors: Vectors) -> NDArray[np.bool_]:
 def code_rows(ids: Ids, vectors: Vectors) -> bytes:
     """Rows `(id bigint, code bit)` of ids `[n]` and vectors `[n, d]`."""
     codes = signs_of(vectors)
-    count, bits = codes.shape
-    packed = np.packbits(codes, axis=1)
-    row = np.dtype(
-        [("fields", ">i2"), ("n1", ">i4"), ("id", ">i8"), ("n2", ">i4"), ("bits", ">i4"), ("x", "u1", packed.shape[1])]
-    )
-    rows = np.zeros(count, dtype=row)
+    return _rows(ids, codes.shape[1], np.packbits(codes, axis=1), "u1")
+
+
+def _rows(ids: Ids, length: int, values: NDArray[Any], kind: str) -> bytes:
+    """Rows of an id and a value: 32 bits with its length, and then the numbers `[n, m]` as `kind`."""
+    numbers = np.dtype((kind, values.shape[1]))
+    row = np.dtype([("fields", ">i2"), ("n1", ">i4"), ("id", ">i8"), ("n2", ">i4"), ("length", ">i4"), ("x", numbers)])
+    rows = np.zeros(len(ids), dtype=row)
     rows["fields"], rows["n1"], rows["id"] = 2, 8, ids
-    rows["n2"], rows["bits"], rows["x"] = 4 + packed.shape[1], bits, packed
+    rows["n2"], rows["length"], rows["x"] = 4 + numbers.itemsize, length, values
     return rows.tobytes()
 
 
@@ -125,10 +120,8 @@ class StoreWrites:
         Raises:
             InputError: the numbers differ, an id is given twice, or a vector is zero, NaN or infinite.
         """
-        numbers, kept, items = as_documents(ids, texts, metadata)
-        unit = as_queries(vectors, self.dimension) if len(numbers) else np.empty((0, self.dimension), dtype=np.float32)
-        if len(unit) != len(numbers):
-            raise InputError(f"{len(numbers)} documents, {len(unit)} vectors: give one for each")
+        unit = as_queries(vectors, self.dimension) if len(vectors) else np.empty((0, self.dimension), dtype=np.float32)
+        numbers, kept, items = as_documents(ids, texts, metadata, len(unit))
 
         def work(connection: StoreConnection) -> None:
             with connection.transaction():
@@ -147,8 +140,7 @@ class StoreWrites:
     def deleted(self) -> list[int]:
         """The ids of the documents that were deleted, and that `index` leaves out; the first deleted first."""
         statement = "SELECT id FROM contrastive_st._deleted WHERE collection = %s ORDER BY deleted, id"
-        rows = self.database.run(lambda connection: connection.execute(statement, (self.collection,)).fetchall())
-        return [id for (id,) in rows]
+        return [id for (id,) in self.database.rows(statement, (self.collection,))]
 
     def revive(self, connection: StoreConnection, ids: Ids) -> None:
         """Forget that documents were deleted, in the open transaction."""
@@ -184,8 +176,7 @@ class StoreWrites:
         statement = sql.SQL("UPDATE {} SET metadata = %s WHERE id = %s").format(self.tables.texts)
         parameters = Jsonb(as_metadata([metadata], 1)[0]), as_id(id)
         changed = self.database.run(lambda connection: connection.execute(statement, parameters).rowcount)
-        if not changed:
-            raise InputError(f"collection {self.collection!r} has no document {id}")
+        all_known(as_ids([id]), as_ids([id] * changed))
 
     def delete(self, ids: Sequence[Id]) -> int:
         """Delete documents; return how many existed. `index` leaves them out from now on, unless it restores them."""
@@ -288,44 +279,18 @@ class StoreWrites:
             Peak memory of the embedded database's process in bytes; 0 for another database.
 
         Raises:
-            InputError: the kind is unknown or supports fewer dimensions, or the connection breaks.
+            InputError: the kind is unknown or supports fewer dimensions.
+            psycopg.Error: the connection breaks.
         """
-        self.check_build(kind, memory)
-        try:
-            peak = self._build_alone(kind, m, ef_construction, memory, workers)
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            raise InputError(
-                f"the database {self.database.shown} stopped while it built the index: {first_line(error)}; "
-                "no document is lost: run the same command again"
-            ) from error
-        self.index = kind
-        return peak
-
-    def check_build(self, kind: str, memory: str | None = None) -> None:
-        """Check the arguments of `build_index`, before anything is encoded.
-
-        Raises:
-            InputError: the kind is unknown or supports fewer dimensions, or `memory` is not an amount of memory.
-        """
-        if kind not in INDEXES:
-            raise InputError(f"unknown index {kind!r}; choose one of {', '.join(INDEXES)}")
-        most = STORAGES[self.storage] if kind == "hnsw" else BINARY_LIMIT
-        if kind != "none" and self.dimension > most:
-            what = f"pgvector indexes {self.storage} up to {most} dimensions, not {self.dimension}"
-            raise InputError(f"{what}; choose another --index, or none")
-        if memory is None:
-            return
-        setting = "SELECT set_config('maintenance_work_mem', %s, true)"  # for this statement only
-        try:
-            self.database.run(lambda connection: connection.execute(setting, (memory,)))
-        except InputError as error:
-            raise InputError(f"--build_memory {memory}: give an amount such as 512MB or 4GB ({error})") from error
-
-    def _build_alone(self, kind: str, m: int, ef_construction: int, memory: str | None, workers: int) -> int:
+        self.check_build(kind)
         memory = memory or f"{self._graph_kilobytes(kind, m)}kB"
-        connection = self.database.connect(maintenance_work_mem=memory, max_parallel_maintenance_workers=str(workers))
-        connection.add_notice_handler(lambda notice: _warn_of_a_large_graph(notice, memory))
-        try:
+        with (
+            about(f"{self.database.shown}, the index (no document is lost: run the same command again)"),
+            closing(
+                self.database.connect(maintenance_work_mem=memory, max_parallel_maintenance_workers=str(workers))
+            ) as connection,
+        ):
+            connection.add_notice_handler(lambda notice: _warn_of_a_large_graph(notice, memory))
             connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (f"index of {self.collection}",))
             try:
                 self._build(connection, kind, m, ef_construction)
@@ -333,9 +298,21 @@ class StoreWrites:
                 connection.use({"max_parallel_maintenance_workers": 0})
                 self._build(connection, kind, m, ef_construction)
             connection.execute(sql.SQL("ANALYZE {}, {}").format(self.tables.texts, self.tables.vectors))
-            return peak_resident(connection.info.backend_pid) if self.database.server else 0
-        finally:
-            connection.close()
+            peak = peak_resident(connection.info.backend_pid) if self.database.server else 0
+        self.index = kind
+        return peak
+
+    def check_build(self, kind: str) -> None:
+        """Check the arguments of `build_index`, before anything is encoded.
+
+        Raises:
+            InputError: the kind is unknown or supports fewer dimensions.
+        """
+        choice("index", kind, INDEXES)
+        most = STORAGES[self.storage] if kind == "hnsw" else BINARY_LIMIT
+        if kind != "none" and self.dimension > most:
+            what = f"pgvector indexes {self.storage} up to {most} dimensions, not {self.dimension}"
+            raise InputError(f"{what}; choose another --index, or none")
 
     def _graph_kilobytes(self, kind: str, m: int) -> int:
         """Memory to build pgvector's graph: for each row the vector, 2m links of 16 bytes, and its levels."""
@@ -343,7 +320,7 @@ class StoreWrites:
             return _LEAST_BUILD_MEMORY
         vector = SIGNS * self.dimension // 8 if kind == "binary" else self.dimension * FLOAT_BYTES[self.storage]
         statement = sql.SQL("SELECT count(*) FROM {}").format(self.tables.vectors)
-        (count,) = self.database.run(lambda connection: connection.execute(statement).fetchone())  # type: ignore[misc]
+        ((count,),) = self.database.rows(statement)
         rows = 1.1 * count / self.partitions  # the hash does not fill the partitions equally
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1024
         return max(_LEAST_BUILD_MEMORY, min(int(rows * (200 + 36 * m + vector)) // 1024, machine // 2))

@@ -288,8 +288,8 @@ class _Extend(argparse.Action):
     """The values of a flag that is given once or several times, in place of the default (`const`)."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        before = getattr(namespace, self.dest, self.const)
-        setattr(namespace, self.dest, [*(() if before is self.const else before), *values])
+        before = getattr(namespace, self.dest, None)
+        setattr(namespace, self.dest, [*(() if before is None or before is self.const else before), *values])
 
 
 def _flag_of(kind: Any) -> dict[str, Any]:

@@ -17,7 +17,17 @@ BERT = ["--hidden_size", "64", "--vocab_size", "200"]
 RUNS = {
     "train.py": ["--train_file", "pairs.csv", *BERT, *TRAIN],
     "run_demo.py": [*TRAIN, "--save_strategy", "no", "--eval_strategy", "no"],
-    "run_static.py": ["--train_file", "documents.txt", "--hidden_size", "8", "--heldout", "8", *TRAIN],
+    "run_static.py": [
+        "--train_file",
+        "documents.txt",
+        "--hidden_size",
+        "8",
+        "--trained_size",
+        "4",
+        "--heldout",
+        "8",
+        *TRAIN,
+    ],
     "run_neighbors.py": [
         "--train_file",
         "documents.txt",

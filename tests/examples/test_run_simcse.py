@@ -92,10 +92,10 @@ def test_bad_input_is_one_line_and_leaves_nothing_behind(content, args, words, t
     assert not (tmp_path / "out" / "model.safetensors").exists()
 
 
-def test_bytes_that_are_not_utf8_name_their_line(tmp_path):
-    (tmp_path / "t.txt").write_bytes(b"fine\nna\xefve\n")
-    with pytest.raises(InputError, match="line 2"):
-        run(text_file=tmp_path / "t.txt", output=tmp_path / "out")
+def test_bytes_that_are_not_utf8_are_read_with_a_line(text_file, tmp_path, caplog):
+    (tmp_path / "t.txt").write_bytes(b"na\xefve\n" + text_file.read_bytes())
+    run(text_file=tmp_path / "t.txt", output=tmp_path / "out")
+    assert "not UTF-8: read as cp1252" in caplog.text
 
 
 def test_the_best_checkpoint_on_sts_is_what_is_saved(text_file, tmp_path, data_root):

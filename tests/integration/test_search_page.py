@@ -200,9 +200,14 @@ def test_two_models_side_by_side(page):
     assert left.inner_text() != right.inner_text()
 
 
-@pytest.mark.parametrize("text", [HOSTILE, "'; DROP TABLE documents; --", "\u202e ümlaut 😀"])
-def test_hostile_queries_and_documents_run_nothing(page, text):
-    search(page, text)
+@pytest.mark.parametrize("text", ["'; DROP TABLE documents; --", "\u202e ümlaut 😀"])
+def test_hostile_queries_without_a_known_token_are_one_line(page, text):
+    search(page, text, "[role=alert]")
+    assert "knows none of the tokens" in page.locator("[role=alert]").inner_text()
+
+
+def test_hostile_queries_and_documents_run_nothing(page):
+    search(page, HOSTILE)
     shown = page.locator(".hits").inner_text()
     assert "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'> ${window.hacked = 1}" in shown
     assert page.locator(".hits script, .hits img").count() == 0

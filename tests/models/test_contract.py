@@ -35,6 +35,8 @@ from contrastive_st.models import (
 )
 from contrastive_st.models.auto import family as class_of
 
+pytestmark = pytest.mark.allow_warnings  # transformers' own, of modules that it imports first here
+
 
 @pytest.fixture
 def rows(tokenizer):

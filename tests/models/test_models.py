@@ -203,7 +203,7 @@ def test_settings_given_at_opening_win_over_the_saved_ones(bert_config, tmp_path
     ("settings", "words"),
     [
         ({"pooling": "median"}, "avg_first_last"),
-        ({"temperature": 0}, "positive"),
+        ({"temperature": 0}, "above 0"),
         ({"pooler": "cls"}, "contrastive model takes"),
         ({"loss": "x"}, "info_nce"),
     ],

@@ -13,6 +13,8 @@ from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
 from contrastive_st.models import pool
 from contrastive_st.models.auto import family, load_tokenizer
 
+pytestmark = pytest.mark.allow_warnings  # transformers' own, of modules that it imports first here
+
 SHAPE = {
     "vocab_size": 400, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
     "max_position_embeddings": 40, "embedding_size": 16,

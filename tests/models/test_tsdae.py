@@ -199,7 +199,7 @@ def test_a_run_resumes_and_its_folder_is_an_encoder_for_every_loader(text_file, 
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--deletion_ratio", "1"], "in [0, 1)"),
+        (["--deletion_ratio", "1"], "below 1"),
         (["--chunk_size", "2"], "TSDAE learns from the words of each sentence, so it cannot"),
         (["--momentum_queue", "8"], "leave out momentum_queue"),
         (["--do_mlm", "true"], "unknown argument --do_mlm"),

@@ -83,6 +83,7 @@ def model_soup(
         encoder.model.load_state_dict(total.sums)
         with atomic_write(output, flag="", parents=True) as folder:
             folder.mkdir()
+            encoder.model.save_dtype = torch.float32  # a mean of rounded weights is not rounded again
             encoder.save_pretrained(folder)
             write_training_metadata(_metadata(checkpoints, taken), folder)
             write_card(folder, name=Path(output).absolute().name)

@@ -35,8 +35,8 @@ class ReconstructionLoss(Loss):
     Example:
         >>> loss = ReconstructionLoss(TargetsLoss("next"), vocab_size=9)
         >>> loss = loss.with_head(loss.make_head(8))
-        >>> bags = torch.tensor([[[0, 0], [7, 1], [8, 1]], [[0, 1], [5, 1], [0, 0]]]).float()  # place, then words
-        >>> loss(torch.ones(2, 2, 4), bags).shape
+        >>> bags = torch.tensor([[[0, i], [7, 1], [5 + i, 1]] for i in range(3)]).float()  # place, then words
+        >>> loss(torch.ones(3, 2, 4), bags).shape
         torch.Size([])
     """
 

@@ -347,7 +347,7 @@ def channels(tables: Sequence[Tensor], shares: Sequence[float], rows: Sequence[S
 
     Example:
         >>> table = channels([torch.eye(2) * 9, torch.ones(2, 1)], [0.2, 0.8], [[0], [1]])
-        >>> (table**2).round(decimals=3).tolist()
+        >>> [[round(x, 3) for x in row] for row in (table**2).tolist()]
         [[0.2, 0.0, 0.8], [0.0, 0.2, 0.8]]
     """
     squares = [mean_vectors(table, rows).square().sum(1).mean() for table in tables]

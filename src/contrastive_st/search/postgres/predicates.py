@@ -16,7 +16,7 @@ def as_jsonpath(filter: Filter) -> str:
 
     Example:
         >>> as_jsonpath(Filter((Condition("topic", "=", ("x", 'a"b')),)))
-        '($."topic" == "x" || $."topic" == "a\\\\"b")'
+        '(($."topic" == "x" || $."topic" == "a\\\\"b"))'
     """
     parts = [_condition(part) if isinstance(part, Condition) else as_jsonpath(part) for part in filter.parts]
     if not parts:

@@ -41,7 +41,7 @@ def number_of(cell: Any) -> float | None:
 
 def is_blank(cell: Any) -> bool:
     """Whether there is nothing in a cell: null, white space, or an empty list."""
-    return cell is None or cell == [] or (isinstance(cell, str) and not cell.strip())
+    return cell is None or (isinstance(cell, list) and not cell) or (isinstance(cell, str) and not cell.strip())
 
 
 def items_of(cell: Any) -> list[Any] | None:

@@ -39,7 +39,7 @@ $(VENV)/.contracts: $(VENV)/.dev
 test-contracts: $(VENV)/.contracts $(VENV)-contracts/.done  ## what the libraries around this one expect of it; HTTP for FUZZ_SECONDS
 	HF_HUB_OFFLINE=1 SCHEMATHESIS=$(abspath $(VENV)-contracts)/bin/schemathesis CONTRASTIVE_ST_FUZZ_SECONDS=$(FUZZ_SECONDS) \
 		CONTRASTIVE_ST_CONTRACTS=$(abspath $(VENV)-contracts)/fetched \
-		$(BIN)/python -m pytest tests/contracts $(PYTEST_ARGS)
+		$(BIN)/python -m pytest tests/contracts -o asyncio_mode=auto $(PYTEST_ARGS)
 
 $(VENV)-min/.test: pyproject.toml constraints-min.txt
 	test -x $(VENV)-min/bin/python || $(PYTHON) -m venv $(VENV)-min

@@ -46,7 +46,7 @@ def test_results_of_threads_come_in_order(three_threads, count):
         return number**2
 
     assert list(on_threads(square, range(count))) == [number**2 for number in range(count)]
-    assert len(used) in {0: (0,), 2: (1,), 3: (2, 3), 40: (2, 3)}[count]  # two share the products of the caller's thread
+    assert len(used) in {0: (0,), 2: (1,), 3: (2, 3), 40: (2, 3)}[count]  # two are made by the caller's thread
 
 
 def test_few_results_are_made_ahead_and_a_fault_stops_the_rest(three_threads):

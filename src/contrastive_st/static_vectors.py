@@ -388,7 +388,8 @@ class StaticVectors(StaticTable):
 
     def _ids(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
         if self._words is not None:
-            return self._words.ids(texts)
+            with about(self.name):
+                return self._words.ids(texts)
         rows = [row.ids for row in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths

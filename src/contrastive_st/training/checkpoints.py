@@ -420,6 +420,11 @@ def check_checkpoint(folder: str | Path) -> None:
     folder = Path(folder)
     if not (folder / STATE).is_file():
         raise InputError(f"{folder} is not a complete checkpoint of a training run (no {STATE}); give another")
+    for path in (*(folder / name for name in _STATES), *folder.glob("rng_state*.pth")):
+        if path.is_file():
+            _check_archive(path)
+        elif path.exists():  # transformers would go on without it
+            raise InputError(f"{path} is no regular file; resume from another checkpoint")
     sums = read_json(folder / _SUMS, dict) if (folder / _SUMS).is_file() else {}
     for path in (folder / str(name) for name in sums):
         if path.is_file() and _digest(path) != sums[path.name]:
@@ -428,11 +433,6 @@ def check_checkpoint(folder: str | Path) -> None:
         raise InputError(f"{folder / STATE} is damaged: it has no global_step")
     if not any(path.is_dir() for path in folder.glob("pytorch_model_fsdp*")):  # these have a format of their own
         _check_safetensors(folder)
-    for path in (*(folder / name for name in _STATES), *folder.glob("rng_state*.pth")):
-        if path.is_file():
-            _check_archive(path)
-        elif path.exists():  # transformers would go on without it
-            raise InputError(f"{path} is no regular file; resume from another checkpoint")
 
 
 def _check_safetensors(folder: Path) -> None:

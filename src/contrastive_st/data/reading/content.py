@@ -129,6 +129,8 @@ def encoding_of(file: BinaryIO, source: str) -> str:
     start = file.read(4096)
     if mark := next((mark for mark in _MARKS if start.startswith(mark)), None):
         return _MARKS[mark]
+    if start and not start.strip(b"\0"):
+        raise InputError(f"{source} begins with {len(start):,} null characters; is this a text file?")
     if len(start) > 1 and (zeros := start.count(0)) * 3 > len(start) and zeros < len(start) * 0.6:  # no byte order mark
         return "utf-16-le" if start[1::2].count(0) > start[::2].count(0) else "utf-16-be"
     decoder, block, length = codecs.getincrementaldecoder("utf-8")(), start, 0

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, one_line
 from contrastive_st.serve.limits import BODY_RATE, BODY_SECONDS, DROP_BYTES, DROP_SECONDS
 
 Scope = MutableMapping[str, Any]
@@ -176,9 +176,9 @@ def reserve(host: str = "127.0.0.1", port: int = 7860) -> socket.socket:
     try:
         listener.bind((host, port))
         listener.listen()
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, TypeError, ValueError) as error:  # a host that is no name is a TypeError here
         listener.close()
-        why = (error.strerror if isinstance(error, OSError) else None) or "ports go from 0 to 65535"
+        why = (error.strerror if isinstance(error, OSError) else None) or one_line(error)
         raise InputError(f"cannot serve on {host}:{port}: {why}; choose another --port or --host") from None
     return listener
 

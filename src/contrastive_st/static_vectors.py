@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import CLASSIFIER
-from contrastive_st.tokens import list_of_texts
+from contrastive_st.tokens import check_id, list_of_texts
 from contrastive_st.vectors import unit_vectors
 from contrastive_st.word_cache import Ids, Lengths, WordCache, reads_word_by_word
 
@@ -27,7 +27,6 @@ STATIC_MODULE = "0_StaticEmbedding"  # where sentence-transformers puts the tabl
 _MODEL2VEC_LENGTH = 512  # what model2vec reads where a folder does not say
 _FEW_TOKENS = 4096  # with fewer, rows are read from the stored table; else the whole table becomes float32 once
 _READ_TOGETHER = 4096  # texts that are tokenized together
-Item = TypeVar("Item")
 Vectors = NDArray[np.float32]
 
 
@@ -81,7 +80,7 @@ class StaticTable:
             normalize_embeddings: as for `StaticVectors.encode`.
 
         Raises:
-            IndexError: an id has no vector.
+            InputError: an id has no vector.
         """
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         ids = np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum()))
@@ -92,8 +91,7 @@ class StaticTable:
         return self._rows(np.asarray(row, np.int32))
 
     def _means(self, ids: Ids, lengths: Lengths, normalize_embeddings: bool | None) -> Vectors:
-        if len(ids) and int(ids.max()) >= len(self.embeddings):
-            raise IndexError(f"id {ids.max()} of a table of {len(self.embeddings)} rows")
+        check_id(int(ids.max(initial=0)), len(self.embeddings), None)
         few = self._table is None and len(ids) < _FEW_TOKENS
         vectors = self._few(ids, lengths) if few else self._many(ids, lengths)
         vectors /= np.maximum(lengths, 1)[:, None].astype(np.float32)
@@ -136,8 +134,8 @@ class StaticTable:
 class StaticVectors(StaticTable):
     """A static model: the vector of a text is the mean of its tokens' vectors in a table.
 
-    It has the methods of `SentenceEncoder` that commands and indices use, and gives the same vectors and the same
-    `fingerprint`.
+    `SentenceEncoder` encodes static models with it, so both give the same vectors and the same `fingerprint`;
+    `SentenceEncoder(vectors)` adds prompts, streams and all else that commands and indices use.
 
     Args:
         embeddings: the table `[V, d]`, one row per token, in float32, float16 or int8.
@@ -156,16 +154,15 @@ class StaticVectors(StaticTable):
         [[1.0, 0.0], [0.71, 0.71]]
         >>> encoder.encode("dog").shape
         (2,)
-        >>> encoder.similarity("cat", ["cat cat", "dog"]).tolist()
-        [[1.0, 0.0]]
     """
 
     pooling = "mean"
+    device = "cpu"
     max_length: int | None = None  # every text is read to its end, except as model2vec does
     left_out: int | None = None  # the id of unknown words, where they do not count
     characters: int | None = None  # of a token, by which model2vec cuts a text first
-    prompts: Mapping[str, str] = {}
-    bucket_limits: Mapping[str, float] = {"max_padding": 1.0, "max_tokens": 16_384}  # nothing is padded here
+    parallel_buckets = 1
+    bucket_limits: dict[str, float] = {"max_padding": 1.0, "max_tokens": 16_384}  # nothing is padded here
 
     def __init__(
         self,
@@ -242,11 +239,6 @@ class StaticVectors(StaticTable):
         return set() if unknown is None else {unknown}
 
     @property
-    def parallel_buckets(self) -> int:
-        """Number of buckets that are computed at the same time."""
-        return 1
-
-    @property
     def vocabulary_size(self) -> int:
         """Number of tokens of the tokenizer; all ids are smaller."""
         return int(self.tokenizer.get_vocab_size())
@@ -281,109 +273,77 @@ class StaticVectors(StaticTable):
             InputError: a text is not a string.
         """
         given = list_of_texts(texts)
+        output = np.empty((len(given), self.dimension), np.float32)
         with tqdm(total=len(given), disable=not show_progress_bar, unit=" texts", desc="encode") as bar:
-            output = self.encode_list(given, batch_size, normalize_embeddings, bar.update)
+            for start in range(0, len(given), batch_size):
+                part = given[start : start + batch_size]
+                output[start : start + batch_size] = self._means(*self._read(part), normalize_embeddings)
+                bar.update(len(part))
         return np.asarray(output[0] if isinstance(texts, str) else output)
-
-    def encode_list(
-        self,
-        texts: Sequence[str],
-        batch_size: int = _READ_TOGETHER,
-        normalize_embeddings: bool | None = None,
-        done: Callable[[int], object] = lambda count: None,
-    ) -> Vectors:
-        """`encode` of a list; `done` is called with the number of texts of each batch."""
-        output = np.empty((len(texts), self.dimension), np.float32)
-        for start in range(0, len(texts), batch_size):
-            part = texts[start : start + batch_size]
-            output[start : start + batch_size] = self._means(*self._read(part), normalize_embeddings)
-            done(len(part))
-        return output
-
-    def encode_query(self, texts: str | Sequence[str], **options: Any) -> Vectors:
-        """The same as `encode`: this class has no prompts, and `SentenceEncoder` opens folders that record some."""
-        return self.encode(texts, **options)
-
-    def encode_document(self, texts: str | Sequence[str], **options: Any) -> Vectors:
-        """The same as `encode`, as for `encode_query`."""
-        return self.encode(texts, **options)
-
-    def encode_stream(
-        self,
-        items: Iterable[Item],
-        texts_of: Callable[[Item], Sequence[str]] = lambda item: item,  # type: ignore[assignment, return-value]
-    ) -> Iterator[tuple[Item, Vectors]]:
-        """Yield each item with the unit vectors of its texts, `[n, d]`.
-
-        A text of which the model knows no token (see `knows`) gets zeros.
-
-        Args:
-            items: lists of texts, or any objects for which `texts_of` is given.
-            texts_of: returns the texts of an item.
-        """
-        for item in items:
-            rows = self.token_rows(texts_of(item))
-            vectors = np.zeros((len(rows), self.dimension), np.float32)
-            for start in range(0, len(rows), _READ_TOGETHER):
-                vectors[start : start + _READ_TOGETHER] = self.encode_rows(rows[start : start + _READ_TOGETHER], True)
-            vectors[~known(rows, self.silent)] = 0
-            yield item, vectors
 
     def knows(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """Which texts have a token that the model knows, bool `[len(texts)]`, as for `SentenceEncoder.knows`."""
-        return known(self.token_rows(texts), self.silent)
+        return known(self.token_rows(list_of_texts(texts)), self.silent)
 
-    def similarity(self, a: str | Sequence[str], b: str | Sequence[str]) -> Vectors:
-        """Cosine similarity of each text of `a` with each of `b`, `[len(a), len(b)]`."""
-        first, second = ([texts] if isinstance(texts, str) else texts for texts in (a, b))
-        return self.encode(first, normalize_embeddings=True) @ self.encode(second, normalize_embeddings=True).T
+    # ------------------------------------------------------------------ what `SentenceEncoder` asks, as of `Running`
 
-    def prompt_text(self, name: str | None = None) -> str:
-        """The empty string: a static model has no prompts.
+    def length(self, asked: int | None) -> int | None:
+        """Maximum number of tokens of a text; None if there is no limit."""
+        return asked or self.max_length
 
-        Raises:
-            InputError: a name is given.
-        """
-        if name is not None:
-            raise InputError(f"{self.name} has no prompts, so not {name!r}; leave the prompt name out")
-        return ""
+    def precision(self, asked: str) -> tuple[str, bool]:
+        """float32, whatever is asked for: nothing would be faster."""
+        return "fp32", False
 
-    def token_rows(self, texts: Sequence[str], prompt: str = "") -> list[list[int]]:
-        """Token ids of each text, for `encode_rows`.
+    def hash(self, max_length: int | None, truncate_dim: int | None, *others: object) -> str:
+        """The fingerprint, and what else decides the vectors of an encoder."""
+        if max_length in (None, self.max_length) and truncate_dim is None and not any(others):
+            return self.fingerprint
+        decides = f"{self.fingerprint} {max_length} {truncate_dim} {others}"
+        return hashlib.blake2b(decides.encode(), digest_size=16).hexdigest()
 
-        Raises:
-            InputError: a text is not a string.
-        """
-        given = list_of_texts(texts)
-        ids, lengths = self._read([prompt + text for text in given] if prompt else given)
+    def token_rows(self, texts: Sequence[str], longest: int | None = None) -> list[list[int]]:
+        """Token ids of each text, at most `longest`, for `encode_rows`."""
+        ids, lengths = self._read(texts, longest)
         flat, ends = ids.tolist(), [0, *np.cumsum(lengths).tolist()]
         return [flat[start:end] for start, end in pairwise(ends)]
 
-    def truncated(self, texts: Sequence[str], rows: Sequence[Sequence[int]], prompt: str = "") -> list[int]:
-        """No position: every text is read to its end."""
-        return []
+    def of_texts(
+        self, texts: Sequence[str], longest: int | None, before: int, limits: object, dtype: object,
+        done: Callable[[int], object],
+    ) -> Vectors:  # fmt: skip
+        """Vectors `[len(texts), d]`, for `SentenceEncoder.encode`: nothing is padded, and a prompt counts."""
+        output = np.empty((len(texts), self.dimension), np.float32)
+        for start in range(0, len(texts), _READ_TOGETHER):
+            part = texts[start : start + _READ_TOGETHER]
+            output[start : start + _READ_TOGETHER] = self._means(*self._read(part, longest), None)
+            done(len(part))
+        return output
 
-    def encode_buckets(self, buckets: Iterable[tuple[Sequence[Sequence[int]], str] | None]) -> Iterator[Vectors]:
-        """Vectors `[n, d]` of each bucket of a stream, for a server; the prompts beside the rows are empty."""
-        for bucket in buckets:
-            if bucket is not None:
-                yield self.encode_rows(bucket[0])
+    def vectors(self, rows: list[list[int]], before: int = 0) -> Vectors:
+        """Vectors `[len(rows), d]` of token ids."""
+        return self.encode_rows(rows)
 
-    def _read(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
+    def stream(self, buckets: Iterable[tuple[Sequence[Sequence[int]], int] | None]) -> Iterator[Vectors]:
+        """Vectors of each bucket of rows."""
+        return (self.encode_rows(bucket[0]) for bucket in buckets if bucket is not None)
+
+    def _read(self, texts: Sequence[str], longest: int | None = None) -> tuple[Ids, Lengths]:
         """The token ids of all texts, one after the other, and the number of tokens of each text."""
         # a lone surrogate, which is no character, becomes "?"
         texts = [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
-        if self.max_length is not None and self.characters:
-            texts = [text[: self.max_length * self.characters] for text in texts]
-        return self._kept(*self._ids(texts))
+        longest = longest or self.max_length
+        if longest is not None and self.characters:
+            texts = [text[: longest * self.characters] for text in texts]
+        return self._kept(*self._ids(texts), longest)
 
-    def _kept(self, ids: Ids, lengths: Lengths) -> tuple[Ids, Lengths]:
-        """The ids within `max_length`, without `left_out`."""
-        if self.left_out is None and (self.max_length is None or lengths.max(initial=0) <= self.max_length):
+    def _kept(self, ids: Ids, lengths: Lengths, longest: int | None) -> tuple[Ids, Lengths]:
+        """The ids within `longest`, without `left_out`."""
+        if self.left_out is None and (longest is None or lengths.max(initial=0) <= longest):
             return ids, lengths
         row = np.repeat(np.arange(len(lengths)), lengths)
         place = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        kept = (place < (self.max_length or len(ids))) & (ids != (-1 if self.left_out is None else self.left_out))
+        kept = (place < (longest or len(ids))) & (ids != (-1 if self.left_out is None else self.left_out))
         return ids[kept], np.bincount(row[kept], minlength=len(lengths))
 
     def _ids(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:

@@ -128,7 +128,7 @@ def test_what_a_transformer_does_not_know(bert_config, tokenizer):
 def test_a_table_with_a_vector_for_what_it_does_not_know():
     words = Tokenizer(models.WordLevel({"cat": 0, "?": 1}, unk_token="?"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
-    encoder = StaticVectors(np.eye(2, dtype=np.float32), words)
+    encoder = SentenceEncoder(StaticVectors(np.eye(2, dtype=np.float32), words))
     assert encoder.knows(["dog", "cat dog"]).tolist() == [False, True]
     ((_, vectors),) = encoder.encode_stream([["dog", "cat dog"]])
     assert vectors.any(axis=1).tolist() == [False, True]

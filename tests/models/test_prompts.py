@@ -202,7 +202,7 @@ def test_a_static_model_with_prompts_or_a_cut_is_opened_with_them(peers, tmp_pat
         StaticEncoder(StaticConfig(len(words), 8), **use).save_pretrained(tmp_path / name)
         words.save_pretrained(tmp_path / name)
         encoder = open_encoder(tmp_path / name)
-        assert isinstance(encoder, StaticVectors) == (name == "plain")
+        assert isinstance(encoder._running, StaticVectors)  # without torch
         peer = peers.SentenceTransformer(str(tmp_path / name), device="cpu")
         for how in ("encode_query", "encode_document", "encode"):
             wanted = getattr(peer, how)(SENTENCES, show_progress_bar=False)

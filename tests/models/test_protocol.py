@@ -43,7 +43,7 @@ def test_every_loader_gives_the_same_vectors():
 def test_it_is_opened_where_no_model_is_named(tmp_path, monkeypatch):
     monkeypatch.delenv("CONTRASTIVE_ST_MODEL", raising=False)
     light, whole = open_encoder(), SentenceEncoder()
-    assert isinstance(light, StaticVectors)
+    assert isinstance(light._running, StaticVectors)
     assert light.name == whole.name == SHIPPED.name == default_model()
     assert open_encoder("static-minilm").fingerprint == light.fingerprint
     assert light.fingerprint == whole.fingerprint

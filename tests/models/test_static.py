@@ -255,9 +255,9 @@ def test_the_vectors_are_the_same_bits_whoever_encodes(folder):
         encoder, wanted = SentenceEncoder(folder), light.encode(texts)
         rows = encoder.token_rows(texts)
         found = [encoder.encode(texts), encoder.encode_rows(rows), *encoder.encode_buckets([(rows, "")])]
-        assert encoder._light is not None
+        assert isinstance(encoder._running, StaticVectors)
         assert isinstance(encoder.model, StaticEncoder)
-        assert encoder._light is None
+        assert not isinstance(encoder._running, StaticVectors)
         found += [encoder.encode(texts), SentenceEncoder(encoder.model, encoder.tokenizer).encode(texts)]
         assert all(np.array_equal(vectors, wanted) for vectors in found)
 
@@ -311,3 +311,33 @@ def test_trains_from_the_shell_and_is_judged(folder, tmp_path):
     report = evaluate([tmp_path / "trained"], "STSB", tmp_path, device="cpu")
     assert not report.failures
     assert report.scores[0].value is not None
+
+
+def test_vectors_in_memory_are_an_encoder(folder, tmp_path):
+    """With prompts, streams and a torch model, and the fingerprint of the vectors until those are trained."""
+    vectors = StaticVectors.from_pretrained(folder)
+    made = StaticVectors(vectors.embeddings, vectors.tokenizer, vectors.weights)
+    encoder, wanted = SentenceEncoder(made), vectors.encode(TEXTS)
+    np.testing.assert_array_equal(encoder.encode(TEXTS), wanted)
+    [(_, streamed)] = encoder.encode_stream([TEXTS])
+    np.testing.assert_allclose(streamed[:1], wanted[:1], atol=1e-6)
+    before = encoder.fingerprint
+    encoder.save_pretrained(tmp_path / "saved")  # opens the torch model
+    np.testing.assert_allclose(SentenceEncoder(tmp_path / "saved").encode(TEXTS), wanted, atol=1e-6)
+    assert encoder.fingerprint == before == vectors.fingerprint
+    encoder.model.embeddings.data *= 2
+    assert encoder.fingerprint != before
+
+
+def test_a_prompted_folder_is_encoded_hashed_and_copied_without_torch(folder, tmp_path):
+    code = (
+        "import sys; from contrastive_st import SentenceEncoder\n"
+        "plain, encoder = SentenceEncoder(sys.argv[1]), SentenceEncoder(sys.argv[1])\n"
+        "encoder.prompts = {'query': 'the '}\n"
+        "assert (encoder.encode_query(['cat']) == plain.encode(['the cat'])).all()\n"
+        "assert encoder.fingerprint != plain.fingerprint\n"
+        "plain.save_pretrained(sys.argv[2])\n"
+        "assert SentenceEncoder(sys.argv[2]).fingerprint == plain.fingerprint\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(folder), str(tmp_path / "copy")], check=True)

@@ -10,11 +10,11 @@ from store_places import store_place
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
+from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.documents import cut, identified, open_corpus
 from contrastive_st.search.opening import open_index
 from contrastive_st.search.values import as_id
-from contrastive_st.static_vectors import StaticVectors
 
 ROWS = [
     {"id": "talk-1", "text": "the tides rise at night", "year": 1999},
@@ -44,15 +44,15 @@ def index(place, tmp_path, request):
         )
         return sum(encoded)
 
-    original = StaticVectors.encode_stream
+    original = SentenceEncoder.encode_stream
 
-    def counted(self, items, texts_of):
-        for item, vectors in original(self, items, texts_of):
+    def counted(self, items, texts_of, **options):
+        for item, vectors in original(self, items, texts_of, **options):
             encoded.append(len(vectors))
             yield item, vectors
 
     monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setattr(StaticVectors, "encode_stream", counted)
+    monkeypatch.setattr(SentenceEncoder, "encode_stream", counted)
     run.collection = collection
     yield run
     monkeypatch.undo()

@@ -47,7 +47,7 @@ def tune_on_pairs(
     """A copy of an encoder, trained so that texts of a class have a cosine near 1 and those of different ones near 0.
 
     Args:
-        encoder: a `SentenceEncoder`, or a `StaticVectors` that was opened from a folder.
+        encoder: a `SentenceEncoder`.
         texts: N texts.
         labels: the class of each text `[N]`, or `[N, K]` of 0 and 1.
         settings: how pairs are drawn and trained on.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import tempfile
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -25,8 +24,8 @@ from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.options import Count, fits
 from contrastive_st.precision import MODEL_PRECISIONS, check_precision
 from contrastive_st.prefetch import prefetch
-from contrastive_st.static_vectors import StaticTable, StaticVectors, known
-from contrastive_st.tokens import DOCUMENT, QUERY, list_of_texts, prompt_length, role_prompt, token_ids
+from contrastive_st.static_vectors import StaticVectors, known
+from contrastive_st.tokens import DOCUMENT, QUERY, list_of_texts, role_prompt
 from contrastive_st.vectors import PAIRWISE, SIMILARITIES, quantize, unit_vectors
 
 if TYPE_CHECKING:  # torch and transformers are imported where they are needed: static models are encoded without
@@ -34,29 +33,37 @@ if TYPE_CHECKING:  # torch and transformers are imported where they are needed: 
 
     from contrastive_st.models.running import Running
 
-_TOKENIZING = threading.Lock()  # copies of a tokenizer share state that only one thread may use at a time
 Item = TypeVar("Item")
 Vectors = NDArray[np.float32]
-_OWN = "the model's own"
 
 
-class _StaticFolder:
-    """A static model on the CPU: its table, and its torch model, which is opened when it is asked for."""
+class _Static:
+    """A static model, which encoders may share: its table, and its torch model once that is asked for."""
 
-    def __init__(self, checkpoint: Checkpoint, vectors: StaticVectors) -> None:
-        self.checkpoint, self.vectors = checkpoint, vectors
+    def __init__(self, vectors: StaticVectors, recorded: Checkpoint) -> None:
+        self.vectors, self.recorded = vectors, recorded
 
     @cached_property
-    def opened(self) -> tuple[Any, Any, Checkpoint]:
-        """The torch model, the tokenizer of transformers and what the checkpoint records."""
-        from contrastive_st.models.running import opened
+    def opened(self) -> tuple[Any, Any]:
+        """The torch model and the tokenizer of transformers."""
+        from contrastive_st.models.running import of_vectors
 
-        return opened(self.checkpoint, "cpu", None)
+        return of_vectors(self.vectors)[:2]
 
     @property
     def is_opened(self) -> bool:
         """Whether the torch model was asked for; its weights may have changed since."""
         return "opened" in self.__dict__
+
+    @property
+    def as_opened(self) -> tuple[Checkpoint, int | None]:
+        """What an encoder records that was not changed."""
+        return self.recorded, self.vectors.max_length
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the torch model, if it was asked for, still has the table."""
+        return not self.is_opened or np.array_equal(self.opened[0].table().detach().cpu(), self.vectors.table())
 
 
 class SentenceEncoder:
@@ -71,8 +78,8 @@ class SentenceEncoder:
     Args:
         model: folder or Hub name; a model with `forward(input_ids, attention_mask).pooler_output`, which is used in
             evaluation mode and afterwards returned to its previous mode; a `SentenceTransformer`; a torch module that
-            returns vectors `[N, d]` (see `EncoderForCL`); or a `SentenceEncoder`. By default `default_model()`: the
-            static model that comes with the package.
+            returns vectors `[N, d]` (see `EncoderForCL`); a `StaticVectors`; or a `SentenceEncoder`. By default
+            `default_model()`: the static model that comes with the package.
         tokenizer: tokenizer of a model in memory; texts are cut to `tokenizer.model_max_length`, as in training.
         device: where to run a model opened by name; by default the GPU of this process if there is one, and the CPU
             for a static model, which is then encoded without torch.
@@ -129,13 +136,15 @@ class SentenceEncoder:
         self._fingerprint: str | None = None
         self._model: Any = None
         self._tokenizer: Any = None
-        self._static: _StaticFolder | None = None
+        self._static: _Static | None = None
         model = default_model() if model is None else model
         if isinstance(model, (str, Path)):
             self._open(model, device, pooling, (backend, precision), revision, {"token": token, **hub})
         elif isinstance(model, SentenceEncoder):
             for slot in self.__slots__[1:]:
                 setattr(self, slot, getattr(model, slot))
+        elif isinstance(model, StaticVectors):
+            self._static, self.folder, self.name = _Static(model, self.checkpoint), model.folder, model.name
         else:
             from contrastive_st.models.running import in_memory
 
@@ -146,7 +155,7 @@ class SentenceEncoder:
             self.max_length = max_length
         if truncate_dim is not None:
             self.truncate_dim = truncate_dim
-        self.precision, rounded = ("fp32", False) if self._static else self._running.precision(precision)
+        self.precision, rounded = self._running.precision(precision)
         if precision == "int8" and self.precision != "int8":
             raise InputError(f"{self.name} is not in int8; run {export_command(self.name, 'openvino --int8')}")
         if rounded:
@@ -213,7 +222,8 @@ class SentenceEncoder:
                 if (precision, normalize_embeddings, truncate_dim) != ("float32", False, None):
                     raise InputError("token_embeddings come as they are; leave precision, normalize_embeddings and "
                                      "truncate_dim out")  # fmt: skip
-                states = self._token_vectors(self._tokenize(given, prompt), limits, bar.update)
+                rows = self._tokenize(given, prompt)
+                states = self._torch.token_vectors(rows, limits, bar.update) if rows else []
                 return states[0] if isinstance(texts, str) else states
             if output_value != "sentence_embedding":
                 raise InputError(f"output_value {output_value!r}: give sentence_embedding or token_embeddings")
@@ -336,11 +346,7 @@ class SentenceEncoder:
             >>> [vectors.shape for vectors in SentenceEncoder().encode_buckets([([[5, 6], [7, 8]], ""), ([[9]], "")])]
             [(2, 256), (1, 256)]
         """
-        table = self._table()
-        if table is not None:
-            found = (table.encode_rows(bucket[0]) for bucket in buckets if bucket is not None)
-        else:
-            found = self._running.stream(bucket and (bucket[0], self._unpooled(bucket[1])) for bucket in buckets)
+        found = self._running.stream(bucket and (bucket[0], self._unpooled(bucket[1])) for bucket in buckets)
         yield from (self._finite(vectors)[:, : self.truncate_dim] for vectors in found)
 
     def similarity(self, a: Any, b: Any) -> NDArray[np.float32]:
@@ -365,9 +371,9 @@ class SentenceEncoder:
         Raises:
             InputError: torch does not know or find the device, or the model is an exported graph.
         """
-        if self._light is None or str(device) != "cpu":
-            moved = self._running.on(device)
-            if moved is not self.model or self._static is not None:
+        if str(device) != str(self._running.device):
+            moved = self._torch.on(device)
+            if moved is not self.model:
                 self.model = moved
         return self
 
@@ -394,7 +400,9 @@ class SentenceEncoder:
     @property
     def device(self) -> torch.device:
         """The device of the model."""
-        return self._running.device
+        import torch
+
+        return torch.device(self._running.device)
 
     @property
     def dimension(self) -> int:
@@ -404,18 +412,17 @@ class SentenceEncoder:
     @property
     def vocabulary_size(self) -> int:
         """Number of tokens of the tokenizer for which the model has a vector; their ids are smaller."""
-        light = self._light
-        return light.vocabulary_size if light else self._running.vocabulary_size
+        return self._running.vocabulary_size
 
     @property
     def bucket_limits(self) -> dict[str, float]:
         """Options of `bucket_rows` for a forward pass on this device."""
-        return dict(StaticVectors.bucket_limits if self._light else self._running.bucket_limits)
+        return dict(self._running.bucket_limits)
 
     @property
     def parallel_buckets(self) -> int:
         """Number of buckets that are computed at the same time."""
-        return 1 if self._light else self._running.parallel_buckets
+        return self._running.parallel_buckets
 
     @property
     def max_length(self) -> int | None:
@@ -424,7 +431,7 @@ class SentenceEncoder:
 
     @max_length.setter
     def max_length(self, length: int | None) -> None:
-        self._max_length = self._length(_positive("max_length", length))
+        self._max_length = self._running.length(_positive("max_length", length) or self.checkpoint.max_length)
         if length is not None:
             self._changed(max_length=length)
 
@@ -475,32 +482,33 @@ class SentenceEncoder:
     @property
     def pooling(self) -> str:
         """The pooling: one of `POOLINGS`, or a description for a model with a pooling of its own."""
-        return _OWN if self._light else self._running.pooling
+        return self._running.pooling
 
     @property
     def fingerprint(self) -> str:
         """A hash (32 hexadecimal digits) of everything that decides the vectors, except the precision."""
         if self._fingerprint is not None:
             return self._fingerprint
-        if self._static is not None and self.checkpoint.is_bare and self.max_length is None:
-            return self._static.vectors.fingerprint
         prompts = sorted((name, prompt) for name, prompt in self.checkpoint.prompts.items() if prompt)
         others = (prompts, self.checkpoint.include_prompt) if prompts else ()
-        prompt = self._prompt(None, None)
-        after = map(str, getattr(self.model, "after", ()))
-        decides = (self.pooling, self.max_length, self.checkpoint.truncate_dim, prompt, *after, *others)
-        return self._running.fingerprint(*decides)
+        runs = self._static.vectors if self._static and self._static.is_unchanged else self._running
+        return runs.hash(self.max_length, self.checkpoint.truncate_dim, self._prompt(None, None), *others)
 
     def __repr__(self) -> str:
-        kind = type(self._light or self.model).__name__
+        runs = self._running
+        kind = type(runs if isinstance(runs, StaticVectors) else self.model).__name__
         return (
             f"SentenceEncoder({self.name!r}, {kind}, pooling={self.pooling!r}, max_length={self.max_length}, "
-            f"precision={self.precision!r}, device={str(self.device)!r})"
+            f"precision={self.precision!r}, device={str(runs.device)!r})"
         )
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a folder that opens here, in sentence-transformers and in transformers, with the same vectors."""
-        self._running.save(Path(folder), self.checkpoint)
+        static, use = self._static, (self.checkpoint, self.max_length)
+        if static and self.checkpoint.own and static.is_unchanged and static.as_opened == use:
+            static.vectors.save_pretrained(folder)
+        else:
+            self._torch.save(Path(folder), self.checkpoint)
 
     def push_to_hub(self, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
         """Save to a repository of the Hub, which is created if needed; returns its address.
@@ -543,26 +551,21 @@ class SentenceEncoder:
             self._model, self._tokenizer = exported(found, runs[1])
             self._fingerprint = self._model.fingerprint
             return
-        if pooling is None and str(device or "cpu") == "cpu" and (vectors := _static_vectors(found)):
-            self._static = _StaticFolder(found, vectors)
+        if pooling is None and (vectors := _static_vectors(found)):
+            self._static = _Static(vectors, found)
+            self.to(device or "cpu")
             return
         from contrastive_st.models.running import opened
 
         self._model, self._tokenizer, self.checkpoint = opened(found, device, pooling)
-        if found.is_table and found.is_bare:  # that of the same folder without torch
-            self._fingerprint = StaticVectors.from_pretrained(found.folder).fingerprint
-
-    def _length(self, asked: int | None) -> int | None:
-        """Maximum number of tokens of a text; None if there is no limit."""
-        return asked if self._light else self._running.length(asked or self.checkpoint.max_length)
 
     @property
-    def _light(self) -> StaticVectors | None:
-        """The vectors of a static folder whose torch model was not asked for."""
-        return None if self._static is None or self._static.is_opened else self._static.vectors
+    def _running(self) -> StaticVectors | Running:
+        """What encodes: the table of a static model, until its torch model is asked for; else torch."""
+        return self._static.vectors if self._static and not self._static.is_opened else self._torch
 
     @property
-    def _running(self) -> Running:
+    def _torch(self) -> Running:
         from contrastive_st.models.running import Running
 
         return Running(self.model, self.tokenizer, self.name, getattr(self, "max_length", None))
@@ -594,11 +597,7 @@ class SentenceEncoder:
         return options if asked else {**options, "prompt": role_prompt(self.checkpoint.prompts, names)}
 
     def _tokenize(self, texts: list[str], prompt: str, max_length: int | None = None) -> list[list[int]]:
-        longest = max_length or self.max_length or 1 << 30
-        if light := self._light:
-            return [row[:longest] for row in light.token_rows(texts, prompt)]
-        with _TOKENIZING:
-            return token_ids(self.tokenizer, [prompt + text for text in texts], longest)
+        return self._running.token_rows([prompt + text for text in texts], max_length or self.max_length)
 
     def _encoded(
         self,
@@ -608,40 +607,16 @@ class SentenceEncoder:
         dtype: torch.dtype | None,
         done: Callable[[int], object],
     ) -> Vectors:
-        if (light := self._light) and not prompt and self.max_length is None:
-            return self._finite(light.encode_list(texts, done=done))
-        return self._vectors(self._tokenize(texts, prompt), prompt, limits, dtype, done)
+        if not texts:
+            return np.empty((0, self.dimension), dtype=np.float32)
+        texts = [prompt + text for text in texts] if prompt else texts
+        before = self._unpooled(prompt)
+        return self._finite(self._running.of_texts(texts, self.max_length, before, limits, dtype, done))
 
-    def _vectors(
-        self,
-        rows: list[list[int]],
-        prompt: str = "",
-        limits: dict[str, int | None] | None = None,
-        dtype: torch.dtype | None = None,
-        done: Callable[[int], object] = lambda count: None,
-    ) -> Vectors:
+    def _vectors(self, rows: list[list[int]], prompt: str = "") -> Vectors:
         if not rows:
             return np.empty((0, self.dimension), dtype=np.float32)
-        table = self._table()
-        if table is None:
-            return self._finite(self._running.vectors(rows, self._unpooled(prompt), limits or {}, dtype, done))
-        if max(map(max, filter(None, rows)), default=0) >= len(table.embeddings):
-            self._running.check_rows(rows)
-        vectors = table.encode_rows(rows)
-        done(len(rows))
-        return self._finite(vectors)
-
-    def _token_vectors(
-        self, rows: list[list[int]], limits: dict[str, int | None], done: Callable[[int], object]
-    ) -> list[torch.Tensor]:
-        """The states `[tokens, width]` of the tokens of each row."""
-        table = self._table()
-        if table is None:
-            return self._running.token_vectors(rows, limits, done) if rows else []
-        import torch
-
-        done(len(rows))
-        return [torch.from_numpy(table.token_vectors(row)) for row in rows]
+        return self._finite(self._running.vectors(rows, self._unpooled(prompt)))
 
     def _converted(self, vectors: NDArray[Any], one: bool, to_numpy: bool, to_tensor: bool) -> Any:
         if to_numpy and not to_tensor:
@@ -651,18 +626,9 @@ class SentenceEncoder:
         tensor = torch.from_numpy(vectors).to(self.device)
         return tensor[0] if one else tensor if to_tensor else list(tensor)
 
-    def _table(self) -> StaticTable | None:
-        """The table of a static model on a CPU, with which numpy encodes; None for any other model."""
-        if light := self._light:
-            return light
-        if getattr(self.model, "is_table", False) and self.device.type == "cpu":
-            return StaticTable(self.model.table().detach().numpy(), normalize=self.model.config.normalize)
-        return None
-
     def known_rows(self, rows: list[list[int]], prompt: str = "") -> NDArray[np.bool_]:
         """Which rows of `token_rows` have a token beyond those of the prompt that is neither unknown nor special."""
-        light = self._light  # of transformers, the unknown token is one of the special ones
-        silent = light.silent if light else set(self.tokenizer.all_special_ids)
+        silent = self._running.silent
         of_prompt = sum(id not in silent for id in self._tokenize([""], prompt)[0]) if prompt else 0
         return known(rows, silent, of_prompt)
 
@@ -670,8 +636,7 @@ class SentenceEncoder:
         """Number of tokens at the start of each row that are not pooled."""
         if not prompt or self.checkpoint.include_prompt:
             return 0
-        with _TOKENIZING:
-            return prompt_length(self.tokenizer, prompt, self.max_length or 1 << 30)
+        return self._torch.prompt_length(prompt)
 
     def _finite(self, vectors: Vectors) -> Vectors:
         if not np.isfinite(vectors).all():

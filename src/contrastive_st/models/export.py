@@ -130,7 +130,7 @@ def _trace(encoder: SentenceEncoder, path: Path) -> None:
     opset = _ROTARY_OPSET if getattr(encoder.model.config, "rope_parameters", None) else _OPSET
     shapes = {name: {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC} for name in names}
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that nobody needs
-    with warnings.catch_warnings(), encoder._running.ready(None, many=False):
+    with warnings.catch_warnings(), encoder._torch.ready(None, many=False):
         warnings.simplefilter("ignore")  # the exporter's, about itself
         try:
             program: Any = torch.onnx.export(

@@ -6,22 +6,18 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from contrastive_st.files.repositories import default_model, is_local
-from contrastive_st.models.checkpoint import Checkpoint
+from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.static_vectors import StaticVectors
-
-if TYPE_CHECKING:
-    from contrastive_st.models.encoder import SentenceEncoder
 
 logger = logging.getLogger(__name__)
 
 
 class Encoder(Protocol):
-    """What evaluation, mining and the search page use of `SentenceEncoder`, `StaticVectors` and `FunctionEncoder`."""
+    """What evaluation, mining and the search page use of `SentenceEncoder` and `FunctionEncoder`."""
 
     name: str
 
@@ -94,43 +90,14 @@ def warn_of_unknown(encoder: Encoder, texts: list[str]) -> None:
         )  # fmt: skip
 
 
-def open_encoder(
-    model: str | Path | SentenceEncoder | StaticVectors | None = None,
-    *,
-    pooling: str | None = None,
-    name: str | None = None,
-    **options: Any,
-) -> SentenceEncoder | StaticVectors:
-    """Open an encoder for commands and indices: `StaticVectors` for a static model's folder, else `SentenceEncoder`.
-
-    For a static model both give the same vectors and the same fingerprint. A static model that records prompts or
-    `truncate_dim` is opened by `SentenceEncoder`, which uses them.
-
-    Args:
-        model: folder or Hub name, or another model that `SentenceEncoder` accepts; by default `default_model()`.
-        pooling: as for `SentenceEncoder`; not for static models.
-        name: its name in reports; by default that of the folder.
-        options: options of `SentenceEncoder`, such as `precision`.
-
-    Raises:
-        InputError: the model cannot be opened.
+def open_encoder(model: Any = None, **options: Any) -> SentenceEncoder:
+    """The same as `SentenceEncoder(model, **options)`.
 
     Example:
-        >>> encoder = open_encoder()
-        >>> encoder.encode("a cat sat").shape
+        >>> open_encoder().encode("a cat sat").shape
         (256,)
     """
-    if isinstance(model, StaticVectors):
-        return model
-    model = default_model() if model is None else model
-    as_recorded = pooling is None and all(options.get(option) is None for option in ("max_length", "truncate_dim"))
-    if isinstance(model, (str, Path)) and as_recorded and is_local(model):
-        checkpoint = Checkpoint.find(model)
-        if checkpoint.is_table and checkpoint.is_bare:
-            return StaticVectors.from_pretrained(checkpoint.folder, name)
-    from contrastive_st.models.encoder import SentenceEncoder
-
-    return SentenceEncoder(model, pooling=pooling, name=name, **options)
+    return SentenceEncoder(model, **options)
 
 
 def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encoder:
@@ -149,14 +116,11 @@ def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encod
     """
     if isinstance(source, FunctionEncoder):
         return source
-    if hasattr(source, "forward") or source is None or isinstance(source, (str, Path, StaticVectors)):
-        return open_encoder(source, name=name, **options)
+    opened = (str, Path, StaticVectors, SentenceEncoder)
+    if hasattr(source, "forward") or source is None or isinstance(source, opened):
+        return SentenceEncoder(source, name=name, **options)
     if not hasattr(source, "encode"):
         return FunctionEncoder(name or str(getattr(source, "__name__", "callable")), source)
-    from contrastive_st.models.encoder import SentenceEncoder
-
-    if isinstance(source, SentenceEncoder):
-        return open_encoder(source, name=name, **options)
     roles = (getattr(source, f"encode_{role}", None) for role in ("query", "document"))
     return FunctionEncoder(name or type(source).__name__, source.encode, "the model's own", None, None, *roles)
 
@@ -187,10 +151,6 @@ def with_options(
     shared = {} if isinstance(encoder, FunctionEncoder) else shared
     if not (shared or asked or held or truncate_dim):
         return encoder
-    if isinstance(encoder, StaticVectors) and (asked or held):
-        from contrastive_st.models.encoder import SentenceEncoder
-
-        encoder = SentenceEncoder(encoder.folder)
 
     def encoding(encode: Callable[..., Any], prompts: dict[str, Any]) -> Callable[[list[str]], Any]:
         return lambda texts: encode(texts, **shared, **prompts)[:, :truncate_dim]

@@ -31,13 +31,14 @@ from contrastive_st.models.checkpoint import Checkpoint, of_settings
 from contrastive_st.models.configuration import LossConfig, asks_for_code, max_positions
 from contrastive_st.models.graph import GraphModel
 from contrastive_st.models.saving import write_use
-from contrastive_st.models.static_encoder import static_tokenizer
+from contrastive_st.models.static_encoder import StaticEncoder, static_tokenizer
 from contrastive_st.models.wrapped import EncoderForCL, features_of, sentence_vectors
 from contrastive_st.precision import bf16_is_fast
 from contrastive_st.speed import speed_is_on
 from contrastive_st.speed.cores import on_cores
 from contrastive_st.speed.products import packed_products
-from contrastive_st.tokens import bucket_rows, check_id, pad_rows, padded_widths
+from contrastive_st.static_vectors import StaticTable, StaticVectors
+from contrastive_st.tokens import bucket_rows, check_id, pad_rows, padded_widths, prompt_length, token_ids
 
 #: Options of `bucket_rows` for a forward pass; on a CPU all have about as many tokens, so that few shapes are compiled
 _BUCKETS: dict[str, dict[str, float]] = {
@@ -45,6 +46,7 @@ _BUCKETS: dict[str, dict[str, float]] = {
     "cuda": {"max_padding": 0.05, "min_tokens": 32_768, "max_tokens": 131_072},
 }
 _FEW_TOKENS = 512  # with fewer, packing the weights takes longer than it saves
+_TOKENIZING = threading.Lock()  # copies of a tokenizer share state that only one thread may use at a time
 _TURNS: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDictionary()
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -100,6 +102,15 @@ def in_memory(model: Any, tokenizer: Any) -> Opened:
     return model, tokenizer, Checkpoint.in_memory(**recorded)
 
 
+def of_vectors(vectors: StaticVectors) -> Opened:
+    """The torch model of a static model: that of its folder, or one with the same table."""
+    if vectors.folder is not None:
+        return opened(Checkpoint.read(vectors.folder), "cpu", None)
+    model = StaticEncoder.from_table(vectors.table(), vectors.normalize).eval()
+    tokenizer = static_tokenizer(PreTrainedTokenizerFast(tokenizer_object=vectors.tokenizer))
+    return in_memory(model, tokenizer)
+
+
 # --- Running.
 
 
@@ -142,6 +153,8 @@ class Running:
     @property
     def pooling(self) -> str:
         """The pooling, for `SentenceEncoder.pooling`."""
+        if getattr(self.model, "is_table", False):
+            return StaticVectors.pooling
         settings = getattr(self.model.config, "contrastive", {})
         if settings.get("pooling") == "cls" and settings.get("mlp_only_train"):
             return "cls_before_pooler"
@@ -178,9 +191,15 @@ class Running:
         fast = fast and not getattr(self.model, "is_table", False)
         return ("bf16" if fast else "fp32"), fast
 
-    def fingerprint(self, *decides: object) -> str:
+    def hash(self, max_length: int | None, truncate_dim: int | None, prompt: str, *others: object) -> str:
         """A hash (32 hexadecimal digits) of the weights, the tokenizer and what else decides the vectors."""
-        return model_hash(self.model.state_dict(), self.tokenizer, *decides)
+        decides = (self.pooling, max_length, truncate_dim, prompt, *map(str, getattr(self.model, "after", ())))
+        return model_hash(self.model.state_dict(), self.tokenizer, *decides, *others)
+
+    @property
+    def silent(self) -> set[int]:
+        """Ids of tokens that say nothing: of transformers, the unknown token is one of the special ones."""
+        return set(self.tokenizer.all_special_ids)
 
     def save(self, folder: Path, recorded: Checkpoint) -> None:
         """Write a folder, for `SentenceEncoder.save_pretrained`."""
@@ -197,14 +216,31 @@ class Running:
         tokenizer.save_pretrained(folder)
         write_use(folder, recorded)
 
+    def token_rows(self, texts: list[str], longest: int | None = None) -> list[list[int]]:
+        """Token ids of each text, at most `longest`."""
+        with _TOKENIZING:
+            return token_ids(self.tokenizer, texts, longest or 1 << 30)
+
+    def prompt_length(self, prompt: str) -> int:
+        """Number of tokens of a prompt at the start of each row, for `vectors`."""
+        with _TOKENIZING:
+            return prompt_length(self.tokenizer, prompt, self.max_length or 1 << 30)
+
+    def of_texts(
+        self, texts: list[str], longest: int | None, before: int, limits: dict[str, int | None],
+        dtype: torch.dtype | None, done: Callable[[int], object],
+    ) -> Vectors:  # fmt: skip
+        """`vectors` of texts of at most `longest` tokens."""
+        return self.vectors(self.token_rows(texts, longest), before, limits, dtype, done)
+
     @torch.inference_mode()
     def vectors(
         self,
         rows: list[list[int]],
-        before: int,
-        limits: dict[str, int | None],
-        dtype: torch.dtype | None,
-        done: Callable[[int], object],
+        before: int = 0,
+        limits: dict[str, int | None] | None = None,
+        dtype: torch.dtype | None = None,
+        done: Callable[[int], object] = lambda count: None,
     ) -> Vectors:
         """Vectors `[len(rows), d]` of one or more rows.
 
@@ -215,8 +251,12 @@ class Running:
             dtype: half precision for the products, by autocast.
             done: called with the number of rows of each bucket.
         """
+        if (table := self._table) is not None:
+            self.check_rows(rows)
+            done(len(rows))
+            return table.encode_rows(rows)
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        own = {name: limit for name, limit in limits.items() if limit is not None}
+        own = {name: limit for name, limit in (limits or {}).items() if limit is not None}
         widths = padded_widths(lengths, self.max_length or int(lengths.max()))
         buckets = bucket_rows(lengths, **(self.bucket_limits | own))  # type: ignore[arg-type]
         forward = lambda bucket: self.forward([rows[i] for i in bucket], before, int(widths[bucket[0]]))
@@ -239,6 +279,9 @@ class Running:
         Raises:
             InputError: the model does not return them.
         """
+        if (table := self._table) is not None:
+            done(len(rows))
+            return [torch.from_numpy(table.token_vectors(row)) for row in rows]
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         own = {name: limit for name, limit in limits.items() if limit is not None}
         found: dict[int, Tensor] = {}
@@ -259,6 +302,9 @@ class Running:
 
         None is as for `SentenceEncoder.encode_buckets`.
         """
+        if self._table is not None:
+            yield from (self.vectors([list(row) for row in bucket[0]]) for bucket in buckets if bucket is not None)
+            return
         stream = iter(buckets)
         first = list(islice(stream, 1))
 
@@ -291,6 +337,13 @@ class Running:
         """Raise `InputError` for a token that the model has no vector for."""
         if (known := self._vectors) is not None:
             check_id(max(map(max, filter(None, rows)), default=0), known, self.tokenizer, self.name)
+
+    @property
+    def _table(self) -> StaticTable | None:
+        """The table of a static model on a CPU, with which numpy encodes; None for any other model."""
+        if not getattr(self.model, "is_table", False) or self.device.type != "cpu":
+            return None
+        return StaticTable(self.model.table().detach().numpy(), normalize=self.model.config.normalize)
 
     @property
     def _vectors(self) -> int | None:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from contrastive_st.models.encoder import SentenceEncoder
     from contrastive_st.search.postgres.database import Database
     from contrastive_st.search.postgres.store import VectorStore
-    from contrastive_st.static_vectors import StaticVectors
 
 
 #: Indexes in files, by module and class. `is_at` tells whether a path is one; any other name is that of a database
@@ -86,9 +85,7 @@ def vector_store() -> type[VectorStore]:
     return VectorStore
 
 
-def open_encoder_for(
-    index: VectorIndex, model: str | SentenceEncoder | None = None, **options: Any
-) -> SentenceEncoder | StaticVectors:
+def open_encoder_for(index: VectorIndex, model: str | SentenceEncoder | None = None, **options: Any) -> SentenceEncoder:
     """The encoder for the queries of an index: the given model, else the one that made the index.
 
     Raises:

@@ -100,7 +100,7 @@ class Served:
     """A model behind the API.
 
     Args:
-        encoder: a `SentenceEncoder` or `StaticVectors`.
+        encoder: a `SentenceEncoder`.
         truncate: cut texts longer than the model reads; else they are answered with 413. A request may say otherwise.
         batcher: by default with the limits of `Batcher`.
     """

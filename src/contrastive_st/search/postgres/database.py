@@ -13,10 +13,12 @@ from pgvector.psycopg import register_vector
 from psycopg import sql
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from contrastive_st.errors import about
-from contrastive_st.search.postgres.schema import migrate
+from contrastive_st.errors import InputError, about
+from contrastive_st.search.postgres import schema as store_schema
 from contrastive_st.search.postgres.server import EmbeddedServer, default_store
 
+# Plans are made for the actual values: a generic plan knows neither LIMIT nor filter and may scan everything.
+_SETTINGS = {"plan_cache_mode": "force_custom_plan", "work_mem": "32MB", "hnsw.max_scan_tuples": "200000"}
 POOL = 8  # connections; more clients than this wait for their turn
 _WAIT = 60.0  # seconds
 Result = TypeVar("Result")
@@ -24,61 +26,104 @@ Query = LiteralString | sql.SQL | sql.Composed
 
 
 class StoreConnection(psycopg.Connection[Any]):
-    """A connection that remembers its settings, so that they are sent only when they change."""
+    """A connection that remembers its settings, so that they are sent only when they change.
+
+    `pooled`: a pooler such as pgbouncer stands before the server, which may give each transaction another session. Then
+    settings, prepared statements and locks must not outlive a transaction.
+    """
+
+    pooled = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.known: dict[str, str] = {}
 
     def use(self, settings: Mapping[str, object]) -> None:
-        """Set parameters of the session."""
+        """Set parameters of the session, or behind a pooler of the transaction."""
         for name, value in settings.items():
-            if self.known.get(name) != str(value):
-                self.execute("SELECT set_config(%s, %s, false)", (name, str(value)))
+            if self.pooled or self.known.get(name) != str(value):
+                self.execute("SELECT set_config(%s, %s, %s)", (name, str(value), self.pooled))
                 self.known[name] = str(value)
+
+    def configure(self, schema: str) -> None:
+        """Find the tables of the store, and know pgvector's types."""
+        (process,) = self.execute("SELECT pg_backend_pid()").fetchone()  # type: ignore[misc]
+        self.pooled = process != self.info.backend_pid  # a pooler invents the number that it tells
+        if self.pooled:
+            self.prepare_threshold = None
+        else:
+            self.begin(schema)
+        register_vector(self)
+
+    def begin(self, schema: str) -> None:
+        """Set what every statement needs, for the session or the transaction."""
+        self.execute(store_schema.SEARCH_PATH, (schema, self.pooled))
+        self.use(_SETTINGS)
 
 
 class Database:
     """Runs statements; starts the embedded server, and starts it again if it was killed.
 
+    Opening reads the version of the store and writes nothing, so that a role with USAGE and SELECT can do it.
+
     Args:
-        where: a folder for the embedded server, or a DSN (`postgresql://...`); None is `default_store()`.
+        where: a folder for the embedded server, or a DSN (`postgresql://...`); None is `default_store()`. A parameter
+            `schema` of the DSN names the schema of the tables (`postgresql://host/name?schema=search`).
         pool: most connections at a time.
+        setup: make the store, or migrate one of an earlier version; the embedded server always does.
 
     Raises:
+        InputError: the database has no store of this version.
         psycopg.Error: the database cannot be reached or cannot hold vectors.
     """
 
-    def __init__(self, where: str | Path | None = None, pool: int = POOL) -> None:
-        self.where = str(where or default_store())
+    def __init__(self, where: str | Path | None = None, pool: int = POOL, *, setup: bool = False) -> None:
+        self.where, self.schema = split_schema(str(where or default_store()))
         self.shown = hide_password(self.where)
         self.server = None if is_dsn(self.where) else EmbeddedServer(self.where)
         self.dsn = self.server.dsn if self.server else self.where
         try:
             with about(self.shown), psycopg.connect(self.dsn, autocommit=True, connect_timeout=30) as connection:
-                migrate(connection)
+                version = store_schema.version_of(connection, self.schema)
+                if version < len(store_schema.MIGRATIONS) and (setup or self.server):
+                    store_schema.migrate(connection, self.schema)
+                elif version < len(store_schema.MIGRATIONS):
+                    raise InputError(self._outdated(version))
             self._pool = ConnectionPool(
                 self.dsn, connection_class=StoreConnection, min_size=1, max_size=pool, timeout=_WAIT, open=True,
-                kwargs={"autocommit": True, "application_name": "contrastive-st"}, configure=_configure,
+                kwargs={"autocommit": True, "application_name": "contrastive-st"},
+                configure=lambda connection: connection.configure(self.schema),
             )  # fmt: skip
         except BaseException:
             if self.server:
                 self.server.close()
             raise
 
+    def _outdated(self, version: int) -> str:
+        if not version:
+            return f"there is no store in schema {self.schema} of {self.shown}; make one with contrastive-st index"
+        known = f"has version {version}, this package needs {len(store_schema.MIGRATIONS)}"
+        return f"the store in schema {self.schema} {known}; its owner runs contrastive-st database --setup"
+
     def run(self, work: Callable[[StoreConnection], Result]) -> Result:
         """Call `work` with a connection, and once more if the connection breaks, so `work` must be repeatable."""
         with about(self.shown):
             try:
-                with self._pool.connection() as connection:
-                    return work(connection)
+                return self._once(work)
             except (PoolTimeout, psycopg.errors.DiskFull):
                 raise
             except (psycopg.OperationalError, psycopg.InterfaceError):
                 if self.server:
                     self.server.ensure_running()
                 self._pool.check()
-            with self._pool.connection() as connection:
+            return self._once(work)
+
+    def _once(self, work: Callable[[StoreConnection], Result]) -> Result:
+        with self._pool.connection() as connection:
+            if not connection.pooled:
+                return work(connection)
+            with connection.transaction():
+                connection.begin(self.schema)
                 return work(connection)
 
     def rows(self, statement: Query, parameters: Any = None) -> list[Any]:
@@ -86,7 +131,11 @@ class Database:
         return self.run(lambda connection: connection.execute(statement, parameters).fetchall())
 
     def connect(self, **settings: str) -> StoreConnection:
-        """A separate connection outside the pool, for long work or locks; close it after use."""
+        """A separate connection outside the pool, for long work or locks; close it after use.
+
+        Raises:
+            InputError: a pooler stands between, which may give away the session with its locks.
+        """
         open_one = functools.partial(
             StoreConnection.connect, self.dsn, autocommit=True, application_name="contrastive-st"
         )
@@ -97,7 +146,13 @@ class Database:
                 raise
             self.server.ensure_running()
             connection = open_one()
-        _configure(connection)
+        connection.configure(self.schema)
+        if connection.pooled:
+            connection.close()
+            raise InputError(
+                f"{self.shown} is a pooler, such as pgbouncer; indexing holds locks over many transactions, so give it "
+                "the address of PostgreSQL (searches, upserts and deletions pass through a pooler)"
+            )
         connection.use(settings)
         return connection
 
@@ -118,6 +173,27 @@ def is_dsn(where: str) -> bool:
     return re.match(r"postgres(ql)?://|\s*(host|hostaddr|port|dbname|user|password|service)\s*=", where) is not None
 
 
+def split_schema(where: str) -> tuple[str, str]:
+    """A DSN without its parameter `schema`, which PostgreSQL does not know, and the name of that schema.
+
+    Raises:
+        InputError: it is not a name of letters, digits and _.
+
+    Example:
+        >>> split_schema("postgresql://host/name?schema=search&connect_timeout=3")
+        ('postgresql://host/name?connect_timeout=3', 'search')
+        >>> split_schema("host=/run dbname=x schema=search"), split_schema("folder")
+        (('host=/run dbname=x ', 'search'), ('folder', 'contrastive_st'))
+    """
+    parameter = r"(?<=[?&])schema=([^&]*)&?" if "://" in where else r"(?<!\S)schema\s*=\s*(\S*)"
+    found = re.search(parameter, where) if is_dsn(where) else None
+    if found is None:
+        return where, store_schema.SCHEMA
+    if not re.fullmatch(r"[A-Za-z_]\w{0,62}", found[1], re.ASCII) or found[1].startswith("pg_"):
+        raise InputError(f"schema {found[1]!r}: give a name of letters, digits and _")
+    return (where[: found.start()] + where[found.end() :]).rstrip("?&"), found[1]
+
+
 def hide_password(dsn: str) -> str:
     """The DSN without its password, to show in a message.
 
@@ -133,10 +209,3 @@ def hide_password(dsn: str) -> str:
         return "(not a valid connection string)"
     shown = ("host", "port", "dbname", "user")
     return " ".join(f"{name}={parts[name]}" for name in shown if parts.get(name))
-
-
-def _configure(connection: psycopg.Connection[Any]) -> None:
-    register_vector(connection)
-    # Plans are made for the actual values: a generic plan knows neither LIMIT nor filter and may scan everything.
-    for setting in ("plan_cache_mode = force_custom_plan", "work_mem = '32MB'", "hnsw.max_scan_tuples = 200000"):
-        connection.execute(f"SET {setting}".encode())

@@ -51,12 +51,13 @@ class StoreLoader:
         own_ids: bool = False,
         restore: bool = False,
     ) -> None:
-        self.store, self.source, self.own_ids = store, storable(source), own_ids
+        self.store: StoreWrites = store.now()  # it stays with its tables, whatever name they get
+        self.source, self.own_ids = storable(source), own_ids
         self.afresh = replace or restore
         self.fingerprint = fingerprint + _OWN * own_ids
-        self.number = store.database.run(lambda connection: self._register(connection, replace))
+        self.number = self.store.database.run(lambda connection: self._register(connection, replace))
         self.first = 0 if own_ids else self.number * FIRST
-        self._gone = np.array([] if self.afresh else store.deleted(), dtype=np.int64)
+        self._gone = np.array([] if self.afresh else self.store.deleted(), dtype=np.int64)
         self._mutex = threading.Lock()
         self._locks: StoreConnection | None = None
         self._done = self._loaded()
@@ -102,11 +103,11 @@ class StoreLoader:
         def work(connection: StoreConnection) -> None:
             with connection.transaction():
                 added = connection.execute(
-                    "INSERT INTO contrastive_st.shards (collection, source, shard, rows)"
-                    " SELECT collection, number, %s, %s FROM contrastive_st.sources"
+                    "INSERT INTO shards (collection, source, shard, rows)"
+                    " SELECT collection, number, %s, %s FROM sources"
                     " WHERE collection = %s AND number = %s AND mark = %s FOR KEY SHARE"
                     " ON CONFLICT DO NOTHING RETURNING shard",
-                    (shard, len(ids) if rows is None else rows, store.collection, self.number, self.fingerprint),
+                    (shard, len(ids) if rows is None else rows, store.tables.prefix, self.number, self.fingerprint),
                 ).fetchone()
                 if not added:
                     return
@@ -124,8 +125,8 @@ class StoreLoader:
         """Record the number of shards of the source; return whether all of them are there."""
         self.store.database.run(
             lambda connection: connection.execute(
-                "UPDATE contrastive_st.sources SET shards = %s WHERE collection = %s AND number = %s",
-                (shards, self.store.collection, self.number),
+                "UPDATE sources SET shards = %s WHERE collection = %s AND number = %s",
+                (shards, self.store.tables.prefix, self.number),
             )
         )
         self._done = self._loaded()
@@ -142,13 +143,13 @@ class StoreLoader:
 
     def _register(self, connection: StoreConnection, replace: bool) -> int:
         """The number of the source; a new one if it has no shards."""
-        name = self.store.collection
+        name = self.store.tables.prefix
         with connection.transaction():
-            connection.execute("SELECT 1 FROM contrastive_st.collections WHERE name = %s FOR UPDATE", (name,))
+            connection.execute("SELECT 1 FROM collections WHERE tables = %s FOR UPDATE", (name,))
             row = connection.execute(
-                "SELECT number, mark, shards, (SELECT count(*) FROM contrastive_st.shards AS h"
+                "SELECT number, mark, shards, (SELECT count(*) FROM shards AS h"
                 " WHERE h.collection = s.collection AND h.source = s.number)"
-                " FROM contrastive_st.sources AS s WHERE collection = %s AND name = %s",
+                " FROM sources AS s WHERE collection = %s AND name = %s",
                 (name, self.source),
             ).fetchone()
             self._check_kind(connection)
@@ -159,7 +160,7 @@ class StoreLoader:
                     if self.afresh or not same or (self.own_ids and loaded == shards):
                         self._begin_again(connection, source)
                     connection.execute(
-                        "UPDATE contrastive_st.sources SET mark = %s WHERE collection = %s AND number = %s",
+                        "UPDATE sources SET mark = %s WHERE collection = %s AND number = %s",
                         (self.fingerprint, name, source),
                     )
                     return int(source)
@@ -170,10 +171,10 @@ class StoreLoader:
                     )
                 self.store.delete_source(connection, source)
             (number,) = connection.execute(
-                "SELECT coalesce(max(number) + 1, 0) FROM contrastive_st.sources WHERE collection = %s", (name,)
+                "SELECT coalesce(max(number) + 1, 0) FROM sources WHERE collection = %s", (name,)
             ).fetchone()  # type: ignore[misc]
             connection.execute(
-                "INSERT INTO contrastive_st.sources (collection, number, name, mark) VALUES (%s, %s, %s, %s)",
+                "INSERT INTO sources (collection, number, name, mark) VALUES (%s, %s, %s, %s)",
                 (name, number, self.source, self.fingerprint),
             )
             return int(number)
@@ -181,15 +182,15 @@ class StoreLoader:
     def _begin_again(self, connection: StoreConnection, source: int) -> None:
         """Let every row of a source be compared, so that those that differ are updated."""
         for statement in (
-            "DELETE FROM contrastive_st.shards WHERE collection = %s AND source = %s",
-            "UPDATE contrastive_st.sources SET shards = NULL WHERE collection = %s AND number = %s",
+            "DELETE FROM shards WHERE collection = %s AND source = %s",
+            "UPDATE sources SET shards = NULL WHERE collection = %s AND number = %s",
         ):
-            connection.execute(statement, (self.store.collection, source))
+            connection.execute(statement, (self.store.tables.prefix, source))
 
     def _check_kind(self, connection: StoreConnection) -> None:
         """Numbers of rows and ids of the corpus would be confused in one collection."""
-        statement = "SELECT name FROM contrastive_st.sources WHERE collection = %s AND (mark LIKE %s) != %s"
-        other = connection.execute(statement, (self.store.collection, "%" + _OWN, self.own_ids)).fetchone()
+        statement = "SELECT name FROM sources WHERE collection = %s AND (mark LIKE %s) != %s"
+        other = connection.execute(statement, (self.store.tables.prefix, "%" + _OWN, self.own_ids)).fetchone()
         if other is not None:
             kinds = "ids of its own", "the numbers of its rows as ids"
             this, those = kinds if self.own_ids else kinds[::-1]
@@ -199,13 +200,13 @@ class StoreLoader:
             )
 
     def _loaded(self) -> set[int]:
-        statement = "SELECT shard FROM contrastive_st.shards WHERE collection = %s AND source = %s"
-        return {shard for (shard,) in self.store.database.rows(statement, (self.store.collection, self.number))}
+        statement = "SELECT shard FROM shards WHERE collection = %s AND source = %s"
+        return {shard for (shard,) in self.store.database.rows(statement, (self.store.tables.prefix, self.number))}
 
     def _lock(self, shard: int) -> bool:
         if self._locks is None or self._locks.closed:
             self._locks = self.store.database.connect()
-        key = (f"{self.store.collection} {self.number}", shard)
+        key = (f"{self.store.tables.prefix} {self.number}", shard)
         (free,) = self._locks.execute("SELECT pg_try_advisory_lock(hashtext(%s), %s)", key).fetchone()  # type: ignore[misc]
         if free and shard in self._loaded():  # committed between the first look and the lock
             self._done.add(shard)
@@ -217,7 +218,7 @@ class StoreLoader:
         with self._mutex:
             try:
                 if self._locks is not None:
-                    key = (f"{self.store.collection} {self.number}", shard)
+                    key = (f"{self.store.tables.prefix} {self.number}", shard)
                     self._locks.execute("SELECT pg_advisory_unlock(hashtext(%s), %s)", key)
             except (psycopg.OperationalError, psycopg.InterfaceError):
                 self._locks = None  # the locks ended with the connection

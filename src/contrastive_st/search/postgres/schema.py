@@ -1,6 +1,7 @@
 """Tables of the store: their names, the schema version, and the SQL statements.
 
-Names must match a fixed pattern and are quoted identifiers in statements; everything else is a parameter.
+Names must match a fixed pattern and are quoted identifiers in statements; everything else is a parameter. The tables of
+the store have no schema in statements: `Database` puts the one that was chosen first in the search path.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from typing import Any
 from psycopg import Connection, sql
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.postgres.names import FLOAT_BYTES, SIGNS, check_name
+from contrastive_st.search.postgres.names import FLOAT_BYTES, SIGNS
 
-SCHEMA = "contrastive_st"
+SCHEMA = "contrastive_st"  # by default
 _LOCK = 0x636F6E7472617374  # advisory lock for the schema
+#: Puts a schema first in the search path, of the transaction or of the session
+SEARCH_PATH = "SELECT set_config('search_path', quote_ident(%s) || ', ' || current_setting('search_path'), %s)"
 
 MIGRATIONS = (
     """
-    CREATE TABLE contrastive_st.collections (
+    CREATE TABLE collections (
         name text PRIMARY KEY,
         model text NOT NULL,
         fingerprint text NOT NULL,
@@ -27,8 +30,8 @@ MIGRATIONS = (
         index text NOT NULL DEFAULT 'none',
         created timestamptz NOT NULL DEFAULT now()
     );
-    CREATE TABLE contrastive_st.sources (
-        collection text NOT NULL REFERENCES contrastive_st.collections ON DELETE CASCADE,
+    CREATE TABLE sources (
+        collection text NOT NULL REFERENCES collections ON DELETE CASCADE,
         number int NOT NULL,
         name text NOT NULL,
         mark text NOT NULL,
@@ -36,39 +39,77 @@ MIGRATIONS = (
         PRIMARY KEY (collection, number),
         UNIQUE (collection, name)
     );
-    CREATE TABLE contrastive_st.shards (
+    CREATE TABLE shards (
         collection text NOT NULL,
         source int NOT NULL,
         shard int NOT NULL,
         rows int NOT NULL,
         added timestamptz NOT NULL DEFAULT now(),
         PRIMARY KEY (collection, source, shard),
-        FOREIGN KEY (collection, source) REFERENCES contrastive_st.sources ON DELETE CASCADE
+        FOREIGN KEY (collection, source) REFERENCES sources ON DELETE CASCADE
     );
     """,
     # Binary graphs were over the signs of the vectors; they are now over the codes of another table, built by `index`.
     """
     DO $$ DECLARE old text; BEGIN
-        FOR old IN SELECT name FROM contrastive_st.collections WHERE index = 'binary' LOOP
-            EXECUTE format('DROP INDEX IF EXISTS contrastive_st.%I', old || '_binary');
+        FOR old IN SELECT name FROM collections WHERE index = 'binary' LOOP
+            EXECUTE format('DROP INDEX IF EXISTS %I', old || '_binary');
         END LOOP;
-        UPDATE contrastive_st.collections SET index = 'none' WHERE index = 'binary';
+        UPDATE collections SET index = 'none' WHERE index = 'binary';
     END $$;
     """,
     # Documents that were deleted: their sources do not add them again. No collection can have a name with a _ in front.
     """
-    CREATE TABLE contrastive_st._deleted (
-        collection text NOT NULL REFERENCES contrastive_st.collections ON DELETE CASCADE,
+    CREATE TABLE _deleted (
+        collection text NOT NULL REFERENCES collections ON DELETE CASCADE,
         id bigint NOT NULL,
         deleted timestamptz NOT NULL DEFAULT now(),
         PRIMARY KEY (collection, id)
     );
     """,
-)  # statement i migrates a store from version i to i + 1; released statements are never edited
+    # The tables of a collection keep the name that they were made with, and what belongs to it refers to that name, so
+    # that it can be renamed. An alias is one more name. A language of NULL is not known yet.
+    """
+    ALTER TABLE collections ADD tables text UNIQUE, ADD language text;
+    UPDATE collections SET tables = name, language = 'english';
+    ALTER TABLE collections ALTER tables SET NOT NULL;
+    ALTER TABLE sources DROP CONSTRAINT sources_collection_fkey,
+        ADD FOREIGN KEY (collection) REFERENCES collections (tables) ON DELETE CASCADE;
+    ALTER TABLE _deleted DROP CONSTRAINT _deleted_collection_fkey,
+        ADD FOREIGN KEY (collection) REFERENCES collections (tables) ON DELETE CASCADE;
+    CREATE TABLE _aliases (
+        name text PRIMARY KEY,
+        collection text NOT NULL REFERENCES collections (tables) ON DELETE CASCADE
+    );
+    """,
+)  # statement i migrates a store from version i to i + 1; the effect of released statements never changes
+
+MIGRATIONS_TABLE = """CREATE TABLE IF NOT EXISTS migrations (
+        version int PRIMARY KEY, applied timestamptz NOT NULL DEFAULT now()
+    )"""
 
 
-def migrate(connection: Connection[Any]) -> None:
-    """Migrate the store to this version of the package, one process at a time.
+def version_of(connection: Connection[Any], schema: str) -> int:
+    """The version of the store in a schema; 0 if there is none. Needs USAGE and SELECT alone.
+
+    Raises:
+        InputError: a newer version of the package made the store.
+    """
+    there = "SELECT to_regclass(format('%%I.migrations', %s::text)) IS NOT NULL"
+    if connection.execute(there, (schema,)).fetchone() != (True,):
+        return 0
+    statement = sql.SQL("SELECT coalesce(max(version), 0) FROM {}").format(sql.Identifier(schema, "migrations"))
+    (version,) = connection.execute(statement).fetchone()  # type: ignore[misc]
+    if version > len(MIGRATIONS):
+        raise InputError(
+            f"the store has schema version {version}, this package knows {len(MIGRATIONS)}; "
+            "update contrastive-st, or use another store"
+        )
+    return int(version)
+
+
+def migrate(connection: Connection[Any], schema: str) -> None:
+    """Make the store, or migrate it to this version of the package, one process at a time.
 
     Raises:
         InputError: a newer version made the store.
@@ -78,54 +119,43 @@ def migrate(connection: Connection[Any]) -> None:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         connection.execute("SET LOCAL client_min_messages = error")
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-        connection.execute("CREATE SCHEMA IF NOT EXISTS contrastive_st")
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS contrastive_st.migrations"
-            " (version int PRIMARY KEY, applied timestamptz NOT NULL DEFAULT now())"
-        )
-        row = connection.execute("SELECT coalesce(max(version), 0) FROM contrastive_st.migrations").fetchone()
-        version = row[0] if row else 0
-        if version > len(MIGRATIONS):
-            raise InputError(
-                f"the store has schema version {version}, this package knows {len(MIGRATIONS)}; "
-                "update contrastive-st, or use another store"
-            )
-        for number in range(version, len(MIGRATIONS)):
+        if connection.execute("SELECT to_regnamespace(quote_ident(%s))", (schema,)).fetchone() == (None,):
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+        connection.execute(SEARCH_PATH, (schema, True))
+        connection.execute(MIGRATIONS_TABLE)
+        for number in range(version_of(connection, schema), len(MIGRATIONS)):
             connection.execute(MIGRATIONS[number].encode())  # the statement is a constant of this module
-            connection.execute("INSERT INTO contrastive_st.migrations (version) VALUES (%s)", (number + 1,))
+            connection.execute("INSERT INTO migrations (version) VALUES (%s)", (number + 1,))
 
 
 class Tables:
-    """The tables of one collection, as identifiers for statements.
+    """The tables of one collection, as identifiers for statements: in a schema, named after `prefix`.
 
     `vectors` has `(id, embedding)`, hash-partitioned by id; `texts` `(id, text, metadata)`, apart because each new
     version of a row enters every index again; `codes` `(id, code)`, the rotated signs of the vectors, partitioned like
-    these, only with a binary graph. `view` joins the first two, for plain SQL.
+    these, only with a binary graph. A view with the name of the collection joins the first two, for plain SQL.
     """
 
-    def __init__(self, collection: str) -> None:
-        self.collection = check_name(collection)
-        self.vectors, self.texts = self._name("_vectors"), self._name("_texts")
-        self.codes, self.view = self._name("_codes"), self._name()
+    def __init__(self, prefix: str, schema: str = SCHEMA) -> None:
+        self.prefix, self.schema = prefix, schema
+        self.vectors, self.texts = self.name("vectors"), self.name("texts")
+        self.codes = self.name("codes")
 
-    def _name(self, suffix: str = "") -> sql.Identifier:
-        return sql.Identifier(SCHEMA, self.collection + suffix)
+    def name(self, what: str) -> sql.Identifier:
+        """A table or an index of the collection, with its schema."""
+        return sql.Identifier(self.schema, f"{self.prefix}_{what}")
 
     def partition(self, number: int, of: str = "vectors") -> sql.Identifier:
         """One partition of the vectors, or of the codes."""
-        return self._name(f"_{of}_{number}")
+        return self.name(f"{of}_{number}")
 
     def index(self, what: str) -> sql.Identifier:
-        """An index by its short name; an index is in the schema of its table."""
-        return sql.Identifier(f"{self.collection}_{what}")
-
-    def qualified_index(self, what: str) -> sql.Identifier:
-        """As `index`, with the schema, which some statements need (DROP)."""
-        return self._name(f"_{what}")
+        """An index by its short name, for the statement that makes it: it is in the schema of its table."""
+        return sql.Identifier(f"{self.prefix}_{what}")
 
 
 def create_tables(connection: Connection[Any], tables: Tables, dimension: int, storage: str, partitions: int) -> None:
-    """Make the tables and the view of a collection."""
+    """Make the tables of a collection."""
     column = sql.SQL("{}({})").format(sql.SQL(storage), sql.Literal(dimension))
     connection.execute(
         sql.SQL(
@@ -144,10 +174,14 @@ def create_tables(connection: Connection[Any], tables: Tables, dimension: int, s
     for number in range(partitions):
         table = tables.partition(number)
         connection.execute(sql.SQL("ALTER TABLE {} ALTER embedding SET STORAGE {}").format(table, kept))
+
+
+def create_view(connection: Connection[Any], name: str, tables: Tables) -> None:
+    """Make the view of a collection under one of its names."""
     connection.execute(
         sql.SQL(
             "CREATE VIEW {} AS SELECT v.id, t.text, t.metadata, v.embedding FROM {} AS v JOIN {} AS t ON t.id = v.id"
-        ).format(tables.view, tables.vectors, tables.texts)
+        ).format(sql.Identifier(tables.schema, name), tables.vectors, tables.texts)
     )
 
 

@@ -27,9 +27,10 @@ from contrastive_st.search.index import (
 from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.database import POOL, Database, StoreConnection
 from contrastive_st.search.postgres.loader import StoreLoader
-from contrastive_st.search.postgres.names import STORAGES, check_free
+from contrastive_st.search.postgres.names import STORAGES, check_free, check_name
+from contrastive_st.search.postgres.naming import free_prefix
 from contrastive_st.search.postgres.predicates import as_jsonpath, paths_of
-from contrastive_st.search.postgres.schema import Tables, create_tables
+from contrastive_st.search.postgres.schema import create_tables, create_view
 from contrastive_st.search.postgres.writes import StoreWrites, signs_of, vectors_of
 from contrastive_st.search.values import as_id, as_ids, one_line, storable
 
@@ -80,10 +81,10 @@ class VectorStore(StoreWrites):
         fingerprint: str | None = None,
         pool: int = POOL,
     ) -> None:
-        self.collection, self.tables = collection, Tables(collection)
+        self.collection = check_name(collection)
         self.database = where if isinstance(where, Database) else Database(where, pool)
         try:
-            self._load()
+            self.database.run(self.load)
             self.check(fingerprint=fingerprint)
         except BaseException:
             self.close()
@@ -115,27 +116,30 @@ class VectorStore(StoreWrites):
                 collection that will be distributed over nodes; each partition has its own index.
             pool: as for `VectorStore`.
         """
-        tables = Tables(collection)
-        choice("storage", storage, STORAGES)
+        check_name(collection), choice("storage", storage, STORAGES)
 
         def make(connection: StoreConnection) -> bool:
             with connection.transaction():
-                row = (collection, model, fingerprint, dimension, storage, partitions)
-                made = connection.execute(
-                    "INSERT INTO contrastive_st.collections (name, model, fingerprint, dimension, storage, partitions)"
-                    " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (name) DO NOTHING RETURNING name",
+                tables = free_prefix(connection, database.schema, collection)
+                if tables is None:
+                    return False
+                check_free(collection)
+                row = (collection, tables.prefix, model, fingerprint, dimension, storage, partitions)
+                connection.execute(
+                    "INSERT INTO collections (name, tables, model, fingerprint, dimension, storage, partitions)"
+                    " VALUES (%s, %s, %s, %s, %s, %s, %s)",
                     tuple(storable(item) if isinstance(item, str) else item for item in row),
-                ).fetchone()
-                if made:
-                    check_free(collection)
-                    create_tables(connection, tables, dimension, storage, partitions)
-                return bool(made)
+                )
+                create_tables(connection, tables, dimension, storage, partitions)
+                create_view(connection, collection, tables)
+                return True
 
-        database = Database(where, pool)
+        database = Database(where, pool, setup=True)
         try:
-            made = database.run(make)
+            if not (there := collection in cls.names(database)):
+                there = not database.run(make)
             store = cls(database, collection)
-            store.made = made
+            store.made = not there
             store.check(fingerprint=fingerprint, dimension=dimension)
         except BaseException:
             database.close()
@@ -151,26 +155,27 @@ class VectorStore(StoreWrites):
 
     @staticmethod
     def names(database: Database) -> list[str]:
-        """The names of all collections of a database, sorted."""
-        statement = "SELECT name FROM contrastive_st.collections ORDER BY 1"
+        """The names of all collections of a database and their aliases, sorted."""
+        statement = "SELECT name FROM collections UNION SELECT name FROM _aliases ORDER BY 1"
         return [name for (name,) in database.rows(statement)]
 
     def describe(self) -> dict[str, str]:
         """A description of the collection as text: columns, space on disk, corpora and their shards."""
 
         def work(connection: StoreConnection) -> tuple[Any, list[Any]]:
-            texts, *parts = (f"contrastive_st.{self.collection}_{what}" for what in ("texts", "vectors", "codes"))
+            tables = self.tables
+            texts, *parts = (name.as_string(connection) for name in (tables.texts, tables.vectors, tables.codes))
             about = connection.execute(
                 "SELECT to_char(created, 'YYYY-MM-DD HH24:MI'), pg_size_pretty(pg_total_relation_size(%s) + (SELECT"
                 " sum(pg_total_relation_size(relid)) FROM unnest(%s::text[]) AS n, pg_partition_tree(to_regclass(n))))"
-                " FROM contrastive_st.collections WHERE name = %s",
-                (texts, parts, self.collection),
+                " FROM collections WHERE tables = %s",
+                (texts, parts, tables.prefix),
             ).fetchone()
             sources = connection.execute(
-                "SELECT s.name, count(h.shard), s.shards, coalesce(sum(h.rows), 0) FROM contrastive_st.sources AS s"
-                " LEFT JOIN contrastive_st.shards AS h ON h.collection = s.collection AND h.source = s.number"
+                "SELECT s.name, count(h.shard), s.shards, coalesce(sum(h.rows), 0) FROM sources AS s"
+                " LEFT JOIN shards AS h ON h.collection = s.collection AND h.source = s.number"
                 " WHERE s.collection = %s GROUP BY s.number, s.name, s.shards ORDER BY s.number",
-                (self.collection,),
+                (tables.prefix,),
             ).fetchall()
             return about, sources
 
@@ -236,92 +241,88 @@ class VectorStore(StoreWrites):
             raise InputError(f"unknown option {', '.join(options)}; a store takes exact and ef_search")
         queries_, chosen = check_search(vectors, self.dimension, k, filter, text)
 
-        def work(connection: StoreConnection) -> list[list[Hit]]:
-            plan = _Plan(k, chosen, *self._plan(connection, chosen, exact, max(ef_search, k)))
+        def work(connection: StoreConnection, now: VectorStore) -> list[list[Hit]]:
+            plan = _Plan(k, chosen, *now._plan(connection, chosen, exact, max(ef_search, k)))
             if text is not None:
-                return [self._hybrid(connection, queries_[0], plan, text)]
-            return [self._nearest(connection, query, plan) for query in queries_]
+                return [now._hybrid(connection, queries_[0], plan, text)]
+            return [now._nearest(connection, query, plan) for query in queries_]
 
-        hits = self.database.run(work)
+        hits = self.read(work)
         check_filter(self, chosen, any(hits))
         return hits
 
     def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
         """The k documents nearest to document `id`, without itself."""
-        hits = self.search(self.vectors([id])[0], k + 1, filter=filter)[0]
+        now = self.now()
+        hits = now.search(now.vectors([id])[0], k + 1, filter=filter)[0]
         return [hit for hit in hits if hit.id != as_id(id)][:k]
 
     def vectors(self, ids: Sequence[Id]) -> Vectors:
         """The vectors of these documents, `[n, d]`, in that order."""
-        send = sql.SQL("{}_send(embedding)").format(sql.SQL(self.storage))
-        statement = sql.SQL("SELECT id, {} FROM {} WHERE id = ANY(%s)").format(send, self.tables.vectors)
-        wanted = as_ids(ids)
-        rows = self.database.rows(statement, (wanted.tolist(),))
-        found = dict(zip([row[0] for row in rows], vectors_of([row[1] for row in rows], self.storage), strict=True))
+        now, wanted = self.now(), as_ids(ids)
+        statement = sql.SQL("SELECT id, {}_send(embedding) FROM {} WHERE id = ANY(%s)")
+        rows = self.database.rows(statement.format(sql.SQL(now.storage), now.tables.vectors), (wanted.tolist(),))
+        found = dict(zip([row[0] for row in rows], vectors_of([row[1] for row in rows], now.storage), strict=True))
         none = np.empty((0, self.dimension), np.float32)
         return np.stack([found[id] for id in all_known(wanted, found)]) if len(wanted) else none
 
     def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""
-        statement = sql.SQL("SELECT id, text, metadata FROM {} WHERE id = ANY(%s)").format(self.tables.texts)
         wanted = as_ids(ids)
-        rows = self.database.rows(statement, (wanted.tolist(),))
+        rows = self._texts(sql.SQL("SELECT id, text, metadata FROM {} WHERE id = ANY(%s)"), (wanted.tolist(),))
         found = {id: Hit(id, math.nan, text, metadata) for id, text, metadata in rows}
         return [found[id] for id in all_known(wanted, found)]
 
     def known(self, ids: Sequence[Id]) -> list[int]:
         """Those of the ids that the collection has."""
-        statement = sql.SQL("SELECT id FROM {} WHERE id = ANY(%s)").format(self.tables.texts)
-        return [id for (id,) in self.database.rows(statement, (as_ids(ids).tolist(),))]
+        rows = self._texts(sql.SQL("SELECT id FROM {} WHERE id = ANY(%s)"), (as_ids(ids).tolist(),))
+        return [id for (id,) in rows]
 
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches, ordered by id; each batch is a separate snapshot."""
+        now = self.now()
         statement = sql.SQL(
             "SELECT v.id, t.text, t.metadata, {}_send(v.embedding) FROM {} AS v JOIN {} AS t ON t.id = v.id"
             " WHERE v.id > %s ORDER BY v.id LIMIT %s"
-        ).format(sql.SQL(self.storage), self.tables.vectors, self.tables.texts)
+        ).format(sql.SQL(now.storage), now.tables.vectors, now.tables.texts)
         last = -(1 << 63)
         while rows := self.database.rows(statement, (last, batch_size)):
             ids, texts, metadata, vectors = zip(*rows, strict=True)
-            yield np.array(ids, dtype=np.int64), list(texts), list(metadata), vectors_of(vectors, self.storage)
+            yield np.array(ids, dtype=np.int64), list(texts), list(metadata), vectors_of(vectors, now.storage)
             last = ids[-1]
 
     def count(self, filter: Filterable = None) -> int:
         """How many documents meet a filter."""
         chosen = as_filter(filter)
-        condition = sql.SQL("WHERE metadata @@ %(filter)s::jsonpath" if chosen else "")
-        statement = sql.SQL("SELECT count(*) FROM {} {}").format(self.tables.texts, condition)
-        parameters = {"filter": as_jsonpath(chosen)} if chosen else {}
-        return int(self.database.rows(statement, parameters)[0][0])
+        condition = "WHERE metadata @@ %(filter)s::jsonpath" if chosen else ""
+        rows = self._texts(sql.SQL(f"SELECT count(*) FROM {{}} {condition}"), {"filter": as_jsonpath(chosen)})
+        return int(rows[0][0])
 
     def values(self, column: str, most: int = 20) -> list[Any]:
         """At most so many of the different values of a column."""
         statement = sql.SQL(
             "SELECT DISTINCT value FROM {}, unnest(%s::text[]) AS path, jsonb_path_query(metadata, path::jsonpath)"
             " AS value WHERE jsonb_typeof(value) NOT IN ('null', 'array', 'object') LIMIT %s"
-        ).format(self.tables.texts)
+        )
         parameters = ([f"{path}[*]" for path in paths_of(column)], most)
-        return [value for (value,) in self.database.rows(statement, parameters)]
+        return [value for (value,) in self._texts(statement, parameters)]
 
     def columns(self) -> list[str]:
         """The names of the metadata of all documents, sorted."""
-        statement = sql.SQL("SELECT DISTINCT jsonb_object_keys(metadata) FROM {} ORDER BY 1").format(self.tables.texts)
-        return [name for (name,) in self.database.rows(statement)]
+        rows = self._texts(sql.SQL("SELECT DISTINCT jsonb_object_keys(metadata) FROM {} ORDER BY 1"), ())
+        return [name for (name,) in rows]
 
     # ------------------------------------------------------------------ inside
 
-    def _load(self) -> None:
-        names = "model, fingerprint, dimension, storage, partitions, index"
-        statement = sql.SQL(f"SELECT {names} FROM contrastive_st.collections WHERE name = %s")
-        rows = self.database.rows(statement, (self.collection,))
-        if not rows:
-            known = ", ".join(self.names(self.database)) or "none yet; make one with contrastive-st index"
-            raise InputError(f"there is no collection {self.collection!r} in {self.database.shown}; there is: {known}")
-        self.model, self.fingerprint, self.dimension, self.storage, self.partitions, self.index = rows[0]
+    def _texts(self, statement: sql.SQL, parameters: Any) -> list[Any]:
+        """The rows of a statement over the table of the texts."""
+        return self.read(
+            lambda connection, now: connection.execute(statement.format(now.tables.texts), parameters).fetchall()
+        )
 
     def _plan(self, connection: StoreConnection, filter: Filter, exact: bool | None, ef: int) -> tuple[str, int]:
         """The index to search (`none` for an exact search), and the number of candidates that it keeps."""
-        index = "none" if exact else self.current_index(connection)
+        index = "none" if exact else self.index
         if index == "none":
             return "none", 0
         ef = min(ef, _MOST_EF)
@@ -333,7 +334,7 @@ class VectorStore(StoreWrites):
             return "none", 0
         total = connection.execute(
             "SELECT greatest(reltuples, 1) FROM pg_class WHERE oid = %s::regclass",
-            (f"contrastive_st.{self.collection}_texts",),
+            (self.tables.texts.as_string(connection),),
         ).fetchone()[0]  # type: ignore[index]
         return index, int(min(max(ef, 2 * ef * total / expected), _MOST_EF))
 

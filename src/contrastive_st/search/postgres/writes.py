@@ -21,14 +21,15 @@ from contrastive_st.memory import peak_resident
 from contrastive_st.search.filters import Filterable, as_filter
 from contrastive_st.search.index import Id, Ids, Metadata, Vectors, all_known, as_queries
 from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES
+from contrastive_st.search.postgres.naming import Named, forget_alias
 from contrastive_st.search.postgres.predicates import as_jsonpath
-from contrastive_st.search.postgres.schema import SCHEMA, Tables, create_codes
+from contrastive_st.search.postgres.schema import create_codes
 from contrastive_st.search.shards import FIRST
 from contrastive_st.search.values import as_documents, as_id, as_ids, as_metadata, storable
 from contrastive_st.vectors import rotated
 
 if TYPE_CHECKING:
-    from contrastive_st.search.postgres.database import Database, StoreConnection
+    from contrastive_st.search.postgres.database import StoreConnection
 
 logger = logging.getLogger(__name__)
 
@@ -89,16 +90,8 @@ _LEAST_BUILD_MEMORY = 1 << 20  # kB: the least for building a graph, and the amo
 _BLOCK = 16_384  # vectors that are made codes at a time
 
 
-class StoreWrites:
+class StoreWrites(Named):
     """The writing half of `VectorStore`."""
-
-    database: Database
-    tables: Tables
-    collection: str
-    dimension: int
-    storage: str
-    partitions: int
-    index: str
 
     def upsert(
         self,
@@ -125,27 +118,28 @@ class StoreWrites:
 
         def work(connection: StoreConnection) -> None:
             with connection.transaction():
-                self.write(connection, numbers, kept, unit, items, put=merge_rows)
-                self.revive(connection, numbers)
+                now = self.at(connection, lock=True)
+                now.write(connection, numbers, kept, unit, items, put=merge_rows)
+                now.revive(connection, numbers)
 
         self.database.run(work)
 
     def tombstones(self, connection: StoreConnection, ids: Ids) -> Ids:
         """Those of the ids whose documents were deleted, in the open transaction."""
-        statement = "SELECT id FROM contrastive_st._deleted WHERE collection = %s AND id = ANY(%s)"
+        statement = "SELECT id FROM _deleted WHERE collection = %s AND id = ANY(%s)"
         return np.array(
-            [id for (id,) in connection.execute(statement, (self.collection, ids.tolist()))], dtype=np.int64
+            [id for (id,) in connection.execute(statement, (self.tables.prefix, ids.tolist()))], dtype=np.int64
         )
 
     def deleted(self) -> list[int]:
         """The ids of the documents that were deleted, and that `index` leaves out; the first deleted first."""
-        statement = "SELECT id FROM contrastive_st._deleted WHERE collection = %s ORDER BY deleted, id"
-        return [id for (id,) in self.database.rows(statement, (self.collection,))]
+        statement = "SELECT id FROM _deleted WHERE collection = %s ORDER BY deleted, id"
+        return [id for (id,) in self.database.rows(statement, (self.now().tables.prefix,))]
 
     def revive(self, connection: StoreConnection, ids: Ids) -> None:
         """Forget that documents were deleted, in the open transaction."""
-        statement = "DELETE FROM contrastive_st._deleted WHERE collection = %s AND id = ANY(%s)"
-        connection.execute(statement, (self.collection, ids.tolist()))
+        statement = "DELETE FROM _deleted WHERE collection = %s AND id = ANY(%s)"
+        connection.execute(statement, (self.tables.prefix, ids.tolist()))
 
     def write(
         self,
@@ -164,16 +158,15 @@ class StoreWrites:
 
     def current_index(self, connection: StoreConnection) -> str:
         """The kind of index that the collection has now; another process may have built one."""
-        statement = "SELECT index FROM contrastive_st.collections WHERE name = %s"
-        row = connection.execute(statement, (self.collection,)).fetchone()
+        statement = "SELECT index FROM collections WHERE tables = %s"
+        row = connection.execute(statement, (self.tables.prefix,)).fetchone()
         if row is None:
             raise InputError(f"collection {self.collection!r} has been deleted")
-        self.index = row[0]
-        return self.index
+        return str(row[0])
 
     def set_metadata(self, id: Id, metadata: Mapping[str, Any]) -> None:
         """Replace a document's metadata; its vector and its entry in the index do not change."""
-        statement = sql.SQL("UPDATE {} SET metadata = %s WHERE id = %s").format(self.tables.texts)
+        statement = sql.SQL("UPDATE {} SET metadata = %s WHERE id = %s").format(self.now().tables.texts)
         parameters = Jsonb(as_metadata([metadata], 1)[0]), as_id(id)
         changed = self.database.run(lambda connection: connection.execute(statement, parameters).rowcount)
         all_known(as_ids([id]), as_ids([id] * changed))
@@ -197,58 +190,58 @@ class StoreWrites:
         statement = sql.SQL(
             "WITH gone AS (DELETE FROM {} WHERE {} RETURNING id),"
             " vectors AS (DELETE FROM {} AS v USING gone WHERE v.id = gone.id)"
-            " INSERT INTO contrastive_st._deleted (collection, id) SELECT %(collection)s, id FROM gone"
+            " INSERT INTO _deleted (collection, id) SELECT %(collection)s, id FROM gone"
             " ON CONFLICT (collection, id) DO UPDATE SET deleted = now()"
-        ).format(self.tables.texts, condition, self.tables.vectors)
-        parameters = {"which": which, "collection": self.collection}
+        )
 
         def work(connection: StoreConnection) -> int:
             with connection.transaction():
                 # It waits for shards that are being written, and later ones see what was deleted.
-                for lock in (
-                    "SELECT 1 FROM contrastive_st.collections WHERE name = %(collection)s FOR KEY SHARE",
-                    "SELECT 1 FROM contrastive_st.sources WHERE collection = %(collection)s FOR UPDATE",
-                ):
-                    connection.execute(lock, parameters)
-                return connection.execute(statement, parameters).rowcount
+                now = self.at(connection, lock=True)
+                parameters = {"which": which, "collection": now.tables.prefix}
+                connection.execute("SELECT 1 FROM sources WHERE collection = %(collection)s FOR UPDATE", parameters)
+                delete = statement.format(now.tables.texts, condition, now.tables.vectors)
+                return connection.execute(delete, parameters).rowcount
 
         return self.database.run(work)
 
     def delete_source(self, connection: StoreConnection, number: int) -> None:
         """Delete all documents of a source, in the open transaction."""
         connection.execute(  # first: it waits for the processes that are writing shards of it
-            "DELETE FROM contrastive_st.sources WHERE collection = %s AND number = %s", (self.collection, number)
+            "DELETE FROM sources WHERE collection = %s AND number = %s", (self.tables.prefix, number)
         )
         ids = (number * FIRST, (number + 1) * FIRST)
         for table in (self.tables.texts, self.tables.vectors):
             statement = sql.SQL("DELETE FROM {} WHERE id >= %s AND id < %s").format(table)
             connection.execute(statement, ids)
-        forget = "DELETE FROM contrastive_st._deleted WHERE collection = %s AND id >= %s AND id < %s"
-        if forgotten := connection.execute(forget, (self.collection, *ids)).rowcount:
+        forget = "DELETE FROM _deleted WHERE collection = %s AND id >= %s AND id < %s"
+        if forgotten := connection.execute(forget, (self.tables.prefix, *ids)).rowcount:
             logger.warning(f"the corpus is indexed afresh, with {forgotten:,} documents that had been deleted from it")
 
     def drop(self, *, only_unused: bool = False) -> None:
         """Delete the whole collection; with `only_unused`, only if it is empty and no process is filling it."""
         used = sql.SQL(
-            "SELECT EXISTS (SELECT 1 FROM {}) OR EXISTS (SELECT 1 FROM contrastive_st.sources AS s JOIN pg_locks AS l"
+            "SELECT EXISTS (SELECT 1 FROM {}) OR EXISTS (SELECT 1 FROM sources AS s JOIN pg_locks AS l"
             " ON l.locktype = 'advisory' AND l.classid = hashtext(s.collection || ' ' || s.number)::oid"
             " WHERE s.collection = %s)"
-        ).format(self.tables.texts)
+        )
 
         def work(connection: StoreConnection) -> None:
             with connection.transaction():
-                connection.execute(
-                    "SELECT 1 FROM contrastive_st.collections WHERE name = %s FOR UPDATE", (self.collection,)
-                )
-                if only_unused and connection.execute(used, (self.collection,)).fetchone() == (True,):
+                tables = self.at(connection, lock=True).tables
+                own = (tables.prefix,)
+                (name,) = connection.execute(
+                    "SELECT name FROM collections WHERE tables = %s FOR UPDATE", own
+                ).fetchone()  # type: ignore[misc]
+                if only_unused and connection.execute(used.format(tables.texts), own).fetchone() == (True,):
                     return
-                connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(self.tables.view))
+                for (alias,) in connection.execute("SELECT name FROM _aliases WHERE collection = %s", own).fetchall():
+                    forget_alias(connection, tables.schema, alias)
+                connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(sql.Identifier(tables.schema, name)))
                 connection.execute(
-                    sql.SQL("DROP TABLE IF EXISTS {}, {}, {}").format(
-                        self.tables.codes, self.tables.vectors, self.tables.texts
-                    )
+                    sql.SQL("DROP TABLE IF EXISTS {}, {}, {}").format(tables.codes, tables.vectors, tables.texts)
                 )
-                connection.execute("DELETE FROM contrastive_st.collections WHERE name = %s", (self.collection,))
+                connection.execute("DELETE FROM collections WHERE tables = %s", own)
 
         self.database.run(work)
 
@@ -283,6 +276,7 @@ class StoreWrites:
             psycopg.Error: the connection breaks.
         """
         self.check_build(kind)
+        now = self.now()
         memory = memory or f"{self._graph_kilobytes(kind, m)}kB"
         with (
             about(f"{self.database.shown}, the index (no document is lost: run the same command again)"),
@@ -291,13 +285,13 @@ class StoreWrites:
             ) as connection,
         ):
             connection.add_notice_handler(lambda notice: _warn_of_a_large_graph(notice, memory))
-            connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (f"index of {self.collection}",))
+            connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (f"index of {now.tables.prefix}",))
             try:
-                self._build(connection, kind, m, ef_construction)
+                now._build(connection, kind, m, ef_construction)
             except psycopg.errors.DiskFull:  # parallel workers share memory in /dev/shm, which is small in containers
                 connection.use({"max_parallel_maintenance_workers": 0})
-                self._build(connection, kind, m, ef_construction)
-            connection.execute(sql.SQL("ANALYZE {}, {}").format(self.tables.texts, self.tables.vectors))
+                now._build(connection, kind, m, ef_construction)
+            connection.execute(sql.SQL("ANALYZE {}, {}").format(now.tables.texts, now.tables.vectors))
             peak = peak_resident(connection.info.backend_pid) if self.database.server else 0
         self.index = kind
         return peak
@@ -319,7 +313,7 @@ class StoreWrites:
         if self.database.server is None:
             return _LEAST_BUILD_MEMORY
         vector = SIGNS * self.dimension // 8 if kind == "binary" else self.dimension * FLOAT_BYTES[self.storage]
-        statement = sql.SQL("SELECT count(*) FROM {}").format(self.tables.vectors)
+        statement = sql.SQL("SELECT count(*) FROM {}").format(self.now().tables.vectors)
         ((count,),) = self.database.rows(statement)
         rows = 1.1 * count / self.partitions  # the hash does not fill the partitions equally
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1024
@@ -329,11 +323,11 @@ class StoreWrites:
         tables = self.tables
         with connection.transaction():
             # From here on writers and `drop` wait. All lock in this order, or two processes could wait for each other.
-            mine = "SELECT 1 FROM contrastive_st.collections WHERE name = %s FOR NO KEY UPDATE"
-            connection.execute(mine, (self.collection,))
+            mine = "SELECT 1 FROM collections WHERE tables = %s FOR NO KEY UPDATE"
+            connection.execute(mine, (tables.prefix,))
             connection.execute(sql.SQL("LOCK TABLE {}, {} IN SHARE MODE").format(tables.texts, tables.vectors))
             if kind != "hnsw":
-                connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(tables.qualified_index("hnsw")))
+                connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(tables.name("hnsw")))
             if kind != "binary":
                 connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(tables.codes))
             if kind == "binary":
@@ -356,13 +350,11 @@ class StoreWrites:
                         tables.index(what), tables.texts, sql.SQL(content)
                     )
                 )
-            connection.execute(
-                "UPDATE contrastive_st.collections SET index = %s WHERE name = %s", (kind, self.collection)
-            )
+            connection.execute("UPDATE collections SET index = %s WHERE tables = %s", (kind, tables.prefix))
 
     def _make_codes(self, connection: StoreConnection) -> None:
         """The codes of all vectors, in the open transaction, unless they exist."""
-        name = f"{SCHEMA}.{self.collection}_codes"
+        name = self.tables.codes.as_string(connection)
         if connection.execute("SELECT to_regclass(%s)", (name,)).fetchone() != (None,):
             return
         create_codes(connection, self.tables, self.dimension, self.partitions)

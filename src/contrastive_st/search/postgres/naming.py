@@ -1,0 +1,196 @@
+"""The names of collections: the tables behind a name, and how names are given, exchanged and taken."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+from psycopg import sql
+
+from contrastive_st.errors import InputError
+from contrastive_st.search.index import check_model
+from contrastive_st.search.postgres.names import check_free, check_name
+from contrastive_st.search.postgres.schema import Tables, create_view
+
+if TYPE_CHECKING:
+    from contrastive_st.search.postgres.database import Database, StoreConnection
+
+_LOCK = 0x636F6E74726E616D  # advisory lock: one process at a time gives names
+_ROW = "SELECT tables, model, fingerprint, dimension, storage, partitions, index, language FROM collections AS c "
+_BY_NAME = "WHERE name = %(name)s OR tables = (SELECT collection FROM _aliases AS a WHERE a.name = %(name)s)"
+_BY_TABLES = "WHERE tables = %(tables)s"
+Result = TypeVar("Result")
+
+
+class Named:
+    """A collection under its name, or an alias.
+
+    The name may be given to other tables at any time. So each operation asks once which tables have it (`now`), and
+    keeps to these. Where a name is gone, its tables have been renamed, and are meant still.
+    """
+
+    database: Database
+    collection: str
+    tables: Tables = None  # type: ignore[assignment]  # until it is loaded
+    model: str
+    fingerprint: str
+    dimension: int
+    storage: str
+    partitions: int
+    index: str
+    language: str | None
+    _fixed = False  # this stays with its tables, whatever name they get
+
+    def load(self, connection: StoreConnection, lock: bool = False) -> None:
+        """Read what the store says of the collection; with `lock`, until the end of the open transaction.
+
+        Raises:
+            InputError: there is no such collection.
+        """
+        asked = {"name": self.collection, "tables": self.tables.prefix if self.tables else None}
+        # A lock that has waited for a new name of the row does not see who has it now, so it asks twice.
+        for condition in ([] if self._fixed else [_BY_NAME] * (1 + lock)) + [_BY_TABLES]:
+            if row := connection.execute(_ROW + condition + " FOR KEY SHARE" * lock, asked).fetchone():
+                self.tables = Tables(row[0], self.database.schema)
+                self.model, self.fingerprint, self.dimension, self.storage, self.partitions, self.index = row[1:7]
+                self.language = row[7]
+                return
+        rows = connection.execute("SELECT name FROM collections UNION SELECT name FROM _aliases ORDER BY 1").fetchall()
+        known = ", ".join(name for (name,) in rows) or "none; make one with contrastive-st index"
+        raise InputError(f"there is no collection {self.collection!r} in {self.database.shown}; there is: {known}")
+
+    def at(self, connection: StoreConnection, lock: bool = False) -> Any:
+        """The collection that has the name now, which stays with its tables.
+
+        Args:
+            connection: where it is read.
+            lock: keep it from being renamed or deleted until the end of the open transaction.
+
+        Raises:
+            InputError: it has been deleted, or its name given to vectors of another model.
+        """
+        found = copy.copy(self)
+        found.load(connection, lock)
+        found._fixed = True
+        check_model(found, self.fingerprint, f"collection {self.collection!r}")
+        return found
+
+    def now(self) -> Any:
+        """As `at`, by a connection of the pool."""
+        return self.database.run(self.at)
+
+    def read(self, work: Callable[[StoreConnection, Any], Result]) -> Result:
+        """Call `work` with a connection and the collection as it is `now`; again, if its tables go meanwhile."""
+
+        def once(connection: StoreConnection) -> Result:
+            return work(connection, self.at(connection))
+
+        try:
+            return self.database.run(once)
+        except psycopg.errors.UndefinedTable:
+            return self.database.run(once)
+
+
+def free_prefix(connection: StoreConnection, schema: str, name: str) -> Tables | None:
+    """Unused tables for a new collection, in the open transaction; None if the name is taken."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    if connection.execute(f"SELECT 1 FROM collections {_BY_NAME}", {"name": name}).fetchone():
+        return None
+    (prefix,) = connection.execute(  # a collection that was renamed keeps the tables of its first name
+        "SELECT prefix FROM generate_series(1, 1 + (SELECT count(*) FROM collections)) AS n,"
+        " LATERAL (SELECT %s::text || CASE n WHEN 1 THEN '' ELSE '_' || n END AS prefix) AS p"
+        " WHERE NOT EXISTS (SELECT FROM collections WHERE tables = prefix) ORDER BY n LIMIT 1",
+        (name,),
+    ).fetchone()  # type: ignore[misc]
+    return Tables(prefix, schema)
+
+
+def rename(database: Database, old: str, new: str) -> None:
+    """Give a collection, or an alias, another name, in one transaction.
+
+    Raises:
+        InputError: there is no such collection, or the new name is not valid or taken.
+    """
+    check_free(check_name(new))
+
+    def work(connection: StoreConnection) -> None:
+        with connection.transaction():
+            _check_names(connection, database, old, new)
+            _move(connection, database.schema, old, new)
+
+    database.run(work)
+
+
+def swap(database: Database, one: str, other: str) -> None:
+    """Exchange the names of two collections, in one transaction: every search sees the state before or after it.
+
+    Raises:
+        InputError: there is no such collection.
+    """
+
+    def work(connection: StoreConnection) -> None:
+        with connection.transaction():
+            _check_names(connection, database, one)
+            _check_names(connection, database, other)
+            for old, new in ((one, "_swapped"), (other, one), ("_swapped", other)):
+                _move(connection, database.schema, old, new)
+
+    database.run(work)
+
+
+def set_alias(database: Database, name: str, collection: str) -> None:
+    """Let one more name stand for a collection; one that stood for another stands for this from now on.
+
+    Raises:
+        InputError: there is no such collection, or a collection has this name itself.
+    """
+    check_free(check_name(name))
+
+    def work(connection: StoreConnection) -> None:
+        with connection.transaction():
+            prefix = _check_names(connection, database, collection)
+            forget_alias(connection, database.schema, name)
+            _check_names(connection, database, collection, name)
+            connection.execute("INSERT INTO _aliases (name, collection) VALUES (%s, %s)", (name, prefix))
+            create_view(connection, name, Tables(prefix, database.schema))
+
+    database.run(work)
+
+
+def drop_alias(database: Database, name: str) -> bool:
+    """Take an alias away; whether there was one."""
+
+    def work(connection: StoreConnection) -> bool:
+        with connection.transaction():
+            return forget_alias(connection, database.schema, name)
+
+    return database.run(work)
+
+
+def forget_alias(connection: StoreConnection, schema: str, name: str) -> bool:
+    """As `drop_alias`, in the open transaction."""
+    there = connection.execute("DELETE FROM _aliases WHERE name = %s", (name,)).rowcount > 0
+    if there:
+        connection.execute(sql.SQL("DROP VIEW {}").format(sql.Identifier(schema, name)))
+    return there
+
+
+def _check_names(connection: StoreConnection, database: Database, name: str, new: str | None = None) -> str:
+    """The tables of a name, which must exist, unlike `new`; until the end of the transaction no name changes."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    statement = f"SELECT tables FROM collections {_BY_NAME}"
+    found, taken = (connection.execute(statement, {"name": one}).fetchone() for one in (name, new))
+    if found is None:
+        raise InputError(f"there is no collection {name!r} in {database.shown}")
+    if taken:
+        raise InputError(f"there is a collection {new!r} already; choose another name, or --swap the two")
+    return str(found[0])
+
+
+def _move(connection: StoreConnection, schema: str, old: str, new: str) -> None:
+    """Give a name, and the view of that name, to what has another."""
+    connection.execute("UPDATE collections SET name = %s WHERE name = %s", (new, old))
+    connection.execute("UPDATE _aliases SET name = %s WHERE name = %s", (new, old))
+    connection.execute(sql.SQL("ALTER VIEW {} RENAME TO {}").format(sql.Identifier(schema, old), sql.Identifier(new)))

@@ -170,6 +170,16 @@ READ = [
     ("metadata.jsonl", [{"content": f"text {i}", "meta": {"author": "me", "page": i}} for i in range(3)], "texts", ("text 0",)),
     ("objects_aside.jsonl", [{"content": f"text {i}", "extra": {"author": "me", "page": i}} for i in range(3)], "texts", ("text 0",)),
     ("large_strings.parquet", pa.table({"anchor": pa.array(["why?", "who?"], pa.large_string()), "positive": pa.array(["so", "me"]).dictionary_encode()}), "pairs", ("why?", "so")),
+    ("prodigy.jsonl", [{"text": f"text {i}", "_input_hash": i, "_task_hash": i, "options": [{"id": "A", "text": "Aa"}], "accept": ["AB"[i % 2]], "answer": "accept"} for i in range(4)], "labelled_texts", ("text 0", 0)),
+    ("prodigy_binary.jsonl", [{"text": f"text {i}", "_input_hash": i, "_task_hash": i, "label": "SPAM", "answer": ["accept", "reject"][i % 2]} for i in range(4)], "labelled_texts", ("text 0", 0)),
+    ("fasttext.txt", "__label__pos a good thing\n__label__neg a bad thing\n", "labelled_texts", ("a good thing", 1)),
+    ("lists.jsonl", '["why 0?", "so 0"]\n["why 1?", "so 1"]\n', "pairs", ("why 0?", "so 0")),
+    ("lists.json", '[["why 0?", "so 0"],\n["why 1?", "so 1"]]', "pairs", ("why 0?", "so 0")),
+    ("texts.json", '["one text", "two texts"]', "texts", ("one text",)),
+    ("texts.jsonl", '"one text"\n"two texts"\n', "texts", ("one text",)),
+    ("sets.jsonl", [{"set": [f"a {i}", f"b {i}", f"c {i}"]} for i in range(3)], "pairs", ("a 0", "b 0")),
+    ("lists_of_pandas.csv", [{"query": f"q {i}", "positives": str(["it's so", f"b {i}"])} for i in range(3)], "pairs", ("q 0", "it's so")),
+    ("index_of_pandas.parquet", pa.table({**{n: [r[n] for r in PAIRS] for n in PAIR}, "__index_level_0__": ["a", "b", "c", "d"]}), "pairs", tuple(PAIRS[0].values())),
     ("label_list.jsonl", [{"anchor": "why?", "positive": "so", "negative": "no", "label": [0.9, 0.1]}] * 3, "scored_candidates", ("why?", "so", "no", [0.9, 0.1])),
 ]  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
@@ -45,16 +46,16 @@ def is_blank(cell: Any) -> bool:
 
 
 def items_of(cell: Any) -> list[Any] | None:
-    """The items of a list, which a table may hold as JSON; None for a cell that is not a list.
+    """The items of a list, which a table may hold as JSON or, from pandas, as Python; None for another cell.
 
     Example:
-        >>> items_of(["a", "b"]), items_of("[0.9, 0.2]"), items_of("a")
-        (['a', 'b'], [0.9, 0.2], None)
+        >>> items_of(["a", "b"]), items_of("[0.9, 0.2]"), items_of("['a', \\"it's\\"]"), items_of("a")
+        (['a', 'b'], [0.9, 0.2], ['a', "it's"], None)
     """
-    if isinstance(cell, str) and cell.strip()[:1] == "[":
+    if isinstance(cell, str) and cell.strip()[:1] == "[" and cell.strip()[-1:] == "]":
         try:
-            cell = json.loads(cell)
-        except (ValueError, RecursionError):
+            cell = (ast.literal_eval if cell.strip()[1:2] in "'\"" else json.loads)(cell.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
             return None
     return cell if isinstance(cell, list) else None
 

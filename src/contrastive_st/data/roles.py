@@ -71,7 +71,8 @@ ROLES = (
         "uri", "link", "file", "filename", "path", "author", "user", "username", "dataset", "license", "semeval_set",
         "entailment_ab", "entailment_ba", "annotator_labels", "task_name", "status", "annotator", "lead_time",
         "tags", "keywords", "authors", "meta", "metadata", "entities", "tokens",
-    ), r"|unnamed.*|((.*_)?(q|gu|uu|u)?|pair|caption|prompt|doc)ids?\d*|label_?\d|s\w*_?\w_\w*(parse|original|dataset)",
+    ), r"|unnamed.*|__index_level_\d+__|"
+       r"((.*_)?(q|gu|uu|u)?|pair|caption|prompt|doc)ids?\d*|label_?\d|s\w*_?\w_\w*(parse|original|dataset)",
     ),
 )  # fmt: skip
 _ROLE = {role.name: role for role in ROLES}
@@ -388,6 +389,10 @@ class _Finder:
             if not self.given:
                 self._check_varied(texts, list(roles))
             self.notes.append("roles taken by position: no column of text has a known name")
+        for name in texts if len(texts) > 1 else ():
+            if (column := self.held[name]).category:
+                few = f"{len(column.distinct)} values in {column.count} rows"
+                self.notes.append(f"{name} has only {few}: if it is a class, name it, --columns ... {name}=label")
         self.left_out.update({name: "no role is left for it" for name in named if name not in roles})
         lists = tuple(name for name in self.lists if name in roles)
         return ColumnRoles(self.source, roles, self.left_out, {}, tuple(self.notes), lists)

@@ -158,7 +158,7 @@ def open_corpus(
         path, folder = Path(*path.parts[: path.parts.index(pattern)]), True
     if not folder and format_of(path) not in (*TABLES, *READERS):
         known = ", ".join((*TABLES, *READERS))
-        raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; rename it to one of {known}")
+        raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; save or name it as one of {known}")
     if not folder:
         check_file(path, source)
     if not pattern:

@@ -1,7 +1,8 @@
-"""Files of other tools, recognized by their columns: Label Studio, Argilla, tevatron, DPR, MEDI, lists, BEIR."""
+"""Files of other tools, recognized by their columns: Label Studio, Argilla, Prodigy, tevatron, DPR, BEIR, and more."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -50,6 +51,38 @@ def _argilla_flat(row: Cells) -> Cells:
     asked = {name.removesuffix(".responses") for name in row if name.endswith(".responses")}
     kept = {name: cell for name, cell in row.items() if not any(name.startswith(f"{one}.") for one in asked)}
     return {**kept, **{name: _first(row[f"{name}.responses"]) for name in asked}}
+
+
+def _prodigy(row: Cells) -> Cells:
+    """A task's text, and the option chosen, or whether its one label was accepted; no label where it was ignored."""
+    if row.get("answer") == "ignore":
+        label = None
+    elif isinstance(row.get("accept"), list):
+        label = row["accept"][0] if len(row["accept"]) == 1 else row["accept"] or None
+    else:
+        label = row.get("answer") if "label" in row else None
+    kept = {name: cell for name, cell in row.items() if name not in _OF_PRODIGY and not name.startswith("_")}
+    return {**kept, **({} if label is None and "answer" not in row else {"label": label})}
+
+
+_OF_PRODIGY = ("answer", "accept", "options", "label", "spans", "tokens", "config", "view_id")
+
+
+_LABEL = "__label__"
+_FASTTEXT = re.compile(rf"((?:{_LABEL}\S+\s+)+)(.*)")
+
+
+def _fasttext(row: Cells) -> Cells:
+    """The labels of a line, and the text after them."""
+    found = _FASTTEXT.match(row["text"])
+    labels = found[1].replace(_LABEL, "").split() if found else [None]
+    return {"text": found[2] if found else row["text"], "label": labels[0] if len(labels) == 1 else labels}
+
+
+def _set(row: Cells) -> Cells:
+    """Texts that mean the same."""
+    first, *others = row["set"] or [None]
+    return {"anchor": first, "positive": others}
 
 
 def _first(given: Any) -> Any:
@@ -104,6 +137,7 @@ LAYOUTS = (
     Layout("Argilla", frozenset({"inputs", "annotation"}), _argilla_1),
     Layout("tevatron", frozenset({"query", "positive_passages"}), _tevatron),
     Layout("DPR", frozenset({"question", "positive_ctxs"}), _tevatron),
+    Layout("Prodigy", frozenset({"_input_hash", "_task_hash"}), _prodigy),
 )
 
 
@@ -123,6 +157,10 @@ def find_layout(row: Mapping[str, Any]) -> Layout | None:
         return Layout("Argilla", frozenset(), _argilla_flat)
     if _marks(row):
         return Layout("lists of labeled texts", frozenset(), _labeled_list)
+    if row.keys() == {"set"} and isinstance(row["set"], list):
+        return Layout("sets of paraphrases", frozenset(), _set)
+    if row.keys() == {"text"} and str(row["text"]).startswith(_LABEL):
+        return Layout("fastText", frozenset(), _fasttext)
     query = row.get("query")
     if isinstance(query, list) and len(query) == 2 and isinstance(row.get("pos"), list) and len(row["pos"]) == 2:
         return Layout("MEDI", frozenset(), _medi)

@@ -1,4 +1,4 @@
-"""Rows of JSON: an object per line, a list of objects, objects one after the other, or one object with all rows."""
+"""Rows of JSON: one per line, a list of them, one after the other, or one object with all; objects, lists or texts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def json_rows(
         lines: gives its lines.
     """
     start = next((line.strip() for line in lines() if line.strip()), "")
-    by_line = start.startswith("{") and not _is_whole(path, start)
+    by_line = start.startswith(("{", "[", '"')) and not _is_whole(path, start)
     if not by_line and start.startswith(("[", "{")):
         check_whole(path, source, "a list of JSON", "write one object per line")
 
@@ -64,27 +64,42 @@ def json_rows(
     def whole() -> Iterator[tuple[int, Any]]:
         return enumerate(_of_whole("".join(lines()), source), 1)
 
-    unit, read = ("object", whole) if start.startswith("[") or not by_line else ("line", of_lines)
+    unit, read = ("line", of_lines) if by_line else ("object", whole)
 
     def checked() -> Iterator[tuple[int, dict[str, Any]]]:
+        kind = None
         for number, item in read():
-            if not isinstance(item, dict):
-                raise InputError(f"{source}, {unit} {number} is not an object; write one {{...}} per row")
-            yield number, item
+            kind = kind or type(item)
+            if type(item) is not kind or (row := _row(item)) is None:
+                wanted = "a list of cells" if kind is list else "a text" if kind is str else "an object"
+                raise InputError(f"{source}, {unit} {number} is not {wanted}; write one {{...}} per row")
+            yield number, row
 
     return unit, checked
 
 
 def _is_whole(path: Path, start: str) -> bool:
     """Whether a file that starts with this line is one object with all rows, or objects of several lines."""
-    if content.format_of(path) != ".json":
-        return False
     try:
-        return _columns(json.loads(start)) is not None
+        first = json.loads(start)
+        if isinstance(first, dict):
+            return content.format_of(path) == ".json" and _columns(first) is not None
+        return content.format_of(path) == ".json" or _row(first) is None
     except json.JSONDecodeError:
+        if start.startswith("["):
+            return True
+        if content.format_of(path) != ".json":
+            return False
         return start in ("{", '{"') or start.rstrip(",").count("{") > start.count("}")
     except (RecursionError, ValueError):
         return False  # told with its line when it is read
+
+
+def _row(item: Any) -> dict[str, Any] | None:
+    """The cells of a row: an object, a text, or a list of cells, named by their positions; None if it is no row."""
+    if isinstance(item, list) and item and not any(isinstance(cell, (dict, list)) for cell in item):
+        return {str(number): cell for number, cell in enumerate(item)}
+    return item if isinstance(item, dict) else {"text": item} if isinstance(item, str) else None
 
 
 def _of_whole(text: str, source: str) -> list[Any]:

@@ -65,7 +65,7 @@ def _known(path: Path, source: str) -> Path:
     if kind in _ELSEWHERE:
         raise InputError(f"{source}: no reader for {_ELSEWHERE[kind]} ({kind}); save it as csv (UTF-8) and name that")
     known = ", ".join(TABLES)
-    raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; rename it to one of {known}")
+    raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; save or name it as one of {known}")
 
 
 def _shards(folder: Path, source: str, split: str) -> list[Path]:

@@ -126,15 +126,15 @@ def open_table(
     |-------------------------------|---------------------------------------------------------------------------|
     | `.txt`                        | one sentence per line, in a column `text`; or a table, as SNLI comes      |
     | `.csv` `.tsv`                 | rows of cells; the delimiter (`,` `;` `|` or a tab) is detected           |
-    | `.json` `.jsonl` `.ndjson`    | one object per line, or one list of objects                               |
+    | `.json` `.jsonl` `.ndjson`    | one object, list of cells or text per line, or one list of them           |
     | `.parquet`, `.arrow`          | any columns                                                               |
     | a pattern, a list, a folder   | such files, one after the other                                           |
     | a folder of `save_to_disk`    | its `split` if it has splits                                              |
     | anything else                 | the `split` of a data set of the Hub, "owner/name" or "owner/name:config" |
 
     Files may be compressed (`.gz`, `.bz2`, `.xz`, `.zst`). Text is UTF-8 or what a byte order mark says; another
-    encoding is detected. Cells of delimited text stay strings. Exports of Label Studio and Argilla, and the files of
-    tevatron and MEDI, are recognized by their columns (`layouts`).
+    encoding is detected. Cells of delimited text stay strings. Exports of Label Studio, Argilla and Prodigy, and the
+    files of fastText, tevatron and MEDI, are recognized (`layouts`).
 
     Args:
         source: as above; or rows in memory, a `Dataset`, an `IterableDataset`, a DataFrame or a list of dictionaries.

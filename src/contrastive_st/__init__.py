@@ -24,9 +24,20 @@ fast. The sub-packages (`contrastive_st.models`, `.losses`, `.data`, ...) hold t
 the commands.
 """
 
+from typing import Any
+
 import lazy_loader
 
 __version__ = "1.0.0"
 
 # The names are listed in __init__.pyi. (No `__all__`: with it, `help` would print every class in full.)
-__getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
+_imported, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _imported(name)
+    except ModuleNotFoundError as error:  # of what the light distribution does without
+        from contrastive_st.errors import lacking
+
+        raise ModuleNotFoundError(f"{name}: {lacking(error)}", name=error.name) from error

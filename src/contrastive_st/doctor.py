@@ -56,6 +56,10 @@ def _version(name: str) -> str:
 
 
 def _hardware() -> Iterator[tuple[str, str]]:
+    if not _version("torch"):
+        yield "without torch", f"static and exported models run; to train, {install()}"
+        yield "CPU", platform.processor() or platform.machine()
+        return
     import torch
 
     from contrastive_st.precision import bf16_is_fast
@@ -86,11 +90,11 @@ def _postgres() -> str:
 def _folders() -> Iterator[tuple[str, str]]:
     from huggingface_hub.constants import HF_HUB_CACHE
 
-    from contrastive_st.evaluation.embedding_store import default_cache
-    from contrastive_st.evaluation.scorers.sts import DATA_VARIABLE, find_stsb
+    from contrastive_st.evaluation.datasets.senteval import DATA_VARIABLE, find_stsb
+    from contrastive_st.files.caches import own_cache
 
     yield "offline", os.environ.get("HF_HUB_OFFLINE", "no (HF_HUB_OFFLINE not set)")
-    for name, folder in (("Hub cache", HF_HUB_CACHE), ("embedding cache", default_cache())):
+    for name, folder in (("Hub cache", HF_HUB_CACHE), ("embedding cache", own_cache("embeddings"))):
         yield name, f"{_short(folder)} ({_writable(folder)})"
     yield "temporary files", f"{_short(tempfile.gettempdir())} ({_writable(tempfile.gettempdir())})"
     data = os.environ.get(DATA_VARIABLE)

@@ -13,6 +13,7 @@ from typing import Any
 
 _LONGEST = 300  # characters of an error that are shown
 _OURS = ("builtins", "contrastive_st")
+_WHOLE, _LITE = "contrastive-st", "contrastive-st-lite"  # the distributions: all of it, and what needs no torch
 _COMPILED = "<compiled>"  # the file of a module that has none: part of the interpreter, or of a library's binary
 _INSTALLED = (_COMPILED, *(sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")))
 
@@ -94,6 +95,8 @@ def one_line(error: Exception) -> str:
         ('no such rows', '')
     """
     what, library = getattr(error, "about", ""), _library_of(error)
+    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("contrastive_st"):
+        return ": ".join(filter(None, (what, lacking(error))))
     if not (what or library or isinstance(error, (InputError, OSError))):
         return ""
     return ": ".join(filter(None, (what, library, first_line(error))))
@@ -117,17 +120,33 @@ def _library_of(error: Exception) -> str:
     return name if name not in _OURS and (file.startswith(_INSTALLED) or file.endswith((".pyx", ".pxi"))) else ""
 
 
-def install(extra: str) -> str:
-    """The command that installs an extra of this package: from the clone that it is run from, or else by name.
+def install(extra: str = "") -> str:
+    """The command that installs an extra, or all that this package needs: from the clone that it is run from, or by
+    the name of the distribution that is installed, if it has the extra.
 
     Example:
         >>> install("lora").endswith("[lora]'")
         True
     """
-    clone = Path(__file__).parents[2]
-    if not (clone / "pyproject.toml").is_file():
-        return f"pip install 'contrastive-st[{extra}]'"
-    return f"pip install -c '{clone / 'constraints.txt'}' -e '{clone}[{extra}]'"
+    clone, wanted = Path(__file__).parents[2], f"[{extra}]" if extra else ""
+    if (clone / "pyproject.toml").is_file():
+        return f"pip install -c '{clone / 'constraints.txt'}' -e '{clone}{wanted}'"
+    from importlib import metadata  # here, because it takes a tenth of the time to a first vector
+
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        if extra in (metadata.metadata(_LITE).get_all("Provides-Extra") or ()):
+            return f"pip install '{_LITE}{wanted}'"
+    return f"pip install '{_WHOLE}{wanted}'"
+
+
+def lacking(error: ModuleNotFoundError) -> str:
+    """What to install for a module that the light distribution does without.
+
+    Example:
+        >>> lacking(ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")).partition(";")[0]
+        'this needs torch, which is not installed'
+    """
+    return f"this needs {str(error.name).partition('.')[0]}, which is not installed; {install()}"
 
 
 def require(what: str, extra: str, *modules: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -322,18 +323,24 @@ def rotated(vectors: ArrayLike, count: int) -> NDArray[np.float32]:
         >>> rows.shape, [round(float(np.linalg.norm(side)), 6) for side in np.split(rows[0], 2)]
         ((1, 6), [1.0, 1.0])
     """
-    from scipy.fft import dct  # here, because static models encode without scipy
-
     rows = np.asarray(vectors, dtype=np.float32)
-    sides = []
+    transform, sides = _cosine_transform(rows.shape[-1]), []
     for number in range(count):
         side = rows
         for step in range(2):
             random = hashlib.shake_128(f"{number} {step}".encode()).digest(rows.shape[-1])
             flips = np.where(np.frombuffer(random, np.uint8) & 1, np.float32(-1), np.float32(1))
-            side = dct(side * flips, norm="ortho", workers=-1)
+            side = (side * flips) @ transform
         sides.append(side)
     return np.concatenate(sides, axis=-1)
+
+
+@functools.cache
+def _cosine_transform(d: int) -> NDArray[np.float32]:
+    """The matrix `[d, d]` by which the product of a row is its orthonormal discrete cosine transform (DCT-II)."""
+    waves = np.cos(np.pi / d * np.outer(np.arange(d) + 0.5, np.arange(d))) * np.sqrt(2 / d)
+    waves[:, :1] *= np.sqrt(0.5)
+    return np.asarray(waves, dtype=np.float32)
 
 
 def differing_bits(words: NDArray[np.uint64], query: NDArray[np.uint64]) -> NDArray[np.int32]:

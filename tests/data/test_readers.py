@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from contrastive_st.data import read_texts
-from contrastive_st.data.reading import content, open_table, texts
+from contrastive_st.data.reading import cells, columns, content, open_table
 from contrastive_st.errors import InputError
 from contrastive_st.search.document_readers import read_document
 
@@ -111,7 +111,7 @@ def test_parquet_is_stripped_where_it_needs_it_and_stays_on_disk(write):
 
 
 def test_parquet_counts_rows_over_batches(write, monkeypatch, caplog):
-    monkeypatch.setattr(texts, "CHUNK", 2)
+    monkeypatch.setattr(columns, "CHUNK", 2)
     source = write("a.parquet", pa.table({"q": ["a", "b", "c", "d", "", "f", ""]}))
     assert rows(read_texts(source)) == [("a",), ("b",), ("c",), ("d",), ("f",)]
     assert "2 of 7 rows" in caplog.text
@@ -131,7 +131,7 @@ def test_a_parquet_file_written_anew_is_read_anew(write):
 
 
 def test_chunks_join_in_order(write, monkeypatch):
-    monkeypatch.setattr(texts, "CHUNK", 3)
+    monkeypatch.setattr(columns, "CHUNK", 3)
     expected = [(f"s{i}", f"t{i}") for i in range(10)]
     source = write("a.csv", "a,b\n" + "".join(f"{a},{b}\n" for a, b in expected))
     assert rows(read_texts(source)) == expected
@@ -219,10 +219,10 @@ BLANKS = {
 )
 def test_blank_cells_drop_their_row_with_one_warning_or_are_refused(write, caplog, name, dropped, where):
     source = write(name, BLANKS[name])
-    with caplog.at_level(logging.WARNING, logger=texts.__name__):
+    with caplog.at_level(logging.WARNING, logger=cells.__name__):
         data = read_texts(source, [0])
     assert rows(data) == [("one",), ("two",)]
-    (record,) = (record for record in caplog.records if record.name == texts.__name__)
+    (record,) = (record for record in caplog.records if record.name == cells.__name__)
     assert dropped in record.getMessage()
     assert record.getMessage().endswith(where)
     refused(source, name, where, columns=[0], strict=True)

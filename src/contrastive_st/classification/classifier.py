@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
-from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.preprocessing import MultiLabelBinarizer
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from contrastive_st.classification.heads import LinearHead, fit_logistic, fit_means, label_weights
 from contrastive_st.classification.settings import TuningSettings
@@ -26,6 +23,15 @@ from contrastive_st.files.repositories import local_folder
 from contrastive_st.files.writing import atomic_write, write_files
 from contrastive_st.models.protocol import as_encoder, open_encoder
 from contrastive_st.options import check_options
+
+if TYPE_CHECKING or importlib.util.find_spec("sklearn"):
+    from sklearn.base import BaseEstimator, ClassifierMixin
+else:  # a saved classifier needs nothing of scikit-learn
+
+    class BaseEstimator: ...  # noqa: D101
+
+    class ClassifierMixin: ...  # noqa: D101
+
 
 SUFFIX, _WEIGHTS = CLASSIFIER
 
@@ -102,6 +108,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
                 none, an unknown head, or an encoder that cannot be trained.
             ValueError: labels that are no classes, such as 0.37; from scikit-learn.
         """
+        from sklearn.utils.validation import check_consistent_length
+
         check_options(self, {"head": Literal["logistic", "means", "differentiable"]})
         texts = _checked_texts(X)
         classes, numbers = _numbered(y)
@@ -131,7 +139,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
 
     def logits(self, X: Any) -> NDArray[np.float64]:
         """Logits `[N, K]` of `classes_`, for two classes too; with the head `means` these are cosines."""
-        check_is_fitted(self, "head_")
+        self._check_fitted()
         return self.head_.logits(_vectors(self.encoder_, _checked_texts(X)))
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -172,7 +180,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             InputError: a label in a list is none of `classes_`, or there are lists where the classifier knows one label
                 a text, or the other way around.
         """
-        check_is_fitted(self, "head_")
+        self._check_fitted()
         labels = _plain(labels)
         if self.multi_label_ and isinstance(labels, np.ndarray) and labels.ndim == 2:
             return labels
@@ -185,8 +193,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         if unknown := sorted({label for own in labels for label in own} - set(self.classes_.tolist()), key=str):
             names, there = (", ".join(map(str, own)) for own in (unknown, self.classes_))
             raise InputError(f"no examples of {names}; the labels are {there}")
-        found: NDArray[Any] = MultiLabelBinarizer(classes=self.classes_.tolist()).fit_transform(labels)
-        return found
+        return _indicators(self.classes_, labels)
 
     # ------------------------------------------------------------------ saving and opening
 
@@ -207,7 +214,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             InputError: the folder holds something else, the name is a path, or the encoder is a function, which cannot
                 be saved.
         """
-        check_is_fitted(self, "head_")
+        self._check_fitted()
         check_name(name)
         folder = Path(folder)
         if (folder / "config.json").is_file():
@@ -225,6 +232,13 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
                 self.encoder_.save_pretrained(new)
                 write_files(new, self._files(name, str(open_encoder(new).fingerprint)))
         return folder / (name + SUFFIX)
+
+    def _check_fitted(self) -> None:
+        """Raises scikit-learn's `NotFittedError` before `fit`."""
+        if not hasattr(self, "head_"):
+            from sklearn.utils.validation import check_is_fitted
+
+            check_is_fitted(self, "head_")
 
     def _files(self, name: str, fingerprint: str) -> dict[str, bytes]:
         saved: dict[str, Any] = {
@@ -327,7 +341,7 @@ def _file_of(folder: Path, source: str | Path, name: str | None) -> Path:
 
 def _checked_texts(texts: Any) -> list[Any]:
     """The texts as a list; rows of numbers stay rows, for an encoder that is a function of them."""
-    if isinstance(texts, str) or issparse(texts):
+    if isinstance(texts, str) or _is_sparse(texts):
         what = "one string" if isinstance(texts, str) else "a sparse matrix"
         raise InputError(f"the texts are {what}; give a list of strings")
     found = _plain(texts)
@@ -338,9 +352,18 @@ def _checked_texts(texts: Any) -> list[Any]:
     return list(found)
 
 
+def _is_sparse(given: Any) -> bool:
+    return hasattr(given, "nnz") and hasattr(given, "toarray")
+
+
+def _indicators(classes: NDArray[Any], labels: Sequence[Any]) -> NDArray[np.int64]:
+    """Which classes each text has, `[N, K]` of 0 and 1."""
+    return np.array([[name in own for name in classes.tolist()] for own in map(set, labels)], dtype=np.int64)
+
+
 def _plain(given: Any) -> Any:
     """An array in place of a sparse matrix, a series or a data frame."""
-    if issparse(given):
+    if _is_sparse(given):
         return given.toarray()
     return np.asarray(given) if hasattr(given, "__array__") else given
 
@@ -354,6 +377,9 @@ def _vectors(encoder: Any, texts: list[str]) -> NDArray[np.floating[Any]]:
 
 def _numbered(labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The classes in order, and the number of each label `[N]`, or `[N, K]` of 0 and 1 for several labels a text."""
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import column_or_1d
+
     if labels is None:
         raise InputError("SentenceClassifier requires y to be passed, but the target y is None")
     labels = _plain(labels)
@@ -374,7 +400,7 @@ def _numbered(labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     check_classification_targets(np.asarray(single))
     if not any(several):
         return classes, numbers.astype(np.int64)
-    return classes, MultiLabelBinarizer(classes=classes.tolist()).fit_transform(labels).astype(np.int64)
+    return classes, _indicators(classes, labels)
 
 
 def _is_list(label: Any) -> bool:

@@ -140,6 +140,7 @@ class Classify(TuningSettings):
     def _labelled(self, option: Literal["train_file", "test_file"]) -> LabelledTexts | None:
         """The texts and labels of files, or of files of one label (LABEL=FILE)."""
         from contrastive_st.data.labels import LabelledTexts, read_labels
+        from contrastive_st.data.reading.texts import corpus_texts
 
         texts: list[str] = []
         labels: list[Any] = []
@@ -150,7 +151,7 @@ class Classify(TuningSettings):
                     raise InputError(
                         f"--{option} {source}: write LABEL=FILE, such as frozen=frozen.txt, or name a table"
                     )
-                these = _texts(path)
+                these = corpus_texts(path)
                 found = LabelledTexts(these, [label] * len(these))
             else:
                 found = read_labels(source, self.columns, separator=self.separator)
@@ -183,7 +184,6 @@ def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test
     import numpy as np
 
     from contrastive_st.classification.measures import measures
-    from contrastive_st.evaluation.scorers.few_shot import METHODS
     from contrastive_st.models.protocol import as_encoder
 
     _check_known(test, list(map(str, classifier.classes_)))
@@ -191,6 +191,8 @@ def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test
     tuned = "tuned encoder, " if classifier.tune else ""
     predicted = {f"{tuned}{classifier.head}": classifier.predict(test.texts)}
     if examples and not classifier.multi_label_:
+        from contrastive_st.evaluation.scorers.few_shot import METHODS
+
         encoder = as_encoder(classifier.encoder)  # before it was tuned
         y = np.searchsorted(classifier.classes_, examples.labels)
         x, held = encoder.encode(examples.texts), encoder.encode(test.texts)
@@ -218,19 +220,10 @@ def _each(labels: Sequence[Any]) -> list[str]:
     return [label for own in labels for label in ([own] if isinstance(own, str) else own)]
 
 
-def _texts(source: str) -> list[str]:
-    """The texts of a file."""
-    from contrastive_st.data.reading.texts import read_corpus
-
-    rows = read_corpus(source)
-    texts: list[str] = rows[rows.column_names[0]][:]
-    return texts
-
-
 def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, Any]], str]:
     """The rows of stdin or of a file, with a text, and their column of text: as --columns say, or as in any corpus."""
     from contrastive_st.data.reading import header_of, open_table
-    from contrastive_st.data.reading.texts import as_text
+    from contrastive_st.data.reading.cells import as_text
     from contrastive_st.data.roles import text_column
 
     if source == "-":

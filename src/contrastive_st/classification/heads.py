@@ -7,13 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, log_softmax, softmax
-from sklearn.linear_model import LogisticRegression
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.validation import check_consistent_length
 
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.scorers.few_shot import centroids
 from contrastive_st.vectors import unit_vectors
 
 
@@ -44,12 +39,13 @@ class LinearHead:
 
     def probabilities(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Probabilities of the classes, `[N, K] -> [N, K]`."""
-        found: NDArray[np.float64] = expit(logits) if self.multi_label else softmax(logits, axis=1)
+        found: NDArray[np.float64] = np.exp(self.log_probabilities(logits))
         return found
 
     def log_probabilities(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Their logarithms, `[N, K] -> [N, K]`."""
-        found: NDArray[np.float64] = log_expit(logits) if self.multi_label else log_softmax(logits, axis=1)
+        total = np.logaddexp(0, logits) if self.multi_label else np.logaddexp.reduce(logits, axis=1, keepdims=True)
+        found: NDArray[np.float64] = logits - total
         return found
 
 
@@ -69,6 +65,9 @@ def label_weights(
         >>> label_weights({"a": 3.0}, np.array(["a", "b"]), np.array([0, 1, 1]), [1.0, 1.0, 2.0]).tolist()
         [3.0, 1.0, 2.0]
     """
+    from sklearn.utils.class_weight import compute_sample_weight  # here, because a saved classifier needs none of it
+    from sklearn.utils.validation import check_consistent_length
+
     columns = [y] if y.ndim == 1 else list(y.T)
     if isinstance(class_weight, dict):
         numbered = {
@@ -105,6 +104,8 @@ def fit_logistic(
         >>> fit_logistic(x, np.array([[1, 0], [1, 1], [0, 1], [0, 1]])).weights.shape
         (2, 2)
     """
+    from sklearn.linear_model import LogisticRegression
+
     x, weights = unit_vectors(x, np.float64), np.ones(y.shape) if weights is None else weights
     fit = LogisticRegression(C=C, max_iter=1000).fit
     if y.ndim == 1:
@@ -135,6 +136,8 @@ def fit_means(
         >>> fit_means(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 3.0]]), np.array([0, 0, 1])).weights.tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
+    from contrastive_st.evaluation.scorers.few_shot import centroids
+
     if y.ndim > 1:
         raise InputError("class means tell which class is nearest, not how many a text has; use head logistic")
     means = centroids(x, y, weights)

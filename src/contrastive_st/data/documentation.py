@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from contrastive_st.data import docstrings
 from contrastive_st.data.docstrings import pairs_of_files
 from contrastive_st.errors import InputError
+from contrastive_st.files.caches import own_cache
 from contrastive_st.files.writing import atomic_write
 
 logger = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ def installed_docs(
     """
     if roots is not None:
         return unique_pairs(_extract(roots, workers))
-    folder = Path(cache_dir or os.environ.get("CONTRASTIVE_ST_CACHE") or "~/.cache/contrastive_st").expanduser()
+    folder = own_cache() if cache_dir is None else Path(cache_dir).expanduser()
     path = folder / f"installed_docs-{environment_fingerprint()}.json"
     try:
         return [DocPair(*row) for row in json.loads(path.read_text(encoding="utf-8"))]

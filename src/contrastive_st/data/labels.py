@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from contrastive_st.data.profile import items_of
 from contrastive_st.data.reading import header_of, open_table
-from contrastive_st.data.reading.texts import as_text
+from contrastive_st.data.reading.cells import as_text
 from contrastive_st.data.roles import column_roles
 from contrastive_st.errors import InputError
 

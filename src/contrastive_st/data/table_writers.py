@@ -7,10 +7,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Columns = dict[str, list[Any]]  # some rows of a table, by column
 Write = Callable[[Columns], object]
@@ -52,6 +52,9 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]], names: Sequence[s
 
 @contextmanager
 def _parquet(path: Path, names: Sequence[str], types: Mapping[str, pa.DataType]) -> Iterator[Write]:
+    import pyarrow as pa  # here, because texts are written without it
+    import pyarrow.parquet as pq
+
     schema = pa.schema([(name, types.get(name, pa.string())) for name in names])
     with pq.ParquetWriter(path, schema) as writer:
         yield lambda columns: writer.write_table(pa.table(columns, schema=schema))

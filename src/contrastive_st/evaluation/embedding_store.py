@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from transformers.utils import logging
 from contrastive_st.distributed import from_first, processes, shared
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Document, Query
+from contrastive_st.files.caches import own_cache
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.models.protocol import Encoder
 
@@ -24,7 +24,7 @@ _CHUNK = 512  # sentences of similar length that are encoded in one call, by one
 
 def default_cache() -> Path:
     """`$CONTRASTIVE_ST_CACHE/embeddings`, else below `~/.cache/contrastive_st`."""
-    return Path(os.environ.get("CONTRASTIVE_ST_CACHE") or "~/.cache/contrastive_st").expanduser() / "embeddings"
+    return own_cache("embeddings")
 
 
 def cache_folder(encoder: Encoder, cache: str | Path | None) -> Path | None:

@@ -16,12 +16,12 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from contrastive_st.data.reading import MissingData
 from contrastive_st.distributed import shared
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.datasets.senteval import Splits, read_stsb_file
+from contrastive_st.evaluation.datasets.senteval import Splits, find_stsb, read_stsb_file
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
-from contrastive_st.evaluation.scorers.sts import SPLIT, find_stsb, similarity_histogram
+from contrastive_st.evaluation.scorers.sts import SPLIT, similarity_histogram
 from contrastive_st.evaluation.tasks import Task, chosen, similarity_task
 from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import Encoder, as_encoder

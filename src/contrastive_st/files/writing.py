@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import secrets
 import shutil
@@ -47,6 +48,8 @@ def check_target(
     path = Path(path)
     if formats and path.suffix not in formats:
         raise InputError(f"{path}: write one of {', '.join(formats)}")
+    if path.suffix == ".parquet":
+        importlib.import_module("pyarrow")  # an error now, not when all is computed
     with write_errors(path):
         there = _is_there(path)
         if there and not overwrite:

@@ -194,10 +194,9 @@ def _calibration(file: str | None) -> list[str]:
 
         pairs = installed_docs(roots=[sysconfig.get_path("stdlib")])  # read in seconds; all packages take a minute
         return [pair.text for pair in pairs[:: max(1, len(pairs) // CALIBRATION_TEXTS)]]
-    from contrastive_st.data.reading.texts import read_corpus
+    from contrastive_st.data.reading.texts import corpus_texts
 
-    rows = read_corpus(file)
-    return list(rows[rows.column_names[0]])
+    return corpus_texts(file)
 
 
 COMMANDS = (Push, Pull, Card, Convert, Merge, Soup, Export)

@@ -555,7 +555,7 @@ class Group(Options):
     overwrite: bool = option(_OVERWRITE, default=False)
 
     def __call__(self) -> None:
-        from contrastive_st.data.reading.texts import read_corpus
+        from contrastive_st.data.reading.texts import corpus_texts
         from contrastive_st.data.table_writers import FORMATS, table_writer
         from contrastive_st.files.writing import atomic_write, check_target
         from contrastive_st.models.protocol import open_encoder
@@ -565,8 +565,7 @@ class Group(Options):
 
         if self.output:
             check_target(self.output, self.overwrite, formats=FORMATS)
-        rows = read_corpus(self.file, self.column)
-        texts = rows[rows.column_names[0]][:]
+        texts = corpus_texts(self.file, self.column)
         shown = progress_is_shown()
         number = {text: place for place, text in enumerate(dict.fromkeys(texts))}
         encoder = open_encoder(self.model, pooling=self.pooling)

@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from datasets import config
-
 from contrastive_st.data.reading import (
     TABLES,
     Row,
@@ -36,6 +34,7 @@ from contrastive_st.data.reading.content import check_file, format_of, open_byte
 from contrastive_st.data.reading.table import open_file
 from contrastive_st.data.roles import text_column
 from contrastive_st.errors import InputError, install, one_line
+from contrastive_st.files.caches import own_cache
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.search.document_readers import NOTES, READERS, Encrypted, missing_reader, read_document
 from contrastive_st.search.report import LeftOut, Report
@@ -407,7 +406,7 @@ def content_digest(path: Path) -> str:
         facts = path.stat()
         known = [facts.st_size, facts.st_mtime_ns, facts.st_ino]
         place = hashlib.blake2b(str(path.resolve()).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
-        kept = Path(config.HF_DATASETS_CACHE, "contrastive_st", f"digest-{place}.json")
+        kept = own_cache("digests") / f"digest-{place}.json"
         with contextlib.suppress(OSError, ValueError, TypeError):
             *then, digest = json.loads(kept.read_bytes())
             if then == known:

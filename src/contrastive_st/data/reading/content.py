@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import charset_normalizer
-import pyarrow as pa
 
 from contrastive_st.errors import InputError, about
 
@@ -33,11 +32,18 @@ _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BO
 _ENCODINGS = ["cp1252", "cp1250", "cp1251", "koi8_r", "cp1253", "cp1254", "cp932", "euc_jp", "gb18030", "big5", "cp949"]
 _DECLARED = re.compile(rb"<(?:meta[^>]+charset|\?xml[^>]+encoding)=[\"']?([\w.:-]+)", re.IGNORECASE)
 
+
+def _open_zstd(path: Path) -> Any:
+    import pyarrow as pa  # here, because texts are read without it
+
+    return pa.input_stream(str(path), compression="zstd")
+
+
 _COMPRESSED: dict[str, Callable[[Path], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
     ".xz": lzma.open,
-    ".zst": lambda path: pa.input_stream(str(path), compression="zstd"),
+    ".zst": _open_zstd,
 }
 
 

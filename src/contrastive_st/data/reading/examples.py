@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from contrastive_st.data.pair_sets import pair_set
 from contrastive_st.data.profile import BOOLEANS, NUMBER, items_of, simple
+from contrastive_st.data.reading.cells import report
+from contrastive_st.data.reading.columns import CHUNK, columns_of
 from contrastive_st.data.reading.sources import Source
 from contrastive_st.data.reading.table import Table, open_table
-from contrastive_st.data.reading.texts import CHUNK, columns_of, header_of, report
+from contrastive_st.data.reading.texts import header_of
 from contrastive_st.data.roles import (
     ANCHOR,
     CANDIDATE_SCORES,

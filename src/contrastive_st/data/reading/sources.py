@@ -7,14 +7,14 @@ import glob
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-import datasets
-import huggingface_hub
+from typing import TYPE_CHECKING, Any
 
 from contrastive_st.data.pair_sets import pair_set
 from contrastive_st.data.reading.content import MissingData, format_of, path_of, reading
 from contrastive_st.errors import InputError, about, first_line
+
+if TYPE_CHECKING:
+    import datasets
 
 TABLES = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow")
 HUB_NAME = re.compile(r"(?P<name>[\w-][\w.-]*(/[\w.-]+)?)(:(?P<config>[\w.-]+))?")
@@ -101,6 +101,8 @@ def stored(source: str, split: str = "train", **options: Any) -> Any:
     Raises:
         InputError: the data set cannot be found, or has no such split.
     """
+    import datasets  # here, because files of text are read without it
+
     if is_saved(path_of(source)):
         return _from_disk(source, split)
     if known := pair_set(source):
@@ -120,6 +122,8 @@ def hub_commit(source: str, split: str = "train") -> str:
     Raises:
         InputError: the data set cannot be found.
     """
+    import huggingface_hub
+
     with _on_hub(source, split) as match:
         return str(huggingface_hub.dataset_info(match["name"]).sha)
 
@@ -142,6 +146,8 @@ def is_saved(path: Path) -> bool:
 
 
 def _from_disk(source: str, split: str) -> datasets.Dataset:
+    import datasets
+
     with about(f"{source}: not a valid save_to_disk folder"):
         data = datasets.load_from_disk(str(path_of(source)))
     if isinstance(data, datasets.Dataset):

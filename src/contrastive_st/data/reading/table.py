@@ -5,15 +5,12 @@ from __future__ import annotations
 import bisect
 import contextlib
 import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
-
-import datasets
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from contrastive_st.data.profile import Column, profile
 from contrastive_st.data.reading.content import (
@@ -29,6 +26,10 @@ from contrastive_st.data.reading.delimited import find_layout, is_table, numbere
 from contrastive_st.data.reading.layouts import beir_rows, is_beir, plain_rows
 from contrastive_st.data.reading.objects import json_rows
 from contrastive_st.data.reading.sources import files_of, is_saved, path_of, stored
+
+if TYPE_CHECKING:
+    import datasets
+    import pyarrow as pa
 
 logger = logging.getLogger(__name__)
 BATCH = 4096  # rows of Parquet that are Python objects at a time
@@ -90,7 +91,11 @@ class Table:
     def is_stored(self, name: str, as_text: bool = True) -> bool:
         """Whether the type of a column is known, and text; without `as_text`, also numbers."""
         kind = None if self.schema is None else self.schema.field(name).type
-        return kind is not None and (_is_text(kind) or (not as_text and pa.types.is_primitive(kind)))
+        if kind is None:
+            return False
+        import pyarrow as pa
+
+        return _is_text(kind) or (not as_text and bool(pa.types.is_primitive(kind)))
 
     def only_texts(self, name: str) -> bool:
         """Whether each cell of a column is text or blank, and one is text."""
@@ -171,10 +176,7 @@ def open_table(
     else:
         table = _joined([open_file(path, str(path), header) for path in files], shown)
     if files and {format_of(path) for path in files} == {".parquet"}:
-        with contextlib.suppress(ValueError):  # a type that `datasets` does not have, such as a map
-            schema = pa.unify_schemas([pq.read_schema(path) for path in files], promote_options="permissive")
-            datasets.Features.from_arrow_schema(schema)
-            table = replace(table, mapped=partial(_mapped, files), schema=schema)
+        table = _with_schema(table, files)
     return plain_rows(table).said()
 
 
@@ -195,6 +197,19 @@ def open_file(path: Path, source: str, header: bool | None = None) -> Table:
         return Table(source, "line", lambda: _text(lines()), ["text"], notes)
     unit, rows = json_rows(path, source, lines)
     return Table(source, unit, lambda: (Row(*row) for row in rows()), None, notes)
+
+
+def _with_schema(table: Table, files: Sequence[Path]) -> Table:
+    """The table of Parquet files, with the types of its columns if `datasets` has them all, as it has no map."""
+    import datasets
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with contextlib.suppress(ValueError):
+        schema = pa.unify_schemas([pq.read_schema(path) for path in files], promote_options="permissive")
+        datasets.Features.from_arrow_schema(schema)
+        return replace(table, mapped=partial(_mapped, files), schema=schema)
+    return table
 
 
 def _text(lines: Iterator[str]) -> Iterator[Row]:
@@ -221,6 +236,8 @@ def _delimited(
 
 def _arrow(path: Path, source: str) -> Table:
     """A Parquet or Arrow file, read a few thousand rows at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     def batches() -> Iterator[pa.RecordBatch]:
         if format_of(path) == ".parquet":
@@ -239,6 +256,8 @@ def _arrow(path: Path, source: str) -> Table:
 
 
 def _ipc(mapped: Any) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
     try:
         reader = pa.ipc.open_file(mapped)
         return (reader.get_batch(i) for i in range(reader.num_record_batches))
@@ -263,6 +282,8 @@ def _stored(source: str, shown: str, split: str, streaming: bool) -> Table:
 
 def of_dataset(data: datasets.Dataset, source: str) -> Table:
     """The rows of a data set."""
+    import datasets
+
     plain = data.with_format("arrow")
     return Table(
         source, "row", lambda: _rows_of(plain.iter(batch_size=BATCH), source), list(data.column_names),
@@ -273,9 +294,10 @@ def of_dataset(data: datasets.Dataset, source: str) -> Table:
 
 def in_memory(source: Any, name: str) -> Table | None:
     """The rows of a `Dataset`, a stream, a DataFrame or a list of dictionaries; None for the name of a source."""
-    if isinstance(source, datasets.Dataset):
+    datasets = sys.modules.get("datasets")  # who has one of its objects has imported it
+    if datasets and isinstance(source, datasets.Dataset):
         return of_dataset(source, name)
-    if isinstance(source, datasets.IterableDataset):
+    if datasets and isinstance(source, datasets.IterableDataset):
         read = lambda: (Row(number, dict(cells)) for number, cells in enumerate(source, 1))
         return Table(name, "row", read, source.column_names, sampled=_STREAMED)
     if hasattr(source, "columns") and hasattr(source, "notna"):
@@ -295,6 +317,8 @@ def _python(cell: Any) -> Any:
 
 
 def _mapped(files: Sequence[Path], names: list[str]) -> datasets.Dataset:
+    import datasets
+
     return datasets.Dataset.from_parquet([str(path) for path in files], columns=names).select_columns(names)
 
 
@@ -310,6 +334,8 @@ def _beir(folder: Path, source: str, split: str) -> Table:
 
 
 def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
@@ -337,6 +363,8 @@ def _joined(parts: Sequence[Table], source: str) -> Table:
 
 def check_utf8(batch: pa.RecordBatch | pa.Table, source: str, first: int) -> None:
     """Raise `InputError` with the row of text that is not UTF-8, which Parquet files and Arrow tables can have."""
+    import pyarrow as pa
+
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:

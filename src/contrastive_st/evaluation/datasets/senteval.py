@@ -6,6 +6,7 @@ as missing; a damaged file is an error.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,16 @@ from numpy.typing import NDArray
 from contrastive_st.data.reading import MissingData
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.cells import number_in, read_cells, read_lines, tidy
+
+DATA_VARIABLE = "CONTRASTIVE_ST_DATA"
+
+
+def find_stsb(split: str = "dev") -> Path | None:
+    """SentEval's STS-B file below `$CONTRASTIVE_ST_DATA`, or None if it is not available."""
+    root = os.environ.get(DATA_VARIABLE)
+    path = Path(root or "", "senteval", "STS", "STSBenchmark", f"sts-{split}.csv")
+    return path if root and path.is_file() else None
+
 
 # --- What a reader returns: columns of sentences and their gold values.
 

@@ -5,10 +5,8 @@ rank."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,20 +20,12 @@ from contrastive_st.evaluation.scorers import Score
 from contrastive_st.losses.geometry import alignment, anisotropy, effective_rank, uniformity
 from contrastive_st.vectors import PAIRWISE, cosine
 
-DATA_VARIABLE = "CONTRASTIVE_ST_DATA"
 CORRELATIONS: Mapping[str, Callable[..., Any]] = {
     "pearson": pearsonr,
     "spearman": lambda a, b: spearmanr(
         np.round(a, 6), b
     ),  # rounded, so that float32 noise does not break ties of ranks
 }
-
-
-def find_stsb(split: str = "dev") -> Path | None:
-    """SentEval's STS-B file below `$CONTRASTIVE_ST_DATA`, or None if it is not available."""
-    root = os.environ.get(DATA_VARIABLE)
-    path = Path(root or "", "senteval", "STS", "STSBenchmark", f"sts-{split}.csv")
-    return path if root and path.is_file() else None
 
 
 def similarities(a: NDArray[np.floating], b: NDArray[np.floating], similarity: str = "cosine") -> NDArray[np.float64]:

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from contrastive_st.data.table_writers import write_table
 from contrastive_st.errors import InputError
@@ -159,13 +157,14 @@ class _Links:
         return roots
 
     def _union(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> None:
-        nodes, ends = np.unique(np.stack([a, b]), return_inverse=True)
-        places = tuple(ends.reshape(2, -1).astype(np.int32))  # SciPy 1.11 takes no others
-        graph = coo_array((np.ones(len(a), dtype=bool), places), shape=(len(nodes),) * 2)
-        number, component = connected_components(graph, directed=False)
-        lowest = np.full(number, len(self.parent))
-        np.minimum.at(lowest, component, nodes)
-        self.parent[nodes] = lowest[component]
+        """Unite the groups of these roots, of which the lowest becomes the root."""
+        while len(a):
+            nodes, lower = np.maximum(a, b), np.minimum(a, b)
+            np.minimum.at(self.parent, nodes, lower)
+            while (up := self.parent[self.parent[nodes]]).tobytes() != self.parent[nodes].tobytes():
+                self.parent[nodes] = up  # each step halves the way of all of them
+            a, b = self.parent[a], self.parent[b]
+            a, b = a[a != b], b[a != b]
 
 
 _NUMBER = re.compile(r"\d+([.,:/-]\d+)*(st|nd|rd|th)?\b|\d|\b[IVXLCDM]+\b")

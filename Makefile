@@ -5,7 +5,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 300
-.PHONY: demo test test-contracts test-fast test-min lint lint-workflows docs wheel readme clean
+.PHONY: demo test test-contracts test-fast test-min lint lint-workflows docs wheel lite readme clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -88,6 +88,12 @@ wheel: $(VENV)/.dev  ## build wheel and sdist, check them, and run the quick sta
 		(cd $(VENV)-wheel && bin/python quick_start.py && bin/contrastive-st similarity "a cat sat" "a feline rested") && \
 		$(VENV)-wheel/bin/python -m pip uninstall --quiet --yes contrastive-st || exit 1; \
 	done
+
+lite: wheel  ## build contrastive-st-lite beside it, check it, and measure it in an environment where only it and its needs are
+	$(BIN)/python -m build --wheel --outdir dist deploy/lite
+	$(BIN)/python -m twine check --strict dist/contrastive_st_lite-*.whl
+	$(BIN)/check-wheel-contents --config deploy/lite/pyproject.toml dist/contrastive_st_lite-*.whl
+	$(BIN)/python deploy/lite/measure.py dist/contrastive_st_lite-*.whl
 
 readme:  ## every line of README.md, its installation first, in a fresh clone of HEAD and an empty environment, offline but for pip
 	rm -rf build/readme

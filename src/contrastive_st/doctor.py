@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.errors import install
+from contrastive_st.processors import affinity, quota, taken, usable
 
 PACKAGES = (
     "torch", "transformers", "tokenizers", "datasets", "accelerate", "safetensors", "huggingface_hub", "evaluate",
@@ -23,6 +24,7 @@ EXTRAS = (
 )  # fmt: skip
 #: Processor features that decide which products are fast, as torch names them
 FEATURES = ("avx2", "avx512_f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8", "amx_fp16")
+_BUSY = 0.1  # cores: what is less is not told
 
 
 def facts() -> Iterator[tuple[str, str]]:
@@ -59,6 +61,7 @@ def _hardware() -> Iterator[tuple[str, str]]:
     if not _version("torch"):
         yield "without torch", f"static and exported models run; to train, {install()}"
         yield "CPU", platform.processor() or platform.machine()
+        yield "threads", _threads(usable())
         return
     import torch
 
@@ -70,8 +73,16 @@ def _hardware() -> Iterator[tuple[str, str]]:
     yield "CPU", str(capabilities.get("cpu_name") or platform.processor() or platform.machine())
     yield "CPU features", ", ".join(name for name in FEATURES if capabilities.get(name)) or "none that matter here"
     yield "precision", "bf16 autocast by default" if bf16_is_fast() else "float32 (no fast bf16 here)"
-    threads = os.environ.get("OMP_NUM_THREADS", "not set")
-    yield "threads", f"{torch.get_num_threads()} of {os.cpu_count()} cores, OMP_NUM_THREADS {threads}"
+    yield "threads", _threads(torch.get_num_threads())
+
+
+def _threads(number: int) -> str:
+    """How many threads compute, and what decides it."""
+    granted, given = quota(), os.environ.get("OMP_NUM_THREADS", "not set")
+    limits = [f"affinity {affinity()}"] if affinity() != os.cpu_count() else []
+    limits += [f"cgroup quota {granted:.2g}"] if granted is not None else []
+    busy = [f"{share:.1f} cores taken by other processes"] if (share := taken()) > _BUSY else []
+    return ", ".join([f"{number} of {os.cpu_count()} cores", *limits, f"OMP_NUM_THREADS {given}", *busy])
 
 
 def _postgres() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -13,10 +14,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import CLASSIFIER
+from contrastive_st.terminal import progress
 from contrastive_st.tokens import check_id, list_of_texts
 from contrastive_st.vectors import unit_vectors
 from contrastive_st.word_cache import Ids, Lengths, WordCache, reads_word_by_word
@@ -26,6 +27,7 @@ KINDS = ("static", "model2vec")  # model_type of a static model of this package,
 STATIC_MODULE = "0_StaticEmbedding"  # where sentence-transformers puts the table
 _MODEL2VEC_LENGTH = 512  # what model2vec reads where a folder does not say
 _FEW_TOKENS = 4096  # with fewer, rows are read from the stored table; else the whole table becomes float32 once
+_SUMMED_TOGETHER = 16  # texts, without SciPy; the cache holds the vectors of their tokens
 _READ_TOGETHER = 4096  # texts that are tokenized together
 Vectors = NDArray[np.float32]
 
@@ -110,13 +112,17 @@ class StaticTable:
         return output
 
     def _many(self, ids: Ids, lengths: Lengths) -> Vectors:
-        """The same sums, as the product of a sparse matrix of ones and the table in float32."""
+        """The same sums, as the product of a sparse matrix of ones and the table in float32, if SciPy is installed."""
+        bounds = np.concatenate([[0], np.cumsum(lengths)])
+        if importlib.util.find_spec("scipy") is None:
+            cuts = np.arange(_SUMMED_TOGETHER, len(lengths), _SUMMED_TOGETHER)
+            parts = zip(np.split(ids, bounds[cuts]), np.split(lengths, cuts), strict=True)
+            return np.concatenate([self._few(*part) for part in parts])
         from scipy.sparse import csr_matrix
 
         if self._table is None:
             plain = self.weights is None and self.embeddings.dtype == np.float32
             self._table = self.embeddings if plain else self.table()
-        bounds = np.concatenate([[0], np.cumsum(lengths)])
         counts = csr_matrix((np.ones(len(ids), np.float32), ids, bounds), shape=(len(lengths), len(self._table)))
         return np.asarray(counts @ self._table)
 
@@ -205,7 +211,7 @@ class StaticVectors(StaticTable):
             raise InputError(f"{folder}/model.safetensors holds {held}; a static model has the tensor embeddings")
         if "mapping" in tensors:  # from a token to the row that it shares with others
             table = table[tensors["mapping"]]
-        if max(tokenizer.get_vocab().values(), default=-1) >= len(table):
+        if tokenizer.get_vocab_size() > len(table):  # greater ids, if some are missing, are told when a text has one
             raise InputError(f"{folder}: {tokenizer.get_vocab_size()} tokens but {len(table)} vectors; save it again")
         found = cls(table, tokenizer, tensors.get("weights"), bool(config.get("normalize", False)), folder, name)
         if config.get("model_type") == "model2vec":  # it reads so many tokens, and leaves unknown words out
@@ -274,11 +280,11 @@ class StaticVectors(StaticTable):
         """
         given = list_of_texts(texts)
         output = np.empty((len(given), self.dimension), np.float32)
-        with tqdm(total=len(given), disable=not show_progress_bar, unit=" texts", desc="encode") as bar:
+        with progress(len(given), show_progress_bar) as done:
             for start in range(0, len(given), batch_size):
                 part = given[start : start + batch_size]
                 output[start : start + batch_size] = self._means(*self._read(part), normalize_embeddings)
-                bar.update(len(part))
+                done(len(part))
         return np.asarray(output[0] if isinstance(texts, str) else output)
 
     def knows(self, texts: Sequence[str]) -> NDArray[np.bool_]:

@@ -27,6 +27,7 @@ from contrastive_st.data.docstrings import pairs_of_files
 from contrastive_st.errors import InputError
 from contrastive_st.files.caches import own_cache
 from contrastive_st.files.writing import atomic_write
+from contrastive_st.processors import usable
 
 logger = logging.getLogger(__name__)
 
@@ -174,7 +175,7 @@ def _folded(pair: DocPair) -> set[str]:
 
 def _extract(roots: Iterable[str | Path], workers: int | None) -> list[DocPair]:
     files = [file for root in roots for file in _python_files(Path(root))]
-    workers = workers or min(8, os.cpu_count() or 1)
+    workers = workers or min(8, usable())
     size = max(100, -(-len(files) // (8 * workers)))
     chunks = [files[start : start + size] for start in range(0, len(files), size)]
     if workers == 1 or len(chunks) < 2:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
 from contrastive_st.files.reading import read_json
@@ -25,6 +24,7 @@ from contrastive_st.options import Count, fits
 from contrastive_st.precision import MODEL_PRECISIONS, check_precision
 from contrastive_st.prefetch import prefetch
 from contrastive_st.static_vectors import StaticVectors, known
+from contrastive_st.terminal import progress
 from contrastive_st.tokens import DOCUMENT, QUERY, list_of_texts, role_prompt
 from contrastive_st.vectors import PAIRWISE, SIMILARITIES, quantize, unit_vectors
 
@@ -217,18 +217,18 @@ class SentenceEncoder:
         prompt = self._prompt(prompt_name, prompt)
         limits = {"max_rows": _positive("batch_size", batch_size), "min_tokens": batch_tokens and batch_tokens // 2,
                   "max_tokens": _positive("batch_tokens", batch_tokens)}  # fmt: skip
-        with tqdm(total=len(given), disable=not show_progress_bar, unit=" texts", desc="encode") as bar:
+        with progress(len(given), show_progress_bar) as done:
             if output_value == "token_embeddings":
                 if (precision, normalize_embeddings, truncate_dim) != ("float32", False, None):
                     raise InputError("token_embeddings come as they are; leave precision, normalize_embeddings and "
                                      "truncate_dim out")  # fmt: skip
                 rows = self._tokenize(given, prompt)
-                states = self._torch.token_vectors(rows, limits, bar.update) if rows else []
+                states = self._torch.token_vectors(rows, limits, done) if rows else []
                 return states[0] if isinstance(texts, str) else states
             if output_value != "sentence_embedding":
                 raise InputError(f"output_value {output_value!r}: give sentence_embedding or token_embeddings")
             dim = self.truncate_dim if truncate_dim is None else _positive("truncate_dim", truncate_dim)
-            vectors = self._encoded(given, prompt, limits, dtype, bar.update)[:, :dim]
+            vectors = self._encoded(given, prompt, limits, dtype, done)[:, :dim]
         vectors = unit_vectors(vectors) if normalize_embeddings else vectors
         return self._converted(_codes(vectors, precision), isinstance(texts, str), convert_to_numpy, convert_to_tensor)
 

@@ -19,6 +19,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.redact import publishable, publishable_arguments
 from contrastive_st.files.writing import atomic_write
+from contrastive_st.processors import affinity
 from contrastive_st.training.methods import method_of
 
 TRAINING_METADATA = "training_metadata.json"
@@ -177,8 +178,7 @@ def hardware() -> dict[str, Any]:
     """The processor, its usable cores and the accelerators; no names of hosts or users."""
     import torch
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found: dict[str, Any] = {"cpu": _cpu_name(), "cores": cores}
+    found: dict[str, Any] = {"cpu": _cpu_name(), "cores": affinity()}
     if torch.cuda.is_available():
         found["gpus"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return found

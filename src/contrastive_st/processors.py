@@ -1,0 +1,111 @@
+"""The processors that this process may use: those of its affinity, and as many as the quota of its cgroup allows."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_CGROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
+def affinity() -> int:
+    """How many processors the scheduler may run this process on.
+
+    Example:
+        >>> affinity() >= 1
+        True
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def quota(root: Path = _CGROUPS, own: Path = _OWN) -> float | None:
+    """How many processors' time the cgroups of this process (version 1 or 2) allow; None if they set no limit.
+
+    Args:
+        root: where the cgroups are mounted.
+        own: the file that names those of this process.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     own = Path(folder, "cgroup")
+        ...     _ = own.write_text("0::/a/b")
+        ...     Path(folder, "a/b").mkdir(parents=True)
+        ...     _ = Path(folder, "a/cpu.max").write_text("150000 100000")
+        ...     quota(Path(folder), own)
+        1.5
+    """
+    try:
+        lines = own.read_text(encoding="utf-8").splitlines()
+    except OSError:  # not Linux
+        return None
+    limits = [limit for line in lines for limit in _limits(root, *line.split(":", 2)[1:])]
+    return min(limits, default=None)
+
+
+def _limits(root: Path, controllers: str, name: str) -> Iterator[float]:
+    """The limits of a cgroup and of those that it is in; in a container its path may begin outside of what is there."""
+    if controllers and "cpu" not in controllers.split(","):
+        return
+    place = (root / controllers if (root / controllers).is_dir() else root / "cpu") if controllers else root
+    inside = Path(name.lstrip("/"))
+    for folder in (place / inside, *((place / above) for above in inside.parents)):
+        try:
+            if controllers:
+                granted, period = ((folder / f"cpu.cfs_{one}_us").read_text() for one in ("quota", "period"))
+            else:
+                granted, period = (folder / "cpu.max").read_text().split()
+        except OSError:
+            continue
+        if granted.strip() not in ("max", "-1"):
+            yield int(granted) / int(period)
+
+
+def usable() -> int:
+    """How many threads compute: the affinity, or a smaller quota, rounded; at least 1.
+
+    Example:
+        >>> 1 <= usable() <= affinity()
+        True
+    """
+    allowed = quota()
+    return affinity() if allowed is None else max(1, min(affinity(), round(allowed)))
+
+
+def follow_quota() -> None:
+    """Keep the threads of products to a quota below the affinity, which OpenMP and BLAS do not know of themselves.
+
+    Libraries that are loaded later, and processes that are started, follow OMP_NUM_THREADS, which is set here unless the
+    user has set it; those that are loaded are told.
+    """
+    threads = usable()
+    if "OMP_NUM_THREADS" in os.environ or threads == affinity():
+        return
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    if "numpy" in sys.modules:
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(threads)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
+
+
+def taken(seconds: float = 0.2) -> float:
+    """How many processors the other processes of this machine use, measured for a moment; 0 where that is not known."""
+    try:
+        before = _busy()
+        time.sleep(seconds)
+        after = _busy()
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    return max(0.0, (after - before) / seconds)
+
+
+def _busy() -> float:
+    """Seconds in which processors worked for other processes, since the machine was started."""
+    with open("/proc/stat", encoding="ascii") as lines:
+        user, nice, system = map(int, lines.readline().split()[1:4])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK") - time.process_time()

@@ -78,7 +78,7 @@ def usable() -> int:
 def follow_quota() -> None:
     """Keep the threads of products to a quota below the affinity, which OpenMP and BLAS do not know of themselves.
 
-    Libraries that are loaded later, and processes that are started, follow OMP_NUM_THREADS, which is set here unless the
+    Libraries loaded later, and processes started later, follow OMP_NUM_THREADS, which is set here unless the
     user has set it; those that are loaded are told.
     """
     threads = usable()

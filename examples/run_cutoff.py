@@ -68,7 +68,11 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
     # data: one column (texts), two (pairs) or more (hard negatives)
     kinds = ("texts", "pairs", "triplets")
-    rows = scripts.read_rows(data, validation, training, kinds) if data.train_file else scripts.documentation_rows()
+    rows = (
+        scripts.read_rows(data, validation, training, kinds, "each is encoded twice, with other features cut off")
+        if data.train_file
+        else scripts.documentation_rows()
+    )
 
     # model: it cuts its own input while it trains; InfoNCE, and the divergence of the two views
     settings = matryoshka.over(loss.settings("consistent_info_nce"))

@@ -70,7 +70,11 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
     # data: one column (texts), two (pairs) or more (hard negatives)
     kinds = ("texts", "pairs", "triplets")
-    rows = scripts.read_rows(data, validation, training, kinds) if data.train_file else scripts.documentation_rows()
+    rows = (
+        scripts.read_rows(data, validation, training, kinds, "each is encoded twice, with other dropout")
+        if data.train_file
+        else scripts.documentation_rows()
+    )
     texts, single = rows.texts, rows.kind == "texts"
 
     # model: InfoNCE over the first token, through a head that is dropped after unsupervised training

@@ -58,7 +58,9 @@ class StaticArguments(ScriptArguments):
 
     vocab_size: Count = option("Most tokens of the vocabulary.", default=80_000)
     hidden_size: Count = option("Dimension of the vectors.", default=1024)
-    trained_size: Count = option("Dimensions that are trained; the others keep letters.", default=300)
+    trained_size: Count | None = option(
+        "Dimensions that are trained; the others keep letters. By default 300, or all where there are fewer."
+    )
     max_length: Count = option("Longest sentence in training, in tokens.", default=128)
     sif: Positive = option("A token of share p starts with the weight sif / (sif + p).", default=3e-4)
     temperature: Positive = option("Temperature of InfoNCE; divides the cosines.", default=0.05)
@@ -106,6 +108,7 @@ class LettersBeside(TrainerCallback):
 def main(argv: list[str] | None = None) -> dict[str, float]:
     groups = (CorpusArguments, StaticArguments, ContrastiveTrainingArguments)
     corpus, own, training = scripts.start(groups, DEFAULTS, argv)
+    own.trained_size = own.trained_size or min(300, own.hidden_size)
     if own.trained_size > own.hidden_size:
         raise InputError(f"--trained_size {own.trained_size} is more than --hidden_size {own.hidden_size}")
 

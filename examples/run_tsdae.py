@@ -44,7 +44,11 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
     # data: single texts, of which the collator deletes tokens
     kinds = ("texts",)
-    rows = scripts.read_rows(data, validation, training, kinds) if data.train_file else scripts.documentation_rows()
+    rows = (
+        scripts.read_rows(data, validation, training, kinds, "each is written again from some of its words")
+        if data.train_file
+        else scripts.documentation_rows()
+    )
 
     # model: its loss is a decoder that shares the encoder's layers, and is dropped after training
     model, tokenizer = scripts.open_encoder(

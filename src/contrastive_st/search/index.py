@@ -84,6 +84,12 @@ class VectorIndex(Protocol):
     def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""
 
+    def vectors(self, ids: Sequence[Id]) -> Vectors:
+        """The vectors of these documents, `[n, d]`, in that order."""
+
+    def draw(self, count: int, seed: int = 0) -> Ids:
+        """Ids of so many documents at random, or of all; the same ones for the same seed."""
+
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches: ids int64 `[n]`, texts, metadata, unit vectors float32 `[n, d]`; ordered by id."""
 
@@ -150,6 +156,69 @@ class WritableIndex(VectorIndex, Protocol):
 
     def build_index(self, kind: str = "hnsw", *, memory: str | None = None) -> int:
         """Build the index of all vectors; return the peak memory in bytes, 0 if unknown."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """A set of vectors of the documents of an index, by one model. Searches go to one of them, the live one.
+
+    Args:
+        number: its number in the index.
+        model: the name or folder of its model.
+        fingerprint: of that model.
+        dimension: d.
+        source: the number of the space whose vectors were lifted into this one; None if the model made them itself.
+    """
+
+    number: int
+    model: str
+    fingerprint: str
+    dimension: int
+    source: int | None = None
+
+
+class MovableIndex(VectorIndex, Protocol):
+    """An index whose documents may have the vectors of several models, one of which answers."""
+
+    space: Space
+
+    def spaces(self) -> list[Space]:
+        """All spaces, the live one first."""
+
+    def at(self, space: Space) -> MovableIndex:
+        """The same documents with the vectors of another space."""
+
+    def add_space(self, space: Space, lift: bytes | None = None) -> Space:
+        """Add a space without vectors, or return the one with this model and source; the number is chosen here.
+
+        Args:
+            space: what it is.
+            lift: the map from the source, for documents that are added meanwhile with vectors of that.
+        """
+
+    def lift_of(self, space: Space) -> bytes:
+        """The map with which a space was added."""
+
+    def missing(self, space: Space, after: int | None, limit: int) -> tuple[Ids, list[str]]:
+        """Documents without a vector in a space, ordered by id, from the first id after `after` on."""
+
+    def lacking(self, space: Space) -> int:
+        """How many documents have no vector in a space."""
+
+    def put(self, space: Space, ids: Ids, texts: Sequence[str], vectors: Vectors) -> None:
+        """Write vectors of those of the documents that still have these texts."""
+
+    def build_like(self, space: Space) -> None:
+        """Build the index of a space, of the kind that the live one has."""
+
+    def activate(self, space: Space) -> int:
+        """Let searches go to a space if no document lacks a vector there; return how many do."""
+
+    def drop_space(self, space: Space) -> None:
+        """Remove a space that is not live."""
+
+    def space_bytes(self, space: Space, documents: int) -> tuple[int, int | None]:
+        """About how many bytes such a space would take, and how many are free, if that is known."""
 
 
 def as_queries(vectors: Any, dimension: int) -> Vectors:

@@ -200,7 +200,8 @@ def moved(kind: str, old: str, new: str, data: Data, vectors: Any, true: Any, se
                 "data": kind, "old": old, "new": new, "seed": seed, "encoded": share,
                 "mrr_old": f"{100 * true[old].mean():.1f}", "mrr_bridged": f"{100 * own.mean():.1f}",
                 "mrr_full": f"{100 * true[new].mean():.1f}",
-                "gain": f"{100 * gain.mean:.1f}", "gain_low": f"{100 * gain.low:.1f}", "gain_high": f"{100 * gain.high:.1f}",
+                "gain": f"{100 * gain.mean:.1f}", "gain_low": f"{100 * gain.low:.1f}",
+                "gain_high": f"{100 * gain.high:.1f}",
                 "recall_old": f"{100 * found.recall.old.mean():.1f}",
                 "recall_lifted": f"{100 * found.recall.lifted.mean():.1f}",
                 "predicted": f"{100 * predicted.mean:.1f}", "predicted_low": f"{100 * predicted.low:.1f}",
@@ -220,7 +221,7 @@ def summary(rows: list[dict[str, Any]]) -> None:
     """How often the prediction is right."""
     for what, chosen in (
         ("all moves", rows),
-        ("moves to a model that is better in truth", [row for row in rows if float(row["mrr_full"]) > float(row["mrr_old"])]),
+        ("moves to a better model", [row for row in rows if float(row["mrr_full"]) > float(row["mrr_old"])]),
     ):  # fmt: skip
         clear = [row for row in chosen if float(row["gain_low"]) > 0 or float(row["gain_high"]) < 0]
         right = [row for row in clear if (float(row["gain"]) > 0) == bool(row["bridged"])]

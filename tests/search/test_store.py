@@ -273,7 +273,7 @@ def exists(store, name):
 
 def codes(store):
     """The code of each document as the store has it, and as its vector gives it."""
-    from contrastive_st.search.postgres.writes import signs_of
+    from contrastive_st.search.postgres.copying import signs_of
 
     statement = f"SELECT id, code::text FROM contrastive_st.{store.collection}_codes ORDER BY id"
     had = store.database.run(lambda c: c.execute(statement).fetchall())
@@ -344,8 +344,8 @@ def test_a_binary_graph_has_the_code_of_every_document_after_any_write(place):
 
 @pytest.mark.parametrize("first", ["writer", "builder"])
 def test_rows_written_while_a_binary_graph_is_built_are_in_it(place, monkeypatch, first):
+    from contrastive_st.search.postgres.copying import copy_rows
     from contrastive_st.search.postgres.store import VectorStore
-    from contrastive_st.search.postgres.writes import copy_rows
 
     made = {"model": "m", "fingerprint": "f", "dimension": 8}
     with (

@@ -180,12 +180,10 @@ class Space:
 class MovableIndex(VectorIndex, Protocol):
     """An index whose documents may have the vectors of several models, one of which answers."""
 
-    space: Space
-
     def spaces(self) -> list[Space]:
         """All spaces, the live one first."""
 
-    def at(self, space: Space) -> MovableIndex:
+    def within(self, space: Space) -> MovableIndex:
         """The same documents with the vectors of another space."""
 
     def add_space(self, space: Space, lift: bytes | None = None) -> Space:

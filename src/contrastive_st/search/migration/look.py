@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.index import Id, VectorIndex
 from contrastive_st.models.linear_map import LinearMap, Vectors
+from contrastive_st.search.index import Id, VectorIndex
 from contrastive_st.search.values import as_id
 from contrastive_st.vectors import top_k_in_blocks, unit_vectors
 
@@ -92,7 +92,9 @@ class Look:
             _line(f"of the new model's {K} nearest there, found by", self.recall),
         ]
         if self.labelled is not None:
-            lines.append(_line(f"nDCG@{K} of {len(self.labelled.old):,} queries in the sample", self.labelled, new=True))
+            lines.append(
+                _line(f"nDCG@{K} of {len(self.labelled.old):,} queries in the sample", self.labelled, new=True)
+            )
         gain = (self.recall if self.labelled is None else self.labelled).gain
         verdict = "the new model answers at once" if self.bridge else "the old model answers until all is encoded"
         return [*lines, f"lifted less old: {gain.mean:+.3f} ({gain.low:+.3f} to {gain.high:+.3f}): {verdict}"]
@@ -132,7 +134,7 @@ def look(
     drawn = index.draw(most, seed)
     order = np.concatenate([np.array(wanted, np.int64), drawn[~np.isin(drawn, wanted)]])[: max(most, len(wanted))]
     new, took = _encoded(index, encoder, order, seconds, len(wanted))
-    known = new.any(axis=1)
+    known = np.asarray(new.any(axis=1))
     if not known.any():
         raise InputError(f"{encoder.name} knows none of the tokens of the documents; choose another model")
     ids, new = order[: len(new)][known], new[known]
@@ -148,7 +150,9 @@ def look(
     return Look(len(index), len(ids), len(known) / took, recall, labelled, LinearMap.fit(old, new))
 
 
-def _encoded(index: VectorIndex, encoder: Any, ids: NDArray[np.int64], seconds: float, least: int) -> tuple[Vectors, float]:
+def _encoded(
+    index: VectorIndex, encoder: Any, ids: NDArray[np.int64], seconds: float, least: int
+) -> tuple[Vectors, float]:
     """Vectors of the first documents, as many as there is time for, and the seconds that it took."""
     started, found = time.perf_counter(), 0
     vectors: list[Vectors] = []
@@ -176,9 +180,9 @@ def nearest(queries: Vectors, documents: Vectors, k: int = K, themselves: bool =
 def _recall(old: Vectors, lifted: Vectors, new: Vectors) -> Figures:
     """How many of the new model's nearest each kind of vectors finds; queries are the documents themselves."""
     true = nearest(new, new, themselves=True)
-    found = [nearest(queries, documents, themselves=True) for queries, documents in ((old, old), (new, lifted))]
+    found = (nearest(queries, documents, themselves=True) for queries, documents in ((old, old), (new, lifted)))
     shares = [np.array([np.isin(own, real).mean() for own, real in zip(one, true, strict=True)]) for one in found]
-    return Figures(*shares, np.ones(len(true)))
+    return Figures(shares[0], shares[1], np.ones(len(true)))
 
 
 def _labelled(

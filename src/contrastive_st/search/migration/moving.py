@@ -1,19 +1,18 @@
-"""The move of an index from one model to another: look, bridge, encode, switch; each step can be stopped and resumed."""
+"""The move of an index to another model: look, bridge, encode, switch; each step can be stopped and resumed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.index import Ids, MovableIndex, Space, Vectors
-from contrastive_st.search.migration.look import LEAST, Answers, Look, look
 from contrastive_st.models.linear_map import LinearMap
+from contrastive_st.search.index import Ids, MovableIndex, Space, Vectors, check_model
+from contrastive_st.search.migration.look import LEAST, Answers, Look, look
 
 BATCH = 2_048  # documents encoded and committed together: a kill loses at most one batch
 _LIFTED = 8_192
@@ -40,6 +39,7 @@ class Move:
     share: float = 1.0
     tell: Tell = field(default=lambda line: None)
     advance: Callable[[int, int], object] = field(default=lambda done, missing: None)
+    _fill_batch: int = BATCH
 
     def __post_init__(self) -> None:
         self.target = Space(-1, self.model, str(self.encoder.fingerprint), int(self.encoder.dimension))
@@ -63,7 +63,7 @@ class Move:
         """
         live, *others = self.index.spaces()
         if live.fingerprint == self.target.fingerprint and live.source is None:
-            raise InputError(f"{live.model} answers already; --finish removes the former vectors, --rollback this one's")
+            raise InputError(f"{live.model} answers already; --finish removes the former vectors, --rollback these")
         if foreign := [one for one in others if self.target.fingerprint not in (one.fingerprint, live.fingerprint)]:
             raise InputError(f"a move to {foreign[0].model} has begun; finish it, or give --rollback first")
         self._check_disk(bridged=found is not None and found.bridge)
@@ -75,7 +75,7 @@ class Move:
                 if space.source is not None:
                     self.bridge(space)
         target = self.index.add_space(self.target)
-        self._fill(target, self._encoded, BATCH, self.share)
+        self._fill(target, self._encoded, self._fill_batch, self.share)
         self._switch(target, self._encoded)
         for space in self.index.spaces():
             if space.source is not None:
@@ -85,22 +85,30 @@ class Move:
     def bridge(self, space: Space) -> None:
         """Fill a space with lifted vectors, and let it answer."""
         started, lift = time.perf_counter(), LinearMap.from_bytes(self.index.lift_of(space))
-        source = self.index.at(next(one for one in self.index.spaces() if one.number == space.source))
+        source = self.index.within(next(one for one in self.index.spaces() if one.number == space.source))
         lifted = lambda ids, texts: lift(source.vectors(ids.tolist()))
         self._fill(space, lifted, _LIFTED)
         self._switch(space, lifted)
         self.tell(f"lifted vectors answer for {self.model}, after {time.perf_counter() - started:.0f} s")
 
+    def bytes_needed(self, bridged: bool) -> tuple[int, int | None]:
+        """About how many bytes the move takes on the disk until it is finished, and how many are free."""
+        needed, free = self.index.space_bytes(self.target, len(self.index))
+        return needed * (1 + bridged), free
+
     # ------------------------------------------------------------------ inside
+
+    def _check_disk(self, bridged: bool) -> None:
+        needed, free = self.bytes_needed(bridged)
+        if free is not None and needed > free:
+            raise InputError(f"the move takes about {needed / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free")
 
     def _encoded(self, ids: Ids, texts: list[str]) -> Vectors:
         """Vectors of documents; zeros, which no search finds, for a text of which the model knows no token."""
         ((_, vectors),) = self.encoder.encode_stream([texts])
         return np.asarray(vectors, np.float32)
 
-    def _fill(
-        self, space: Space, vectors: Callable[[Ids, list[str]], Vectors], size: int, share: float = 1.0
-    ) -> None:
+    def _fill(self, space: Space, vectors: Callable[[Ids, list[str]], Vectors], size: int, share: float = 1.0) -> None:
         """Write the vectors that are missing, in the order of ids; begins again until a pass finds none."""
         missing = self.index.lacking(space)
         while missing:
@@ -118,3 +126,43 @@ class Move:
         self.index.build_like(space)
         while self.index.activate(space):
             self._fill(space, vectors, BATCH)
+
+
+def finish(index: MovableIndex) -> list[Space]:
+    """Remove the vectors that a move has replaced; return the spaces that are gone.
+
+    Raises:
+        InputError: the move has not ended.
+    """
+    live, *others = index.spaces()
+    if not others:
+        raise InputError(f"there are no vectors besides those of {live.model}")
+    if live.source is not None or live.number < max(one.number for one in others):
+        raise InputError("the move has not ended: run it again with the same model, or give --rollback")
+    for space in others:
+        index.drop_space(space)
+    return others
+
+
+def roll_back(index: MovableIndex, open_model: Callable[[str], Any]) -> Space:
+    """Return to the vectors from before a move, and remove all others.
+
+    Args:
+        index: the index.
+        open_model: opens the former model, if documents were written that it has to encode.
+
+    Raises:
+        InputError: there is no move.
+    """
+    live, *others = index.spaces()
+    if not others:
+        raise InputError(f"there is no move to roll back: all vectors are of {live.model}")
+    former = min([live, *others], key=lambda space: space.number)
+    if former != live:
+        while index.activate(former):
+            back = Move(index, open_model(former.model), former.model)
+            check_model(former, back.target.fingerprint, "the index of before")
+            back._fill(former, back._encoded, BATCH)
+    for space in index.spaces()[1:]:
+        index.drop_space(space)
+    return former

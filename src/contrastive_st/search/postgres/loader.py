@@ -13,8 +13,9 @@ from psycopg import sql
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.index import CHANGED, DELETED, NEW, UNCHANGED, Ids, Metadata, Vectors
+from contrastive_st.search.postgres.copying import copy_rows, merge_rows
 from contrastive_st.search.postgres.database import StoreConnection
-from contrastive_st.search.postgres.writes import StoreWrites, copy_rows, merge_rows
+from contrastive_st.search.postgres.writes import StoreWrites
 from contrastive_st.search.shards import FIRST
 from contrastive_st.search.values import storable
 
@@ -97,11 +98,12 @@ class StoreLoader:
 
         Nothing is written if another process was faster or is replacing the source.
         """
-        store, put = self.store, merge_rows if self.own_ids or self.afresh else copy_rows
+        put = merge_rows if self.own_ids or self.afresh else copy_rows
         keys = ids + self.first
 
         def work(connection: StoreConnection) -> None:
             with connection.transaction():
+                store = self.store.at(connection, lock=True)  # first, as all writes
                 added = connection.execute(
                     "INSERT INTO shards (collection, source, shard, rows)"
                     " SELECT collection, number, %s, %s FROM sources"
@@ -117,7 +119,7 @@ class StoreLoader:
                 own = [texts[i] for i in kept.tolist()], vectors[kept], [metadata[i] for i in kept.tolist()]
                 store.write(connection, keys[kept], *own, put=put)
 
-        store.database.run(work)
+        self.store.database.run(work)
         self._done.add(shard)
         self._unlock(shard)
 

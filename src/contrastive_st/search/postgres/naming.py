@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from contrastive_st.search.postgres.database import Database, StoreConnection
 
 _LOCK = 0x636F6E74726E616D  # advisory lock: one process at a time gives names
-_ROW = "SELECT tables, model, fingerprint, dimension, storage, partitions, index, language FROM collections AS c "
+_ROW = (
+    "SELECT tables, model, fingerprint, dimension, storage, partitions, index, language, space FROM collections AS c "
+)
 _BY_NAME = "WHERE name = %(name)s OR tables = (SELECT collection FROM _aliases AS a WHERE a.name = %(name)s)"
 _BY_TABLES = "WHERE tables = %(tables)s"
 Result = TypeVar("Result")
@@ -41,7 +43,9 @@ class Named:
     partitions: int
     index: str
     language: str | None
+    moved = False  # another space answers now, of another model; this one still has the vectors of its own
     _fixed = False  # this stays with its tables, whatever name they get
+    _within: int | None = None  # this stays with this space, whichever answers
 
     def load(self, connection: StoreConnection, lock: bool = False) -> None:
         """Read what the store says of the collection; with `lock`, until the end of the open transaction.
@@ -53,7 +57,7 @@ class Named:
         # A lock that has waited for a new name of the row does not see who has it now, so it asks twice.
         for condition in ([] if self._fixed else [_BY_NAME] * (1 + lock)) + [_BY_TABLES]:
             if row := connection.execute(_ROW + condition + " FOR KEY SHARE" * lock, asked).fetchone():
-                self.tables = Tables(row[0], self.database.schema)
+                self.tables = Tables(row[0], self.database.schema, row[8])
                 self.model, self.fingerprint, self.dimension, self.storage, self.partitions, self.index = row[1:7]
                 self.language = row[7]
                 return
@@ -74,8 +78,24 @@ class Named:
         found = copy.copy(self)
         found.load(connection, lock)
         found._fixed = True
+        live = found.tables.space
+        if self._within is not None and self._within != live:
+            if not found._go_to(connection, "space = %s", self._within):
+                raise InputError(f"collection {self.collection!r} has no vectors of {self.model} any more")
+        elif self.fingerprint != found.fingerprint:  # a model has been replaced since this was opened
+            found._go_to(connection, "fingerprint = %s AND source IS NULL", self.fingerprint)
+        self.moved = found.tables.space != live and self._within is None
         check_model(found, self.fingerprint, f"collection {self.collection!r}")
         return found
+
+    def _go_to(self, connection: StoreConnection, condition: LiteralString, value: object) -> bool:
+        """Take the tables of a space that does not answer; whether there is one."""
+        names = "space, model, fingerprint, dimension, index"
+        statement = f"SELECT {names} FROM _spaces WHERE collection = %s AND {condition}"
+        if row := connection.execute(statement, (self.tables.prefix, value)).fetchone():
+            self.tables = Tables(self.tables.prefix, self.tables.schema, row[0])
+            self.model, self.fingerprint, self.dimension, self.index = row[1:]
+        return row is not None
 
     def now(self) -> Any:
         """As `at`, by a connection of the pool."""

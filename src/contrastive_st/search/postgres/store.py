@@ -17,6 +17,7 @@ from contrastive_st.search.index import (
     Batch,
     Hit,
     Id,
+    Ids,
     Vectors,
     all_known,
     check_filter,
@@ -25,13 +26,14 @@ from contrastive_st.search.index import (
     reciprocal_rank_fusion,
 )
 from contrastive_st.search.postgres import schema as queries
+from contrastive_st.search.postgres.copying import signs_of, vectors_of
 from contrastive_st.search.postgres.database import POOL, Database, StoreConnection
 from contrastive_st.search.postgres.loader import StoreLoader
 from contrastive_st.search.postgres.names import STORAGES, check_free, check_name
 from contrastive_st.search.postgres.naming import free_prefix
 from contrastive_st.search.postgres.predicates import as_jsonpath, paths_of
 from contrastive_st.search.postgres.schema import create_tables, create_view
-from contrastive_st.search.postgres.writes import StoreWrites, signs_of, vectors_of
+from contrastive_st.search.postgres.writes import StoreWrites
 from contrastive_st.search.values import as_id, as_ids, one_line, storable
 
 EF_SEARCH = 200  # candidates that HNSW keeps: more candidates give a higher recall and take longer
@@ -277,6 +279,11 @@ class VectorStore(StoreWrites):
         """Those of the ids that the collection has."""
         rows = self._texts(sql.SQL("SELECT id FROM {} WHERE id = ANY(%s)"), (as_ids(ids).tolist(),))
         return [id for (id,) in rows]
+
+    def draw(self, count: int, seed: int = 0) -> Ids:
+        """Ids of so many documents at random, or of all; the same ones for the same seed."""
+        statement = sql.SQL("SELECT id FROM {} ORDER BY hashint8extended(id, %s) LIMIT %s")
+        return np.array([id for (id,) in self._texts(statement, (seed, count))], dtype=np.int64)
 
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches, ordered by id; each batch is a separate snapshot."""

@@ -100,21 +100,22 @@ def moving(store, encoder=NEW, **options):
 @pytest.mark.parametrize(("index", "storage", "partitions"), [("hnsw", "halfvec", 1), ("binary", "halfvec", 2),
                                                                ("none", "vector", 1)])  # fmt: skip
 def test_a_move_ends_as_a_fresh_index(place, index, storage, partitions):
-    with made(place, f"moves_{index}", index=index, storage=storage, partitions=partitions) as store:
+    with made(place, f"{index}_moves", index=index, storage=storage, partitions=partitions) as store:
         move = moving(store)
         move.run(move.look(seconds=1))
-        with opened(place, f"moves_{index}", NEW) as after:
+        with opened(place, f"{index}_moves", NEW) as after:
             holds(after, NEW, documents())
             assert (after.model, after.dimension, after.index) == ("new", 24, index)
         holds(store, OLD, documents())  # whoever has it open goes on with the vectors of its own model
         assert store.moved
         with pytest.raises(InputError, match="open it again"):
             store.upsert([1], ["a new text"], OLD.encode(["a new text"]))
-        with opened(place, f"moves_{index}") as after:
+        with opened(place, f"{index}_moves") as after:
             finish(after)
             assert len(after.spaces()) == 1
+            assert "space 0" not in after.describe()
             rows = after.database.rows(
-                "SELECT count(*) FROM pg_class WHERE relname LIKE %s", (f"moves_{index}_vectors",)
+                "SELECT count(*) FROM pg_class WHERE relname LIKE %s", (f"{index}_moves_vectors",)
             )
             assert rows == [(0,)]
         with pytest.raises(InputError, match="has vectors of new"):
@@ -150,6 +151,8 @@ def test_lifted_vectors_answer_until_all_is_encoded(place):
             lift = found.lift
             vectors = bridge.vectors(list(range(COUNT)))
             assert np.allclose(vectors, lift(OLD.encode([text_of(i) for i in range(COUNT)])), atol=5e-3)
+            assert bridge.describe()["space 2"].startswith("vectors of new")
+            assert "100 of 600 documents encoded" in bridge.describe()["space 2"]
             done = COUNT - bridge.lacking(next(one for one in bridge.spaces() if one.number == 2))
             assert done == 100
             calls = NEW.calls
@@ -218,31 +221,37 @@ def test_a_search_in_between_never_fails_and_always_finds(place):
     with made(place, "asked") as store:
         stop, faults, seen = threading.Event(), [], set()
 
-        def ask(encoder):
+        def ask():
             while not stop.is_set():
                 try:
                     with opened(place, "asked") as index:
                         own = {one.fingerprint: one for one in (OLD, NEW)}[index.fingerprint]
-                        for _ in range(20):
+                        for _ in range(5):
                             hits = index.search(own.encode(["topic1 word1"])[0], 3)[0]
                             seen.add(own.name)
                             assert len(hits) == 3
                 except Exception as error:
                     faults.append(error)
 
-        threads = [threading.Thread(target=ask, args=(OLD,)) for _ in range(2)]
+        threads = [threading.Thread(target=ask) for _ in range(2)]
         for thread in threads:
             thread.start()
         move = moving(store)
         move.run(move.look(seconds=1))
         with opened(place, "asked") as new:
-            roll_back(new, lambda model: OLD)
-            moving(opened(place, "asked")).run(None)
+            finish(new)
         stop.set()
         for thread in threads:
             thread.join()
         assert not faults
         assert seen == {"old", "new"}
+
+
+def test_a_collection_is_dropped_with_all_its_vectors(place):
+    with made(place, "dropped", count=50) as store:
+        moving(store).run(None)
+        store.drop()
+        assert store.database.rows("SELECT relname FROM pg_class WHERE relname LIKE 'dropped%'") == []
 
 
 def test_one_move_at_a_time(place):

@@ -146,7 +146,7 @@ class Index(_CollectionCommand):
         corpus, encoder = self._corpus(), self._encoder()
         fill = partial(index_corpus, corpus, encoder, shard_rows=self.shard_rows, progress=shown, report=report)
         made = Encoding(
-            _model_name(encoder), encoder.fingerprint, encoder.dimension, corpus.name, corpus.fingerprint,
+            model_name(encoder), encoder.fingerprint, encoder.dimension, corpus.name, corpus.fingerprint,
             self.shard_rows, self.storage or "float32", corpus.own_ids,
         )  # fmt: skip
         if not self.output:
@@ -229,7 +229,7 @@ class Index(_CollectionCommand):
                 raise
 
 
-def _model_name(encoder: Any) -> str:
+def model_name(encoder: Any) -> str:
     """What an index records: the folder of its model; the name of the one in this package, whose folder may move."""
     from contrastive_st.files.folders import SHIPPED
 

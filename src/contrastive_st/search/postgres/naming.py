@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -22,6 +22,10 @@ _ROW = (
     "SELECT tables, model, fingerprint, dimension, storage, partitions, index, language, space FROM collections AS c "
 )
 _BY_NAME = "WHERE name = %(name)s OR tables = (SELECT collection FROM _aliases AS a WHERE a.name = %(name)s)"
+_SPACE = (
+    "SELECT space, model, fingerprint, dimension, index FROM _spaces WHERE collection = %(tables)s"
+    " AND (space = %(space)s OR (fingerprint = %(fingerprint)s AND source IS NULL))"
+)
 _BY_TABLES = "WHERE tables = %(tables)s"
 Result = TypeVar("Result")
 
@@ -75,24 +79,22 @@ class Named:
         Raises:
             InputError: it has been deleted, or its name given to vectors of another model.
         """
-        found = copy.copy(self)
+        found = copy(self)
         found.load(connection, lock)
         found._fixed = True
         live = found.tables.space
         if self._within is not None and self._within != live:
-            if not found._go_to(connection, "space = %s", self._within):
+            if not found._go_to(connection, {"space": self._within, "fingerprint": None}):
                 raise InputError(f"collection {self.collection!r} has no vectors of {self.model} any more")
         elif self.fingerprint != found.fingerprint:  # a model has been replaced since this was opened
-            found._go_to(connection, "fingerprint = %s AND source IS NULL", self.fingerprint)
+            found._go_to(connection, {"space": None, "fingerprint": self.fingerprint})
         self.moved = found.tables.space != live and self._within is None
         check_model(found, self.fingerprint, f"collection {self.collection!r}")
         return found
 
-    def _go_to(self, connection: StoreConnection, condition: LiteralString, value: object) -> bool:
+    def _go_to(self, connection: StoreConnection, wanted: dict[str, Any]) -> bool:
         """Take the tables of a space that does not answer; whether there is one."""
-        names = "space, model, fingerprint, dimension, index"
-        statement = f"SELECT {names} FROM _spaces WHERE collection = %s AND {condition}"
-        if row := connection.execute(statement, (self.tables.prefix, value)).fetchone():
+        if row := connection.execute(_SPACE, {"tables": self.tables.prefix, **wanted}).fetchone():
             self.tables = Tables(self.tables.prefix, self.tables.schema, row[0])
             self.model, self.fingerprint, self.dimension, self.index = row[1:]
         return row is not None

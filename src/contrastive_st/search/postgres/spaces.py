@@ -8,9 +8,9 @@ along, by foreign keys. A space answers only if none is missing.
 
 from __future__ import annotations
 
-import copy
 import shutil
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,9 +30,13 @@ if TYPE_CHECKING:
 
 _FIRST = -(1 << 63)
 _LINKS = 340  # bytes of a row in the graph besides its vector
-_SPACE = "s.space, s.model, s.fingerprint, s.dimension, s.source"
-_ALL = f"""SELECT {_SPACE} FROM _spaces AS s JOIN collections AS c ON c.tables = s.collection
-    WHERE s.collection = %s ORDER BY s.space <> c.space, s.space"""
+_ALL = """SELECT s.space, s.model, s.fingerprint, s.dimension, s.source FROM _spaces AS s
+    JOIN collections AS c ON c.tables = s.collection WHERE s.collection = %s ORDER BY s.space <> c.space, s.space"""
+_KEEP = """UPDATE _spaces AS s SET index = c.index FROM collections AS c
+    WHERE c.tables = s.collection AND s.space = c.space AND s.collection = %s"""
+_ANSWER = """UPDATE collections AS c SET (model, fingerprint, dimension, index, space) =
+    (SELECT model, fingerprint, dimension, index, space FROM _spaces AS s
+    WHERE s.collection = c.tables AND s.space = %s) WHERE tables = %s"""
 _NAMES = "SELECT name FROM collections WHERE tables = %s UNION SELECT name FROM _aliases WHERE collection = %s"
 
 
@@ -122,7 +126,6 @@ class StoreSpaces(Named):
 
     def activate(self, space: Space) -> int:
         """Let searches go to a space if no document lacks a vector there; return how many do."""
-        names = "model, fingerprint, dimension, index, space"
 
         def work(connection: StoreConnection) -> int:
             with connection.transaction():
@@ -131,13 +134,8 @@ class StoreSpaces(Named):
                 if missing := now._lacking(connection):
                     return int(missing)
                 prefix = (now.tables.prefix,)
-                for statement in (
-                    "UPDATE _spaces AS s SET index = c.index FROM collections AS c"
-                    " WHERE c.tables = s.collection AND s.space = c.space AND s.collection = %s",
-                    f"UPDATE collections AS c SET ({names}) = (SELECT {names} FROM _spaces AS s"
-                    f" WHERE s.collection = c.tables AND s.space = {space.number:d}) WHERE tables = %s",
-                ):
-                    connection.execute(statement.encode(), prefix)
+                connection.execute(_KEEP, prefix)
+                connection.execute(_ANSWER, (space.number, *prefix))
                 for (name,) in connection.execute(_NAMES, prefix * 2).fetchall():
                     connection.execute(sql.SQL("DROP VIEW {}").format(sql.Identifier(now.tables.schema, name)))
                     create_view(connection, name, now.tables)
@@ -211,7 +209,7 @@ class StoreSpaces(Named):
             InputError: the live space would lack these documents.
         """
         for space in others:
-            other = copy.copy(self)
+            other = copy(self)
             other.tables = Tables(self.tables.prefix, self.tables.schema, space.number)
             if space.fingerprint == self.fingerprint:
                 other.write_vectors(connection, ids, vectors, merge_rows)
@@ -231,12 +229,21 @@ class StoreSpaces(Named):
         connection.execute("UPDATE collections SET index = %s WHERE tables = %s AND space = %s", parameters)
         connection.execute("UPDATE _spaces SET index = %s WHERE collection = %s AND space = %s", parameters)
 
-    def drop_tables(self, connection: StoreConnection) -> None:
-        """Drop all tables of the collection, in the open transaction."""
+    def all_tables(self, connection: StoreConnection) -> list[sql.Identifier]:
+        """The tables of all spaces, some of which may not exist, and that of the texts."""
         spaces = [Tables(self.tables.prefix, self.tables.schema, one.number) for one in self._spaces(connection)]
-        names = [name for tables in spaces for name in (tables.codes, tables.vectors)]
-        names.append(self.tables.texts)
-        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.SQL(", ").join(names)))
+        return [name for tables in spaces for name in (tables.codes, tables.vectors)] + [self.tables.texts]
+
+    def describe_spaces(self) -> dict[str, str]:
+        """Where a move to another model stands, a line for each space; nothing if there is one alone."""
+        live, *others = self.spaces()
+        total, shown = self.now().count(), {}
+        for space in [live, *others] if others else []:
+            kind = "encoded" if space.source is None else "lifted"
+            done = f"{total - self.lacking(space):,} of {total:,} documents {kind}"
+            answers = ", which answer" if space == live else ""
+            shown[f"space {space.number}"] = f"vectors of {space.model} ({space.fingerprint[:8]}){answers}; {done}"
+        return shown
 
     # ------------------------------------------------------------------ inside
 
@@ -245,13 +252,13 @@ class StoreSpaces(Named):
         (prefix,) = connection.execute(
             "SELECT tables FROM collections WHERE tables = %s FOR UPDATE", (self.at(connection).tables.prefix,)
         ).fetchone()  # type: ignore[misc]
-        found = copy.copy(self)
+        found = copy(self)
         found.tables, found._fixed = Tables(prefix, self.database.schema), True
         found.load(connection)
         return found
 
     def _inside(self, connection: StoreConnection, space: Space) -> Any:
-        found = copy.copy(self)
+        found = copy(self)
         found._within, found.model, found.fingerprint = space.number, space.model, space.fingerprint
         return found.at(connection)
 

@@ -166,7 +166,7 @@ class VectorStore(StoreWrites):
 
         def work(connection: StoreConnection) -> tuple[Any, list[Any]]:
             tables = self.tables
-            texts, *parts = (name.as_string(connection) for name in (tables.texts, tables.vectors, tables.codes))
+            *parts, texts = [name.as_string(connection) for name in self.all_tables(connection)]
             about = connection.execute(
                 "SELECT to_char(created, 'YYYY-MM-DD HH24:MI'), pg_size_pretty(pg_total_relation_size(%s) + (SELECT"
                 " sum(pg_total_relation_size(relid)) FROM unnest(%s::text[]) AS n, pg_partition_tree(to_regclass(n))))"
@@ -189,6 +189,7 @@ class VectorStore(StoreWrites):
             "documents": f"{len(self):,}",
             "vectors": f"{self.dimension} dimensions as {self.storage}, index {self.index}{partitions}",
             "model": f"{self.model} (fingerprint {self.fingerprint[:8]})",
+            **self.describe_spaces(),
             "columns": ", ".join(self.columns()) or "none",
             **({"deleted": f"{len(gone):,}: {one_line(', '.join(map(str, gone[:20])), 100)}"} if gone else {}),
             **{
@@ -360,7 +361,8 @@ class VectorStore(StoreWrites):
         rows = connection.execute(statement, parameters, binary=True).fetchall()
         if len(rows) < k and index != "none":  # the index has stopped its scan early; comparing few documents is fast
             return self._nearest(connection, query, plan._replace(graph="none"))
-        return [Hit(id, float(score), text, metadata) for id, score, text, metadata in rows]
+        # a vector of zeros, of a text of which the model knows no token, has no cosine
+        return [Hit(id, float(score), text, metadata) for id, score, text, metadata in rows if not math.isnan(score)]
 
     def _hybrid(self, connection: StoreConnection, query: Vectors, plan: _Plan, text: str) -> list[Hit]:
         many = max(plan.k, _FUSED)

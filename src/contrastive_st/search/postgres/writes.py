@@ -167,8 +167,8 @@ class StoreWrites(StoreSpaces):
 
         def work(connection: StoreConnection) -> None:
             with connection.transaction():
-                tables = self.at(connection, lock=True).tables
-                own = (tables.prefix,)
+                now = self.at(connection, lock=True)
+                tables, own = now.tables, (now.tables.prefix,)
                 (name,) = connection.execute(
                     "SELECT name FROM collections WHERE tables = %s FOR UPDATE", own
                 ).fetchone()  # type: ignore[misc]
@@ -177,7 +177,9 @@ class StoreWrites(StoreSpaces):
                 for (alias,) in connection.execute("SELECT name FROM _aliases WHERE collection = %s", own).fetchall():
                     forget_alias(connection, tables.schema, alias)
                 connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(sql.Identifier(tables.schema, name)))
-                self.drop_tables(connection)
+                connection.execute(
+                    sql.SQL("DROP TABLE IF EXISTS {}").format(sql.SQL(", ").join(now.all_tables(connection)))
+                )
                 connection.execute("DELETE FROM collections WHERE tables = %s", own)
 
         self.database.run(work)

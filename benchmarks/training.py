@@ -11,8 +11,9 @@ for a few steps in a process of its own; the systems take turns, round after rou
 Each round has its own seed, the same for all systems: their loss curves agree where the means do, within the spread
 over the seeds. The first steps of a run are not counted in the speed. Peak memory is the process's resident set; what
 it is after the imports is printed beside it. Cached steps are run with each size of a chunk that is given, in sentences
-and in tokens, by either system: the best of ours is to be compared with the best of the other. The share of the peak is of what products of 2,048 x 2,048 numbers reach
-in the same precision in the same process: work on real tokens, forward and twice that backward.
+and in tokens, by either system: the best of ours is to be compared with the best of the other.
+The share of the peak is of what products of 2,048 x 2,048 numbers reach in the same precision in the same process: work
+on real tokens, forward and twice that backward.
 """
 
 from __future__ import annotations
@@ -100,10 +101,7 @@ def report(args: argparse.Namespace, rounds: dict[str, list[dict]]) -> None:
 
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{torch.get_num_threads()} CPU threads"
     print(f"\n{device}, torch {torch.__version__}; batch {args.batch}, ", end="")
-    print(
-        f"max length {args.max_length}, {args.rounds} rounds of {args.steps} steps"
-        + ", AVX2 forced" * args.avx2
-    )
+    print(f"max length {args.max_length}, {args.rounds} rounds of {args.steps} steps" + ", AVX2 forced" * args.avx2)
     print(
         "\n| system | sentences/s | ours / it, min-max over rounds | peak memory | without imports | share of peak |"
         " mean loss, min-max over seeds |\n|---|---|---|---|---|---|---|"

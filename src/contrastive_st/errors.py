@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import importlib
 import importlib.util
 import sys
 import sysconfig
@@ -150,16 +149,13 @@ def lacking(error: ModuleNotFoundError) -> str:
     return f"this needs {str(error.name).partition('.')[0]}, which is not installed; {install()}"
 
 
-def require(what: str, extra: str, *modules: str) -> Any:
-    """Check, before they are imported, that the modules of an extra are installed; imports the first of them.
+def require(what: str, extra: str, *modules: str) -> None:
+    """Check, before they are imported, that the modules of an extra are installed.
 
     Args:
         what: what needs them, for the message.
         extra: the extra of this package that has them.
         modules: their names.
-
-    Returns:
-        The first module.
 
     Raises:
         InputError: one is missing; the message says which, and how to install it.
@@ -172,7 +168,6 @@ def require(what: str, extra: str, *modules: str) -> Any:
     """
     if missing := [name for name in modules if importlib.util.find_spec(name) is None]:
         raise InputError(f"{what} needs {', '.join(missing)}; {install(extra)}")
-    return importlib.import_module(modules[0])
 
 
 def choice(what: str, name: Any, known: Iterable[Any]) -> Any:
@@ -189,7 +184,7 @@ def choice(what: str, name: Any, known: Iterable[Any]) -> Any:
     """
     known = list(known)
     if name not in known:
-        raise InputError(f"unknown {what} {name!r}; choose one of {', '.join(map(str, known))}")
+        raise InputError(f"unknown {what} {name!r}; choose one of {', '.join(known)}")
     return name
 
 

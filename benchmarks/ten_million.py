@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from contrastive_st.search.postgres.writes import vectors_of
+from contrastive_st.search.postgres.copying import vectors_of
 from search import SHARD, K, begin, memory, nearest, report, sizes
 
 EVERY, GROUP, MODEL = 500, 100_000, "static-minilm"

@@ -2,6 +2,7 @@
 
     python benchmarks/training.py --sentences wikipedia.parquet                    # the table of docs/results.md
     python benchmarks/training.py --sentences wikipedia.parquet --cached           # the cached steps, batch 512
+    python benchmarks/training.py --sentences wikipedia.parquet --cached --chunk 8 32 64 --tokens 512 2048   # each
     python benchmarks/training.py --sentences wikipedia.parquet --float32 --avx2       # as on a CPU without fast bf16
     python benchmarks/training.py --sentences wikipedia.parquet --profile          # where the time of our steps goes
 
@@ -9,8 +10,10 @@ Every system trains unsupervised SimCSE (each sentence twice, in-batch negatives
 for a few steps in a process of its own; the systems take turns, round after round, and medians and ratios are printed.
 Each round has its own seed, the same for all systems: their loss curves agree where the means do, within the spread
 over the seeds. The first steps of a run are not counted in the speed. Peak memory is the process's resident set; what
-it is after the imports is printed beside it. The share of the peak is of what products of 2,048 x 2,048 numbers reach
-in the same precision in the same process: work on real tokens, forward and twice that backward.
+it is after the imports is printed beside it. Cached steps are run with each size of a chunk that is given, in sentences
+and in tokens, by either system: the best of ours is to be compared with the best of the other.
+The share of the peak is of what products of 2,048 x 2,048 numbers reach in the same precision in the same process: work
+on real tokens, forward and twice that backward.
 """
 
 from __future__ import annotations
@@ -55,7 +58,8 @@ def main() -> None:
     parser.add_argument("--avx2", action="store_true", help="keep torch, oneDNN and MKL to AVX2")
     parser.add_argument("--profile", action="store_true", help="ours alone: the share of each kind of operation")
     parser.add_argument("--batch", type=int, help="default 64, cached 512")
-    parser.add_argument("--chunk", type=int, default=64)
+    parser.add_argument("--chunk", type=int, nargs="*", default=[64], help="sentences of a chunk (default: 64)")
+    parser.add_argument("--tokens", type=int, nargs="*", default=[], help="tokens of a chunk, in further rows")
     parser.add_argument("--max_length", type=int, default=128)
     parser.add_argument("--steps", type=int, help="counted steps a round; default 10, cached 2")
     parser.add_argument("--warm_up", type=int, default=2, help="first steps, not counted; 0 for large batches")
@@ -70,6 +74,9 @@ def main() -> None:
         return
     print(machine())
     systems = (CACHED_FLOAT32 if args.float32 else CACHED) if args.cached else FLOAT32 if args.float32 else PLAIN
+    if args.cached:
+        sizes = [f"chunk {size}" for size in args.chunk] + [f"tokens {size}" for size in args.tokens]
+        systems = tuple(f"{name}, {size}" for name in systems for size in sizes)
     if args.profile:
         systems, args.rounds = systems[:1], 1
     rounds: dict[str, list[dict]] = {name: [] for name in systems}
@@ -94,11 +101,7 @@ def report(args: argparse.Namespace, rounds: dict[str, list[dict]]) -> None:
 
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{torch.get_num_threads()} CPU threads"
     print(f"\n{device}, torch {torch.__version__}; batch {args.batch}, ", end="")
-    print(
-        f"max length {args.max_length}, {args.rounds} rounds of {args.steps} steps"
-        + f", chunk {args.chunk}" * args.cached
-        + ", AVX2 forced" * args.avx2
-    )
+    print(f"max length {args.max_length}, {args.rounds} rounds of {args.steps} steps" + ", AVX2 forced" * args.avx2)
     print(
         "\n| system | sentences/s | ours / it, min-max over rounds | peak memory | without imports | share of peak |"
         " mean loss, min-max over seeds |\n|---|---|---|---|---|---|---|"
@@ -219,6 +222,12 @@ def settings(args: argparse.Namespace, folder: str) -> dict:
     }  # fmt: skip
 
 
+def chunk(worker: str, sentences: str, tokens: str) -> dict[str, int]:
+    """The size of a chunk in the name of a cached system, by the name of its argument."""
+    unit, _, size = worker.partition(", ")[2].partition(" ")
+    return {sentences if unit == "chunk" else tokens: int(size)} if size else {}
+
+
 def run_ours(args: argparse.Namespace, path: str, texts, clock: Clock, folder: str) -> float:
     from transformers import AutoTokenizer
 
@@ -234,7 +243,7 @@ def run_ours(args: argparse.Namespace, path: str, texts, clock: Clock, folder: s
     model = AutoModelForCL.from_pretrained(path, pooling="mean")
     training = ContrastiveTrainingArguments(
         **settings(args, folder),
-        chunk_size=args.chunk if args.cached else None,
+        **chunk(args.worker, "chunk_size", "chunk_tokens"),
         **({"bf16": False} if args.float32 else {}),
     )
     rows = tokenize(texts, tokenizer, args.max_length)
@@ -262,7 +271,7 @@ def run_peer(args: argparse.Namespace, path: str, texts, clock: Clock, folder: s
     pairs = texts.rename_column(texts.column_names[0], "anchor")
     pairs = pairs.add_column("positive", pairs["anchor"][:])
     loss = (
-        CachedMultipleNegativesRankingLoss(model, mini_batch_size=args.chunk)
+        CachedMultipleNegativesRankingLoss(model, **chunk(args.worker, "mini_batch_size", "mini_batch_num_tokens"))
         if args.cached
         else MultipleNegativesRankingLoss(model)
     )

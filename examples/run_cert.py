@@ -21,7 +21,7 @@ the task `package` is to tell from which of four packages a paragraph is. In min
 
 import json
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +40,7 @@ from contrastive_st import (
 from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.docs_search import DocsSearch, package_task
-from contrastive_st.options import Count, CountOrZero, NotNegative, Positive
+from contrastive_st.options import Count, CountOrZero, NotNegative, Positive, option
 from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments
 from few_labels import fine_tuned_accuracy, labelled_parts
 
@@ -63,21 +63,16 @@ DEFAULTS = {
 class CERTArguments(ScriptArguments):
     """The translation, the loss, and the labelled task."""
 
-    translate_there: str | None = field(
-        default=None, metadata={"help": "Translation model, folder or Hub name, such as Helsinki-NLP/opus-mt-en-de."}
-    )
-    translate_back: str | None = field(default=None, metadata={"help": "The one back."})
-    temperature: Positive = field(default=0.07, metadata={"help": "Temperature; divides the cosines."})
-    task: str | None = field(
-        default=None,
-        metadata={"help": "Fine-tune on it afterwards: TREC, SST2, MRPC, SICKE, or package (of the documentation)."},
-    )
-    eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
-    label_samples: Count = field(default=400, metadata={"help": "Labelled rows for the fine-tuning."})
-    task_epochs: Positive = field(default=10, metadata={"help": "Epochs of the fine-tuning."})
-    task_learning_rate: NotNegative = field(default=5e-4, metadata={"help": "Learning rate of the fine-tuning."})
-    task_batch_size: Count = field(default=32, metadata={"help": "Batch size of the fine-tuning."})
-    task_seeds: CountOrZero = field(default=3, metadata={"help": "Fine-tunings of each start, with different seeds."})
+    translate_there: str | None = option("Translation model, folder or Hub name, such as Helsinki-NLP/opus-mt-en-de.")
+    translate_back: str | None = option("The one back.")
+    temperature: Positive = option("Temperature; divides the cosines.", default=0.07)
+    task: str | None = option("Fine-tune on it afterwards: TREC, SST2, MRPC, SICKE, or package (of the documentation).")
+    eval_data: str | None = option("Folder of SentEval's files, or hub.")
+    label_samples: Count = option("Labelled rows for the fine-tuning.", default=400)
+    task_epochs: Positive = option("Epochs of the fine-tuning.", default=10)
+    task_learning_rate: NotNegative = option("Learning rate of the fine-tuning.", default=5e-4)
+    task_batch_size: Count = option("Batch size of the fine-tuning.", default=32)
+    task_seeds: CountOrZero = option("Fine-tunings of each start, with different seeds.", default=3)
 
 
 def read_views(data: DataArguments, own: CERTArguments, folder: Path):

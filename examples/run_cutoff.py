@@ -14,7 +14,7 @@ Without a file it trains a small BERT on the Python documentation of this machin
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from contrastive_st import (
     ContrastiveTrainer,
@@ -23,7 +23,7 @@ from contrastive_st import (
     scripts,
 )
 from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.options import Share
+from contrastive_st.options import Share, option
 from contrastive_st.scripts.arguments import (
     DataArguments,
     EncoderArguments,
@@ -48,8 +48,8 @@ DEFAULTS = {
 class Arguments(ScriptArguments):
     """Options of this script alone."""
 
-    cutoff: str = field(default="span", metadata={"help": "What is cut: token, span or feature."})
-    cutoff_ratio: Share = field(default=0.1, metadata={"help": "Share of the sentence that is cut."})
+    cutoff: str = option("What is cut: token, span or feature.", default="span")
+    cutoff_ratio: Share = option("Share of the sentence that is cut.", default=0.1)
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
@@ -68,7 +68,11 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
     # data: one column (texts), two (pairs) or more (hard negatives)
     kinds = ("texts", "pairs", "triplets")
-    rows = scripts.read_rows(data, validation, training, kinds) if data.train_file else scripts.documentation_rows()
+    rows = (
+        scripts.read_rows(data, validation, training, kinds, "each is encoded twice, with other features cut off")
+        if data.train_file
+        else scripts.documentation_rows()
+    )
 
     # model: it cuts its own input while it trains; InfoNCE, and the divergence of the two views
     settings = matryoshka.over(loss.settings("consistent_info_nce"))

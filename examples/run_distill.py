@@ -24,7 +24,7 @@ Without files it runs offline, on the Python documentation of this machine, with
 
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.decomposition import TruncatedSVD
@@ -49,7 +49,7 @@ from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.evaluation.embedding_store import default_cache
 from contrastive_st.evaluation.neighbor_search import embedding_blocks
 from contrastive_st.models.protocol import as_encoder
-from contrastive_st.options import NotNegative
+from contrastive_st.options import NotNegative, option
 from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments, loss_arguments
 
 LossArguments = loss_arguments(["relational_distillation", "embedding_distillation"])
@@ -67,17 +67,13 @@ DEFAULTS = {
 class DistillArguments(ScriptArguments):
     """The teacher, the order of the sentences, and a student made of the teacher."""
 
-    teacher: str | None = field(default=None, metadata={"help": "Folder or Hub name; by default TF-IDF and SVD."})
-    teacher_pooling: str | None = field(default=None, metadata={"help": "Pooling of a teacher that records none."})
-    cache: str | None = field(
-        default=None, metadata={"help": "Folder that keeps the teacher's embeddings, or none; by default ~/.cache."}
+    teacher: str | None = option("Folder or Hub name; by default TF-IDF and SVD.")
+    teacher_pooling: str | None = option("Pooling of a teacher that records none.")
+    cache: str | None = option("Folder that keeps the teacher's embeddings, or none; by default ~/.cache.")
+    order_seconds: NotNegative = option(
+        "Seconds to find a short path through the teacher's embeddings; 0 shuffles.", default=0.0
     )
-    order_seconds: NotNegative = field(
-        default=0.0, metadata={"help": "Seconds to find a short path through the teacher's embeddings; 0 shuffles."}
-    )
-    layers: list[int] | None = field(
-        default=None, metadata={"help": "Layers of the teacher that the student starts from; by default it is new."}
-    )
+    layers: list[int] | None = option("Layers of the teacher that the student starts from; by default it is new.")
 
 
 def open_teacher(own: DistillArguments, texts: list[str]):

@@ -17,7 +17,7 @@ A tenth of the first texts is held out for the dev accuracy, and another tenth f
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from contrastive_st import (
@@ -35,7 +35,7 @@ from contrastive_st import (
 )
 from contrastive_st.data import installed_docs, lsa_word_vectors, read_examples, sample, split_by_first, tokenize
 from contrastive_st.data.docs_sets import labelled_docs
-from contrastive_st.options import Count, CountOrZero
+from contrastive_st.options import Count, CountOrZero, option
 from contrastive_st.scripts.arguments import ScriptArguments
 from contrastive_st.training.callbacks import DevDecay
 from label_accuracy import label_accuracy
@@ -59,28 +59,20 @@ DEFAULTS = {
 class InferSentArguments(ScriptArguments):
     """Data and model."""
 
-    train_file: str | None = field(
-        default=None,
-        metadata={
-            "help": "Pairs with labels: a file of SNLI, MultiNLI, ... or a name such as SNLI (of the Hub). Without it: "
-            "summaries and paragraphs of the installed documentation."
-        },
+    train_file: str | None = option(
+        "Pairs with labels: a file of SNLI, MultiNLI, ... or a name such as SNLI (of the Hub). Without it: "
+        "summaries and paragraphs of the installed documentation."
     )
-    max_train_samples: Count | None = field(
-        default=None, metadata={"help": "Number of pairs to train on, drawn at random."}
+    max_train_samples: Count | None = option("Number of pairs to train on, drawn at random.")
+    word_vectors: str | None = option(
+        "GloVe or fastText file; its vectors stay as they are. By default they are made of the training "
+        "texts (latent semantic analysis) and trained on."
     )
-    word_vectors: str | None = field(
-        default=None,
-        metadata={
-            "help": "GloVe or fastText file; its vectors stay as they are. By default they are made of the training "
-            "texts (latent semantic analysis) and trained on."
-        },
-    )
-    vocab_size: Count = field(default=20_000, metadata={"help": "Most words."})
-    embedding_size: Count = field(default=300, metadata={"help": "Dimension of word vectors without a file."})
-    hidden_size: Count = field(default=2048, metadata={"help": "Width of one direction."})
-    head_hidden: CountOrZero = field(default=512, metadata={"help": "Hidden layers of the classifier; 0: linear."})
-    max_length: Count = field(default=50, metadata={"help": "Longest text, in words."})
+    vocab_size: Count = option("Most words.", default=20_000)
+    embedding_size: Count = option("Dimension of word vectors without a file.", default=300)
+    hidden_size: Count = option("Width of one direction.", default=2048)
+    head_hidden: CountOrZero = option("Hidden layers of the classifier; 0: linear.", default=512)
+    max_length: Count = option("Longest text, in words.", default=50)
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

@@ -7,7 +7,7 @@ docs/batches.md describes the file. `contrastive-st train --mixture FILE` runs t
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 
 import contrastive_st.data
@@ -21,6 +21,7 @@ from contrastive_st import (
     scripts,
 )
 from contrastive_st.evaluation import sts_evaluator
+from contrastive_st.options import option
 from contrastive_st.scripts.arguments import EncoderArguments, MatryoshkaArguments
 from contrastive_st.scripts.mixture_file import read_mixture
 
@@ -38,14 +39,11 @@ DEFAULTS = {
 class Arguments:
     """Options of this script alone."""
 
-    mixture: str | None = field(
-        default=None,
-        metadata={
-            "help": "A .yaml file: under datasets a list, each with name and train_file, and where wanted columns "
-            "({anchor: sentence1, ...}), loss (a name, or {name: info_nce, temperature: 0.05}), weight (share of the "
-            "batches, by default the size), score_scale ([0, 5]), prompts ({query: ...}, in place of those of the "
-            "encoder) and streaming (true: read while training)."
-        },
+    mixture: str | None = option(
+        "A .yaml file: under datasets a list, each with name and train_file, and where wanted columns "
+        "({anchor: sentence1, ...}), loss (a name, or {name: info_nce, temperature: 0.05}), weight (share of the "
+        "batches, by default the size), score_scale ([0, 5]), prompts ({query: ...}, in place of those of the "
+        "encoder) and streaming (true: read while training)."
     )
 
 

@@ -13,7 +13,7 @@ saved config keeps the usual 0.1, which unsupervised SimCSE needs. The head is c
 
 import itertools
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 import torch
@@ -29,7 +29,7 @@ from transformers import (
 from contrastive_st import ContrastiveTrainingArguments, InputError, read_texts, run, scripts, train_wordpiece
 from contrastive_st.data import installed_docs, split_pairs
 from contrastive_st.data.docs_sets import texts_of
-from contrastive_st.options import Count, CountOrZero
+from contrastive_st.options import Count, CountOrZero, option
 from contrastive_st.scripts.arguments import ScriptArguments
 from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.trainer import Learning
@@ -39,19 +39,16 @@ from contrastive_st.training.trainer import Learning
 class MLMArguments(ScriptArguments):
     """Data and model of the run."""
 
-    train_file: str | None = field(
-        default=None,
-        metadata={
-            "help": "Sentences in order: .txt, .csv, .json(l), .parquet or a Hub data set. Without it: the "
-            "documentation of the installed Python packages."
-        },
+    train_file: str | None = option(
+        "Sentences in order: .txt, .csv, .json(l), .parquet or a Hub data set. Without it: the "
+        "documentation of the installed Python packages."
     )
-    max_train_samples: Count | None = field(default=None, metadata={"help": "Use only the first N sentences."})
-    model_name_or_path: str | None = field(default=None, metadata={"help": "BERT to go on from; else from scratch."})
-    vocab_size: Count = field(default=16_000, metadata={"help": "Word pieces, learned from every fourth sentence."})
-    block_size: Annotated[int, Ge(4)] = field(default=64, metadata={"help": "Tokens per block."})
-    num_layers: CountOrZero | None = field(default=None, metadata={"help": "Layers; 3, or all of the checkpoint."})
-    hidden_size: Count = field(default=256, metadata={"help": "Dimension of the embedding."})
+    max_train_samples: Count | None = option("Use only the first N sentences.")
+    model_name_or_path: str | None = option("BERT to go on from; else from scratch.")
+    vocab_size: Count = option("Word pieces, learned from every fourth sentence.", default=16_000)
+    block_size: Annotated[int, Ge(4)] = option("Tokens per block.", default=64)
+    num_layers: CountOrZero | None = option("Layers; 3, or all of the checkpoint.")
+    hidden_size: Count = option("Dimension of the embedding.", default=256)
 
 
 DEFAULTS = {

@@ -13,12 +13,12 @@ training.
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, run, scripts
 from contrastive_st.data import Documents, NeighborPairCollator, NeighborPairs, TokenFile
 from contrastive_st.distributed import is_first_process
-from contrastive_st.options import CountOrZero, Positive
+from contrastive_st.options import CountOrZero, Positive, option
 from contrastive_st.scripts.arguments import CorpusArguments, EncoderArguments, ScriptArguments
 from held_out_neighbors import HeldOutNeighbors
 
@@ -36,8 +36,8 @@ DEFAULTS = {
 class NeighborArguments(ScriptArguments):
     """The loss, and what is held out."""
 
-    temperature: Positive = field(default=0.05, metadata={"help": "Temperature of InfoNCE; divides the cosines."})
-    heldout: CountOrZero = field(default=2000, metadata={"help": "Hold out documents of about so many sentences."})
+    temperature: Positive = option("Temperature of InfoNCE; divides the cosines.", default=0.05)
+    heldout: CountOrZero = option("Hold out documents of about so many sentences.", default=2000)
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

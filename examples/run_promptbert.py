@@ -79,7 +79,11 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     # data: single texts; with one template also pairs, or triplets
     two = len(own.templates) == 2
     kinds = ("texts",) if two else ("texts", "pairs", "triplets")
-    rows = scripts.read_rows(data, validation, training, kinds) if data.train_file else scripts.documentation_rows()
+    rows = (
+        scripts.read_rows(data, validation, training, kinds, "each is put into two templates")
+        if data.train_file
+        else scripts.documentation_rows()
+    )
 
     # model: InfoNCE over the states at [MASK], less those of the template alone; the tokenizer adds the first template
     settings = {

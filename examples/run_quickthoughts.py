@@ -32,7 +32,7 @@ states, word vectors fitted to the text, one table of them, and no negatives of 
 import itertools
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -57,7 +57,7 @@ from contrastive_st.data import corpus_texts, corpus_word_vectors, fit_idf, sif_
 from contrastive_st.errors import input_errors
 from contrastive_st.losses import ReconstructionLoss
 from contrastive_st.models import load_tokenizer
-from contrastive_st.options import Count, CountOrZero, NotNegative, Positive, Share
+from contrastive_st.options import Count, CountOrZero, NotNegative, Positive, Share, option
 from contrastive_st.scripts.arguments import CorpusArguments, ScriptArguments, SuiteArguments
 from contrastive_st.tokens import token_ids
 
@@ -77,77 +77,54 @@ DEFAULTS = {
 class QuickThoughtsArguments(ScriptArguments):
     """Targets, loss and towers."""
 
-    targets: str = field(
+    targets: str = option(
+        "Targets of a sentence: next (the sentences after it), window (around it), counts or tfidf "
+        "(softmax of shared words), tfidf_bin (the one most similar by TF-IDF).",
         default="window",
-        metadata={
-            "help": "Targets of a sentence: next (the sentences after it), window (around it), counts or tfidf "
-            "(softmax of shared words), tfidf_bin (the one most similar by TF-IDF)."
-        },
     )
-    row_loss: str = field(default="kl", metadata={"help": "kl, cross_entropy, l2, block (CURL) or pairwise."})
-    context_size: Count = field(default=1, metadata={"help": "Sentences on each side in the window."})
-    context_weights: list[float] | None = field(
-        default=None, metadata={"help": "One weight for each distance, nearest first; by default all 1."}
+    row_loss: str = option("kl, cross_entropy, l2, block (CURL) or pairwise.", default="kl")
+    context_size: Count = option("Sentences on each side in the window.", default=1)
+    context_weights: list[float] | None = option("One weight for each distance, nearest first; by default all 1.")
+    scores: str = option("dot or cosine.", default="dot")
+    temperature: Positive | None = option("Temperature of the scores; by default 1 for dot, 0.05 for cosine.")
+    own_document: str = option(
+        "Candidates of the sentence's own document that are no positives: negatives, or mask.", default="negatives"
     )
-    scores: str = field(default="dot", metadata={"help": "dot or cosine."})
-    temperature: Positive | None = field(
-        default=None, metadata={"help": "Temperature of the scores; by default 1 for dot, 0.05 for cosine."}
+    target_temperature: Positive | None = option(
+        "Temperature of the targets of counts (default 1) and tfidf (default 0.1)."
     )
-    own_document: str = field(
-        default="negatives",
-        metadata={"help": "Candidates of the sentence's own document that are no positives: negatives, or mask."},
+    run_length: Count | None = option(
+        "Batches are made of runs of this many consecutive sentences, drawn from the whole corpus; by "
+        "default a batch is one run."
     )
-    target_temperature: Positive | None = field(
-        default=None, metadata={"help": "Temperature of the targets of counts (default 1) and tfidf (default 0.1)."}
+    label_smoothing: Share = option("Total mass of each row of targets that is spread evenly.", default=0.0)
+    surrogate: str = option("Surrogate of the block and pairwise losses: logistic or hinge.", default="logistic")
+    encoder: str = option("gru, lstm, bigru, bilstm, transformer, or mean (of the word vectors).", default="gru")
+    hidden_size: Count = option("Width of a tower; two give twice that.", default=1000)
+    embedding_size: Count = option("Dimension of word vectors without a file.", default=620)
+    num_layers: CountOrZero = option("Layers of a tower.", default=1)
+    readout: str = option("last, max or mean.", default="last")
+    towers: int = option("2 (f and g), or 1 that is compared with itself.", default=2)
+    dropout: Share = option("Dropout on word vectors, between layers and on the readout.", default=0.0)
+    shared_embeddings: bool = option("Share the word vectors of f and g.", default=False)
+    word_vectors: str | None = option(
+        "GloVe, word2vec or fastText file: its words and vectors to start from. corpus: vectors fitted to "
+        "the training text (PPMI and a truncated SVD)."
     )
-    run_length: Count | None = field(
-        default=None,
-        metadata={
-            "help": "Batches are made of runs of this many consecutive sentences, drawn from the whole corpus; by "
-            "default a batch is one run."
-        },
+    word_weights: str | None = option(
+        "sif: multiply word vectors by a / (a + frequency), a = 1e-3 (Arora et al. 2017)."
     )
-    label_smoothing: Share = field(
-        default=0.0, metadata={"help": "Total mass of each row of targets that is spread evenly."}
+    word_vectors_use: str = option(
+        "trained, frozen, or multichannel (a frozen and a trained channel).", default="trained"
     )
-    surrogate: str = field(
-        default="logistic", metadata={"help": "Surrogate of the block and pairwise losses: logistic or hinge."}
+    vocab_size: Count = option(
+        "Size of the vocabulary: the most frequent words, or the first of a file.", default=50_000
     )
-    encoder: str = field(
-        default="gru", metadata={"help": "gru, lstm, bigru, bilstm, transformer, or mean (of the word vectors)."}
+    reconstruction: NotNegative = option(
+        "Weight of a second loss: the words of a sentence, predicted from its vector. 0 for none.", default=0.0
     )
-    hidden_size: Count = field(default=1000, metadata={"help": "Width of a tower; two give twice that."})
-    embedding_size: Count = field(default=620, metadata={"help": "Dimension of word vectors without a file."})
-    num_layers: CountOrZero = field(default=1, metadata={"help": "Layers of a tower."})
-    readout: str = field(default="last", metadata={"help": "last, max or mean."})
-    towers: int = field(default=2, metadata={"help": "2 (f and g), or 1 that is compared with itself."})
-    dropout: Share = field(
-        default=0.0, metadata={"help": "Dropout on word vectors, between layers and on the readout."}
-    )
-    shared_embeddings: bool = field(default=False, metadata={"help": "Share the word vectors of f and g."})
-    word_vectors: str | None = field(
-        default=None,
-        metadata={
-            "help": "GloVe, word2vec or fastText file: its words and vectors to start from. corpus: vectors fitted to "
-            "the training text (PPMI and a truncated SVD)."
-        },
-    )
-    word_weights: str | None = field(
-        default=None,
-        metadata={"help": "sif: multiply word vectors by a / (a + frequency), a = 1e-3 (Arora et al. 2017)."},
-    )
-    word_vectors_use: str = field(
-        default="trained", metadata={"help": "trained, frozen, or multichannel (a frozen and a trained channel)."}
-    )
-    vocab_size: Count = field(
-        default=50_000, metadata={"help": "Size of the vocabulary: the most frequent words, or the first of a file."}
-    )
-    reconstruction: NotNegative = field(
-        default=0.0,
-        metadata={"help": "Weight of a second loss: the words of a sentence, predicted from its vector. 0 for none."},
-    )
-    max_length: Count = field(default=30, metadata={"help": "Longest sentence, in words."})
-    idf_sentences: Count = field(default=200_000, metadata={"help": "Sentences from which IDF is computed."})
+    max_length: Count = option("Longest sentence, in words.", default=30)
+    idf_sentences: Count = option("Sentences from which IDF is computed.", default=200_000)
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

@@ -15,7 +15,7 @@ Held-out families are searched by their first members, with the encoder and by c
 
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from contrastive_st import (
@@ -29,7 +29,7 @@ from contrastive_st import (
     scripts,
 )
 from contrastive_st.models import load_tokenizer
-from contrastive_st.options import Count, CountOrZero, Positive, Share
+from contrastive_st.options import Count, CountOrZero, Positive, Share, option
 from contrastive_st.scripts.arguments import ScriptArguments
 from contrastive_st.tokens import token_ids
 from sequence_families import (
@@ -60,40 +60,30 @@ PAIRS = ("family", "frames", "dropout")
 class SequenceArguments(ScriptArguments):
     """Data and model."""
 
-    fasta: str | None = field(
-        default=None,
-        metadata={
-            "help": "FASTA file, plain, .gz or .xz; a name 'family|member' tells the family. Without it: generated "
-            "families, an ancestor and mutated copies each."
-        },
+    fasta: str | None = option(
+        "FASTA file, plain, .gz or .xz; a name 'family|member' tells the family. Without it: generated "
+        "families, an ancestor and mutated copies each."
     )
-    kind: str = field(default="protein", metadata={"help": "dna, rna or protein."})
-    k: Count = field(default=2, metadata={"help": "Letters of a word."})
-    pairs: str | None = field(
-        default=None,
-        metadata={
-            "help": "Positive pairs: family (two members, each in a frame of its own), frames (two reading frames of a "
-            "sequence), or dropout (a sequence twice); by default family where the names tell families, else frames."
-        },
+    kind: str = option("dna, rna or protein.", default="protein")
+    k: Count = option("Letters of a word.", default=2)
+    pairs: str | None = option(
+        "Positive pairs: family (two members, each in a frame of its own), frames (two reading frames of a "
+        "sequence), or dropout (a sequence twice); by default family where the names tell families, else frames."
     )
-    heldout: CountOrZero = field(default=300, metadata={"help": "Families to evaluate, at most half of them."})
-    vocab_size: Count = field(
-        default=20_000, metadata={"help": "Size of the vocabulary, if it does not have every k-mer."}
+    heldout: CountOrZero = option("Families to evaluate, at most half of them.", default=300)
+    vocab_size: Count = option("Size of the vocabulary, if it does not have every k-mer.", default=20_000)
+    max_length: Count = option("Longest sequence, in words.", default=128)
+    num_layers: CountOrZero = option(
+        "Transformer layers; without, the mean of k-mer vectors and their places.", default=0
     )
-    max_length: Count = field(default=128, metadata={"help": "Longest sequence, in words."})
-    num_layers: CountOrZero = field(
-        default=0, metadata={"help": "Transformer layers; without, the mean of k-mer vectors and their places."}
-    )
-    hidden_size: Count = field(default=256, metadata={"help": "Width."})
-    temperature: Positive = field(default=0.05, metadata={"help": "Temperature; divides the cosines."})
-    families: Count = field(default=4000, metadata={"help": "Generated: families."})
-    members: Count = field(default=4, metadata={"help": "Generated: members of each family."})
-    length: Count = field(default=240, metadata={"help": "Generated: letters of an ancestor."})
-    substitution: float = field(default=0.6, metadata={"help": "Generated: share of letters changed in a member."})
-    conservative: float = field(
-        default=0.9, metadata={"help": "Generated: share of the changes within the letter's class."}
-    )
-    indel: Share = field(default=0.02, metadata={"help": "Generated: insertions, and as many deletions, per letter."})
+    hidden_size: Count = option("Width.", default=256)
+    temperature: Positive = option("Temperature; divides the cosines.", default=0.05)
+    families: Count = option("Generated: families.", default=4000)
+    members: Count = option("Generated: members of each family.", default=4)
+    length: Count = option("Generated: letters of an ancestor.", default=240)
+    substitution: float = option("Generated: share of letters changed in a member.", default=0.6)
+    conservative: float = option("Generated: share of the changes within the letter's class.", default=0.9)
+    indel: Share = option("Generated: insertions, and as many deletions, per letter.", default=0.02)
 
     def __post_init__(self) -> None:
         super().__post_init__()

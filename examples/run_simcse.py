@@ -20,7 +20,7 @@ The paper truncates training texts to 32 tokens, which `--max_length 32` does; t
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from contrastive_st import (
     ContrastiveTrainer,
@@ -31,7 +31,7 @@ from contrastive_st import (
     scripts,
 )
 from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.options import CountOrZero, Finite, NotNegative, Positive, Share
+from contrastive_st.options import CountOrZero, Finite, NotNegative, Positive, Share, option
 from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments, ValidationArguments
 
 DEFAULTS = {
@@ -47,25 +47,20 @@ DEFAULTS = {
 class SimCSEArguments(ScriptArguments):
     """The loss and the head of SimCSE."""
 
-    temperature: Positive = field(default=0.05, metadata={"help": "Temperature; divides the cosines."})
-    hard_negative_weight: Finite = field(
-        default=0.0, metadata={"help": "Log of the weight on an anchor's own hard negatives."}
+    temperature: Positive = option("Temperature; divides the cosines.", default=0.05)
+    hard_negative_weight: Finite = option("Log of the weight on an anchor's own hard negatives.", default=0.0)
+    symmetric: bool = option("Add the loss in which positives pick their anchors.", default=False)
+    mlp_only_train: bool | None = option(
+        "Use the projection head in training only; by default for single texts, as published."
     )
-    symmetric: bool = field(default=False, metadata={"help": "Add the loss in which positives pick their anchors."})
-    mlp_only_train: bool | None = field(
-        default=None,
-        metadata={"help": "Use the projection head in training only; by default for single texts, as published."},
-    )
-    do_mlm: bool = field(default=False, metadata={"help": "Add a masked-language-model loss."})
-    mlm_weight: NotNegative = field(default=0.1, metadata={"help": "Weight of the masked-language-model loss."})
-    mlm_probability: Share = field(default=0.15, metadata={"help": "Share of tokens that loss predicts."})
-    shuffle_buffer: CountOrZero = field(
+    do_mlm: bool = option("Add a masked-language-model loss.", default=False)
+    mlm_weight: NotNegative = option("Weight of the masked-language-model loss.", default=0.1)
+    mlm_probability: Share = option("Share of tokens that loss predicts.", default=0.15)
+    shuffle_buffer: CountOrZero = option(
+        "Read a .parquet or .txt file of one text column from disk while training, tokenized on the way "
+        "and mixed by a buffer of this many sentences (10000, say). By default every row is tokenized first, once, "
+        "and rows are drawn from the whole file.",
         default=0,
-        metadata={
-            "help": "Read a .parquet or .txt file of one text column from disk while training, tokenized on the way "
-            "and mixed by a buffer of this many sentences (10000, say). By default every row is tokenized first, once, "
-            "and rows are drawn from the whole file."
-        },
     )
 
 
@@ -75,7 +70,11 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
     # data: one column (texts), two (pairs) or more (hard negatives)
     kinds = ("texts", "pairs", "triplets")
-    rows = scripts.read_rows(data, validation, training, kinds) if data.train_file else scripts.documentation_rows()
+    rows = (
+        scripts.read_rows(data, validation, training, kinds, "each is encoded twice, with other dropout")
+        if data.train_file
+        else scripts.documentation_rows()
+    )
     texts, single = rows.texts, rows.kind == "texts"
 
     # model: InfoNCE over the first token, through a head that is dropped after unsupervised training

@@ -18,7 +18,7 @@ To see them beside those of other encoders: `contrastive-st neighbors FOLDER FOL
 import itertools
 import shutil
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +39,7 @@ from contrastive_st.data import corpus_texts
 from contrastive_st.errors import input_errors
 from contrastive_st.evaluation.neighbor_search import as_markdown, as_text, neighbors
 from contrastive_st.models import load_tokenizer
-from contrastive_st.options import Count
+from contrastive_st.options import Count, option
 from contrastive_st.scripts.arguments import CorpusArguments, ScriptArguments, SuiteArguments
 
 DEFAULTS = {
@@ -59,16 +59,14 @@ DEFAULTS = {
 class SkipThoughtsArguments(ScriptArguments):
     """The model, and the neighbours that are printed."""
 
-    hidden_size: Count = field(default=2400, metadata={"help": "Dimension of the sentence embedding."})
-    embedding_size: Count = field(default=620, metadata={"help": "Dimension of the word vectors."})
-    bidirectional: bool = field(default=False, metadata={"help": "bi-skip: half of the width in each direction."})
-    vocab_size: Count = field(default=20_000, metadata={"help": "Size of the vocabulary: the most frequent words."})
-    max_length: Count = field(default=30, metadata={"help": "Longest sentence, in words."})
-    queries: list[str] | None = field(
-        default=None, metadata={"help": "Sentences to find neighbours of; by default four of the corpus."}
-    )
-    k: Count = field(default=4, metadata={"help": "Neighbours per sentence."})
-    search_sentences: Count = field(default=100_000, metadata={"help": "Number of sentences to search for neighbours."})
+    hidden_size: Count = option("Dimension of the sentence embedding.", default=2400)
+    embedding_size: Count = option("Dimension of the word vectors.", default=620)
+    bidirectional: bool = option("bi-skip: half of the width in each direction.", default=False)
+    vocab_size: Count = option("Size of the vocabulary: the most frequent words.", default=20_000)
+    max_length: Count = option("Longest sentence, in words.", default=30)
+    queries: list[str] | None = option("Sentences to find neighbours of; by default four of the corpus.")
+    k: Count = option("Neighbours per sentence.", default=4)
+    search_sentences: Count = option("Number of sentences to search for neighbours.", default=100_000)
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

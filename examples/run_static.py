@@ -13,7 +13,7 @@ The checkpoint opens in this package, in sentence-transformers and in model2vec.
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
@@ -33,7 +33,7 @@ from contrastive_st.distributed import is_first_process, world_size
 from contrastive_st.errors import InputError
 from contrastive_st.models import load_tokenizer
 from contrastive_st.models.static_encoder import channels, silent_ids, untrained_static, whitened
-from contrastive_st.options import Count, CountOrZero, Positive, Share
+from contrastive_st.options import Count, CountOrZero, Positive, Share, option
 from contrastive_st.scripts.arguments import CorpusArguments, ScriptArguments
 from contrastive_st.tokens import token_ids
 from contrastive_st.training.optimizers import RowAdam
@@ -56,14 +56,16 @@ DEFAULTS = {
 class StaticArguments(ScriptArguments):
     """The vocabulary, the vectors, the loss, and what is held out."""
 
-    vocab_size: Count = field(default=80_000, metadata={"help": "Most tokens of the vocabulary."})
-    hidden_size: Count = field(default=1024, metadata={"help": "Dimension of the vectors."})
-    trained_size: Count = field(default=300, metadata={"help": "Dimensions that are trained; the others keep letters."})
-    max_length: Count = field(default=128, metadata={"help": "Longest sentence in training, in tokens."})
-    sif: Positive = field(default=3e-4, metadata={"help": "A token of share p starts with the weight sif / (sif + p)."})
-    temperature: Positive = field(default=0.05, metadata={"help": "Temperature of InfoNCE; divides the cosines."})
-    letters: Share = field(default=0.5, metadata={"help": "Share of the letters in the cosine of sentences."})
-    heldout: CountOrZero = field(default=2000, metadata={"help": "Hold out documents of about so many sentences."})
+    vocab_size: Count = option("Most tokens of the vocabulary.", default=80_000)
+    hidden_size: Count = option("Dimension of the vectors.", default=1024)
+    trained_size: Count | None = option(
+        "Dimensions that are trained; the others keep letters. By default 300, or all where there are fewer."
+    )
+    max_length: Count = option("Longest sentence in training, in tokens.", default=128)
+    sif: Positive = option("A token of share p starts with the weight sif / (sif + p).", default=3e-4)
+    temperature: Positive = option("Temperature of InfoNCE; divides the cosines.", default=0.05)
+    letters: Share = option("Share of the letters in the cosine of sentences.", default=0.5)
+    heldout: CountOrZero = option("Hold out documents of about so many sentences.", default=2000)
 
 
 class SilentTokens(TrainerCallback):
@@ -106,6 +108,7 @@ class LettersBeside(TrainerCallback):
 def main(argv: list[str] | None = None) -> dict[str, float]:
     groups = (CorpusArguments, StaticArguments, ContrastiveTrainingArguments)
     corpus, own, training = scripts.start(groups, DEFAULTS, argv)
+    own.trained_size = own.trained_size or min(300, own.hidden_size)
     if own.trained_size > own.hidden_size:
         raise InputError(f"--trained_size {own.trained_size} is more than --hidden_size {own.hidden_size}")
 

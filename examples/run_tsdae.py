@@ -12,12 +12,12 @@ it trains a small BERT on the Python documentation of this machine, offline:
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, run, scripts
 from contrastive_st.data import DeletionCollator
 from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.options import Share
+from contrastive_st.options import Share, option
 from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments, ValidationArguments
 
 DEFAULTS = {
@@ -35,7 +35,7 @@ DEFAULTS = {
 class Arguments(ScriptArguments):
     """Options of this script alone."""
 
-    deletion_ratio: Share = field(default=0.6, metadata={"help": "Probability that a token is deleted."})
+    deletion_ratio: Share = option("Probability that a token is deleted.", default=0.6)
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
@@ -44,7 +44,11 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
     # data: single texts, of which the collator deletes tokens
     kinds = ("texts",)
-    rows = scripts.read_rows(data, validation, training, kinds) if data.train_file else scripts.documentation_rows()
+    rows = (
+        scripts.read_rows(data, validation, training, kinds, "each is written again from some of its words")
+        if data.train_file
+        else scripts.documentation_rows()
+    )
 
     # model: its loss is a decoder that shares the encoder's layers, and is dropped after training
     model, tokenizer = scripts.open_encoder(

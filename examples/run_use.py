@@ -46,7 +46,7 @@ from contrastive_st.data.docs_sets import labelled_docs
 from contrastive_st.errors import input_errors
 from contrastive_st.evaluation import retrieval_evaluator
 from contrastive_st.models import load_tokenizer
-from contrastive_st.options import Count, CountOrZero
+from contrastive_st.options import Count, CountOrZero, option
 from contrastive_st.scripts.arguments import ScriptArguments
 from label_accuracy import label_accuracy
 
@@ -72,24 +72,18 @@ TASKS = {
 class UniversalArguments(ScriptArguments):
     """Data and model."""
 
-    corpus_file: str | None = field(
-        default=None, metadata={"help": "For neighbours: sentences in order, .txt or .parquet. Default: documentation."}
-    )
-    answer_file: str | None = field(
-        default=None, metadata={"help": "For answers: two columns, input and response. Default: documentation."}
-    )
-    nli_file: str | None = field(
-        default=None, metadata={"help": "For nli: a file of SNLI, MultiNLI, ... or a name. Default: documentation."}
-    )
+    corpus_file: str | None = option("For neighbours: sentences in order, .txt or .parquet. Default: documentation.")
+    answer_file: str | None = option("For answers: two columns, input and response. Default: documentation.")
+    nli_file: str | None = option("For nli: a file of SNLI, MultiNLI, ... or a name. Default: documentation.")
     task_weights: list[float] = field(
         default_factory=lambda: [1.0, 1.0, 1.0], metadata={"help": "Shares of the batches: neighbours, answers, nli."}
     )
-    encoder: str = field(default="dan", metadata={"help": "dan (averaging network) or transformer."})
-    hidden_size: Count = field(default=512, metadata={"help": "Dimension of the embedding."})
-    embedding_size: Count = field(default=256, metadata={"help": "Dimension of the word vectors of a dan."})
-    num_layers: CountOrZero = field(default=2, metadata={"help": "Feed-forward layers, or layers of the transformer."})
-    vocab_size: Count = field(default=20_000, metadata={"help": "Most words."})
-    max_length: Count = field(default=50, metadata={"help": "Longest text, in words."})
+    encoder: str = option("dan (averaging network) or transformer.", default="dan")
+    hidden_size: Count = option("Dimension of the embedding.", default=512)
+    embedding_size: Count = option("Dimension of the word vectors of a dan.", default=256)
+    num_layers: CountOrZero = option("Feed-forward layers, or layers of the transformer.", default=2)
+    vocab_size: Count = option("Most words.", default=20_000)
+    max_length: Count = option("Longest text, in words.", default=50)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -21,7 +21,7 @@ the encoder stay as they are. The settings are usual ones for fine-tuning; each 
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, InputError, run, scripts
 from contrastive_st.data import GuidedRows
@@ -31,6 +31,7 @@ from contrastive_st.evaluation.embedding_store import EmbeddingStore, default_ca
 from contrastive_st.losses import suitable
 from contrastive_st.losses.base import loss_class
 from contrastive_st.models.protocol import as_encoder
+from contrastive_st.options import option
 from contrastive_st.scripts.arguments import (
     DataArguments,
     EncoderArguments,
@@ -54,12 +55,9 @@ DEFAULTS = {
 class Arguments:
     """Options of this script alone."""
 
-    guide: str | None = field(
-        default=None,
-        metadata={
-            "help": "Another encoder, folder or Hub name: candidates that it finds more alike to the anchor than the "
-            "positive are masked, as false negatives."
-        },
+    guide: str | None = option(
+        "Another encoder, folder or Hub name: candidates that it finds more alike to the anchor than the "
+        "positive are masked, as false negatives."
     )
 
 

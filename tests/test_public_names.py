@@ -24,3 +24,10 @@ def test_the_page_of_promises_lists_every_public_name():
     cells = [row.split("|")[2] for row in table.split("\n") if row.startswith("| `")]
     listed = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
     assert listed == {name for name in dir(contrastive_st) if not name.startswith("_")}
+
+
+def test_a_star_import_gives_every_name():
+    names = {}
+    exec("from contrastive_st import *", names)
+    assert {name for name in dir(contrastive_st) if not name.startswith("_")} <= set(names)
+    assert names["SentenceEncoder"] is contrastive_st.SentenceEncoder

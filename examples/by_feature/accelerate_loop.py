@@ -7,7 +7,7 @@ processes.
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from accelerate.utils import set_seed
@@ -18,17 +18,18 @@ from accelerate import Accelerator
 from contrastive_st import BertForCL, PairCollator, TrainingParser, run, tokenize, train_wordpiece
 from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.evaluation.docs_search import DocsSearch
+from contrastive_st.options import option
 
 
 @dataclass
 class Arguments:
     """What the loop needs."""
 
-    max_steps: int = field(default=20, metadata={"help": "Training steps."})
-    batch_size: int = field(default=256, metadata={"help": "Batch size per process."})
-    learning_rate: float = field(default=3e-3, metadata={"help": "Learning rate of AdamW."})
-    output_dir: str = field(default="out/loop", metadata={"help": "Where the encoder is saved."})
-    seed: int = field(default=42, metadata={"help": "Seed of weights, dropout and order of the rows."})
+    max_steps: int = option("Training steps.", default=20)
+    batch_size: int = option("Batch size per process.", default=256)
+    learning_rate: float = option("Learning rate of AdamW.", default=3e-3)
+    output_dir: str = option("Where the encoder is saved.", default="out/loop")
+    seed: int = option("Seed of weights, dropout and order of the rows.", default=42)
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ The guide encodes each text once; by default it is the static model of this pack
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from transformers import BertConfig, set_seed
 
@@ -32,15 +32,16 @@ from contrastive_st import (
 from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.evaluation import EmbeddingStore
 from contrastive_st.evaluation.docs_search import DocsSearch
+from contrastive_st.options import option
 
 
 @dataclass
 class Arguments:
     """The guide and its margin."""
 
-    guide: str | None = field(default=None, metadata={"help": "Folder or Hub name; by default the package's own."})
-    margin: float = field(default=0.0, metadata={"help": "Also mask this far below the positive's similarity."})
-    margin_strategy: str = field(default="absolute", metadata={"help": "absolute or relative."})
+    guide: str | None = option("Folder or Hub name; by default the package's own.")
+    margin: float = option("Also mask this far below the positive's similarity.", default=0.0)
+    margin_strategy: str = option("absolute or relative.", default="absolute")
 
 
 DEFAULTS = {

@@ -10,7 +10,7 @@ first line. Only the adapter is saved; its folder opens like any other. From the
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,7 @@ from contrastive_st import (
 from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.models import add_lora
+from contrastive_st.options import option
 
 LENGTH = 32  # tokens of a text
 
@@ -40,12 +41,10 @@ LENGTH = 32  # tokens of a text
 class Arguments:
     """The adapter."""
 
-    lora_r: int = field(default=8, metadata={"help": "Rank."})
-    lora_alpha: float | None = field(default=None, metadata={"help": "Scale; by default 2 * lora_r."})
-    lora_dropout: float = field(default=0.0, metadata={"help": "Dropout of the adapter's input."})
-    lora_target_modules: list[str] | None = field(
-        default=None, metadata={"help": "Layers to adapt; by default all linear layers."}
-    )
+    lora_r: int = option("Rank.", default=8)
+    lora_alpha: float | None = option("Scale; by default 2 * lora_r.")
+    lora_dropout: float = option("Dropout of the adapter's input.", default=0.0)
+    lora_target_modules: list[str] | None = option("Layers to adapt; by default all linear layers.")
 
 
 DEFAULTS = {

@@ -30,6 +30,7 @@ from contrastive_st import (
 )
 from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.evaluation.docs_search import DocsSearch
+from contrastive_st.options import option
 
 
 @dataclass
@@ -37,10 +38,8 @@ class Arguments:
     """Settings of the run."""
 
     dims: list[int] = field(default_factory=lambda: [128, 64, 32, 16], metadata={"help": "Dimensions to train."})
-    weights: list[float] | None = field(
-        default=None, metadata={"help": "Weights of the dimensions; by default 1 each."}
-    )
-    plain: bool = field(default=False, metadata={"help": "Train only the full embedding."})
+    weights: list[float] | None = option("Weights of the dimensions; by default 1 each.")
+    plain: bool = option("Train only the full embedding.", default=False)
 
 
 DEFAULTS = {

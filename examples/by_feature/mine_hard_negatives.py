@@ -12,7 +12,7 @@ mined.parquet` trains on it.
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from transformers import BertConfig, set_seed
 
@@ -29,6 +29,7 @@ from contrastive_st import (
 )
 from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.evaluation.docs_search import DocsSearch
+from contrastive_st.options import option
 from contrastive_st.terminal import say
 
 DEFAULTS = {
@@ -47,15 +48,11 @@ DEFAULTS = {
 class MiningArguments:
     """How negatives are mined."""
 
-    miner: str | None = field(
-        default=None, metadata={"help": "Encoder that mines; by default the static model of this package."}
-    )
-    num_negatives: int = field(default=1, metadata={"help": "Negatives per anchor."})
-    range_min: int = field(default=0, metadata={"help": "Skip this many of the nearest texts."})
-    range_max: int = field(default=100, metadata={"help": "Look at this many of the nearest texts."})
-    relative_margin: float = field(
-        default=0.05, metadata={"help": "A negative scores at least this share less than the positive."}
-    )
+    miner: str | None = option("Encoder that mines; by default the static model of this package.")
+    num_negatives: int = option("Negatives per anchor.", default=1)
+    range_min: int = option("Skip this many of the nearest texts.", default=0)
+    range_max: int = option("Look at this many of the nearest texts.", default=100)
+    relative_margin: float = option("A negative scores at least this share less than the positive.", default=0.05)
 
 
 def main() -> None:

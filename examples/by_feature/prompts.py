@@ -12,7 +12,7 @@ From the command line:
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from transformers import BertConfig, set_seed
 
@@ -29,15 +29,16 @@ from contrastive_st import (
 )
 from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.evaluation.docs_search import DocsSearch
+from contrastive_st.options import option
 
 
 @dataclass
 class Arguments:
     """The prompts."""
 
-    query: str = field(default="query: ", metadata={"help": "Prompt before the first line of a docstring."})
-    document: str = field(default="passage: ", metadata={"help": "Prompt before its paragraph."})
-    include_prompt: bool = field(default=True, metadata={"help": "Pool the tokens of the prompt too."})
+    query: str = option("Prompt before the first line of a docstring.", default="query: ")
+    document: str = option("Prompt before its paragraph.", default="passage: ")
+    include_prompt: bool = option("Pool the tokens of the prompt too.", default=True)
 
 
 DEFAULTS = {

@@ -12,7 +12,7 @@ On a file of scored pairs: `contrastive-st train sbert --train_file stsb.csv --l
 """
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from scipy.stats import spearmanr
 from transformers import BertConfig, set_seed
@@ -30,13 +30,14 @@ from contrastive_st import (
 )
 from contrastive_st.data import installed_docs, split_pairs
 from contrastive_st.data.docs_sets import labelled_docs
+from contrastive_st.options import option
 
 
 @dataclass
 class Arguments:
     """Settings of the run."""
 
-    loss: str = field(default="cosent", metadata={"help": "cosent, angle or cosine_similarity."})
+    loss: str = option("cosent, angle or cosine_similarity.", default="cosent")
 
 
 DEFAULTS = {

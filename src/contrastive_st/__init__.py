@@ -32,8 +32,8 @@ from contrastive_st.processors import follow_quota
 
 __version__ = "1.0.0"
 
-# The names are listed in __init__.pyi. (No `__all__`: with it, `help` would print every class in full.)
-_imported, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
+# The names are listed in __init__.pyi
+_imported, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 follow_quota()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import importlib
 import importlib.util
 import sys
 import sysconfig
@@ -149,13 +150,16 @@ def lacking(error: ModuleNotFoundError) -> str:
     return f"this needs {str(error.name).partition('.')[0]}, which is not installed; {install()}"
 
 
-def require(what: str, extra: str, *modules: str) -> None:
-    """Check, before they are imported, that the modules of an extra are installed.
+def require(what: str, extra: str, *modules: str) -> Any:
+    """Check, before they are imported, that the modules of an extra are installed; imports the first of them.
 
     Args:
         what: what needs them, for the message.
         extra: the extra of this package that has them.
         modules: their names.
+
+    Returns:
+        The first module.
 
     Raises:
         InputError: one is missing; the message says which, and how to install it.
@@ -168,6 +172,7 @@ def require(what: str, extra: str, *modules: str) -> None:
     """
     if missing := [name for name in modules if importlib.util.find_spec(name) is None]:
         raise InputError(f"{what} needs {', '.join(missing)}; {install(extra)}")
+    return importlib.import_module(modules[0])
 
 
 def choice(what: str, name: Any, known: Iterable[Any]) -> Any:
@@ -184,7 +189,7 @@ def choice(what: str, name: Any, known: Iterable[Any]) -> Any:
     """
     known = list(known)
     if name not in known:
-        raise InputError(f"unknown {what} {name!r}; choose one of {', '.join(known)}")
+        raise InputError(f"unknown {what} {name!r}; choose one of {', '.join(map(str, known))}")
     return name
 
 

@@ -18,7 +18,7 @@ import functools
 import math
 import numbers
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -122,7 +122,8 @@ def fits(value: Any, kind: Any) -> bool:
     if kind in _SCALARS:
         return isinstance(value, _SCALARS[kind][0]) and (kind is bool or not isinstance(value, bool))
     if origin in (list, tuple, Sequence) and args:
-        listed = isinstance(value, (list, tuple)) or (origin is Sequence and not isinstance(value, str))
+        kinds: Any = Iterable if origin is Sequence else (list, tuple)
+        listed = isinstance(value, kinds) and not isinstance(value, str)
         return listed and ((origin is tuple and ... not in args) or all(fits(item, args[0]) for item in value))
     if origin is dict:
         return isinstance(value, dict) and all(

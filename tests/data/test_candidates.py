@@ -223,3 +223,12 @@ def test_batches(tmp_path, tokenizer):
 def test_rows_without_scores_have_no_targets(tokenizer):
     with pytest.raises(InputError, match="scores"):
         CandidatesCollator(tokenizer)([{"input_ids": [[2, 3], [2, 3], [2, 3]]}])
+
+
+def test_files_with_other_negatives_are_read_together(tmp_path):
+    """Each row has the negatives of its file; what the other file calls them is not a blank cell of it."""
+    (tmp_path / "a.csv").write_text("anchor,positive,negative_1\na cat,the cat,a dog\n")
+    (tmp_path / "b.csv").write_text("anchor,positive,hard_neg\nb cat,that cat,b dog\n")
+    rows, roles = read_examples([str(tmp_path / "a.csv"), str(tmp_path / "b.csv")])
+    assert roles.kind == "triplets"
+    assert [list(row.values()) for row in rows] == [["a cat", "the cat", "a dog"], ["b cat", "that cat", "b dog"]]

@@ -54,7 +54,7 @@ RUNS = {
     "use": ["train", "use", "--corpus_file", "texts.txt", "--answer_file", "pairs.csv", "--nli_file", "labelled.csv",
             *TOWERS],
     "infersent": ["train", "infersent", "--train_file", "labelled.csv", *TOWERS, "--head_hidden", "4"],
-    "static": ["train", "static", "--train_file", "documents.txt", "--hidden_size", "16", "--trained_size", "16"],
+    "static": ["train", "static", "--train_file", "documents.txt", "--hidden_size", "16"],
     "neighbors": ["train", "neighbors", "--train_file", "documents.txt", "--model_name_or_path", "base"],
     "sequences": ["train", "sequences", "--fasta", "families.fasta", "--hidden_size", "16"],
     "static student": ["distill", "base", "--train_file", "texts.txt", "--dim", "8"],

@@ -104,4 +104,4 @@ def test_python_that_is_not_run_parses_and_commands_have_no_prompt(page):
 
 
 def test_readme_is_short():
-    assert len(PAGES["README.md"].read_text(encoding="utf-8").split("\n")) <= 120
+    assert len(PAGES["README.md"].read_text(encoding="utf-8").split("\n")) <= 101

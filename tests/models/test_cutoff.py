@@ -6,7 +6,7 @@ from transformers import DebertaV2Config, DistilBertConfig, ElectraConfig, Moder
 
 from contrastive_st.errors import InputError
 from contrastive_st.models import AutoModelForCL, BertForCL
-from contrastive_st.models.pooling import CUTOFFS, draw_cutoff
+from contrastive_st.models.pooling import draw_cutoff
 
 LENGTHS = torch.tensor([20, 9, 2, 30])
 MASK = (torch.arange(30) < LENGTHS[:, None]).long()
@@ -66,7 +66,7 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max", "last"])
-@pytest.mark.parametrize("kind", CUTOFFS)
+@pytest.mark.parametrize("kind", ["token", "span", "feature"])
 @pytest.mark.parametrize("family", ["bert", *FAMILIES])
 def test_every_family_cuts_in_training_alone(bert_config, family, kind, pooling):
     config = FAMILIES.get(family, bert_config)

@@ -273,7 +273,7 @@ def exists(store, name):
 
 def codes(store):
     """The code of each document as the store has it, and as its vector gives it."""
-    from contrastive_st.search.postgres.writes import signs_of
+    from contrastive_st.search.postgres.copying import signs_of
 
     statement = f"SELECT id, code::text FROM contrastive_st.{store.collection}_codes ORDER BY id"
     had = store.database.run(lambda c: c.execute(statement).fetchall())
@@ -294,9 +294,9 @@ def test_a_binary_graph_of_the_first_version_is_dropped_and_the_search_exact(pla
             " ((binary_quantize(embedding)::bit(8)) bit_hamming_ops)",
             "UPDATE contrastive_st.collections SET index = 'binary' WHERE name = 'v1'",
             "DELETE FROM contrastive_st.migrations WHERE version >= 2",
-            "DROP TABLE contrastive_st._deleted, contrastive_st._aliases, contrastive_st._files",
-            "ALTER TABLE contrastive_st.sources DROP run, DROP CONSTRAINT sources_collection_fkey",
-            "ALTER TABLE contrastive_st.collections DROP tables, DROP language",
+            "DROP TABLE contrastive_st._deleted, contrastive_st._aliases, contrastive_st._spaces",
+            "ALTER TABLE contrastive_st.sources DROP CONSTRAINT sources_collection_fkey",
+            "ALTER TABLE contrastive_st.collections DROP tables, DROP language, DROP space",
             "ALTER TABLE contrastive_st.sources ADD CONSTRAINT sources_collection_fkey"
             " FOREIGN KEY (collection) REFERENCES contrastive_st.collections",
         ):
@@ -344,8 +344,8 @@ def test_a_binary_graph_has_the_code_of_every_document_after_any_write(place):
 
 @pytest.mark.parametrize("first", ["writer", "builder"])
 def test_rows_written_while_a_binary_graph_is_built_are_in_it(place, monkeypatch, first):
+    from contrastive_st.search.postgres.copying import copy_rows
     from contrastive_st.search.postgres.store import VectorStore
-    from contrastive_st.search.postgres.writes import copy_rows
 
     made = {"model": "m", "fingerprint": "f", "dimension": 8}
     with (

@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBase
 
 from contrastive_st.data.tokenizers import Template
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, choice
 from contrastive_st.tokens import pad_rows
 
 # --- Collators of single sentences whose positives are other sentences of the batch: neighbours, or those that share
@@ -83,8 +83,7 @@ class CooccurrenceCollator:
     idf: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
-        if self.weighting not in WEIGHTINGS:
-            raise InputError(f"unknown weighting {self.weighting!r}; choose one of {', '.join(WEIGHTINGS)}")
+        choice("weighting", self.weighting, WEIGHTINGS)
         if (self.idf is None) != (self.weighting == "counts"):
             raise InputError(f"weighting {self.weighting!r}: tfidf and tfidf_bin need idf (by fit_idf), counts none")
         if len(self.tokenizer) > _EXACT:

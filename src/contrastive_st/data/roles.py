@@ -100,7 +100,7 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "texts": Kind("two crops of each text are a pair", "CropPairCollator", "info_nce"),
+    "texts": Kind("single texts", "CropPairCollator", "info_nce"),
     "pairs": Kind("anchors and positives", "PairCollator", "info_nce"),
     "triplets": Kind("anchors, positives and hard negatives", "NLITripletCollator", "info_nce"),
     "scored_candidates": Kind(
@@ -157,6 +157,7 @@ class ColumnRoles:
         example: the cells of one row, unchanged.
         notes: what was decided from the cells and not from a name, a line each.
         lists: columns whose cells are lists: of texts, or of scores.
+        views: what training makes of single texts.
 
     Example:
         >>> roles = column_roles([{"id": "7", "question": "Why?", "answer": "So.", "score": "0.5"}], source="qa.csv")
@@ -176,6 +177,7 @@ class ColumnRoles:
     example: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
+    views: str = "two crops of each are a pair"
 
     @property
     def texts(self) -> list[str]:
@@ -223,7 +225,8 @@ class ColumnRoles:
         roles, names = (max(len(line[i]) for line in lines) for i in (0, 1))
         shown = (f"  {role:<{max(8, roles)}}  {name:<{names}}  {cell}" for role, name, cell in lines)
         notes = (f"  {note}" for note in self.notes)
-        return "\n".join([f"{self.source}: {self.words} ({self.kind})", *shown, *notes])
+        words = f"{self.words}: {self.views}" if self.kind == "texts" else self.words
+        return "\n".join([f"{self.source}: {words} ({self.kind})", *shown, *notes])
 
 
 def column_roles(

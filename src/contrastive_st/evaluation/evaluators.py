@@ -17,7 +17,7 @@ import numpy as np
 from torch import nn
 
 from contrastive_st.distributed import processes
-from contrastive_st.errors import InputError, about
+from contrastive_st.errors import InputError, about, choice
 from contrastive_st.evaluation.datasets.own import judged_splits, read_scored_pairs, scored
 from contrastive_st.evaluation.datasets.senteval import Rows, Splits
 from contrastive_st.evaluation.suite import run
@@ -64,8 +64,7 @@ class TaskEvaluator:
         corpus_prompt_name: str | None = None,
         write_csv: bool = True,
     ) -> None:
-        if main_similarity is not None and main_similarity not in SIMILARITIES:
-            raise InputError(f"main_similarity {main_similarity!r}: choose one of {', '.join(SIMILARITIES)}")
+        choice("main_similarity", main_similarity, (None, *SIMILARITIES))
         self.task, self.tokenizer, self.main_similarity = task, tokenizer, main_similarity
         self.write_csv = write_csv
         self.splits: Splits = task.load(".")

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from contrastive_st.errors import InputError, install
+from contrastive_st.errors import require
 from contrastive_st.models.protocol import Encoder, as_encoder
 from contrastive_st.vectors import PAIRWISE, SIMILARITIES
 
@@ -67,21 +67,21 @@ class MTEBModel:
     @property
     def mteb_model_meta(self) -> Any:
         """`mteb.models.ModelMeta` of the model."""
-        try:
-            from mteb.models import ModelMeta
-        except ImportError:
-            raise InputError(f"mteb is not installed; {install('mteb')}") from None
+        require("this record of a model", "mteb", "mteb")
+        from mteb.models import ModelMeta
+
         name = self.encoder.name if "/" in self.encoder.name else f"contrastive-st/{self.encoder.name}"
-        empty = dict.fromkeys(
-            ("release_date", "languages", "n_parameters", "memory_usage_mb", "embed_dim", "license", "open_weights",
-             "public_training_code", "public_training_data", "training_datasets")
+        about: dict[str, Any] = dict.fromkeys(
+            ("loader", "release_date", "languages", "n_parameters", "memory_usage_mb", "embed_dim", "license",
+             "open_weights", "public_training_code", "public_training_data", "training_datasets")
         )  # fmt: skip
-        return ModelMeta(
-            loader=None, name=name, revision=self.revision or self.encoder.fingerprint or "unknown",
-            max_tokens=self.encoder.max_length, framework=["PyTorch"],
-            similarity_fn_name=_KINDS.get(self.similarity_fn_name),
-            use_instructions=any(getattr(self.encoder, "prompts", {}).values()), **empty,
-        )  # fmt: skip
+        about |= {
+            "name": name, "revision": self.revision or self.encoder.fingerprint or "unknown",
+            "max_tokens": self.encoder.max_length, "framework": ["PyTorch"],
+            "similarity_fn_name": _KINDS.get(self.similarity_fn_name),
+            "use_instructions": any(getattr(self.encoder, "prompts", {}).values()),
+        }  # fmt: skip
+        return ModelMeta(**about)
 
 
 def _rows(*given: Any) -> tuple[NDArray[Any], NDArray[Any]]:

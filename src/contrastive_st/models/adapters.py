@@ -10,7 +10,6 @@ transformers, so sentence-transformers, `AutoModel` and peft can load the adapte
 from __future__ import annotations
 
 import copy
-import importlib
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from contrastive_st.errors import InputError, about, install
+from contrastive_st.errors import InputError, about, require
 from contrastive_st.files.folders import ADAPTER_WEIGHTS, check_weights
 from contrastive_st.models.saving import write_tensors
 
@@ -65,7 +64,7 @@ def add_lora(
         contrastive_st.errors.InputError: LoRA needs an encoder of transformers, and NoneType is not one
     """
     targets = None if list(target_modules or [ALL]) == [ALL] else sorted(target_modules or [])
-    config = _peft("LoRA").LoraConfig(
+    config = require("LoRA", "lora", "peft").LoraConfig(
         r=r, lora_alpha=2 * r if alpha is None else alpha, lora_dropout=dropout, target_modules=targets or ALL,
         task_type="FEATURE_EXTRACTION",
     )  # fmt: skip
@@ -140,7 +139,9 @@ def save_adapter(model: Any, folder: str | Path, state_dict: dict[str, Tensor] |
     if state_dict is not None:
         start = f"{model.base_model_prefix}."
         own = {key.removeprefix(start): tensor for key, tensor in state_dict.items() if key.startswith(start)}
-    found = _peft("LoRA").get_peft_model_state_dict(backbone, own, adapter_name=name, save_embedding_layers=False)
+    found = require("LoRA", "lora", "peft").get_peft_model_state_dict(
+        backbone, own, adapter_name=name, save_embedding_layers=False
+    )
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {_PREFIX + key: tensor.detach().cpu().contiguous() for key, tensor in found.items()}
     write_tensors(tensors, folder / ADAPTER_WEIGHTS)
@@ -162,7 +163,7 @@ def open_adapter(backbone: Any, folder: Path, name: object, merge: bool = False)
     Raises:
         InputError: peft is not installed, or the adapter is not LoRA, damaged, or of another base.
     """
-    peft = _peft(f"{name} is an adapter, which")
+    peft = require(f"{name} is an adapter, which", "lora", "peft")
     check_weights(folder, name)
     if not isinstance(backbone, PreTrainedModel):
         raise InputError(f"{name} is an adapter, and its base is not an encoder of transformers; give another base")
@@ -209,10 +210,3 @@ def _named_as_in(backbone: Any, weights: dict[str, Tensor]) -> dict[str, Tensor]
     if all(key.startswith(inside) for key in weights):
         weights = {key.removeprefix(inside): tensor for key, tensor in weights.items()}
     return weights
-
-
-def _peft(who: str) -> Any:
-    try:
-        return importlib.import_module("peft")
-    except ImportError:
-        raise InputError(f"{who} needs peft; {install('lora')}") from None

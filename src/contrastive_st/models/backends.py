@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from typing import Any
 
-from contrastive_st.errors import InputError, install
+from contrastive_st.errors import InputError, choice
 from contrastive_st.files.folders import read_export
 
 #: what a folder of each holds, where sentence-transformers looks for it
 BACKENDS = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
-
-
-def need(package: str, backend: str) -> Any:
-    """Import a package that a backend needs; an `InputError` says how to install it."""
-    try:
-        return importlib.import_module(package)
-    except ImportError:
-        raise InputError(f"{backend} needs {package}; {install(backend)}") from None
 
 
 def backend_of(folder: Path, asked: str | None, name: object) -> str | None:
@@ -32,8 +22,7 @@ def backend_of(folder: Path, asked: str | None, name: object) -> str | None:
     Raises:
         InputError: the folder is for another backend; the message has the command that exports it.
     """
-    if asked not in (None, "torch", *BACKENDS):
-        raise InputError(f"unknown backend {asked!r}; choose one of torch, {', '.join(BACKENDS)}")
+    choice("backend", asked or "torch", ("torch", *BACKENDS))
     there = read_export(folder).get("backend", "torch")
     if asked not in (None, there):
         if there != "torch":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from transformers import PreTrainedConfig
 
@@ -13,11 +13,14 @@ from contrastive_st.errors import InputError
 from contrastive_st.losses import LOSSES, Loss, as_loss
 from contrastive_st.losses.base import loss_class
 from contrastive_st.losses.custom import recorded_loss
-from contrastive_st.models.pooling import check_cutoff, check_template, dense_settings
+from contrastive_st.models.pooling import check_template, dense_settings
+from contrastive_st.options import Count, NotNegative, Options, Share
+
+Prompts = Annotated[dict[str, str], "a text for each name, such as {'query': 'query: '}"]
 
 
 @dataclass(frozen=True)
-class LossConfig:
+class LossConfig(Options):
     """The settings in `config.contrastive` of any contrastive model: its loss, prompts and number of dimensions.
 
     The section of the config is flat and has only the fields of its loss: `{"loss": "triplet", "margin": 1.0, ...}`.
@@ -35,19 +38,16 @@ class LossConfig:
 
     loss: Loss
     with_head: bool = True
-    prompts: Mapping[str, str] = field(default_factory=dict)
+    prompts: Prompts = field(default_factory=dict)
     default_prompt_name: str | None = None
-    truncate_dim: int | None = None
+    truncate_dim: Count | None = None
     similarity: str = "cosine"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.prompts, Mapping) or not all(isinstance(text, str) for text in self.prompts.values()):
-            raise InputError(f"prompts {self.prompts!r}: give a text for each name, such as {{'query': 'query: '}}")
+        super().__post_init__()
         if self.default_prompt_name not in (None, *self.prompts):
             known = ", ".join(self.prompts) or "none are given"
             raise InputError(f"default_prompt_name {self.default_prompt_name!r} is none of the prompts ({known})")
-        if self.truncate_dim is not None and (not isinstance(self.truncate_dim, int) or self.truncate_dim < 1):
-            raise InputError(f"truncate_dim {self.truncate_dim}: give the number of dimensions to keep, 1 or more")
 
     @classmethod
     def parse(cls: type[Config], settings: Mapping[str, Any], loss: Loss | None = None) -> Config:
@@ -65,10 +65,7 @@ class LossConfig:
         if loss is None or loss.settings() != of_loss:
             _check_names(of_loss, own)
             loss = recorded_loss(of_loss)
-        try:
-            return cls(loss, **{name: value for name, value in settings.items() if name in own})
-        except TypeError as error:  # a value of another type
-            raise InputError(f"the settings of the contrastive model are not valid: {error}") from error
+        return cls(loss, **{name: value for name, value in settings.items() if name in own})
 
     @classmethod
     def own_names(cls) -> list[str]:
@@ -103,9 +100,9 @@ class ContrastiveConfig(LossConfig):
     pooling: str = "cls"
     mlp_only_train: bool = False
     do_mlm: bool = False
-    mlm_weight: float = 0.1
-    cutoff: str | None = None
-    cutoff_ratio: float = 0.1
+    mlm_weight: NotNegative = 0.1
+    cutoff: Literal["token", "span", "feature"] | None = None
+    cutoff_ratio: Share = 0.1
     template: Sequence[int] | None = None
     include_prompt: bool = True
     dense: Sequence[Mapping[str, Any]] = ()
@@ -115,7 +112,6 @@ class ContrastiveConfig(LossConfig):
         super().__post_init__()
         object.__setattr__(self, "dense", [dense_settings(layer) for layer in self.dense])  # complete in the config
         check_template(self.pooling, self.template, self.cutoff)
-        check_cutoff(self.cutoff, self.cutoff_ratio)
         if not self.include_prompt and self.pooling in ("cls", "mask"):
             raise InputError(
                 f"pooling {self.pooling} does not support include_prompt=False; choose mean, max, cls_before_pooler, "

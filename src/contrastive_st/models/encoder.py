@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, choice
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.repositories import ENCODER, HUB_OPTIONS, default_model, is_local
 from contrastive_st.models.backends import backend_of, export_command
@@ -656,9 +656,7 @@ def _positive(name: str, number: int | None) -> int | None:
 
 
 def _similarity(name: str) -> str:
-    if name not in SIMILARITIES:
-        raise InputError(f"unknown similarity {name!r}; choose one of {', '.join(SIMILARITIES)}")
-    return str(getattr(name, "value", name))
+    return str(choice("similarity", getattr(name, "value", name), SIMILARITIES))
 
 
 def _codes(vectors: Vectors, precision: str) -> NDArray[Any]:

@@ -31,11 +31,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, choice, first_line, require
 from contrastive_st.files.folders import EXPORTED, INDICES
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import atomic_write, only_writer
-from contrastive_st.models.backends import BACKENDS, need
+from contrastive_st.models.backends import BACKENDS
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.graph import EMBEDDING, INPUTS, STATES, Arrays, GraphModel, open_session
 
@@ -71,11 +71,9 @@ def export(
         InputError: a package is missing, the encoder is not a transformer, or torch cannot export it.
     """
     folder = Path(folder)
-    if backend not in BACKENDS:
-        raise InputError(f"unknown format {backend!r}; choose one of {', '.join(BACKENDS)}")
+    choice("format", backend, BACKENDS)
     with only_writer(folder, overwrite, parents=True), tempfile.TemporaryDirectory() as scratch:
-        for package in ("onnx", "onnxscript", *_NEEDED[backend]):
-            need(package, backend)
+        require(f"the format {backend}", backend, "onnx", "onnxscript", *_NEEDED[backend])
         path = Path(scratch, "model.onnx")
         _trace(encoder, path)
         if calibration is not None:
@@ -89,7 +87,8 @@ def export(
                 for file in path.parent.iterdir():
                     (target.parent / file.name).write_bytes(file.read_bytes())
             else:
-                openvino = need("openvino", backend)
+                import openvino
+
                 openvino.save_model(openvino.Core().read_model(path), target, compress_to_fp16=False)
     return folder
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, first_line, require
 from contrastive_st.files.folders import read_export
 from contrastive_st.models.auto import load_config
-from contrastive_st.models.backends import BACKENDS, need
+from contrastive_st.models.backends import BACKENDS
 from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.precision import bf16_is_fast
 
@@ -83,7 +83,7 @@ Graph = tuple[list[str], Callable[[Arrays], NDArray[np.float32]]]  # the names o
 
 def open_session(path: Path) -> Any:
     """A session of onnxruntime on the CPU, with the threads of torch."""
-    onnxruntime = need("onnxruntime", "onnx")
+    onnxruntime = require("an exported graph", "onnx", "onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 3
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -95,7 +95,7 @@ def _onnx_graph(path: Path, half: bool) -> Graph:
 
 
 def _openvino_graph(path: Path, half: bool) -> Graph:
-    openvino = need("openvino", "openvino")
+    openvino = require("an exported graph", "openvino", "openvino")
     settings = {
         "INFERENCE_PRECISION_HINT": "bf16" if half else "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads(),
         "PERFORMANCE_HINT": "LATENCY",

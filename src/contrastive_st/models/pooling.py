@@ -16,16 +16,6 @@ from contrastive_st.models.poolings import check_pooling
 
 # --- Cutoff (Shen et al. 2020, https://arxiv.org/abs/2009.13818): set parts of a sentence's embedding matrix to zero.
 
-CUTOFFS = ("token", "span", "feature")
-
-
-def check_cutoff(kind: str | None, ratio: float) -> None:
-    """Raise `InputError` for an unknown kind of cutoff, or a ratio outside [0, 1)."""
-    if kind is not None and kind not in CUTOFFS:
-        raise InputError(f"unknown cutoff {kind!r}; choose one of {', '.join(CUTOFFS)}")
-    if not 0 <= ratio < 1:
-        raise InputError(f"cutoff_ratio is {ratio}; it must be in [0, 1)")
-
 
 def draw_cutoff(attention_mask: Tensor, width: int, kind: str, ratio: float) -> tuple[Tensor, Tensor]:
     """Draw a random cutoff: factors `[N, L, 1]` or `[N, 1, width]` of the embeddings, and the new attention mask.
@@ -37,7 +27,7 @@ def draw_cutoff(attention_mask: Tensor, width: int, kind: str, ratio: float) -> 
     Args:
         attention_mask: `[N, L]`, padded on the right.
         width: number of features of the embeddings.
-        kind: one of `CUTOFFS`.
+        kind: `token`, `span` or `feature`.
         ratio: share of the tokens or features to cut.
 
     Example:

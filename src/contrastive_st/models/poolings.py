@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import choice
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -94,9 +94,7 @@ def pooling_of(name: str) -> Pooling:
 
 def check_pooling(pooling: str) -> str:
     """Return `pooling` if it is one of `POOLINGS`, else raise `InputError` with the list."""
-    if pooling not in POOLINGS:
-        raise InputError(f"unknown pooling {pooling!r}; choose one of {', '.join(POOLINGS)}")
-    return pooling
+    return str(choice("pooling", pooling, POOLINGS))
 
 
 def needs_all_layers(pooling: str) -> bool:

@@ -19,7 +19,7 @@ from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, choice
 from contrastive_st.files.reading import read_json
 from contrastive_st.models.architectures.static import STORAGES, StaticConfig, StaticModel, unit
 from contrastive_st.models.modeling import ForCL
@@ -96,8 +96,7 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
 
     @save_dtype.setter
     def save_dtype(self, dtype: torch.dtype | None) -> None:
-        if dtype is not None and str(dtype).removeprefix("torch.") not in STORAGES:
-            raise InputError(f"a table is stored in {', '.join(STORAGES)}, not in {dtype}; choose one of these")
+        choice("storage", str(dtype or "float32").removeprefix("torch."), STORAGES)
         self._save_dtype = dtype
 
     def widen(self) -> None:
@@ -124,8 +123,7 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
         """
         asked = self.save_dtype
         storage = storage or str(asked or "float32").removeprefix("torch.")
-        if storage not in STORAGES:
-            raise InputError(f"unknown storage {storage!r}; choose one of {', '.join(STORAGES)}")
+        choice("storage", storage, STORAGES)
         self.config.architectures = [type(self).__name__]
         self.save_dtype = None  # `_store` writes the table in its type
         super().save_pretrained(save_directory, **kwargs)

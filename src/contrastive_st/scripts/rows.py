@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,6 +65,7 @@ def read_rows(
     validation: ValidationArguments,
     training: ContrastiveTrainingArguments,
     kinds: Sequence[str] = (),
+    views: str = ColumnRoles.views,
 ) -> Rows:
     """Read the training file, and the validation file or a share of the rows to validate on; prints what they are.
 
@@ -75,13 +77,14 @@ def read_rows(
         validation: where the validation rows come from.
         training: its seed draws rows; `evaluate_regularly` is called if there are validation rows.
         kinds: the kinds of rows that the script trains; by default any.
+        views: what the script makes of single texts.
 
     Raises:
         InputError: there is no file, or its rows are of another kind.
     """
     if args.train_file is None:
         raise InputError("give --train_file, a file or a data set of the Hub")
-    texts, roles = _read(args.train_file, args)
+    texts, roles = _read(args.train_file, args, views)
     if kinds and roles.kind not in kinds:
         wanted = "; ".join(KINDS[kind].words for kind in kinds)
         raise InputError(
@@ -91,7 +94,7 @@ def read_rows(
     texts = texts.take(min(args.max_train_samples or len(texts), len(texts)))
     held_out, held_out_kind = None, roles.kind
     if validation.validation_file is not None:
-        held_out, own = _read(validation.validation_file, args)
+        held_out, own = _read(validation.validation_file, args, views)
         held_out_kind = own.kind
     elif validation.validation_split is not None:
         texts, held_out = split_rows(texts, validation.validation_split, training.seed)
@@ -104,11 +107,11 @@ def read_rows(
     return Rows(parts[0], roles.kind, parts[1], held_out_kind)
 
 
-def _read(file: Any, args: DataArguments) -> tuple[Dataset, ColumnRoles]:
+def _read(file: Any, args: DataArguments, views: str) -> tuple[Dataset, ColumnRoles]:
     scale: Any = args.score_scale and tuple(args.score_scale)
     texts, roles = read_examples(file, args.columns, strict=args.strict, scale=scale)
     if is_first_process() and not is_quiet():
-        print(roles)
+        print(replace(roles, views=views))
     return texts, roles
 
 

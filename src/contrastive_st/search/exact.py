@@ -237,13 +237,21 @@ class ExactIndex:
 
     def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
         """The k documents nearest to document `id`, without itself."""
-        vector = self._rows(self._places([id]))[0]
+        vector = self.vectors([id])[0]
         return [hit for hit in self.search(vector, k + 1, filter=filter)[0] if hit.id != as_id(id)][:k]
 
     def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""
         places = self._places(ids)
         return self._hits(places, np.full(len(places), math.nan))
+
+    def vectors(self, ids: Sequence[Id]) -> Vectors:
+        """The vectors of these documents, `[n, d]`, in that order."""
+        return self._rows(self._places(ids))
+
+    def draw(self, count: int, seed: int = 0) -> Ids:
+        """Ids of so many documents at random, or of all."""
+        return np.sort(np.random.default_rng(seed).permutation(np.asarray(self.ids))[:count])
 
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches, ordered by id."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,14 +18,12 @@ from contrastive_st.vectors import unit_vectors
 logger = logging.getLogger(__name__)
 
 RRF_CONSTANT = 60  # constant of reciprocal rank fusion (Cormack, Clarke and Buettcher 2009)
-#: What a document is to an index; of one that is relabelled, only the metadata have changed
-NEW, CHANGED, RELABELLED, UNCHANGED, DELETED = "new", "changed", "relabelled", "unchanged", "deleted"
+NEW, CHANGED, UNCHANGED, DELETED = "new", "changed", "unchanged", "deleted"  # what a document is to an index
 MOST_HITS = 100_000  # most hits of one search; use `scan` for all documents
 Ids = NDArray[np.int64]  # [n]
 Id = int | str  # of a document; a text stands for an integer (`as_id`)
 Vectors = NDArray[np.float32]  # [n, d]
 Metadata = Sequence[Mapping[str, Any]]
-Members = tuple[Sequence[str], Ids]  # of each document of a shard, its file and its id
 Batch = tuple[Ids, list[str], list[dict[str, Any]], Vectors]
 
 
@@ -88,6 +84,12 @@ class VectorIndex(Protocol):
     def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""
 
+    def vectors(self, ids: Sequence[Id]) -> Vectors:
+        """The vectors of these documents, `[n, d]`, in that order."""
+
+    def draw(self, count: int, seed: int = 0) -> Ids:
+        """Ids of so many documents at random, or of all; the same ones for the same seed."""
+
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches: ids int64 `[n]`, texts, metadata, unit vectors float32 `[n, d]`; ordered by id."""
 
@@ -104,33 +106,8 @@ class VectorIndex(Protocol):
         """Release connections and files."""
 
 
-@dataclass(frozen=True)
-class Files:
-    """The files of a folder.
-
-    Args:
-        digests: of each file that can be read, a digest of its content and of the way in which it is read.
-        unreadable: names of files and folders that are there and cannot be read, so that nobody knows what is in them.
-        hashed: the documents have ids made of names and texts, which are no numbers of rows and no ids of a column.
-    """
-
-    digests: Mapping[str, str] = field(default_factory=dict)
-    unreadable: Set[str] = frozenset()
-    hashed: bool = False
-
-    def are_without(self, name: str) -> bool:
-        """Whether a file has left the folder."""
-        parents = [str(parent) for parent in PurePosixPath(name).parents]
-        return name not in self.digests and self.unreadable.isdisjoint([name, *parents])
-
-
 class Sink(Protocol):
-    """Takes a corpus shard by shard: a folder of shards, or one source of a writable index.
-
-    `removed` is the number of documents that `finish` has removed.
-    """
-
-    removed: int
+    """Takes a corpus shard by shard: a folder of shards, or one source of a writable index."""
 
     def claim(self, shard: int) -> bool:
         """Whether this process should encode the shard."""
@@ -138,31 +115,16 @@ class Sink(Protocol):
     def deleted(self, ids: Ids) -> NDArray[np.bool_]:
         """Which of these documents were deleted and are left out."""
 
-    def known_files(self) -> tuple[set[str], Counter[str]]:
-        """The files whose documents are all there as they are, and how many of these are unchanged or deleted."""
-
     def compare(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> list[str]:
-        """What each of these documents is to the index: new, changed, relabelled, unchanged or deleted."""
-
-    def relabel(self, ids: Ids, metadata: Metadata) -> None:
-        """Replace the metadata of documents."""
+        """What each of these documents is to the index: new, changed, unchanged or deleted."""
 
     def add(
-        self,
-        shard: int,
-        ids: Ids,
-        texts: Sequence[str],
-        metadata: Metadata,
-        vectors: Vectors,
-        members: Members | None = None,
+        self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors, rows: int | None = None
     ) -> None:
-        """Write a shard; `members` are all of its documents, of which these are new or changed (by default, all)."""
+        """Write a shard of `rows` rows, of which these are new."""
 
-    def finish(self, shards: int, unread: Set[str] = frozenset()) -> bool:
-        """Whether all shards are there; called when the corpus has been read to its end.
-
-        Then the documents that have left it are removed, as far as that is asked for; those of `unread` files stay.
-        """
+    def finish(self, shards: int, rows: int) -> bool:
+        """Whether all shards are there; called when the corpus has been read to its end."""
 
     def close(self) -> None:
         """Release what the sink holds."""
@@ -183,8 +145,8 @@ class WritableIndex(VectorIndex, Protocol):
     def delete_matching(self, filter: Filterable) -> int:
         """Delete the documents that meet a filter; return how many there were."""
 
-    def loader(self, source: str, fingerprint: str, **options: Any) -> Sink:
-        """A sink for the shards of one corpus; options are `replace`, `restore`, `sync`, `own_ids` and `files`."""
+    def loader(self, source: str, fingerprint: str, **options: bool) -> Sink:
+        """A sink for the shards of one corpus; options are `replace`, `restore` and `own_ids`."""
 
     def known(self, ids: Sequence[Id]) -> list[int]:
         """Those of the ids that the index has."""
@@ -194,6 +156,67 @@ class WritableIndex(VectorIndex, Protocol):
 
     def build_index(self, kind: str = "hnsw", *, memory: str | None = None) -> int:
         """Build the index of all vectors; return the peak memory in bytes, 0 if unknown."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """A set of vectors of the documents of an index, by one model. Searches go to one of them, the live one.
+
+    Args:
+        number: its number in the index.
+        model: the name or folder of its model.
+        fingerprint: of that model.
+        dimension: d.
+        source: the number of the space whose vectors were lifted into this one; None if the model made them itself.
+    """
+
+    number: int
+    model: str
+    fingerprint: str
+    dimension: int
+    source: int | None = None
+
+
+class MovableIndex(VectorIndex, Protocol):
+    """An index whose documents may have the vectors of several models, one of which answers."""
+
+    def spaces(self) -> list[Space]:
+        """All spaces, the live one first."""
+
+    def within(self, space: Space) -> MovableIndex:
+        """The same documents with the vectors of another space."""
+
+    def add_space(self, space: Space, lift: bytes | None = None) -> Space:
+        """Add a space without vectors, or return the one with this model and source; the number is chosen here.
+
+        Args:
+            space: what it is.
+            lift: the map from the source, for documents that are added meanwhile with vectors of that.
+        """
+
+    def lift_of(self, space: Space) -> bytes:
+        """The map with which a space was added."""
+
+    def missing(self, space: Space, after: int | None, limit: int) -> tuple[Ids, list[str]]:
+        """Documents without a vector in a space, ordered by id, from the first id after `after` on."""
+
+    def lacking(self, space: Space) -> int:
+        """How many documents have no vector in a space."""
+
+    def put(self, space: Space, ids: Ids, texts: Sequence[str], vectors: Vectors) -> None:
+        """Write vectors of those of the documents that still have these texts."""
+
+    def build_like(self, space: Space) -> None:
+        """Build the index of a space, of the kind that the live one has."""
+
+    def activate(self, space: Space) -> int:
+        """Let searches go to a space if no document lacks a vector there; return how many do."""
+
+    def drop_space(self, space: Space) -> None:
+        """Remove a space that is not live."""
+
+    def space_bytes(self, space: Space, documents: int) -> tuple[int, int | None]:
+        """About how many bytes such a space would take, and how many are free, if that is known."""
 
 
 def as_queries(vectors: Any, dimension: int) -> Vectors:

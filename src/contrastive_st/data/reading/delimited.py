@@ -12,7 +12,7 @@ from contrastive_st.data.reading.header import COMPARED, STS_COLUMNS, find_heade
 from contrastive_st.data.roles import BESIDE, role_of
 from contrastive_st.errors import InputError
 
-csv.field_size_limit(1 << 30)  # characters in a cell; the default of 131,072 is too small for a book
+_CELL = 1 << 30  # characters in a cell at most; csv's own limit of 131,072 is too small for a book
 DELIMITERS = ",;\t|^~\x01\x1f"
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SAMPLE = 1 << 20  # characters of the first rows
@@ -35,6 +35,7 @@ class Dialect(NamedTuple):
     def rows(self, lines: Iterable[str]) -> Iterator[list[str]]:
         """The cells of each row. Strict, because otherwise a quote that is never closed takes in the rest."""
         lines = islice(lines, self.skipped, None)
+        csv.field_size_limit(_CELL)
         if self.quoted:
             return csv.reader(lines, delimiter=self.delimiter, strict=True)
         return csv.reader(lines, delimiter=self.delimiter, quoting=csv.QUOTE_NONE)

@@ -97,7 +97,8 @@ def read_examples(
         raise InputError(f"{table.source} holds {roles.words}, not {' or '.join(KINDS[kind].words for kind in kinds)}")
     if roles.gold in roles.lists:
         raise InputError(f"{table.source}: {roles.gold!r} holds lists of labels; training takes one label of each row")
-    if roles.lists or roles.kind == "scored_candidates":
+    ragged = len({table.profile[name].count for name in roles.texts}) > 1 and len(table.files) > 1
+    if roles.lists or roles.kind == "scored_candidates" or (ragged and roles.kind == "triplets"):
         return read_candidates(table, roles, strict), roles
     if scale and roles.gold is not None:
         roles = replace(roles, columns={**roles.columns, roles.gold: SCORE})

@@ -9,7 +9,7 @@ from contrastive_st.errors import InputError
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _KEPT = re.compile(
     r"collections|sources|shards|migrations"
-    r"|.+_(texts|vectors|codes|hnsw|binary|metadata|words|pkey|idx|fkey)|.+_(vectors|codes)_\d+.*"
+    r"|.+_(texts|vectors|codes|hnsw|binary|metadata|words|pkey|idx|fkey)|.+_(vectors|codes|hnsw|binary)_s?\d+.*"
 )
 STORAGES = {"halfvec": 4000, "vector": 2000}  # with the most dimensions that pgvector can index
 FLOAT_BYTES = {"halfvec": 2, "vector": 4}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
@@ -18,8 +18,14 @@ if TYPE_CHECKING:
     from contrastive_st.search.postgres.database import Database, StoreConnection
 
 _LOCK = 0x636F6E74726E616D  # advisory lock: one process at a time gives names
-_ROW = "SELECT tables, model, fingerprint, dimension, storage, partitions, index, language FROM collections AS c "
+_ROW = (
+    "SELECT tables, model, fingerprint, dimension, storage, partitions, index, language, space FROM collections AS c "
+)
 _BY_NAME = "WHERE name = %(name)s OR tables = (SELECT collection FROM _aliases AS a WHERE a.name = %(name)s)"
+_SPACE = (
+    "SELECT space, model, fingerprint, dimension, index FROM _spaces WHERE collection = %(tables)s"
+    " AND (space = %(space)s OR (fingerprint = %(fingerprint)s AND source IS NULL))"
+)
 _BY_TABLES = "WHERE tables = %(tables)s"
 Result = TypeVar("Result")
 
@@ -41,7 +47,9 @@ class Named:
     partitions: int
     index: str
     language: str | None
+    moved = False  # another space answers now, of another model; this one still has the vectors of its own
     _fixed = False  # this stays with its tables, whatever name they get
+    _within: int | None = None  # this stays with this space, whichever answers
 
     def load(self, connection: StoreConnection, lock: bool = False) -> None:
         """Read what the store says of the collection; with `lock`, until the end of the open transaction.
@@ -53,7 +61,7 @@ class Named:
         # A lock that has waited for a new name of the row does not see who has it now, so it asks twice.
         for condition in ([] if self._fixed else [_BY_NAME] * (1 + lock)) + [_BY_TABLES]:
             if row := connection.execute(_ROW + condition + " FOR KEY SHARE" * lock, asked).fetchone():
-                self.tables = Tables(row[0], self.database.schema)
+                self.tables = Tables(row[0], self.database.schema, row[8])
                 self.model, self.fingerprint, self.dimension, self.storage, self.partitions, self.index = row[1:7]
                 self.language = row[7]
                 return
@@ -71,11 +79,25 @@ class Named:
         Raises:
             InputError: it has been deleted, or its name given to vectors of another model.
         """
-        found = copy.copy(self)
+        found = copy(self)
         found.load(connection, lock)
         found._fixed = True
+        live = found.tables.space
+        if self._within is not None and self._within != live:
+            if not found._go_to(connection, {"space": self._within, "fingerprint": None}):
+                raise InputError(f"collection {self.collection!r} has no vectors of {self.model} any more")
+        elif self.fingerprint != found.fingerprint:  # a model has been replaced since this was opened
+            found._go_to(connection, {"space": None, "fingerprint": self.fingerprint})
+        self.moved = found.tables.space != live and self._within is None
         check_model(found, self.fingerprint, f"collection {self.collection!r}")
         return found
+
+    def _go_to(self, connection: StoreConnection, wanted: dict[str, Any]) -> bool:
+        """Take the tables of a space that does not answer; whether there is one."""
+        if row := connection.execute(_SPACE, {"tables": self.tables.prefix, **wanted}).fetchone():
+            self.tables = Tables(self.tables.prefix, self.tables.schema, row[0])
+            self.model, self.fingerprint, self.dimension, self.index = row[1:]
+        return row is not None
 
     def now(self) -> Any:
         """As `at`, by a connection of the pool."""

@@ -82,21 +82,22 @@ MIGRATIONS = (
         collection text NOT NULL REFERENCES collections (tables) ON DELETE CASCADE
     );
     """,
-    # The ids of the documents of each file of a source (of a source that is not a folder: of the file without a name),
-    # by the run that wrote them. The digest is that of the file, NULL until the run has ended, and blank for documents
-    # that have left their file and stay.
+    # Vectors of several models: the row of a collection describes the live space, and has its number; `_spaces` has all
+    # of them, once there was a second one. `lift` maps the vectors of the space `source` into a space.
     """
-    ALTER TABLE sources ADD run int NOT NULL DEFAULT 0;
-    CREATE TABLE _files (
-        collection text NOT NULL,
-        source int NOT NULL,
-        file text NOT NULL,
-        run int NOT NULL,
-        digest text,
-        ids bigint[] NOT NULL,
-        FOREIGN KEY (collection, source) REFERENCES sources ON DELETE CASCADE
+    ALTER TABLE collections ADD space int NOT NULL DEFAULT 0;
+    CREATE TABLE _spaces (
+        collection text NOT NULL REFERENCES collections (tables) ON DELETE CASCADE,
+        space int NOT NULL,
+        model text NOT NULL,
+        fingerprint text NOT NULL,
+        dimension int NOT NULL,
+        index text NOT NULL DEFAULT 'none',
+        source int,
+        lift bytea,
+        added timestamptz NOT NULL DEFAULT now(),
+        PRIMARY KEY (collection, space)
     );
-    CREATE INDEX ON _files (collection, source);
     """,
 )  # statement i migrates a store from version i to i + 1; the effect of released statements never changes
 
@@ -149,21 +150,26 @@ class Tables:
 
     `vectors` has `(id, embedding)`, hash-partitioned by id; `texts` `(id, text, metadata)`, apart because each new
     version of a row enters every index again; `codes` `(id, code)`, the rotated signs of the vectors, partitioned like
-    these, only with a binary graph. A view with the name of the collection joins the first two, for plain SQL.
+    these, only with a binary graph. A view with the name of the collection joins the first two, for plain SQL. Those of
+    another `space` than the first have its number in their names.
     """
 
-    def __init__(self, prefix: str, schema: str = SCHEMA) -> None:
-        self.prefix, self.schema = prefix, schema
-        self.vectors, self.texts = self.name("vectors"), self.name("texts")
-        self.codes = self.name("codes")
+    def __init__(self, prefix: str, schema: str = SCHEMA, space: int = 0) -> None:
+        self.prefix, self.schema, self.space = prefix, schema, space
+        self.mark = f"_s{space}" if space else ""
+        self.texts, self.vectors, self.codes = self.name("texts"), self.own("vectors"), self.own("codes")
 
     def name(self, what: str) -> sql.Identifier:
         """A table or an index of the collection, with its schema."""
         return sql.Identifier(self.schema, f"{self.prefix}_{what}")
 
+    def own(self, what: str) -> sql.Identifier:
+        """A table or an index of the vectors of this space, with its schema."""
+        return self.name(what + self.mark)
+
     def partition(self, number: int, of: str = "vectors") -> sql.Identifier:
         """One partition of the vectors, or of the codes."""
-        return self.name(f"{of}_{number}")
+        return self.name(f"{of}{self.mark}_{number}")
 
     def index(self, what: str) -> sql.Identifier:
         """An index by its short name, for the statement that makes it: it is in the schema of its table."""
@@ -172,13 +178,18 @@ class Tables:
 
 def create_tables(connection: Connection[Any], tables: Tables, dimension: int, storage: str, partitions: int) -> None:
     """Make the tables of a collection."""
-    column = sql.SQL("{}({})").format(sql.SQL(storage), sql.Literal(dimension))
     connection.execute(
         sql.SQL(
             "CREATE TABLE {} (id bigint PRIMARY KEY, text text NOT NULL, metadata jsonb NOT NULL DEFAULT '{{}}')"
         ).format(tables.texts)
     )
     connection.execute(sql.SQL("ALTER TABLE {} ALTER metadata SET STATISTICS 1000").format(tables.texts))
+    create_vectors(connection, tables, dimension, storage, partitions)
+
+
+def create_vectors(connection: Connection[Any], tables: Tables, dimension: int, storage: str, partitions: int) -> None:
+    """Make the table of the vectors of a space."""
+    column = sql.SQL("{}({})").format(sql.SQL(storage), sql.Literal(dimension))
     connection.execute(
         sql.SQL("CREATE TABLE {} (id bigint PRIMARY KEY, embedding {} NOT NULL) PARTITION BY HASH (id)").format(
             tables.vectors, column

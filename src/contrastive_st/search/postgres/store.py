@@ -17,6 +17,7 @@ from contrastive_st.search.index import (
     Batch,
     Hit,
     Id,
+    Ids,
     Vectors,
     all_known,
     check_filter,
@@ -25,13 +26,14 @@ from contrastive_st.search.index import (
     reciprocal_rank_fusion,
 )
 from contrastive_st.search.postgres import schema as queries
+from contrastive_st.search.postgres.copying import signs_of, vectors_of
 from contrastive_st.search.postgres.database import POOL, Database, StoreConnection
 from contrastive_st.search.postgres.loader import StoreLoader
 from contrastive_st.search.postgres.names import STORAGES, check_free, check_name
 from contrastive_st.search.postgres.naming import free_prefix
 from contrastive_st.search.postgres.predicates import as_jsonpath, paths_of
 from contrastive_st.search.postgres.schema import create_tables, create_view
-from contrastive_st.search.postgres.writes import StoreWrites, signs_of, vectors_of
+from contrastive_st.search.postgres.writes import StoreWrites
 from contrastive_st.search.values import as_id, as_ids, one_line, storable
 
 EF_SEARCH = 200  # candidates that HNSW keeps: more candidates give a higher recall and take longer
@@ -164,7 +166,7 @@ class VectorStore(StoreWrites):
 
         def work(connection: StoreConnection) -> tuple[Any, list[Any]]:
             tables = self.tables
-            texts, *parts = (name.as_string(connection) for name in (tables.texts, tables.vectors, tables.codes))
+            *parts, texts = [name.as_string(connection) for name in self.all_tables(connection)]
             about = connection.execute(
                 "SELECT to_char(created, 'YYYY-MM-DD HH24:MI'), pg_size_pretty(pg_total_relation_size(%s) + (SELECT"
                 " sum(pg_total_relation_size(relid)) FROM unnest(%s::text[]) AS n, pg_partition_tree(to_regclass(n))))"
@@ -172,44 +174,31 @@ class VectorStore(StoreWrites):
                 (texts, parts, tables.prefix),
             ).fetchone()
             sources = connection.execute(
-                "SELECT s.name, count(h.shard), s.shards, coalesce(sum(h.rows), 0), (SELECT count(DISTINCT f.file)"
-                " FROM _files AS f WHERE f.collection = s.collection AND f.source = s.number AND f.file <> '')"
-                " FROM sources AS s"
+                "SELECT s.name, count(h.shard), s.shards, coalesce(sum(h.rows), 0) FROM sources AS s"
                 " LEFT JOIN shards AS h ON h.collection = s.collection AND h.source = s.number"
-                " WHERE s.collection = %s GROUP BY s.collection, s.number ORDER BY s.number",
+                " WHERE s.collection = %s GROUP BY s.number, s.name, s.shards ORDER BY s.number",
                 (tables.prefix,),
             ).fetchall()
             return about, sources
 
         (created, size), sources = self.database.run(work)
-        gone = [f"{id} ({file})" if file else str(id) for id, file in self._deleted_files(20)]
-        deleted = {"deleted": f"{len(self.deleted()):,}: {one_line(', '.join(gone), 1000)}"} if gone else {}
+        gone = self.deleted()
         partitions = f", in {self.partitions} partitions" if self.partitions > 1 else ""
         return {
             "collection": f"{self.collection}, made {created}, {size} on disk",
             "documents": f"{len(self):,}",
             "vectors": f"{self.dimension} dimensions as {self.storage}, index {self.index}{partitions}",
             "model": f"{self.model} (fingerprint {self.fingerprint[:8]})",
+            **self.describe_spaces(),
             "columns": ", ".join(self.columns()) or "none",
-            **deleted,
+            **({"deleted": f"{len(gone):,}: {one_line(', '.join(map(str, gone[:20])), 100)}"} if gone else {}),
             **{
-                f"corpus {number}": f"{name}, {files:,} files"
-                if files
-                else f"{name}, {rows:,} rows in {done} of {'?' if shards is None else shards} shards"
-                for number, (name, done, shards, rows, files) in enumerate(sources, 1)
+                f"corpus {number}": f"{name}, {rows:,} rows in {done} of {'?' if shards is None else shards} shards"
+                for number, (name, done, shards, rows) in enumerate(sources, 1)
             },
         }
 
-    def _deleted_files(self, most: int) -> list[tuple[int, str | None]]:
-        """The ids of the documents that were deleted last, each with its file."""
-        statement = (
-            "SELECT d.id, f.file FROM _deleted AS d LEFT JOIN LATERAL (SELECT file FROM _files AS f"
-            " WHERE f.collection = d.collection AND d.id = ANY(f.ids) LIMIT 1) AS f ON true"
-            " WHERE d.collection = %s ORDER BY d.deleted DESC, d.id LIMIT %s"
-        )
-        return self.database.rows(statement, (self.now().tables.prefix, most))
-
-    def loader(self, source: str, fingerprint: str, **options: Any) -> StoreLoader:
+    def loader(self, source: str, fingerprint: str, **options: bool) -> StoreLoader:
         """What loads the shards of a source; see `StoreLoader`."""
         return StoreLoader(self, source, fingerprint, **options)
 
@@ -292,6 +281,11 @@ class VectorStore(StoreWrites):
         rows = self._texts(sql.SQL("SELECT id FROM {} WHERE id = ANY(%s)"), (as_ids(ids).tolist(),))
         return [id for (id,) in rows]
 
+    def draw(self, count: int, seed: int = 0) -> Ids:
+        """Ids of so many documents at random, or of all; the same ones for the same seed."""
+        statement = sql.SQL("SELECT id FROM {} ORDER BY hashint8extended(id, %s) LIMIT %s")
+        return np.array([id for (id,) in self._texts(statement, (seed, count))], dtype=np.int64)
+
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches, ordered by id; each batch is a separate snapshot."""
         now = self.now()
@@ -367,7 +361,8 @@ class VectorStore(StoreWrites):
         rows = connection.execute(statement, parameters, binary=True).fetchall()
         if len(rows) < k and index != "none":  # the index has stopped its scan early; comparing few documents is fast
             return self._nearest(connection, query, plan._replace(graph="none"))
-        return [Hit(id, float(score), text, metadata) for id, score, text, metadata in rows]
+        # a vector of zeros, of a text of which the model knows no token, has no cosine
+        return [Hit(id, float(score), text, metadata) for id, score, text, metadata in rows if not math.isnan(score)]
 
     def _hybrid(self, connection: StoreConnection, query: Vectors, plan: _Plan, text: str) -> list[Hit]:
         many = max(plan.k, _FUSED)

@@ -2,96 +2,41 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg
-from numpy.typing import NDArray
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from contrastive_st.errors import InputError, about, choice
 from contrastive_st.memory import peak_resident
 from contrastive_st.search.filters import Filterable, as_filter
-from contrastive_st.search.index import Id, Ids, Metadata, Vectors, all_known, as_queries, check_filter
+from contrastive_st.search.index import Id, Ids, Metadata, Vectors, all_known, as_queries
+from contrastive_st.search.postgres.copying import Put, code_rows, copy_rows, merge_rows, text_rows, vectors_of
 from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES
-from contrastive_st.search.postgres.naming import Named, forget_alias
+from contrastive_st.search.postgres.naming import forget_alias
 from contrastive_st.search.postgres.predicates import as_jsonpath
 from contrastive_st.search.postgres.schema import create_codes
+from contrastive_st.search.postgres.spaces import StoreSpaces
 from contrastive_st.search.shards import FIRST
-from contrastive_st.search.values import as_documents, as_id, as_ids, as_metadata, storable
-from contrastive_st.vectors import rotated
+from contrastive_st.search.values import as_documents, as_id, as_ids, as_metadata
 
 if TYPE_CHECKING:
-    from contrastive_st.search.index import VectorIndex
     from contrastive_st.search.postgres.database import StoreConnection
 
 logger = logging.getLogger(__name__)
-
-
-# --- Rows as PostgreSQL's binary COPY format, made by numpy a block at a time; objects would be slow.
-
-SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-END = b"\xff\xff"
-FLOATS = {"vector": ">f4", "halfvec": ">f2"}
-
-
-def vector_rows(ids: Ids, vectors: NDArray[np.floating[Any]], storage: str) -> bytes:
-    """Rows `(id bigint, embedding)` of ids `[n]` and vectors `[n, d]`."""
-    return _rows(ids, vectors.shape[1] << 16, vectors, FLOATS[storage])  # 16 bits of d, 16 that are not used
-
-
-def signs_of(vectors: Vectors) -> NDArray[np.bool_]:
-    """The code of each vector of a binary graph, `[n, d] -> [n, SIGNS * d]`."""
-    return np.asarray(rotated(vectors, SIGNS) > 0)
-
-
-def code_rows(ids: Ids, vectors: Vectors) -> bytes:
-    """Rows `(id bigint, code bit)` of ids `[n]` and vectors `[n, d]`."""
-    codes = signs_of(vectors)
-    return _rows(ids, codes.shape[1], np.packbits(codes, axis=1), "u1")
-
-
-def _rows(ids: Ids, length: int, values: NDArray[Any], kind: str) -> bytes:
-    """Rows of an id and a value: 32 bits with its length, and then the numbers `[n, m]` as `kind`."""
-    numbers = np.dtype((kind, values.shape[1]))
-    row = np.dtype([("fields", ">i2"), ("n1", ">i4"), ("id", ">i8"), ("n2", ">i4"), ("length", ">i4"), ("x", numbers)])
-    rows = np.zeros(len(ids), dtype=row)
-    rows["fields"], rows["n1"], rows["id"] = 2, 8, ids
-    rows["n2"], rows["length"], rows["x"] = 4 + numbers.itemsize, length, values
-    return rows.tobytes()
-
-
-def text_rows(ids: Ids, texts: Sequence[str], metadata: Metadata) -> bytes:
-    """Rows `(id bigint, text, metadata jsonb)`; characters that PostgreSQL cannot store are replaced (`storable`)."""
-    head, length = struct.Struct(">hiqi").pack, struct.Struct(">i").pack
-    rows: list[bytes] = []
-    for id, text, item in zip(ids.tolist(), texts, metadata, strict=True):
-        content = storable(text).encode()
-        value = b"\x01" + json.dumps(item, ensure_ascii=False, allow_nan=False).encode()
-        rows += (head(3, 8, id, len(content)), content, length(len(value)), value)
-    return b"".join(rows)
-
-
-def vectors_of(rows: Sequence[bytes], storage: str) -> Vectors:
-    """Decode the output of `vector_send` or `halfvec_send` of each row into float32 `[n, d]`."""
-    if not rows:
-        return np.empty((0, 0), dtype=np.float32)
-    raw = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), -1)
-    return np.ascontiguousarray(raw[:, 4:]).view(FLOATS[storage]).astype(np.float32)
 
 
 _LEAST_BUILD_MEMORY = 1 << 20  # kB: the least for building a graph, and the amount on a server of another
 _BLOCK = 16_384  # vectors that are made codes at a time
 
 
-class StoreWrites(Named):
+class StoreWrites(StoreSpaces):
     """The writing half of `VectorStore`."""
 
     def upsert(
@@ -149,21 +94,14 @@ class StoreWrites(Named):
         texts: Sequence[str],
         vectors: Vectors,
         metadata: Metadata,
-        put: Callable[[StoreConnection, sql.Identifier, Sequence[str], bytes], None],
+        put: Put,
     ) -> None:
         """Write documents in the open transaction; `put` is `copy_rows` if all are new, or else `merge_rows`."""
+        others = self.other_spaces(connection)
+        changed = self.changed(connection, ids, texts) if others else []
         put(connection, self.tables.texts, ("text", "metadata"), text_rows(ids, texts, metadata))
-        put(connection, self.tables.vectors, ("embedding",), vector_rows(ids, vectors, self.storage))
-        if self.current_index(connection) == "binary":  # asked after the statements above, which wait for a build
-            put(connection, self.tables.codes, ("code",), code_rows(ids, vectors))
-
-    def current_index(self, connection: StoreConnection) -> str:
-        """The kind of index that the collection has now; another process may have built one."""
-        statement = "SELECT index FROM collections WHERE tables = %s"
-        row = connection.execute(statement, (self.tables.prefix,)).fetchone()
-        if row is None:
-            raise InputError(f"collection {self.collection!r} has been deleted")
-        return str(row[0])
+        self.write_vectors(connection, ids, vectors, put)
+        self.write_elsewhere(connection, others, ids, vectors, changed)
 
     def set_metadata(self, id: Id, metadata: Mapping[str, Any]) -> None:
         """Replace a document's metadata; its vector and its entry in the index do not change."""
@@ -180,15 +118,12 @@ class StoreWrites(Named):
         """Delete the documents that meet a filter (see `VectorIndex`), as `delete` does; return how many there were.
 
         Raises:
-            InputError: the filter is empty or at fault, or has a column that no document has.
+            InputError: the filter is empty or at fault.
         """
         chosen = as_filter(filter)
         if not chosen:
             raise InputError("an empty filter meets every document; delete the collection instead")
-        deleted = self._delete(sql.SQL("metadata @@ %(which)s::jsonpath"), as_jsonpath(chosen))
-        if not deleted:
-            check_filter(cast("VectorIndex", self), chosen, found=False)
-        return deleted
+        return self._delete(sql.SQL("metadata @@ %(which)s::jsonpath"), as_jsonpath(chosen))
 
     def _delete(self, condition: sql.SQL, which: Any) -> int:
         statement = sql.SQL(
@@ -211,11 +146,6 @@ class StoreWrites(Named):
 
     def delete_source(self, connection: StoreConnection, number: int) -> None:
         """Delete all documents of a source, in the open transaction."""
-        named = connection.execute(
-            "WITH f AS (DELETE FROM _files WHERE collection = %s AND source = %s RETURNING ids)"
-            " SELECT array_agg(id) FROM f, unnest(f.ids) AS id", (self.tables.prefix, number),
-        ).fetchone()  # fmt: skip
-        self.remove(connection, (named and named[0]) or [])
         connection.execute(  # first: it waits for the processes that are writing shards of it
             "DELETE FROM sources WHERE collection = %s AND number = %s", (self.tables.prefix, number)
         )
@@ -227,19 +157,6 @@ class StoreWrites(Named):
         if forgotten := connection.execute(forget, (self.tables.prefix, *ids)).rowcount:
             logger.warning(f"the corpus is indexed afresh, with {forgotten:,} documents that had been deleted from it")
 
-    def remove(self, connection: StoreConnection, ids: Sequence[int]) -> int:
-        """Delete documents that no file of a source has any more, in the open transaction; return how many there were.
-
-        They are not remembered as deleted.
-        """
-        statement = sql.SQL(
-            "WITH gone AS (SELECT unnest(%s::bigint[]) AS id"
-            " EXCEPT SELECT unnest(ids) FROM _files WHERE collection = %s),"
-            " vectors AS (DELETE FROM {} AS v USING gone WHERE v.id = gone.id)"
-            " DELETE FROM {} AS t USING gone WHERE t.id = gone.id"
-        ).format(self.tables.vectors, self.tables.texts)
-        return connection.execute(statement, (list(ids), self.tables.prefix)).rowcount if ids else 0
-
     def drop(self, *, only_unused: bool = False) -> None:
         """Delete the whole collection; with `only_unused`, only if it is empty and no process is filling it."""
         used = sql.SQL(
@@ -250,8 +167,8 @@ class StoreWrites(Named):
 
         def work(connection: StoreConnection) -> None:
             with connection.transaction():
-                tables = self.at(connection, lock=True).tables
-                own = (tables.prefix,)
+                now = self.at(connection, lock=True)
+                tables, own = now.tables, (now.tables.prefix,)
                 (name,) = connection.execute(
                     "SELECT name FROM collections WHERE tables = %s FOR UPDATE", own
                 ).fetchone()  # type: ignore[misc]
@@ -261,7 +178,7 @@ class StoreWrites(Named):
                     forget_alias(connection, tables.schema, alias)
                 connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(sql.Identifier(tables.schema, name)))
                 connection.execute(
-                    sql.SQL("DROP TABLE IF EXISTS {}, {}, {}").format(tables.codes, tables.vectors, tables.texts)
+                    sql.SQL("DROP TABLE IF EXISTS {}").format(sql.SQL(", ").join(now.all_tables(connection)))
                 )
                 connection.execute("DELETE FROM collections WHERE tables = %s", own)
 
@@ -299,7 +216,7 @@ class StoreWrites(Named):
         """
         self.check_build(kind)
         now = self.now()
-        memory = memory or f"{self.graph_kilobytes(kind, m)}kB"
+        memory = memory or f"{self._graph_kilobytes(kind, m)}kB"
         with (
             about(f"{self.database.shown}, the index (no document is lost: run the same command again)"),
             closing(
@@ -330,7 +247,7 @@ class StoreWrites(Named):
             what = f"pgvector indexes {self.storage} up to {most} dimensions, not {self.dimension}"
             raise InputError(f"{what}; choose another --index, or none")
 
-    def graph_kilobytes(self, kind: str, m: int = 16) -> int:
+    def _graph_kilobytes(self, kind: str, m: int) -> int:
         """Memory to build pgvector's graph: for each row the vector, 2m links of 16 bytes, and its levels."""
         if self.database.server is None:
             return _LEAST_BUILD_MEMORY
@@ -347,9 +264,10 @@ class StoreWrites(Named):
             # From here on writers and `drop` wait. All lock in this order, or two processes could wait for each other.
             mine = "SELECT 1 FROM collections WHERE tables = %s FOR NO KEY UPDATE"
             connection.execute(mine, (tables.prefix,))
-            connection.execute(sql.SQL("LOCK TABLE {}, {} IN SHARE MODE").format(tables.texts, tables.vectors))
+            held = [tables.vectors] if self._within is not None else [tables.texts, tables.vectors]
+            connection.execute(sql.SQL("LOCK TABLE {} IN SHARE MODE").format(sql.SQL(", ").join(held)))
             if kind != "hnsw":
-                connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(tables.name("hnsw")))
+                connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(tables.own("hnsw")))
             if kind != "binary":
                 connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(tables.codes))
             if kind == "binary":
@@ -361,8 +279,11 @@ class StoreWrites(Named):
                 }[kind]
                 connection.execute(
                     sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw ({}) WITH (m = {}, ef_construction = {})")
-                    .format(tables.index(kind), table, sql.SQL(operators), int(m), int(ef_construction))
+                    .format(tables.index(kind + tables.mark), table, sql.SQL(operators), int(m), int(ef_construction))
                 )  # fmt: skip
+            self.record_index(connection, kind)
+            if self._within is not None:
+                return
             for what, content in (
                 ("metadata", "metadata jsonb_path_ops"),
                 ("words", "to_tsvector('english', left(text, 100000))"),
@@ -372,7 +293,6 @@ class StoreWrites(Named):
                         tables.index(what), tables.texts, sql.SQL(content)
                     )
                 )
-            connection.execute("UPDATE collections SET index = %s WHERE tables = %s", (kind, tables.prefix))
 
     def _make_codes(self, connection: StoreConnection) -> None:
         """The codes of all vectors, in the open transaction, unless they exist."""
@@ -400,27 +320,3 @@ def _warn_of_a_large_graph(notice: psycopg.errors.Diagnostic, memory: str) -> No
             f"{notice.message_primary} ({memory}): the rest takes many times as long; "
             "give more (--build_memory), or index again with more --partitions"
         )
-
-
-def copy_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequence[str], rows: bytes) -> None:
-    """COPY rows of `id` and these columns into a table, in the open transaction."""
-    names = sql.SQL(", ").join(map(sql.Identifier, ("id", *columns)))
-    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(table, names)
-    with connection.cursor() as cursor, cursor.copy(statement) as copy:
-        for piece in (SIGNATURE, rows, END):
-            copy.write(piece)
-
-
-def merge_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequence[str], rows: bytes) -> None:
-    """As `copy_rows`, but rows whose id exists are replaced, if they differ."""
-    staged = sql.Identifier("staged")
-    connection.execute(sql.SQL("CREATE TEMP TABLE {} (LIKE {})").format(staged, table))
-    copy_rows(connection, staged, columns, rows)
-    old, new = (sql.SQL(", ").join(sql.Identifier(side, name) for name in columns) for side in ("old", "excluded"))
-    connection.execute(
-        sql.SQL(
-            "INSERT INTO {} AS old SELECT * FROM {} ORDER BY id ON CONFLICT (id) DO UPDATE SET ({}) = ROW ({})"
-            " WHERE ({}) IS DISTINCT FROM ({})"
-        ).format(table, staged, sql.SQL(", ").join(map(sql.Identifier, columns)), new, old, new)
-    )
-    connection.execute(sql.SQL("DROP TABLE {}").format(staged))

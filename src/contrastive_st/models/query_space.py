@@ -1,0 +1,95 @@
+"""What a folder says of the model whose vectors its own are to be compared with: a student's, of its teacher."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastive_st.errors import about
+from contrastive_st.models.linear_map import LinearMap
+from contrastive_st.options import Options
+
+FILE = "query_space.safetensors"
+
+
+@dataclass(frozen=True)
+class QuerySpace(Options):
+    """The record: an index of this model takes queries of the model in the folder.
+
+    Args:
+        model: the name of the model of the space.
+        fingerprint: its fingerprint.
+        agreement: mean cosine of held-out texts to that model's vectors of them.
+    """
+
+    model: str
+    fingerprint: str
+    agreement: float
+
+    def save(self, folder: Path, lift: LinearMap | None) -> None:
+        """Write the record into a model's folder, with the map into the space, if one is needed."""
+        from safetensors.numpy import save_file
+
+        tensors = {} if lift is None else {"matrix": lift.matrix}
+        save_file(tensors, folder / FILE, {name: str(value) for name, value in asdict(self).items()})
+
+    @classmethod
+    def of(cls, encoder: Any) -> tuple[QuerySpace, LinearMap | None] | None:
+        """What the folder of an encoder records; None if it records nothing."""
+        from safetensors import safe_open
+
+        path = Path(encoder.folder or "", FILE)
+        if encoder.folder is None or not path.is_file():
+            return None
+        with about(path), safe_open(str(path), framework="numpy") as file:
+            told = file.metadata()
+            lift = LinearMap(file.get_tensor("matrix")) if "matrix" in file.keys() else None  # noqa: SIM118
+            return cls(told["model"], told["fingerprint"], float(told["agreement"])), lift
+
+
+class InSpace:
+    """An encoder whose vectors are those of the space that its folder records; all else is its own.
+
+    Args:
+        encoder: the encoder.
+        space: the record.
+        lift: the map into the space; None if its vectors are there already.
+    """
+
+    def __init__(self, encoder: Any, space: QuerySpace, lift: LinearMap | None) -> None:
+        self._encoder, self._lift, self.space = encoder, lift, space
+        self.fingerprint = space.fingerprint
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._encoder, name)
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of the vectors."""
+        return int(self._encoder.dimension) if self._lift is None else self._lift.matrix.shape[1]
+
+    def encode(self, texts: Any, **options: Any) -> NDArray[np.float32]:
+        """As the encoder's own, in the space."""
+        return self._lifted(self._encoder.encode(texts, **options))
+
+    def encode_query(self, texts: Any, **options: Any) -> NDArray[np.float32]:
+        """As `encode`, for queries."""
+        return self._lifted(self._encoder.encode_query(texts, **options))
+
+    def encode_document(self, texts: Any, **options: Any) -> NDArray[np.float32]:
+        """As `encode`, for documents."""
+        return self._lifted(self._encoder.encode_document(texts, **options))
+
+    def encode_buckets(self, buckets: Any) -> Any:
+        """As the encoder's own, in the space."""
+        return map(self._lifted, self._encoder.encode_buckets(buckets))
+
+    def _lifted(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        if self._lift is None:
+            return vectors
+        lifted = self._lift(np.atleast_2d(vectors))
+        return np.asarray(lifted[0] if vectors.ndim == 1 else lifted)

@@ -1,0 +1,124 @@
+"""`contrastive-st migrate`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Gt, Le
+
+from contrastive_st.commands import MODEL_HELP, POOLING_HELP
+from contrastive_st.errors import InputError
+from contrastive_st.options import NotNegative, option
+from contrastive_st.search.cli import ModelPrecision, StoreCommand
+from contrastive_st.terminal import note, progress_is_shown, say
+
+if TYPE_CHECKING:
+    from contrastive_st.search.migration.look import Answers, Look
+    from contrastive_st.search.migration.moving import Move
+
+
+@dataclass
+class Migrate(StoreCommand):
+    """another model for a collection that goes on answering; resumes if it was interrupted"""
+
+    collection: str = option("name of the collection, or a folder of shards", positional=True)
+    model: str | None = option(MODEL_HELP, short="-m")
+    seconds: NotNegative = option("time for the sample that the look encodes (5,000 documents at most)", default=60.0)
+    queries: str | None = option("a table of queries: columns query, and id of a document that answers it")
+    retrieval: str | None = option(
+        "a folder with queries.jsonl and qrels/test.tsv, by the ids of the collection", metavar="FOLDER"
+    )
+    share: Annotated[float, Gt(0), Le(1)] = option("of the time that this process works at encoding", default=1.0)
+    dry_run: bool = option("only look: what lifted vectors are worth, and what the move takes", default=False)
+    rollback: bool = option("return to the vectors from before, and remove the others", default=False)
+    finish: bool = option("remove the vectors from before", default=False)
+    precision: ModelPrecision = option("of the model", default="auto")
+    pooling: str | None = option(POOLING_HELP)
+
+    def run(self) -> None:
+        """Look, bridge, encode and switch; or finish, or roll back."""
+        from contrastive_st.models.protocol import open_encoder
+        from contrastive_st.search.cli import model_name
+        from contrastive_st.search.migration.moving import Move, finish, roll_back
+        from contrastive_st.search.opening import open_named
+
+        if self.rollback + self.finish + self.dry_run > 1:
+            raise InputError("give one of --dry_run, --finish and --rollback")
+        with closing(open_named(self.collection, self.store)) as found:
+            index: Any = found
+            if self.finish:
+                note("removed: the vectors of " + ", ".join(space.model for space in finish(index)))
+                return
+            if self.rollback:
+                back = roll_back(index, lambda model: open_encoder(model, precision=self.precision))
+                note(f"{back.model} answers, as before; all other vectors are removed")
+                return
+            encoder = open_encoder(self.model, precision=self.precision, pooling=self.pooling)
+            with _progress() as advance:
+                move = Move(index, encoder, model_name(encoder), self.share, note, advance)
+                self._move(index, move)
+
+    def _move(self, index: Any, move: Move) -> None:
+        if move.begun and not self.dry_run:
+            return move.run(None)
+        answers, old = self._answers(), None
+        if answers:
+            from contrastive_st.search.opening import open_encoder_for
+
+            old = open_encoder_for(index)
+        look = move.look(seconds=self.seconds, answers=answers, old_encoder=old)
+        for line in [*(look.lines() if look else ["so few documents are encoded at once"]), *self._costs(move, look)]:
+            say(line)
+        return None if self.dry_run else move.run(look)
+
+    def _costs(self, move: Move, look: Look | None) -> list[str]:
+        """What the move takes."""
+        needed, free = move.bytes_needed(look is not None and look.bridge)
+        room = "" if free is None else f" of {free / 2**30:,.1f} GiB that are free"
+        lines = [f"on the disk until --finish: about {needed / 2**30:,.2f} GiB{room}"]
+        if look is not None:
+            seconds = look.documents / look.rate / self.share
+            end = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() + seconds))
+            lines.append(f"all {look.documents:,} documents are encoded in about {_span(seconds)}, at {end}")
+        return lines
+
+    def _answers(self) -> Answers | None:
+        """The queries with the ids of their answers, of `--queries` and `--retrieval`."""
+        from contrastive_st.search.migration.answers import read_answers, read_retrieval
+
+        found: dict[str, list[Any]] = {}
+        for answers in (read_answers(self.queries) if self.queries else {},
+                        read_retrieval(Path(self.retrieval)) if self.retrieval else {}):  # fmt: skip
+            for query, ids in answers.items():
+                found.setdefault(query, []).extend(ids)
+        return found or None
+
+
+def _span(seconds: float) -> str:
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:,.0f} s"
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """A bar that is shown from the first documents on."""
+    from tqdm.auto import tqdm
+
+    with tqdm(disable=not progress_is_shown(), unit=" documents", desc="migrate", file=sys.stderr) as bar:
+
+        def advance(done: int, missing: int) -> None:
+            bar.total = bar.n + done + missing
+            bar.update(done)
+
+        yield advance
+
+
+COMMANDS = (Migrate,)

@@ -1,0 +1,290 @@
+"""The spaces of a collection: vectors of several models for the same documents, one of which answers.
+
+A vector in any space is that of the text that its document has now. Whoever writes a document also writes its vector in
+each space of the same model and, by the map, in those that are lifted from it; from the others the vector of a text
+that has changed is removed, and is missing there until it is encoded. A document that is deleted takes its vectors
+along, by foreign keys. A space answers only if none is missing.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from psycopg import sql
+
+from contrastive_st.errors import InputError
+from contrastive_st.models.linear_map import LinearMap
+from contrastive_st.search.index import Ids, Space, Vectors
+from contrastive_st.search.postgres.copying import Put, code_rows, merge_rows, vector_rows
+from contrastive_st.search.postgres.names import FLOAT_BYTES, SIGNS
+from contrastive_st.search.postgres.naming import Named
+from contrastive_st.search.postgres.schema import Tables, create_vectors, create_view
+from contrastive_st.search.values import storable
+
+if TYPE_CHECKING:
+    from contrastive_st.search.postgres.database import StoreConnection
+
+_FIRST = -(1 << 63)
+_LINKS = 340  # bytes of a row in the graph besides its vector
+_ALL = """SELECT s.space, s.model, s.fingerprint, s.dimension, s.source FROM _spaces AS s
+    JOIN collections AS c ON c.tables = s.collection WHERE s.collection = %s ORDER BY s.space <> c.space, s.space"""
+_KEEP = """UPDATE _spaces AS s SET index = c.index FROM collections AS c
+    WHERE c.tables = s.collection AND s.space = c.space AND s.collection = %s"""
+_ANSWER = """UPDATE collections AS c SET (model, fingerprint, dimension, index, space) =
+    (SELECT model, fingerprint, dimension, index, space FROM _spaces AS s
+    WHERE s.collection = c.tables AND s.space = %s) WHERE tables = %s"""
+_NAMES = "SELECT name FROM collections WHERE tables = %s UNION SELECT name FROM _aliases WHERE collection = %s"
+
+
+class StoreSpaces(Named):
+    """What `MovableIndex` asks of a collection."""
+
+    def spaces(self) -> list[Space]:
+        """All spaces, the live one first."""
+        return self.database.run(lambda connection: self.at(connection)._spaces(connection))
+
+    def within(self, space: Space) -> Any:
+        """The same documents with the vectors of another space."""
+        return self.database.run(lambda connection: self._inside(connection, space))
+
+    def add_space(self, space: Space, lift: bytes | None = None) -> Space:
+        """Add a space without vectors, or return the one with this model and source."""
+
+        def work(connection: StoreConnection) -> Space:
+            with connection.transaction():
+                now = self._alone(connection)
+                known: list[Space] = now._spaces(connection)
+                for one in known:
+                    if (one.fingerprint, one.source) == (space.fingerprint, space.source):
+                        return one
+                if not connection.execute("SELECT FROM _spaces WHERE collection = %s", (now.tables.prefix,)).rowcount:
+                    connection.execute(
+                        "INSERT INTO _spaces (collection, space, model, fingerprint, dimension, index)"
+                        " SELECT tables, space, model, fingerprint, dimension, index FROM collections"
+                        " WHERE tables = %s",
+                        (now.tables.prefix,),
+                    )
+                    now._follow_texts(connection)
+                number = max(one.number for one in known) + 1
+                connection.execute(
+                    "INSERT INTO _spaces (collection, space, model, fingerprint, dimension, source, lift)"
+                    " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+                    (now.tables.prefix, number, storable(space.model), space.fingerprint, space.dimension, space.source,
+                     lift),
+                )  # fmt: skip
+                now.tables = Tables(now.tables.prefix, now.tables.schema, number)
+                create_vectors(connection, now.tables, space.dimension, now.storage, now.partitions)
+                now._follow_texts(connection)
+                return Space(number, space.model, space.fingerprint, space.dimension, space.source)
+
+        made: Space = self.database.run(work)
+        return made
+
+    def lift_of(self, space: Space) -> bytes:
+        """The map with which a space was added."""
+        return self.database.run(lambda connection: bytes(self.at(connection)._lift(connection, space.number)))
+
+    def missing(self, space: Space, after: int | None, limit: int) -> tuple[Ids, list[str]]:
+        """Documents without a vector in a space, ordered by id."""
+        tables = self.within(space).tables
+        statement = sql.SQL(  # OFFSET 0: a look for each document, however few rows the planner expects
+            "SELECT t.id, t.text FROM {} AS t LEFT JOIN LATERAL (SELECT true AS there FROM {} AS v WHERE v.id = t.id"
+            " OFFSET 0) AS v ON true WHERE t.id > %s AND v.there IS NULL ORDER BY t.id LIMIT %s"
+        ).format(tables.texts, tables.vectors)
+        rows = self.database.rows(statement, (_FIRST if after is None else after, limit))
+        return np.array([id for id, _ in rows], np.int64), [text for _, text in rows]
+
+    def lacking(self, space: Space) -> int:
+        """How many documents have no vector in a space."""
+        within = self.within(space)
+        return int(self.database.run(within._lacking))
+
+    def put(self, space: Space, ids: Ids, texts: Sequence[str], vectors: Vectors) -> None:
+        """Write vectors of those of the documents that still have these texts."""
+        statement = sql.SQL(
+            "SELECT t.id FROM unnest(%s::bigint[], %s::text[]) AS n (id, text) JOIN {} AS t"
+            " ON t.id = n.id AND t.text = n.text ORDER BY t.id FOR SHARE OF t"
+        )
+        within = self.within(space)
+
+        def work(connection: StoreConnection) -> None:
+            with connection.transaction():
+                now = within.at(connection, lock=True)
+                rows = connection.execute(statement.format(now.tables.texts), (ids.tolist(), list(texts))).fetchall()
+                same = np.isin(ids, [id for (id,) in rows])
+                now.write_vectors(connection, ids[same], vectors[same], merge_rows)
+
+        self.database.run(work)
+
+    def build_like(self, space: Space) -> None:
+        """Build the index of a space, of the kind that the live one has."""
+        self.within(space).build_index(self.now().index)
+
+    def activate(self, space: Space) -> int:
+        """Let searches go to a space if no document lacks a vector there; return how many do."""
+
+        def work(connection: StoreConnection) -> int:
+            with connection.transaction():
+                self._alone(connection)
+                now = self._inside(connection, space)
+                if missing := now._lacking(connection):
+                    return int(missing)
+                prefix = (now.tables.prefix,)
+                connection.execute(_KEEP, prefix)
+                connection.execute(_ANSWER, (space.number, *prefix))
+                for (name,) in connection.execute(_NAMES, prefix * 2).fetchall():
+                    connection.execute(sql.SQL("DROP VIEW {}").format(sql.Identifier(now.tables.schema, name)))
+                    create_view(connection, name, now.tables)
+                return 0
+
+        return self.database.run(work)
+
+    def drop_space(self, space: Space) -> None:
+        """Remove a space that is not live."""
+
+        def work(connection: StoreConnection) -> None:
+            with connection.transaction():
+                now = self._alone(connection)
+                if now.tables.space == space.number:
+                    raise InputError(f"the vectors of {space.model} answer; they cannot be removed")
+                tables = Tables(now.tables.prefix, now.tables.schema, space.number)
+                connection.execute(
+                    "DELETE FROM _spaces WHERE collection = %s AND space = %s", (tables.prefix, space.number)
+                )
+                connection.execute(sql.SQL("DROP TABLE IF EXISTS {}, {}").format(tables.codes, tables.vectors))
+
+        self.database.run(work)
+
+    def space_bytes(self, space: Space, documents: int) -> tuple[int, int | None]:
+        """About how many bytes such a space would take with its graph, and how many are free."""
+        now, server = self.now(), self.database.server
+        row = space.dimension * FLOAT_BYTES[now.storage]
+        graph = {"none": 0, "hnsw": row + _LINKS, "binary": space.dimension * SIGNS // 4 + _LINKS}[now.index]
+        return documents * (row * 11 // 10 + 60 + graph), None if server is None else shutil.disk_usage(
+            server.folder
+        ).free
+
+    # ------------------------------------------------------------------ for the other writes
+
+    def write_vectors(self, connection: StoreConnection, ids: Ids, vectors: Vectors, put: Put) -> None:
+        """Write the vectors of documents that are there, in the open transaction."""
+        put(connection, self.tables.vectors, ("embedding",), vector_rows(ids, vectors, self.storage))
+        if self.current_index(connection) == "binary":  # asked after the statement above, which waits for a build
+            put(connection, self.tables.codes, ("code",), code_rows(ids, vectors))
+
+    def current_index(self, connection: StoreConnection) -> str:
+        """The kind of index that the vectors have now; another process may have built one."""
+        statement = (
+            "SELECT CASE c.space WHEN %(space)s THEN c.index ELSE s.index END FROM collections AS c"
+            " LEFT JOIN _spaces AS s ON s.collection = c.tables AND s.space = %(space)s WHERE c.tables = %(tables)s"
+        )
+        row = connection.execute(statement, {"space": self.tables.space, "tables": self.tables.prefix}).fetchone()
+        if row is None:
+            raise InputError(f"collection {self.collection!r} has been deleted")
+        return str(row[0])
+
+    def other_spaces(self, connection: StoreConnection) -> list[Space]:
+        """The spaces besides this one, in the open transaction."""
+        return [one for one in self._spaces(connection) if one.number != self.tables.space]
+
+    def changed(self, connection: StoreConnection, ids: Ids, texts: Sequence[str]) -> list[int]:
+        """Those of the ids whose documents have other texts, all of which are locked."""
+        statement = sql.SQL(
+            "SELECT t.id, t.text <> n.text FROM unnest(%s::bigint[], %s::text[]) AS n (id, text) JOIN {} AS t"
+            " ON t.id = n.id ORDER BY t.id FOR NO KEY UPDATE OF t"
+        ).format(self.tables.texts)
+        rows = connection.execute(statement, (ids.tolist(), [storable(text) for text in texts])).fetchall()
+        return [id for id, differs in rows if differs]
+
+    def write_elsewhere(
+        self, connection: StoreConnection, others: Sequence[Space], ids: Ids, vectors: Vectors, changed: list[int]
+    ) -> None:
+        """Write the vectors where they belong too, and remove those of texts that have changed.
+
+        Raises:
+            InputError: the live space would lack these documents.
+        """
+        for space in others:
+            other = copy(self)
+            other.tables = Tables(self.tables.prefix, self.tables.schema, space.number)
+            if space.fingerprint == self.fingerprint:
+                other.write_vectors(connection, ids, vectors, merge_rows)
+            elif space.source == self.tables.space:
+                lift = LinearMap.from_bytes(self._lift(connection, space.number))
+                other.write_vectors(connection, ids, lift(vectors), merge_rows)
+            elif space.number == self._live(connection):
+                what = f"collection {self.collection!r}"
+                raise InputError(f"{what} has moved to {space.model}; open it again, and encode with that")
+            else:
+                gone = sql.SQL("DELETE FROM {} WHERE id = ANY(%s)").format(other.tables.vectors)
+                connection.execute(gone, (changed,))
+
+    def record_index(self, connection: StoreConnection, kind: str) -> None:
+        """Record the kind of index that the vectors have, in the open transaction."""
+        parameters = kind, self.tables.prefix, self.tables.space
+        connection.execute("UPDATE collections SET index = %s WHERE tables = %s AND space = %s", parameters)
+        connection.execute("UPDATE _spaces SET index = %s WHERE collection = %s AND space = %s", parameters)
+
+    def all_tables(self, connection: StoreConnection) -> list[sql.Identifier]:
+        """The tables of all spaces, some of which may not exist, and that of the texts."""
+        spaces = [Tables(self.tables.prefix, self.tables.schema, one.number) for one in self._spaces(connection)]
+        return [name for tables in spaces for name in (tables.codes, tables.vectors)] + [self.tables.texts]
+
+    def describe_spaces(self) -> dict[str, str]:
+        """Where a move to another model stands, a line for each space; nothing if there is one alone."""
+        live, *others = self.spaces()
+        total, shown = self.now().count(), {}
+        for space in [live, *others] if others else []:
+            kind = "encoded" if space.source is None else "lifted"
+            done = f"{total - self.lacking(space):,} of {total:,} documents {kind}"
+            answers = ", which answer" if space == live else ""
+            shown[f"space {space.number}"] = f"vectors of {space.model} ({space.fingerprint[:8]}){answers}; {done}"
+        return shown
+
+    # ------------------------------------------------------------------ inside
+
+    def _alone(self, connection: StoreConnection) -> Any:
+        """The collection with its live space; writers wait until the end of the open transaction."""
+        (prefix,) = connection.execute(
+            "SELECT tables FROM collections WHERE tables = %s FOR UPDATE", (self.at(connection).tables.prefix,)
+        ).fetchone()  # type: ignore[misc]
+        found = copy(self)
+        found.tables, found._fixed = Tables(prefix, self.database.schema), True
+        found.load(connection)
+        return found
+
+    def _inside(self, connection: StoreConnection, space: Space) -> Any:
+        found = copy(self)
+        found._within, found.model, found.fingerprint = space.number, space.model, space.fingerprint
+        return found.at(connection)
+
+    def _spaces(self, connection: StoreConnection) -> list[Space]:
+        rows = connection.execute(_ALL, (self.tables.prefix,)).fetchall()
+        own = self.tables.space, self.model, self.fingerprint, self.dimension
+        return [Space(*row) for row in rows] or [Space(*own)]
+
+    def _live(self, connection: StoreConnection) -> int:
+        statement = "SELECT space FROM collections WHERE tables = %s"
+        return int(connection.execute(statement, (self.tables.prefix,)).fetchone()[0])  # type: ignore[index]
+
+    def _lift(self, connection: StoreConnection, number: int) -> bytes:
+        statement = "SELECT lift FROM _spaces WHERE collection = %s AND space = %s"
+        return bytes(connection.execute(statement, (self.tables.prefix, number)).fetchone()[0])  # type: ignore[index]
+
+    def _lacking(self, connection: StoreConnection) -> int:
+        statement = sql.SQL(
+            "SELECT count(*) FROM {} AS t WHERE NOT EXISTS (SELECT 1 FROM {} AS v WHERE v.id = t.id)"
+        ).format(self.tables.texts, self.tables.vectors)
+        return int(connection.execute(statement).fetchone()[0])  # type: ignore[index]
+
+    def _follow_texts(self, connection: StoreConnection) -> None:
+        """Let vectors go with their documents."""
+        connection.execute(
+            sql.SQL("ALTER TABLE {} ADD FOREIGN KEY (id) REFERENCES {} ON DELETE CASCADE").format(
+                self.tables.vectors, self.tables.texts
+            )
+        )

@@ -1,0 +1,296 @@
+"""Another model for a live collection: what is written, what answers, and what a kill leaves."""
+
+import hashlib
+import threading
+
+import numpy as np
+import pytest
+from store_places import store_place
+
+from contrastive_st.errors import InputError
+from contrastive_st.models.linear_map import LinearMap
+from contrastive_st.search.migration.look import Interval, look, ndcg
+from contrastive_st.search.migration.moving import Move, finish, roll_back
+from contrastive_st.vectors import unit_vectors
+
+COUNT, WIDTH = 600, 24
+TOPICS = 40
+
+
+class Words:
+    """An encoder by words: the sum of a vector of each word, after a rotation of its own; `noise` is what it misses."""
+
+    def __init__(self, name, dimension, noise=0.0):
+        self.name, self.dimension, self.noise, self.fingerprint = name, dimension, noise, f"{name} {dimension} {noise}"
+        rng = np.random.default_rng(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=4).digest()))
+        self.turn = rng.standard_normal((WIDTH, dimension)).astype(np.float32)
+        self.calls = 0
+
+    def encode(self, texts):
+        vectors = np.zeros((len(texts), WIDTH), np.float32)
+        for i, text in enumerate(texts):
+            for word in text.split():
+                seed = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=4).digest())
+                vectors[i] += np.random.default_rng(seed).standard_normal(WIDTH)
+            own = int.from_bytes(hashlib.blake2b((self.name + text).encode(), digest_size=4).digest())
+            vectors[i] += self.noise * np.random.default_rng(own).standard_normal(WIDTH)
+            if "unknown" in text:
+                vectors[i] = 0
+        return unit_vectors(vectors @ self.turn)
+
+    encode_query = encode
+
+    def encode_stream(self, items, texts_of=lambda item: item):
+        for item in items:
+            self.calls += 1
+            yield item, self.encode(texts_of(item))
+
+
+def text_of(i):
+    return f"topic{i % TOPICS} word{i % 7} line{i}"
+
+
+OLD, NEW, OTHER = Words("old", 16, 1.5), Words("new", 24), Words("other", 24, 30.0)
+
+
+@pytest.fixture(scope="module")
+def place():
+    with store_place() as folder:
+        from contrastive_st.search.postgres.server import EmbeddedServer
+
+        with EmbeddedServer(folder):
+            yield folder
+
+
+def made(place, name, encoder=OLD, index="hnsw", count=COUNT, **options):
+    from contrastive_st.search.postgres.store import VectorStore
+
+    by = {"model": encoder.name, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
+    store = VectorStore.create(place, name, **by, pool=3, **options)
+    texts = [text_of(i) for i in range(count)]
+    store.upsert(range(count), texts, encoder.encode(texts), [{"i": i} for i in range(count)])
+    store.build_index(index)
+    return store
+
+
+def opened(place, name, encoder=None):
+    from contrastive_st.search.postgres.store import VectorStore
+
+    return VectorStore(place, name, fingerprint=encoder and encoder.fingerprint, pool=3)
+
+
+def holds(store, encoder, documents):
+    """Every document is there with the vector of its text, and is found by it."""
+    ids, texts, _, vectors = (np.concatenate(part) for part in zip(*store.scan(), strict=True))
+    assert dict(zip(ids.tolist(), texts.tolist(), strict=True)) == documents
+    assert np.allclose(vectors, encoder.encode(texts.tolist()), atol=2e-3)
+    some = ids[:: max(len(ids) // 40, 1)].tolist()
+    for hits, id in zip(store.search(encoder.encode([documents[id] for id in some]), 5), some, strict=True):
+        assert documents[id] in [hit.text for hit in hits]
+
+
+def documents(count=COUNT):
+    return {i: text_of(i) for i in range(count)}
+
+
+def moving(store, encoder=NEW, **options):
+    return Move(store, encoder, encoder.name, **options)
+
+
+@pytest.mark.parametrize(("index", "storage", "partitions"), [("hnsw", "halfvec", 1), ("binary", "halfvec", 2),
+                                                               ("none", "vector", 1)])  # fmt: skip
+def test_a_move_ends_as_a_fresh_index(place, index, storage, partitions):
+    with made(place, f"{index}_moves", index=index, storage=storage, partitions=partitions) as store:
+        move = moving(store)
+        move.run(move.look(seconds=1))
+        with opened(place, f"{index}_moves", NEW) as after:
+            holds(after, NEW, documents())
+            assert (after.model, after.dimension, after.index) == ("new", 24, index)
+        holds(store, OLD, documents())  # whoever has it open goes on with the vectors of its own model
+        assert store.moved
+        with pytest.raises(InputError, match="open it again"):
+            store.upsert([1], ["a new text"], OLD.encode(["a new text"]))
+        with opened(place, f"{index}_moves") as after:
+            finish(after)
+            assert len(after.spaces()) == 1
+            assert "space 0" not in after.describe()
+            rows = after.database.rows(
+                "SELECT count(*) FROM pg_class WHERE relname LIKE %s", (f"{index}_moves_vectors",)
+            )
+            assert rows == [(0,)]
+        with pytest.raises(InputError, match="has vectors of new"):
+            store.search(OLD.encode(["topic1"])[0])
+
+
+def test_bridges_only_where_lifted_vectors_are_better(place):
+    with made(place, "related") as store, made(place, "unrelated") as other:
+        found = moving(store).look(seconds=5)
+        assert found.bridge
+        assert found.recall.gain.low > 0
+        assert not moving(other, OTHER).look(seconds=5).bridge
+        assert any("lifted" in line for line in found.lines())
+
+
+def test_lifted_vectors_answer_until_all_is_encoded(place):
+    with made(place, "lifted") as store:
+        move = moving(store)
+        found = move.look(seconds=5)
+
+        class Killed(Exception):
+            pass
+
+        def die(done, missing):
+            if done < 600:
+                raise Killed
+
+        stopped = moving(store, advance=die)
+        stopped._fill_batch = 100
+        with pytest.raises(Killed):
+            stopped.run(found)
+        with opened(place, "lifted", NEW) as bridge:
+            lift = found.lift
+            vectors = bridge.vectors(list(range(COUNT)))
+            assert np.allclose(vectors, lift(OLD.encode([text_of(i) for i in range(COUNT)])), atol=5e-3)
+            assert bridge.describe()["space 2"].startswith("vectors of new")
+            assert "100 of 600 documents encoded" in bridge.describe()["space 2"]
+            done = COUNT - bridge.lacking(next(one for one in bridge.spaces() if one.number == 2))
+            assert done == 100
+            calls = NEW.calls
+            moving(bridge).run(None)  # as the command does when it is called again: nothing is encoded twice
+            assert NEW.calls == calls + 1
+            holds(bridge, NEW, documents())
+
+
+@pytest.mark.parametrize("bridge", [True, False])
+def test_what_is_written_meanwhile_is_right(place, bridge):
+    name = f"written_{bridge}".lower()
+    with made(place, name) as old:
+        expected = documents()
+        move, found = moving(old), moving(old).look(seconds=5)
+
+        def meanwhile(done, missing):
+            if done == move._fill_batch:
+                changed = f"changed {missing}"
+                old.upsert([3, 700], [changed, "added"], OLD.encode([changed, "added"]))  # by whoever has the old model
+                expected.update({3: changed, 700: "added"})
+                old.delete([5, 6])
+                expected.pop(5, None), expected.pop(6, None)
+                if bridge:
+                    with opened(place, name, NEW) as new:
+                        new.upsert(
+                            [4, 701], ["by the new model", "added too"], NEW.encode(["by the new model", "added too"])
+                        )
+                        expected.update({4: "by the new model", 701: "added too"})
+                        assert new.search(NEW.encode(["added too"])[0], 1)[0][0].id == 701
+                        assert old.search(OLD.encode(["added"])[0], 1)[0][0].id == 700
+                        hits = new.search(NEW.encode([text_of(5)])[0], 600)[0]
+                        assert {hit.id: hit.text for hit in hits} == expected
+
+        move._fill_batch, move.advance = 100, meanwhile
+        move.run(found if bridge else None)
+        with opened(place, name, NEW) as after:
+            holds(after, NEW, expected)
+
+
+def test_rolls_back_with_all_that_was_written(place):
+    with made(place, "back") as store:
+        moving(store).run(None)
+        with opened(place, "back", NEW) as new:
+            new.upsert([2, 900], ["changed", "added"], NEW.encode(["changed", "added"]))
+            new.delete([7])
+            roll_back(new, lambda model: OLD)
+        expected = {**documents(), 2: "changed", 900: "added"}
+        del expected[7]
+        with opened(place, "back", OLD) as after:
+            holds(after, OLD, expected)
+            assert len(after.spaces()) == 1
+            with pytest.raises(InputError, match="no move"):
+                roll_back(after, lambda model: OLD)
+
+
+def test_texts_that_the_new_model_does_not_know_stay_and_are_not_found(place):
+    with made(place, "silent", count=50) as store:
+        store.upsert([60], ["unknown"], OLD.encode(["topic1"]))
+        moving(store).run(None)
+        with opened(place, "silent", NEW) as after:
+            assert after.get([60])[0].text == "unknown"
+            assert 60 not in [hit.id for hit in after.search(NEW.encode(["topic1"])[0], 60)[0]]
+
+
+def test_a_search_in_between_never_fails_and_always_finds(place):
+    with made(place, "asked") as store:
+        stop, faults, seen = threading.Event(), [], set()
+
+        def ask():
+            while not stop.is_set():
+                try:
+                    with opened(place, "asked") as index:
+                        own = {one.fingerprint: one for one in (OLD, NEW)}[index.fingerprint]
+                        for _ in range(5):
+                            hits = index.search(own.encode(["topic1 word1"])[0], 3)[0]
+                            seen.add(own.name)
+                            assert len(hits) == 3
+                except Exception as error:
+                    faults.append(error)
+
+        threads = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        move = moving(store)
+        move.run(move.look(seconds=1))
+        with opened(place, "asked") as new:
+            finish(new)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert not faults
+        assert seen == {"old", "new"}
+
+
+def test_a_collection_is_dropped_with_all_its_vectors(place):
+    with made(place, "dropped", count=50) as store:
+        moving(store).run(None)
+        store.drop()
+        assert store.database.rows("SELECT relname FROM pg_class WHERE relname LIKE 'dropped%'") == []
+
+
+def test_one_move_at_a_time(place):
+    with made(place, "single", count=50) as store:
+        moving(store).run(None)
+        with opened(place, "single") as after:
+            with pytest.raises(InputError, match="answers already"):
+                moving(after).run(None)
+            with pytest.raises(InputError, match="has begun"):
+                moving(after, OTHER).run(None)
+
+
+def test_labelled_queries_decide(place):
+    with made(place, "labelled") as store:
+        answers = {text_of(i): [i] for i in range(100)}
+        found = look(store, NEW, seconds=5, answers=answers, old_encoder=OLD)
+        assert len(found.labelled.old) == 100
+        assert found.labelled.new.mean() > 0.9
+        assert any("nDCG@10" in line for line in found.lines())
+        answers = {"topic1": [10**6]}
+        with pytest.raises(InputError, match="no document 1000000"):
+            look(store, NEW, answers=answers, old_encoder=OLD)
+
+
+def test_the_map_is_that_of_the_normal_equations():
+    rng = np.random.default_rng(0)
+    old, new = rng.standard_normal((50, 4)), rng.standard_normal((50, 3))
+    a = np.hstack([old, np.ones((50, 1))])
+    gram = (old - old.mean(0)).T @ (old - old.mean(0))
+    penalty = np.diag([*[0.3 * np.trace(gram) / 4] * 4, 0.0])
+    assert np.allclose(LinearMap.fit(old, new).matrix, np.linalg.solve(a.T @ a + penalty, a.T @ new), atol=1e-5)
+    assert np.array_equal(
+        LinearMap.from_bytes(LinearMap(old.astype(np.float32)).to_bytes()).matrix, old.astype(np.float32)
+    )
+
+
+def test_the_interval_is_of_paired_differences():
+    values = np.random.default_rng(1).standard_normal(400)
+    found = Interval.of(values)
+    assert found.mean == pytest.approx(values.mean())
+    assert found.high - found.low == pytest.approx(2 * 1.96 * values.std() / 20, rel=0.1)
+    assert ndcg(np.array([[1, 2, 3]]), [[3, 1]])[0] == pytest.approx((1 + 0.5) / (1 + 1 / np.log2(3)))

@@ -18,7 +18,8 @@ from contrastive_st.errors import InputError
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import warn_of_unknown
 from contrastive_st.search.filters import Condition, Filter, as_filter
-from contrastive_st.search.opening import open_index
+from contrastive_st.search.floor import above, floor
+from contrastive_st.search.opening import open_encoder_for, open_index
 
 
 class _Embedder:
@@ -158,6 +159,7 @@ class ContrastiveRetriever:
         collection: name of the collection in the store.
         top_k: number of documents to return.
         filters: Haystack filters on metadata: comparisons, `in`, `not in`, and `AND`, `OR` and `NOT` of these.
+        min_score: the lowest cosine of a document, or `auto` (`search/floor.py`), which opens the model of the index.
 
     Example:
         >>> retriever = ContrastiveRetriever(top_k=3)  # doctest: +SKIP
@@ -171,14 +173,21 @@ class ContrastiveRetriever:
         collection: str = "documents",
         top_k: int = 10,
         filters: dict[str, Any] | None = None,
+        min_score: float | str | None = None,
     ) -> None:
-        self.settings: dict[str, Any] = {"where": where, "collection": collection, "top_k": top_k, "filters": filters}
+        self.settings: dict[str, Any] = {
+            "where": where, "collection": collection, "top_k": top_k, "filters": filters, "min_score": min_score
+        }  # fmt: skip
         self._index: Any = None
+        self._lowest: float | None = None
 
     def warm_up(self) -> None:
         """Open the index."""
         if self._index is None:
             self._index = open_index(self.settings["where"], self.settings["collection"])
+            asked = self.settings["min_score"]
+            encoder = open_encoder_for(self._index) if asked == "auto" else None
+            self._lowest = floor(self._index, encoder, asked)
 
     def close(self) -> None:
         """Close the index."""
@@ -207,7 +216,10 @@ class ContrastiveRetriever:
         vector = np.asarray(query_embedding, dtype=np.float32)
         k = self.settings["top_k"] if top_k is None else top_k
         hits = self._index.search(vector, k, filter=translate_filters(chosen) if chosen else None)[0]
-        found = [Document(id=str(hit.id), content=hit.text, meta=hit.metadata, score=hit.score) for hit in hits]
+        found = [
+            Document(id=str(hit.id), content=hit.text, meta=hit.metadata, score=hit.score)
+            for hit in above(hits, self._lowest)
+        ]
         return {"documents": found}
 
 

@@ -296,9 +296,13 @@ class Search(_HitsCommand):
     hybrid: bool = option("combine the rankings by cosine and by full text", default=False)
     exact: bool = option("compare with every document, even if there is an index", default=False)
     ef_search: int | None = option("candidates in the index; more: better recall, slower")
+    min_score: str | None = option(
+        "lowest cosine of a hit; auto is what 5% of sentences from elsewhere reach (collections NAME shows it)"
+    )
 
     def hits(self, index: Any) -> Sequence[Any]:
         """The hits of the query."""
+        from contrastive_st.search.floor import above, floor
         from contrastive_st.search.opening import open_encoder_for, query_vector
 
         query = sys.stdin.buffer.read().decode("utf-8", "replace") if self.query == "-" else self.query
@@ -306,9 +310,10 @@ class Search(_HitsCommand):
             raise InputError("the query is empty; give some words")
         options: dict[str, Any] = {"exact": True} if self.exact else {}
         options |= {"ef_search": self.ef_search} if self.ef_search is not None else {}
-        vector, text = query_vector(open_encoder_for(index, self.model), query), query if self.hybrid else None
+        encoder = open_encoder_for(index, self.model)
+        vector, text = query_vector(encoder, query), query if self.hybrid else None
         found: list[list[Any]] = index.search(vector, self.k, filter=self.filter, text=text, **options)
-        return found[0]
+        return above(found[0], floor(index, encoder, self.min_score))
 
 
 @dataclass
@@ -351,6 +356,7 @@ class Collections(StoreCommand):
                 with store_class(self.store, name) as store:
                     if self.name:
                         say("\n".join(f"{key:12} {value}" for key, value in store.describe().items()))
+                        _say_scores(store)
                     else:
                         what = f"{len(store):,} documents of {store.dimension} dimensions, index {store.index}"
                         say(f"{name:20} {what}, model {store.model}")
@@ -375,6 +381,20 @@ class Collections(StoreCommand):
                 count = len(store)
                 store.drop()
                 note(f"deleted collection {self.name!r} with {count:,} documents")
+
+
+def _say_scores(index: VectorIndex) -> None:
+    """What a score means in an index; or a line, if its model cannot be opened."""
+    from contrastive_st.search.floor import describe_scores
+    from contrastive_st.search.opening import open_encoder_for
+
+    try:
+        shown = describe_scores(index, open_encoder_for(index))
+    except (InputError, OSError) as error:
+        note(f"its model cannot be opened, so nothing is said of its scores: {first_line(error)}")
+        return
+    for what, quantiles in shown.items():
+        say(f"{'cosine':12} {what}: {quantiles}")
 
 
 @dataclass

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastive_st.errors import InputError
 from contrastive_st.search.index import Hit, VectorIndex
 from contrastive_st.vectors import unit_vectors
 
 AUTO = 0.95  # of the foreign sentences have no document that is nearer than `auto`
 QUANTILES = (0.05, 0.5, 0.95)
-MinScore = float | Literal["auto"]
+MinScore = float | str  # a cosine, also as text, or `auto`
 _DRAWN, _NEAREST = 1_000, 100
 
 
@@ -33,11 +34,35 @@ def floor(index: VectorIndex, encoder: Any, asked: MinScore | None) -> float | N
     """The lowest score of a hit: a number as it is, and `auto` as the index and the model of its queries have it.
 
     95% of the foreign sentences have no document above it. An index without documents has no lowest score.
+
+    Raises:
+        InputError: it is another text.
     """
+    if asked is None:
+        return None
     if asked != "auto":
-        return asked
+        try:
+            return float(asked)
+        except ValueError:
+            raise InputError(f"min_score {asked}: give a cosine, such as 0.4, or auto") from None
     scores = foreign_scores(index, encoder)
     return float(np.quantile(scores, AUTO)) if len(scores) else None
+
+
+class Floors:
+    """`floor` for a server, which finds `auto` once for each index and model."""
+
+    def __init__(self) -> None:
+        self._auto: dict[tuple[str, str | None], float | None] = {}
+
+    def __call__(self, name: str, index: VectorIndex, encoder: Any, asked: MinScore | None) -> float | None:
+        """As `floor`, of the index with this name."""
+        if asked != "auto":
+            return floor(index, encoder, asked)
+        key = name, encoder.fingerprint
+        if key not in self._auto:
+            self._auto[key] = floor(index, encoder, asked)
+        return self._auto[key]
 
 
 def above(hits: list[Hit], lowest: float | None) -> list[Hit]:

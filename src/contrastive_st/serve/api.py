@@ -32,6 +32,7 @@ from contrastive_st import __version__
 from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
+from contrastive_st.search.floor import Floors, above
 from contrastive_st.search.index import UnknownColumn, unmet
 from contrastive_st.search.opening import open_encoder_for, open_named
 from contrastive_st.search.values import json_id, one_line
@@ -262,7 +263,7 @@ class _Routes:
 
     def __init__(self, models: Mapping[str, Served], indices: Mapping[str, IndexServed], metrics: Metrics) -> None:
         self.models, self.indices, self.metrics = models, indices, metrics
-        self.floats, self.started = Budget(ALL_FLOATS), int(time.time())
+        self.floats, self.floors, self.started = Budget(ALL_FLOATS), Floors(), int(time.time())
 
     async def v1_embeddings(self, asked: EmbeddingRequest, request: Request) -> Response:
         name, vectors, tokens = await self._vectors(request, asked.model, asked.input, dimensions=asked.dimensions)
@@ -314,7 +315,8 @@ class _Routes:
         words = asked.query if asked.hybrid else None
 
         def found() -> bytes:
-            hits = index.search(vectors[0], asked.k, filter=conditions, text=words)[0]
+            lowest = self.floors(name, index, model.encoder, asked.min_score)
+            hits = above(index.search(vectors[0], asked.k, filter=conditions, text=words)[0], lowest)
             fields = ("id", "score", "text", "metadata")
             rows = _exact([{key: getattr(hit, key) for key in fields} for hit in hits])
             return orjson.dumps({"index": name, "hits": rows, "notes": [] if hits else unmet(index, conditions)})

@@ -82,7 +82,7 @@ def build_page(session: SearchSession) -> Any:
     return page
 
 
-OPTIONS = {"Show evidence": "evidence", "Also by words": "hybrid"}
+OPTIONS = {"Show evidence": "evidence", "Also by words": "hybrid", "Leave out weak hits": "above"}
 
 
 FIRST = 3  # hits whose evidence is shown before that of the others
@@ -100,7 +100,8 @@ def find(
     answers: list[Answer] = []
     try:
         for name in dict.fromkeys(names) if names else session.names[:1]:
-            answers.append(session.answer(name, query or "", int(k or 10), filter, "hybrid" in wanted))
+            lowest = "auto" if "above" in wanted else None
+            answers.append(session.answer(name, query or "", int(k or 10), filter, "hybrid" in wanted, lowest))
     except Exception as error:
         yield _said(error)
         return

@@ -133,6 +133,7 @@ class SearchRequest(_Strict):
     k: Annotated[int, Field(ge=1, le=MOST_HITS), _Whole] = 10
     filter: Annotated[list[Conditions], Field(max_length=KEYS // 2)] | Conditions | dict[str, Values | Compared] = []
     hybrid: bool = False
+    min_score: Annotated[float, Field(ge=-1, le=1)] | Literal["auto"] | None = None
 
 
 # --- Answers.

@@ -19,6 +19,7 @@ from contrastive_st.models.protocol import Encoder
 from contrastive_st.search.analysis.projection import Map, lay_out
 from contrastive_st.search.analysis.topics import find_trends
 from contrastive_st.search.filters import Condition, parse
+from contrastive_st.search.floor import Floors, MinScore, above
 from contrastive_st.search.index import Hit, VectorIndex, unmet
 from contrastive_st.search.opening import query_vector
 from contrastive_st.search.splitting import sentences
@@ -84,13 +85,22 @@ class SearchSession:
         self.sizes = {name: len(source.index) for name, source in self.sources.items()}
         self._encoding, self._mapping = threading.Lock(), threading.Lock()
         self._maps: dict[str, Map] = {}
+        self._floors = Floors()
 
     @property
     def names(self) -> list[str]:
         """The names of the sources."""
         return list(self.sources)
 
-    def answer(self, source: str, query: str, k: int = 10, filter: str = "", hybrid: bool = False) -> Answer:
+    def answer(
+        self,
+        source: str,
+        query: str,
+        k: int = 10,
+        filter: str = "",
+        hybrid: bool = False,
+        min_score: MinScore | None = None,
+    ) -> Answer:
         """Search one source.
 
         Args:
@@ -99,6 +109,7 @@ class SearchSession:
             k: hits, 1 to 50.
             filter: conditions on metadata, such as "package=torch,numpy; year>=2020" (`search/filters.py`).
             hybrid: rank by nearness and by full text, fused.
+            min_score: the lowest score of a hit, or `auto` (`search/floor.py`).
 
         Raises:
             InputError: the query is empty, or the filter cannot be read or names a column that no document has.
@@ -112,6 +123,11 @@ class SearchSession:
         encoded = time.perf_counter()
         k = int(np.clip(k, 1, MOST_HITS))
         hits = chosen.index.search(vector, k, filter=conditions, text=query if hybrid else None)[0]
+        lowest, found = self._floors(source, chosen.index, chosen.encoder, min_score), len(hits)
+        hits = above(hits, lowest)
+        if len(hits) < found:
+            notes.append(f"{found - len(hits)} hits with a score below {lowest:.2f} are left out.")
+            return Answer(source, query, vector, hits, encoded - started, time.perf_counter() - encoded, notes)
         notes += [] if hits else unmet(chosen.index, conditions)
         return Answer(source, query, vector, hits, encoded - started, time.perf_counter() - encoded, notes)
 

@@ -1,0 +1,52 @@
+"""The lowest score of a hit: by number, and by what sentences from elsewhere find."""
+
+import numpy as np
+import pytest
+
+from contrastive_st.errors import InputError
+from contrastive_st.models.protocol import open_encoder
+from contrastive_st.search.exact import ExactIndex
+from contrastive_st.search.floor import Floors, above, describe_scores, floor, foreign_scores, foreign_sentences
+
+TEXTS = [f"the tide of {place} rises at {time}" for place in ("Lisbon", "Cork", "Brest", "Esbjerg")
+         for time in ("dawn", "noon", "dusk", "night")]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return open_encoder()
+
+
+@pytest.fixture(scope="module")
+def index(encoder):
+    return ExactIndex(np.arange(len(TEXTS)), TEXTS, encoder.encode(TEXTS, normalize_embeddings=True))
+
+
+def test_auto_lets_one_foreign_sentence_in_twenty_pass(index, encoder):
+    scores = foreign_scores(index, encoder)
+    assert len(scores) == len(foreign_sentences()) == 100
+    lowest = floor(index, encoder, "auto")
+    assert (scores >= lowest).sum() == 5
+    best = [encoder.similarity(text, TEXTS).max() for text in foreign_sentences()]
+    assert np.allclose(np.sort(best), np.sort(scores), atol=1e-5)
+    hits = index.search(encoder.encode(["when does the tide rise in Cork"])[0], 16)[0]
+    kept = above(hits, lowest)
+    assert kept == [hit for hit in hits if hit.score >= lowest]
+    assert 0 < len(kept)
+    assert Floors()("name", index, encoder, "auto") == lowest
+
+
+def test_a_number_is_taken_as_it_is(index, encoder):
+    assert floor(index, None, None) is None
+    assert floor(index, None, "0.25") == floor(index, None, 0.25) == 0.25
+    assert above(index.search(encoder.encode(["tide"])[0], 16)[0], 2.0) == []
+    with pytest.raises(InputError, match="give a cosine, such as 0.4, or auto"):
+        floor(index, None, "high")
+
+
+def test_what_scores_mean_is_told(index, encoder):
+    shown = describe_scores(index, encoder)
+    assert list(shown) == ["random documents", "nearest document", "foreign sentences"]
+    near, foreign = (float(shown[what].split()[3].rstrip(",")) for what in ("nearest document", "foreign sentences"))
+    assert near > foreign
+    assert describe_scores(ExactIndex([1], ["one"], np.eye(1)), encoder) == {}

@@ -32,7 +32,7 @@ def test_auto_lets_one_foreign_sentence_in_twenty_pass(index, encoder):
     hits = index.search(encoder.encode(["when does the tide rise in Cork"])[0], 16)[0]
     kept = above(hits, lowest)
     assert kept == [hit for hit in hits if hit.score >= lowest]
-    assert 0 < len(kept)
+    assert len(kept) > 0
     assert Floors()("name", index, encoder, "auto") == lowest
 
 
@@ -40,7 +40,7 @@ def test_a_number_is_taken_as_it_is(index, encoder):
     assert floor(index, None, None) is None
     assert floor(index, None, "0.25") == floor(index, None, 0.25) == 0.25
     assert above(index.search(encoder.encode(["tide"])[0], 16)[0], 2.0) == []
-    with pytest.raises(InputError, match="give a cosine, such as 0.4, or auto"):
+    with pytest.raises(InputError, match="give a cosine, such as"):
         floor(index, None, "high")
 
 

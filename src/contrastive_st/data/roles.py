@@ -18,8 +18,6 @@ TEXT, ANCHOR, POSITIVE, NEGATIVE, SCORE, LABEL = "text", "anchor", "positive", "
 #: A teacher's scores: of the positive, of the negatives, or of the positive and then the negatives in one list
 POSITIVE_SCORE, NEGATIVE_SCORE, SCORES = "positive_score", "negative_score", "scores"
 CANDIDATE_SCORES = (SCORES, POSITIVE_SCORE, NEGATIVE_SCORE)
-#: Names of the columns of a data set to train on that are not text
-TARGETS = (LABEL, SCORE, SCORES)
 #: The role of columns that training does not use, by name: numbers of rows, splits, dates, parse trees, ...
 BESIDE = "beside"
 
@@ -76,6 +74,12 @@ ROLES = (
     ),
 )  # fmt: skip
 _ROLE = {role.name: role for role in ROLES}
+#: Names of the columns of a data set to train on that are not text: numbers
+TARGETS = tuple(
+    role.name for role in ROLES if NUMBERS in role.holds and role.name not in (POSITIVE_SCORE, NEGATIVE_SCORE)
+)
+#: Those that stay beside the rows whatever their kind is, for a loss that reads them
+KEPT = tuple(name for name in TARGETS if name not in (LABEL, SCORE, SCORES))
 _ROLE_OF = {name: role.name for role in ROLES for name in role.names}
 _NAMED = tuple(name for name in _ROLE if name != BESIDE)
 _TEXTS = (TEXT, ANCHOR, POSITIVE, NEGATIVE)
@@ -502,7 +506,8 @@ class _Finder:
         for role, found in (*one, ("score or label", gold)):
             if len(found) > 1:
                 raise self.fault(f"columns {' and '.join(map(repr, found))} would each be the {role}")
-        known, gold = anchors or positives or negatives or texts, [*gold, *scores]
+        kept = [name for name, role in named.items() if role in KEPT]
+        known, gold = anchors or positives or negatives or texts, [*gold, *scores, *kept]
         if len(named) - len(gold) == 1 or not known or (self.given and not (anchors or positives or negatives)):
             ordered = [name for name in named if name not in gold]  # by position
             anchors, positives, negatives = ordered[:1], ordered[1:2], ordered[2:]
@@ -512,7 +517,7 @@ class _Finder:
             raise self.fault("no column holds text")
         if by_role[SCORES] or scores:
             self._check_scores(by_role, positives, negatives)
-        elif gold and (negatives or (not positives and by_role[SCORE])):
+        elif len(gold) > len(kept) and (negatives or (not positives and by_role[SCORE])):
             needed = "two text columns" if by_role[SCORE] else "one or two text columns"
             raise self.fault(f"a {named[gold[0]]} needs {needed}")
         roles = {anchors[0]: ANCHOR if positives else TEXT, **dict.fromkeys(positives, POSITIVE)}

@@ -13,6 +13,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.files.folders import ADAPTER, CLASSIFIER, read_export
 from contrastive_st.files.reading import read_json
+from contrastive_st.models.poolings import recorded_pooling
 from contrastive_st.training.metadata import read_training_metadata
 from contrastive_st.training.methods import Method, method_of
 
@@ -75,8 +76,7 @@ class CheckpointMetadata:
     @property
     def pooling(self) -> str | None:
         """How the embedding is pooled when the model is used."""
-        pooling = self.settings.get("pooling")
-        return "cls_before_pooler" if pooling == "cls" and self.settings.get("mlp_only_train") else pooling
+        return recorded_pooling(self.settings)
 
     @property
     def method(self) -> Method:

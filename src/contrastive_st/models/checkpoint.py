@@ -16,7 +16,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.files.folders import ADAPTER, INDICES
 from contrastive_st.files.reading import read_json, read_tensors, weight_types
 from contrastive_st.files.repositories import default_model, local_folder
-from contrastive_st.models.poolings import POOLINGS
+from contrastive_st.models.poolings import POOLINGS, recorded_pooling
 from contrastive_st.static_vectors import KINDS as STATIC_KINDS
 
 PROMPTS_FILE = "config_sentence_transformers.json"
@@ -228,7 +228,7 @@ def _read_whole(folder: Path) -> Checkpoint:
         raise InputError(f"{folder / 'config.json'} is damaged: its contrastive is not a JSON object")
     recorded = Checkpoint(str(folder), folder, folder, own=settings is not None)
     if settings is not None:
-        recorded = replace(recorded, pooling=_own_pooling(settings), **of_settings(settings))
+        recorded = replace(recorded, pooling=recorded_pooling(settings), **of_settings(settings))
     if not (folder / "modules.json").is_file():
         return recorded
     entries = [(_kind(entry, folder), folder / entry.get("path", "")) for entry in read_json(folder / "modules.json")]
@@ -245,11 +245,6 @@ def _read_whole(folder: Path) -> Checkpoint:
     if kinds in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
         return replace(recorded, model=entries[0][1], table_alone=not config)
     return replace(recorded, **_pooled(entries))
-
-
-def _own_pooling(settings: dict[str, Any]) -> str | None:
-    pooling = settings.get("pooling")
-    return "cls_before_pooler" if pooling == "cls" and settings.get("mlp_only_train") else pooling
 
 
 def _kind(entry: dict[str, Any], folder: Path) -> str:

@@ -14,6 +14,7 @@ from contrastive_st.losses import LOSSES, Loss, as_loss
 from contrastive_st.losses.base import loss_class
 from contrastive_st.losses.custom import recorded_loss
 from contrastive_st.models.pooling import check_template, dense_settings
+from contrastive_st.models.poolings import WITHOUT_HEAD
 from contrastive_st.options import Count, NotNegative, Options, Share
 
 Prompts = Annotated[dict[str, str], "a text for each name, such as {'query': 'query: '}"]
@@ -113,10 +114,7 @@ class ContrastiveConfig(LossConfig):
         object.__setattr__(self, "dense", [dense_settings(layer) for layer in self.dense])  # complete in the config
         check_template(self.pooling, self.template, self.cutoff)
         if not self.include_prompt and self.pooling in ("cls", "mask"):
-            raise InputError(
-                f"pooling {self.pooling} does not support include_prompt=False; choose mean, max, cls_before_pooler, "
-                "last, avg_first_last or avg_top2"
-            )
+            raise InputError(f"pooling {self.pooling} does not support include_prompt=False; choose {WITHOUT_HEAD}")
         if self.pooling == "mask" and any(self.prompts.values()):
             raise InputError("pooling mask puts a template around texts and takes no prompts; leave out the prompts")
 

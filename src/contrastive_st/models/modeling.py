@@ -40,7 +40,7 @@ from contrastive_st.models.pooling import (
     scaled_output,
     template_alone,
 )
-from contrastive_st.models.poolings import needs_all_layers, pool
+from contrastive_st.models.poolings import WITHOUT_HEAD, needs_all_layers, pool
 from contrastive_st.models.saving import (
     check_built,
     check_loaded,
@@ -386,7 +386,7 @@ class ContrastiveMixin(ForCL):
         if self.projection is None and parsed.pooling == "cls":
             raise InputError(
                 f"{config.model_type} has no pooler to hold the projection head, so pooling 'cls' would be lost "
-                "on AutoModel; choose cls_before_pooler, mean, max, avg_first_last, avg_top2 or last"
+                f"on AutoModel; choose {WITHOUT_HEAD}"
             )
         self._freeze_unused()
         if self.writes_words:

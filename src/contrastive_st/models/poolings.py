@@ -5,9 +5,9 @@ torch is imported by none, so that what a folder records is read without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from contrastive_st.errors import choice
 
@@ -83,6 +83,8 @@ POOLINGS = {
     "mean_sqrt_len": Pooling(_mean_sqrt_len, "mean_sqrt_len_tokens"),
     "weighted_mean": Pooling(_weighted_mean, "weightedmean_tokens"),
 }
+#: The names of those that need no head
+WITHOUT_HEAD = ", ".join(name for name in POOLINGS if name != "cls")
 #: The state at the [MASK] of a template, which is part of the model: no pooling to choose
 _MASK = Pooling(_last, "mask")
 
@@ -95,6 +97,17 @@ def pooling_of(name: str) -> Pooling:
 def check_pooling(pooling: str) -> str:
     """Return `pooling` if it is one of `POOLINGS`, else raise `InputError` with the list."""
     return str(choice("pooling", pooling, POOLINGS))
+
+
+def recorded_pooling(settings: Mapping[str, Any]) -> str | None:
+    """The pooling with which a model of these settings (`config.contrastive`) is used: after training, without a head.
+
+    Example:
+        >>> recorded_pooling({"pooling": "cls", "mlp_only_train": True}), recorded_pooling({})
+        ('cls_before_pooler', None)
+    """
+    pooling: str | None = settings.get("pooling")
+    return "cls_before_pooler" if pooling == "cls" and settings.get("mlp_only_train") else pooling
 
 
 def needs_all_layers(pooling: str) -> bool:

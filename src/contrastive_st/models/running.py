@@ -30,6 +30,7 @@ from contrastive_st.models.auto import load_tokenizer, open_model
 from contrastive_st.models.checkpoint import Checkpoint, of_settings
 from contrastive_st.models.configuration import LossConfig, asks_for_code, max_positions
 from contrastive_st.models.graph import GraphModel
+from contrastive_st.models.poolings import recorded_pooling
 from contrastive_st.models.saving import write_use
 from contrastive_st.models.static_encoder import StaticEncoder, static_tokenizer
 from contrastive_st.models.wrapped import EncoderForCL, features_of, sentence_vectors
@@ -155,10 +156,8 @@ class Running:
         """The pooling, for `SentenceEncoder.pooling`."""
         if getattr(self.model, "is_table", False):
             return StaticVectors.pooling
-        settings = getattr(self.model.config, "contrastive", {})
-        if settings.get("pooling") == "cls" and settings.get("mlp_only_train"):
-            return "cls_before_pooler"
-        return str(getattr(self.model, "pooling", None) or settings.get("pooling", "the model's own"))
+        recorded = recorded_pooling(getattr(self.model.config, "contrastive", {}))
+        return str(getattr(self.model, "pooling", None) or recorded or "the model's own")
 
     def length(self, asked: int | None) -> int | None:
         """Maximum number of tokens of a text; None if there is no limit.

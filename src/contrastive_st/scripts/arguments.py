@@ -10,6 +10,7 @@ from annotated_types import Gt, Le
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses.base import LOSSES, loss_class
+from contrastive_st.models.poolings import WITHOUT_HEAD
 from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive, Share, option
 
 
@@ -71,8 +72,7 @@ class EncoderArguments(ScriptArguments):
 
     model_name_or_path: str | None = option("Encoder to start from; by default a small BERT from scratch.")
     pooling: str | None = option(
-        "cls (with projection head), cls_before_pooler, mean, max, avg_first_last, avg_top2, last; by "
-        "default what the encoder to start from records."
+        f"cls (with projection head), {WITHOUT_HEAD}; by default what the encoder to start from records."
     )
     max_length: Count | None = option(
         "Longest text, in tokens, in training and for the saved encoder; by default that of the encoder "

@@ -16,7 +16,7 @@ CHUNK = 65_536  # most rows held at a time as Python strings or as an Arrow batc
 
 
 def columns_of(
-    table: Table, names: Sequence[str], strict: bool = False, gold: str | None = None, only_strings: bool = False
+    table: Table, names: Sequence[str], strict: bool = False, gold: str | None = None, texts: Sequence[str] = ()
 ) -> datasets.Dataset:
     """Some columns as text.
 
@@ -25,16 +25,16 @@ def columns_of(
         names: the columns.
         strict: raise an error for a blank cell.
         gold: a column of them that may be blank.
-        only_strings: refuse numbers in the others.
+        texts: those of them in which numbers are refused.
     """
-    if table.mapped is not None and all(table.is_stored(name, only_strings and name != gold) for name in names):
+    if table.mapped is not None and all(table.is_stored(name, name in texts) for name in names):
         report(len(list(islice(table, 1))), 0, 0, table, strict)  # `datasets` fails on a table without rows
         return _tidied(table.mapped(list(names)), table, strict, gold)
     chunks, total, dropped, first = [], 0, 0, 0
     rows = iter(table)
     while some := list(islice(rows, CHUNK)):
-        texts = {name: _texts(some, name, table, only_strings and name != gold) for name in names}
-        chunk, whole = _stripped(pa.table(texts), gold)
+        cells = {name: _texts(some, name, table, name in texts) for name in names}
+        chunk, whole = _stripped(pa.table(cells), gold)
         if blank := len(whole) - (pc.sum(whole).as_py() or 0):
             first = first or some[pc.index(whole, False).as_py()].number
         chunks.append(chunk.filter(whole))

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contrastive_st.data.pair_sets import pair_set
-from contrastive_st.data.profile import BOOLEANS, NUMBER, items_of, simple
+from contrastive_st.data.profile import BOOLEANS, NUMBER, items_of, number_of, simple
 from contrastive_st.data.reading.cells import report
 from contrastive_st.data.reading.columns import CHUNK, columns_of
 from contrastive_st.data.reading.sources import Source
@@ -25,6 +25,7 @@ from contrastive_st.data.reading.texts import header_of
 from contrastive_st.data.roles import (
     ANCHOR,
     CANDIDATE_SCORES,
+    KEPT,
     KINDS,
     LABEL,
     NEGATIVE,
@@ -102,8 +103,11 @@ def read_examples(
         return read_candidates(table, roles, strict), roles
     if scale and roles.gold is not None:
         roles = replace(roles, columns={**roles.columns, roles.gold: SCORE})
-    data = columns_of(table, list(roles.columns), strict, roles.gold, only_strings=True)
+    data = columns_of(table, list(roles.columns), strict, roles.gold, roles.texts)
     rows = data if roles.gold is None else _with_gold(data, table, roles, scale)
+    for name, role in roles.columns.items():
+        if role in KEPT:
+            rows = rows.remove_columns(name).add_column(role, [number_of(cell) for cell in rows[name]])
     return _renamed(rows, roles) if columns else (rows, roles)
 
 

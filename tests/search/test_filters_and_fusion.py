@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import importlib.util
 import json
 import logging
 import math
@@ -21,6 +22,8 @@ from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import Condition, Filter, as_filter, parse
 from contrastive_st.search.index import reciprocal_rank_fusion, unmet
 from contrastive_st.search.postgres.predicates import as_jsonpath
+
+ROOT = Path(__file__).parents[2]
 
 # --- The grammar
 
@@ -86,18 +89,20 @@ def test_hostile_keys_and_values_stay_inside_their_quotes():
     assert path == '(($."a\\" || true) //" == "x\\" || $.\\"b\\" == \\"y") && ($."l" == "a\ufffdb"))'
 
 
-def test_the_page_says_what_the_parser_does():
-    page = (Path(__file__).parents[2] / "docs" / "search.md").read_text(encoding="utf-8")
-    section = page.split("### Filters")[1].split("\n## ")[0]
-    grammar = [line.strip() for line in filters.__doc__.splitlines() if re.match(r"    \w+ +=", line)]
-    assert section.split("```text\n")[1].split("```")[0].splitlines() == grammar
-    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
-    assert len(rows) > 10
-    for filter, finds, other in rows:
-        for metadata, wanted in [(item, True) for item in finds.split("`, `")] + [
-            (item, False) for item in other.split("`, `")
-        ]:
-            assert parse(filter.strip("`")).holds(json.loads(metadata.strip("`"))) is wanted, (filter, metadata)
+def test_the_page_is_what_the_parser_writes():
+    spec = importlib.util.spec_from_file_location("filter_page", ROOT / "docs" / "filter_page.py")
+    written = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(written)
+    assert written.PAGE.read_text(encoding="utf-8") == written.page()
+    assert "none: " not in written.page().split("## What is refused")[1]
+    rules = dict(line.split(" = ", 1) for line in filters.grammar().splitlines())
+    for mark in re.findall('"(.*?)"', rules["operator  "]):
+        assert parse(f"a{mark}1").parts[0].operator in (mark, "=")
+    for name, text in (("column    ", "{}=1"), ("value     ", "a={}")):
+        for mark in rules[name].removeprefix("text without any of ").split(" or a quoted")[0].split():
+            whole = [(one.column, *one.values) for one in parse(text.format(json.dumps(f"x{mark}y"))).parts]
+            with contextlib.suppress(InputError):  # it ends there, and what follows may be nothing that can be read
+                assert [(one.column, *one.values) for one in parse(text.format(f"x{mark}y")).parts] != whole
 
 
 # --- What a condition means

@@ -66,8 +66,8 @@ def test_what_is_left_out_is_said_with_the_reason(indexed, reason, names):
 
 
 def test_the_looks_of_text_files_and_columns_that_are_not_kept_are_said(indexed):
-    assert "2 text files are one document each (--split_into lines" in indexed[1]
-    assert "2 text files are lists, with a document on each line (--split_into files" in indexed[1]
+    assert "3 text files are one document each (--split_into lines" in indexed[1]
+    assert "1 text files are lists, with a document on each line (--split_into files" in indexed[1]
     assert "not kept as metadata, too long or bytes: image" in indexed[1]
 
 
@@ -93,15 +93,17 @@ def test_what_documents_say_of_themselves_is_metadata(folder):
 
 
 def test_dates_decimals_lists_and_objects_are_kept(folder):
-    assert metadata(folder, "sky.parquet") == [{"day": "2024-04-08", "cost": 1.5, "tags": ["sky", "sun"]}]
-    assert metadata(folder, "rows.jsonl") == [{"who": {"name": "Ann"}}]
+    assert metadata(folder, "sky.parquet") == [
+        {"day": "2024-04-08", "cost": 1.5, "tags": ["sky", "sun"], "file": "sky.parquet"}
+    ]
+    assert metadata(folder, "rows.jsonl") == [{"who": {"name": "Ann"}, "file": "rows.jsonl"}]
 
 
 def test_numbers_of_a_csv_are_shown_as_they_are_written(tmp_path):
     """Seen before: 1.10 became 1.1, and a .txt beside a .csv made its years text."""
     (tmp_path / "a.csv").write_text("text,price,year,code\non tides,1.10,1999,007\n")
     (tmp_path / "b.txt").write_text("a line\n")
-    assert metadata(tmp_path, "a.csv") == [{"price": "1.10", "year": 1999, "code": "007"}]
+    assert metadata(tmp_path, "a.csv") == [{"price": "1.10", "year": 1999, "code": "007", "file": "a.csv"}]
 
 
 def test_strict_stops_at_the_first_that_would_be_left_out(folder, tmp_path, capsys):

@@ -294,8 +294,9 @@ def test_a_binary_graph_of_the_first_version_is_dropped_and_the_search_exact(pla
             " ((binary_quantize(embedding)::bit(8)) bit_hamming_ops)",
             "UPDATE contrastive_st.collections SET index = 'binary' WHERE name = 'v1'",
             "DELETE FROM contrastive_st.migrations WHERE version >= 2",
-            "DROP TABLE contrastive_st._deleted, contrastive_st._aliases, contrastive_st._spaces",
-            "ALTER TABLE contrastive_st.sources DROP CONSTRAINT sources_collection_fkey",
+            "DROP TABLE contrastive_st._deleted, contrastive_st._aliases",
+            "DROP TABLE contrastive_st._spaces, contrastive_st._files",
+            "ALTER TABLE contrastive_st.sources DROP run, DROP CONSTRAINT sources_collection_fkey",
             "ALTER TABLE contrastive_st.collections DROP tables, DROP language, DROP space",
             "ALTER TABLE contrastive_st.sources ADD CONSTRAINT sources_collection_fkey"
             " FOREIGN KEY (collection) REFERENCES contrastive_st.collections",

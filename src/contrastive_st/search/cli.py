@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import MISSING, dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -31,7 +31,7 @@ from contrastive_st.terminal import note, progress_is_shown, say
 
 if TYPE_CHECKING:
     from contrastive_st.search.documents import Corpus
-    from contrastive_st.search.index import VectorIndex
+    from contrastive_st.search.index import Files, VectorIndex
     from contrastive_st.search.ingest import Outcome
     from contrastive_st.search.postgres.database import Database
     from contrastive_st.search.report import Report
@@ -97,20 +97,21 @@ class Index(_CollectionCommand):
     installed_docs: bool = option("index the docs of the installed packages", default=False)
     model: str | None = option(MODEL_HELP, short="-m")
     output: str | None = option("write parquet shards here, not into the store", short="-o", metavar="FOLDER")
-    column: str | None = option(
-        "column of the texts (default: text, or the only one with text)", aliases=_FORMER_COLUMN
-    )
+    column: list[str] | None = option(
+        "column of the texts (default: text, or the only one with text); of a folder several, of which each table has "
+        "one", action="append", aliases=_FORMER_COLUMN,
+    )  # fmt: skip
     metadata: list[str] | None = option(
         "metadata columns (default: all with short values)", nargs="*", metavar="COLUMN"
     )
     id_column: str | None = option(
         "column of ids, by which a row that has changed replaces the former one (default: id, if there is one; '' "
-        "numbers the rows)"
+        "numbers the rows, and in a folder names the files)"
     )
     hub_split: str = option("split of a data set of the Hub", default="train")
     split_into: Literal["whole", "files", "lines", "sentences", "passages"] = option(
-        "split documents into chunks, each of which becomes a document; files keeps text files whole, and whole makes "
-        "each line of one that is a list a document", default="whole",
+        "split documents into chunks, each of which becomes a document; files keeps files of text and of pages whole, "
+        "and whole makes each page, and each line of a text that is a list, a document", default="whole",
     )  # fmt: skip
     pool: bool = option("keep documents whole, with the mean vector of their chunks", default=False)
     index: Literal["hnsw", "binary", "none"] = option("built after loading", default="hnsw")
@@ -129,28 +130,53 @@ class Index(_CollectionCommand):
     )
     replace: bool = option("index the corpus afresh, with what was deleted from it", default=False)
     restore: bool = option("add again what was deleted from the corpus", default=False)
+    sync: bool = option("remove what has left the corpus: files of a folder, rows that have ids", default=False)
+    watch: bool = option("go on until interrupted: index a folder again whenever files in it change", default=False)
     strict: bool = option("stop at the first row or file that would be left out", default=False)
 
     def run(self) -> None:
         """Encode and write the missing shards; build the index when all shards are there."""
+        self._check()
+        if not self.watch:
+            self._index()
+            return
+        from contrastive_st.errors import one_line
+        from contrastive_st.search.opening import open_database
+        from contrastive_st.search.watching import settled_changes, state_of
+
+        look = partial(state_of, Path(self.corpus).expanduser())
+        before = look()
+        self._index()
+        with closing(open_database(self.store)):  # keeps an embedded server running
+            note(f"watching {self.corpus} until interrupted")
+            for _ in settled_changes(look, before):
+                try:
+                    self._index()
+                except Exception as error:
+                    if not (line := one_line(error)):
+                        raise
+                    note(f"not indexed, until the files change again: {line}")
+
+    def _index(self) -> None:
         from contrastive_st.search.ingest import index_corpus, load_shards
         from contrastive_st.search.report import Report
         from contrastive_st.search.shards import RECORD, Encoding, ShardFolder
 
-        self._check()
         started, report, shown = time.perf_counter(), Report(self.strict), progress_is_shown()
         if self.corpus and Path(self.corpus).expanduser().joinpath(RECORD).is_file():
             shards = ShardFolder(self.corpus)
             self._into_store(shards.encoding, partial(load_shards, shards, progress=shown), started, report)
             return
-        corpus, encoder = self._corpus(), self._encoder()
+        corpus, encoder = self._corpus(), self._encoder
+        if self.sync and not corpus.own_ids:
+            raise InputError("--sync is of folders, and of rows with ids; --replace indexes this corpus afresh")
         fill = partial(index_corpus, corpus, encoder, shard_rows=self.shard_rows, progress=shown, report=report)
         made = Encoding(
             model_name(encoder), encoder.fingerprint, encoder.dimension, corpus.name, corpus.fingerprint,
             self.shard_rows, self.storage or "float32", corpus.own_ids,
         )  # fmt: skip
         if not self.output:
-            self._into_store(made, fill, started, report)
+            self._into_store(made, fill, started, report, corpus.files)
             return
         rank, world = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
         _tell(fill(ShardFolder(self.output, made, rank, world)), started, f"shards in {self.output}", report)
@@ -172,11 +198,15 @@ class Index(_CollectionCommand):
         whole = self.split_into in ("whole", "files")
         if self.id_column and (not whole or self.installed_docs):
             raise InputError("--id_column is of a corpus whose rows are whole documents; leave one of the options out")
+        if (self.sync or self.watch) and self.output:
+            raise InputError("--sync and --watch are of a store; leave --output out")
+        if self.watch and not Path(self.corpus).expanduser().is_dir():
+            raise InputError(f"--watch is of a folder, and {self.corpus or 'the installed docs'} is none")
         if self.pool and whole:
             raise InputError("--pool averages the chunks of a document; give --split_into too")
 
     def _corpus(self) -> Corpus:
-        from contrastive_st.search.documents import cut, identified, installed_docs_corpus, open_corpus
+        from contrastive_st.search.documents import by_file, cut, identified, installed_docs_corpus, open_corpus
         from contrastive_st.search.report import Report
 
         if self.installed_docs:
@@ -191,8 +221,10 @@ class Index(_CollectionCommand):
         column = self.id_column or ("id" if self.id_column is None and has_ids else "")
         if column and self.split_into in ("whole", "files"):
             return identified(corpus, column)
-        return cut(corpus, self.split_into, self.pool)
+        corpus = cut(corpus, self.split_into, self.pool)
+        return by_file(corpus) if corpus.files.digests else corpus
 
+    @cached_property
     def _encoder(self) -> Any:
         from contrastive_st.models.protocol import open_encoder
 
@@ -201,7 +233,14 @@ class Index(_CollectionCommand):
             note(f"model: {encoder.name}; for better results choose a larger one with --model")
         return encoder
 
-    def _into_store(self, made: Encoding, fill: Callable[[Any], Outcome], started: float, report: Report) -> None:
+    def _into_store(
+        self,
+        made: Encoding,
+        fill: Callable[[Any], Outcome],
+        started: float,
+        report: Report,
+        files: Files | None = None,
+    ) -> None:
         """Fill the collection, which is made if it does not exist; build its index if all rows are there."""
         from contrastive_st.search.opening import vector_store
 
@@ -212,12 +251,13 @@ class Index(_CollectionCommand):
             try:
                 store.check_build(self.index)  # now, not after encoding
                 mark = f"{made.corpus_fingerprint} {made.shard_rows}"
-                again = {"replace": self.replace, "restore": self.restore, "own_ids": made.own_ids}
-                with closing(store.loader(made.corpus, mark, **again)) as loader:
+                again = {name: getattr(self, name) for name in ("replace", "restore", "sync")}
+                with closing(store.loader(made.corpus, mark, own_ids=made.own_ids, files=files, **again)) as loader:
                     outcome = fill(loader)
                 where = f"{len(store):,} in collection {store.collection!r} of {store.database.shown}"
                 _tell(outcome, started, where, report)
-                if outcome.complete and (self.index != store.index or outcome.encoded):
+                kept = self.index == store.index != "none" and outcome.encoded < len(store) // 10  # rows entered it
+                if outcome.complete and (self.index != store.index or (outcome.encoded and not kept)):
                     started = time.perf_counter()
                     peak = store.build_index(self.index, memory=self.build_memory)
                     memory = f", {peak / 2**30:.2f} GiB of the database's memory at most" if peak else ""
@@ -241,12 +281,18 @@ def _tell(outcome: Outcome, started: float, where: str, report: Report) -> None:
 
     seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
     loading = f" ({outcome.loading:.0f} s of them to write)" if outcome.encoded else ""
-    changed, unchanged = outcome.states["changed"], outcome.states["unchanged"]
-    what = f"{outcome.encoded - changed:,} of {outcome.rows:,} rows added, {changed:,} updated, {unchanged:,} unchanged"
+    states = outcome.states
+    counts = {
+        f"of {outcome.rows:,} rows added": outcome.encoded - states["changed"],
+        "updated": states["changed"] + states["relabelled"],
+        "unchanged": states["unchanged"],
+        **({"removed": outcome.removed} if outcome.removed else {}),
+    }
+    what = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     note(f"{what} in {seconds:.0f} s{loading}, {memory}; {where}")
     for line in report.lines():
         note(line)
-    if gone := outcome.states["deleted"]:
+    if gone := states["deleted"]:
         note(f"{gone:,} rows are left out because they were deleted from the collection; --restore adds them again")
     if not outcome.complete:
         note("other processes encode the rest; if one of them died, run the command again")
@@ -407,32 +453,47 @@ class Delete(StoreCommand):
         "a file with an id a line, as search prints it, or that of its corpus (- is stdin)", metavar="FILE"
     )
     yes: bool = option("delete without asking; needed without a terminal", default=False)
+    purge: bool = option("then erase from the disk all that was ever deleted or replaced in it", default=False)
 
     def run(self) -> None:
-        """Say what will be deleted, ask, and delete it."""
+        """Say what will be deleted, ask, and delete it; erase what is left of it on the disk."""
         from contrastive_st.search.filters import as_filter
-        from contrastive_st.search.index import check_filter
         from contrastive_st.search.opening import open_index
         from contrastive_st.search.values import as_id
 
-        if (self.filter is None) == (self.ids is None):
+        given = [part for part in (self.filter, self.ids) if part is not None]
+        if len(given) > 1 or not (given or self.purge):
             raise InputError("give --filter or --ids, one of them")
         filter = as_filter(self.filter)
         ids = list({as_id(line): None for line in _lines(self.ids) if line.strip()}) if self.ids else []
-        if not (ids or filter):
+        if given and not (ids or filter):
             raise InputError(f"--ids {self.ids}: there are no ids" if self.ids else "--filter: there is no condition")
         with closing(open_index(self.store, self.collection)) as found:
             index: Any = found
             if not hasattr(index, "delete"):
                 raise InputError(f"{self.store} is a folder of shards; encode the corpus without these documents again")
-            count = index.count(filter) if filter else len(index.known(ids))
-            what = f"with {filter}" if filter else f"of {len(ids):,} ids"
-            say(f"{count:,} of {len(index):,} documents in {self.collection!r} {what}", file=sys.stderr)
-            check_filter(index, filter, count > 0)
-            if count and not self.yes:
-                _confirm(f"delete {count:,} documents? [y/N] ")
-            deleted = index.delete_matching(filter) if filter else index.delete(ids)
-            note(f"deleted {deleted:,} documents; {len(index):,} are left in {self.collection!r}")
+            if given:
+                self._delete(index, filter, ids)
+            if self.purge:
+                from contrastive_st.search.postgres.purge import purge
+
+                started = time.perf_counter()
+                for line in purge(index):
+                    note(f"not purged, ask an administrator of the database: {line}")
+                note(f"what was deleted is erased from the tables of {self.collection!r} in "
+                     f"{time.perf_counter() - started:.0f} s; backups and replicas still have it")  # fmt: skip
+
+    def _delete(self, index: Any, filter: Any, ids: list[int]) -> None:
+        from contrastive_st.search.index import check_filter
+
+        count = index.count(filter) if filter else len(index.known(ids))
+        what = f"with {filter}" if filter else f"of {len(ids):,} ids"
+        say(f"{count:,} of {len(index):,} documents in {self.collection!r} {what}", file=sys.stderr)
+        check_filter(index, filter, count > 0)
+        if count and not self.yes:
+            _confirm(f"delete {count:,} documents? [y/N] ")
+        deleted = index.delete_matching(filter) if count and filter else index.delete(ids)
+        note(f"deleted {deleted:,} documents; {len(index):,} are left in {self.collection!r}")
 
 
 def _confirm(question: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import json
 import mailbox
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import tomllib
 import yaml
 
 from contrastive_st.data.reading.content import check_file, decode, format_of, open_bytes, reading
@@ -31,12 +33,14 @@ _BLOCK = re.compile(
     "address|article|aside|blockquote|br|caption|dd|details|div|dl|dt|figcaption|figure|footer|h[1-6]|header|hr|li|main|ol"
     "|p|pre|section|summary|table|td|th|title|tr|ul"
 )
-_FRONT_MATTER = re.compile(r"\A\ufeff?---\r?\n(.{,65536}?\n)(?:---|\.\.\.)\s*?(?:\n|\Z)", re.DOTALL)
+_FRONT_MATTER = re.compile(
+    r"\A\ufeff?(?P<mark>---|\+\+\+)[ \t]*\r?\n(?P<facts>.{,65536}?\n)(?:(?P=mark)|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.DOTALL
+)  # YAML, or TOML as Hugo has it; JSON is an object at the very start
 _OF_BROWSERS = re.compile(
     "viewport|robots|generator|referrer|theme-color|color-scheme|format-detection|(csrf-|twitter:|google|msapplication"
-    "|apple-|og:).*",
-    re.IGNORECASE,
+    "|apple-|og:).*"
 )
+_SAVED = re.compile(r"<!--\s*(?:saved from url=\(\d+\)|Page saved with SingleFile\s+url:\s*)([^\s<>]+)")  # by browsers
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
 _FOOTNOTE = re.compile(r"^\.\. \[[^\]\n]+\]|\\footnote\b|^\[fn:", re.MULTILINE)  # of .rst, .tex, .org
 _WIKI_LINK = re.compile(r"\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]")
@@ -76,42 +80,77 @@ def missing_reader(suffix: str) -> bool:
 
 def _html(path: Path, source: str) -> Iterator[Cells]:
     text, read_as = _decoded(_content(path, source), source)
-    yield {**of_html(text), NOTES: read_as}
+    markup, front = front_matter(text)  # of a page for Jekyll
+    saved = _SAVED.search(text[:4096])
+    yield _with_front({**of_html(markup), **({"url": saved[1]} if saved else {})}, front, read_as)
 
 
 def _markdown(path: Path, source: str) -> Iterator[Cells]:
     text, read_as = _decoded(_content(path, source), source)
     text, front = front_matter(text)
     page = of_html(_needed("markdown_it", source).MarkdownIt("commonmark").enable("table").render(text))
-    yield {**page, **front, "text": page["text"], NOTES: read_as}
+    yield _with_front(page, front, read_as)
+
+
+def _with_front(page: Cells, front: Cells, read_as: list[str]) -> Cells:
+    return {**page, **front, "text": page["text"], NOTES: read_as + front.get(NOTES, [])}
 
 
 def front_matter(text: str) -> tuple[str, Cells]:
-    """A Markdown text without the YAML at its start, and what that says.
+    """A text without the YAML, TOML or JSON at its start, and what that says.
+
+    Scalars of YAML are what YAML 1.2 takes them for, and numbers that would not be written the same way again stay
+    text: `no`, `12:30`, `007` and `1.10` are text.
 
     Example:
-        >>> front_matter("---\\nauthor: Ann\\ntags: [sea]\\n---\\nOn tides\\n")
-        ('On tides\\n', {'author': 'Ann', 'tags': ['sea']})
+        >>> front_matter("---\\nauthor: Ann\\ntags: [sea]\\nversion: 1.10\\n---\\nOn tides\\n")
+        ('On tides\\n', {'author': 'Ann', 'tags': ['sea'], 'version': '1.10'})
     """
-    match = _FRONT_MATTER.match(text)
-    if match is None:
-        return text, {}
+    match, facts, end = _FRONT_MATTER.match(text), None, 0
     try:
-        facts = yaml.load(match[1], _Plain)
+        if match:
+            read = tomllib.loads if match["mark"] == "+++" else _yaml
+            facts, end = read(match["facts"].replace("\r\n", "\n")), match.end()
+        elif text.startswith(("{\n", "{\r\n")):
+            facts, end = json.JSONDecoder().raw_decode(text)
     except (yaml.YAMLError, RecursionError, ValueError):  # such as a rule, a dialogue: text
-        return text, {}
+        return text, {NOTES: ["front matter that cannot be read is text"]}
     if not isinstance(facts, dict):
         return text, {}
-    return text[match.end() :], {str(key): value for key, value in facts.items()}
+    return text[end:].removeprefix("\n"), {str(key): value for key, value in facts.items()}
+
+
+def _yaml(text: str) -> Any:
+    return yaml.load(text, _Plain)
 
 
 class _Plain(yaml.SafeLoader):
-    """YAML without aliases, a few of which stand for gigabytes."""
+    """The core schema of YAML 1.2, with dates, and without aliases, a few of which stand for gigabytes."""
+
+    yaml_implicit_resolvers: Mapping[str, Any] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("an alias")
+            raise yaml.YAMLError("it has an alias")
         return super().compose_node(parent, index)
+
+    def date(self, node: Any) -> Any:
+        try:
+            return self.construct_yaml_timestamp(node)
+        except ValueError:  # such as 2024-02-30
+            return node.value
+
+
+_TIMESTAMP = next(kind for tag, kind in yaml.SafeLoader.yaml_implicit_resolvers["2"] if tag.endswith(":timestamp"))
+for _tag, _pattern, _first in (
+    ("null", re.compile(r"(?:~|null|Null|NULL|)\Z"), ["~", "n", "N", ""]),
+    ("bool", re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"), list("tTfF")),
+    ("int", re.compile(r"-?(?:0|[1-9][0-9]{0,14})\Z"), list("-0123456789")),
+    ("float", re.compile(r"-?(?:0|[1-9][0-9]{0,14})\.[0-9]{0,13}[1-9]\Z"), list("-0123456789")),
+    ("timestamp", _TIMESTAMP, list("0123456789")),
+):
+    _Plain.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _pattern, _first)
+_Plain.add_constructor("tag:yaml.org,2002:timestamp", _Plain.date)
 
 
 def of_html(markup: str) -> Cells:
@@ -185,10 +224,11 @@ class _Page(HTMLParser):
             self.found["text"].append("\n\n")
 
     def _fact(self, attributes: Mapping[str, str | None]) -> None:
-        name, value = attributes.get("name") or attributes.get("property"), attributes.get("content")
+        name = (attributes.get("name") or attributes.get("property") or "").lower()  # its case does not count
+        value = attributes.get("content")
         if not name or not value or _OF_BROWSERS.fullmatch(name):
             return
-        values = value.split(",") if name.lower() == "keywords" else [value]
+        values = value.split(",") if name == "keywords" else [value]
         self.facts.setdefault(name, []).extend(filter(None, map(str.strip, values)))
 
 
@@ -296,6 +336,8 @@ def _needed(module: str, source: str) -> Any:
 
 
 _OF_TEXT = (".rst", ".org", ".tex", ".ipynb", ".fb2")
+#: What the parts of a file are called that has several
+SEVERAL = {".pdf": "page", ".mbox": "message", ".xml": "article"}
 _OFFICE = ".docx .doc .odt .rtf .pptx .ppt .xlsx .xls .ods .epub .fb2 .rst .org .tex .ipynb .eml .msg .pdf".split()  # noqa: SIM905
 #: The reader of each extension
 READERS: dict[str, Callable[[Path, str], Iterator[Cells]]] = {

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import itertools
 import json
-import os
 import re
-import stat
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from contrastive_st.data.reading import (
     TABLES,
     Row,
     Table,
     decode,
-    files_of,
     header_of,
     hub_commit,
     is_saved,
@@ -33,10 +28,10 @@ from contrastive_st.data.reading import (
 from contrastive_st.data.reading.content import check_file, format_of, open_bytes
 from contrastive_st.data.reading.table import open_file
 from contrastive_st.data.roles import text_column
-from contrastive_st.errors import InputError, install, one_line
-from contrastive_st.files.caches import own_cache
-from contrastive_st.files.writing import atomic_write
-from contrastive_st.search.document_readers import NOTES, READERS, Encrypted, missing_reader, read_document
+from contrastive_st.errors import InputError, one_line
+from contrastive_st.search.document_readers import NOTES, READERS, SEVERAL, Encrypted, front_matter, read_document
+from contrastive_st.search.folder import MISSING, UNREADABLE, Entry, digest_of, file_digest, files_in, files_like
+from contrastive_st.search.index import Files
 from contrastive_st.search.report import LeftOut, Report
 from contrastive_st.search.splitting import FILES, LINES, WHOLE, is_list, split
 from contrastive_st.search.values import as_id, as_metadata, plain
@@ -44,13 +39,11 @@ from contrastive_st.search.values import as_id, as_metadata, plain
 _INTEGER_OR_DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{0,13}[1-9])?")
 _LONGEST_VALUE = 1000  # longest text (or list, as JSON), in characters, that is kept as metadata by default
 _LONGEST_DOCUMENT = 1 << 24  # bytes; a text file beyond this is a list unless it is said that it is not
-_FRESH = 2_000_000_000  # nanoseconds: a file written more recently may change again within the same time stamp
 _SAMPLE = 4 << 20  # bytes in which lines are counted to estimate their number in a file
 _FIRST = 200  # lines by which a text file is a list or a document
-BLANK, UNREADABLE, ENCRYPTED, HIDDEN, LINKED = "blank", "unreadable", "encrypted", "hidden", "linked folders"
+_DOCUMENT, _PAGE = "document", "page"  # what a row of a document is called in messages
+BLANK, ENCRYPTED = "blank", "encrypted"
 SCANNED = "pages without text, as of a scan (recognize their text first)"
-UNSUPPORTED = "of an unsupported type"
-MISSING = f"without a reader ({install('documents')})"
 
 
 @dataclass(frozen=True)
@@ -64,6 +57,9 @@ class Document:
         row: its row in the corpus.
         id: its own id, if the corpus has ids.
         where: its file and row, for messages.
+        file: the name of its file in a folder.
+        number: its row in that file.
+        whole: it is all of that file.
     """
 
     text: str
@@ -72,6 +68,9 @@ class Document:
     row: int
     id: int | None = None
     where: str = ""
+    file: str = ""
+    number: int = 0
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,10 @@ class Corpus:
             other documents.
         documents: yields the documents, from the first on, and counts in a report what is left out.
         rows: about how many rows the source has; None if unknown.
-        own_ids: the documents have the ids of a column of the corpus, not the numbers of their rows.
-        mixed: it is a folder of several formats, whose rows have different columns.
+        own_ids: the documents have ids, so that they are not numbered by their rows.
+        mixed: it has documents, or files of several formats, whose rows have different columns.
+        files: of a folder, what is known of its files.
+        rest: the corpus without the files of some names.
     """
 
     name: str
@@ -94,6 +95,12 @@ class Corpus:
     rows: int | None = None
     own_ids: bool = False
     mixed: bool = False
+    files: Files = field(default_factory=Files)
+    rest: Callable[[Collection[str]], Corpus] | None = None
+
+    def without(self, files: Collection[str]) -> Corpus:
+        """The corpus without the files of these names."""
+        return self.rest(files) if self.rest and files else self
 
     def read(self, report: Report | None = None) -> Iterator[Document]:
         """Yield the documents, from the first on."""
@@ -103,7 +110,7 @@ class Corpus:
 def open_corpus(
     source: str,
     *,
-    column: str | None = None,
+    column: str | Sequence[str] | None = None,
     metadata: Sequence[str] | None = None,
     hub_split: str = "train",
     lines: bool | None = None,
@@ -115,10 +122,12 @@ def open_corpus(
             of such files, of which it leaves out what it cannot read, a pattern such as `part-*.jsonl`, a folder of
             `save_to_disk`, or a data set of the Hub, "owner/name" or "owner/name:config", which is streamed. Of a
             folder all files are documents, also where their names are those of splits.
-        column: the column of the texts of tables; by default the one named `text`, or the only one of sentences.
+        column: the column of the texts of tables; of several names, the first that a table has. By default, and where a
+            table of a folder has none of these, the one named `text`, or the only one of sentences.
         metadata: columns to keep as metadata; by default all others, but for texts of more than 1,000 characters.
         hub_split: the split of a data set of the Hub, or of a folder that has splits.
-        lines: whether each line of a text file is a document; by default this is found out of each (`is_list`).
+        lines: whether each line of a text file is a document; by default this is found out of each (`is_list`). If it
+            is False, a file of pages is one document too.
 
     Raises:
         InputError: the source does not exist or has another format than its name says; names file and row.
@@ -131,46 +140,63 @@ def open_corpus(
         ...     [(document.text, document.metadata) for document in open_corpus(str(path)).read()]
         [('On tides', {'year': 1999}), ('On rain', {'year': 2004})]
     """
-    asked = [str(column), str(metadata), *([] if lines is None else [f"lines={lines}"])]
+    columns = [column] if isinstance(column, str) else list(column or ())
+    asked = [*(columns or ["None"]), str(metadata), *([] if lines is None else [f"lines={lines}"])]
     if not isinstance(source, (str, Path)):
         raise InputError("a corpus is one file, folder, pattern or data set; name a folder or a pattern of the files")
-    source, choice = str(source), _Choice(str(source), column, metadata, lines)
+    source, choice = str(source), _Choice(str(source), columns, metadata, lines)
     with reading(source):
         path = path_of(source)
         folder, saved = path.is_dir(), path.is_dir() and is_saved(path)
         named = format_of(path) in (*TABLES, *READERS) or path.is_absolute() or source.startswith(".") or path.exists()
     if saved:
         files = sorted(file for file in path.rglob("*") if file.is_file())
-        parts = [*asked, hub_split, *itertools.chain.from_iterable(_content(file, file.name) for file in files)]
+        parts = [*asked, hub_split, *(part for file in files for part in (file.name, file_digest(file)))]
         opened = partial(open_table, source, split=hub_split)
-        return Corpus(str(path.absolute()), _digest(parts), lambda report: choice.documents([opened], report))
+        return Corpus(str(path.absolute()), digest_of(parts), lambda report: choice.documents([_File(opened)], report))
     if not named:
         commit = hub_commit(source, hub_split)
         read = lambda: itertools.starmap(Row, enumerate(stored(source, hub_split, streaming=True, revision=commit), 1))
         table = Table(source, "row", read, sampled=1000)
-        return Corpus(f"hub:{source}:{hub_split}", _digest([*asked, commit]),
-                      lambda report: choice.documents([lambda: table], report))  # fmt: skip
+        return Corpus(f"hub:{source}:{hub_split}", digest_of([*asked, commit]),
+                      lambda report: choice.documents([_File(lambda: table)], report))  # fmt: skip
     name = str(path.absolute())
-    pattern = next((part for part in path.parts if set("*?[") & set(part)), None) if not path.exists() else None
-    if pattern:
-        listing = [(file, "") for file in files_of(source) or []]
-        path, folder = Path(*path.parts[: path.parts.index(pattern)]), True
-    if not folder and format_of(path) not in (*TABLES, *READERS):
+    pattern = next((n for n, part in enumerate(path.parts) if set("*?[") & set(part)), None)
+    if pattern is not None and not path.exists():
+        return _folder_corpus(name, files_like(path, Path(*path.parts[:pattern])), choice, asked)
+    if folder:
+        return _folder_corpus(name, files_in(path), choice, asked)
+    if format_of(path) not in (*TABLES, *READERS):
         known = ", ".join((*TABLES, *READERS))
         raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; save or name it as one of {known}")
-    if not folder:
-        check_file(path, source)
-    if not pattern:
-        listing = _listing(path) if folder else [(path, "")]
-    files = [file for file, reason in listing if not reason]
-    contents = itertools.chain.from_iterable(_content(file, _name(file, path)) for file in files)
-    return Corpus(
-        name,
-        _digest([*asked, *contents]),
-        partial(choice.of_files, path, listing),
-        sum(_estimated_rows(file) for file in files),
-        mixed=len({format_of(file) for file in files}) > 1,
-    )
+    check_file(path, source)
+    entry = Entry(path, path.name)
+    digest = digest_of([*asked, entry.name, file_digest(path)])
+    read_one = partial(choice.of_files, [entry], False, False)
+    return Corpus(name, digest, read_one, _estimated_rows(path), mixed=format_of(path) in READERS)
+
+
+def _folder_corpus(name: str, entries: Sequence[Entry], choice: _Choice, asked: Sequence[str]) -> Corpus:
+    """The corpus of the files of a folder or pattern."""
+    digests: dict[str, str] = {}
+    unreadable = {entry.name for entry in entries if entry.reason in (UNREADABLE, MISSING)}
+    for number, entry in enumerate(entries):
+        try:
+            digests |= {} if entry.reason else {entry.name: digest_of([*asked, file_digest(entry.path)])}
+        except (OSError, InputError):  # it has gone meanwhile, or its disk is at fault
+            entries = [*entries[:number], entry._replace(reason=UNREADABLE), *entries[number + 1 :]]
+            unreadable.add(entry.name)
+    kinds = {format_of(entry.path) for entry in entries if not entry.reason}
+
+    def without(names: Collection[str]) -> Corpus:
+        left = [entry for entry in entries if entry.name not in names]
+        rows = sum(_estimated_rows(entry.path) for entry in left if not entry.reason)
+        read = partial(choice.of_files, left, True, bool(names))
+        return Corpus(name, digest_of(part for pair in digests.items() for part in pair), read, rows,
+                      mixed=len(kinds) > 1 or not kinds.isdisjoint(READERS), files=Files(digests, unreadable),
+                      rest=without)  # fmt: skip
+
+    return without(())
 
 
 def installed_docs_corpus() -> Corpus:
@@ -192,15 +218,15 @@ def texts_corpus(name: str, texts: Sequence[str], metadata: Sequence[Mapping[str
     """A corpus of texts in memory."""
     kept = as_metadata(metadata, len(texts))
     documents = [Document(text, item, (text,), i) for i, (text, item) in enumerate(zip(texts, kept, strict=True))]
-    digest = _digest([json.dumps(kept, sort_keys=True), *texts])
+    digest = digest_of([json.dumps(kept, sort_keys=True), *texts])
     return Corpus(name, digest, lambda report: iter(documents), len(texts))
 
 
 def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
     """The corpus with its documents split into `lines`, `sentences` or `passages`.
 
-    Each chunk becomes a document with `document` (the row it comes from) and `part` in its metadata. With `pool` the
-    documents stay whole, and the vector of a document is the mean of those of its chunks.
+    Each chunk becomes a document with `document` (the row it comes from, of its file in a folder) and `part` in its
+    metadata. With `pool` the documents stay whole, and the vector of a document is the mean of those of its chunks.
     """
     if into in (WHOLE, FILES):
         return corpus
@@ -213,10 +239,11 @@ def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
                 yield replace(document, chunks=tuple(chunks), id=None)
                 continue
             for number, chunk in enumerate(chunks):
-                place = {"document": document.row, "part": number}
-                yield Document(chunk, {**document.metadata, **place}, (chunk,), document.row, None, document.where)
+                place = {"document": document.number if document.file else document.row, "part": number}
+                metadata = {**document.metadata, **place}
+                yield replace(document, text=chunk, metadata=metadata, chunks=(chunk,), id=None, whole=False)
 
-    return replace(corpus, fingerprint=_digest([corpus.fingerprint, into, str(pool)]), documents=read, own_ids=False)
+    return _as(corpus, read, [into, str(pool)], lambda rest: cut(rest, into, pool))
 
 
 def identified(corpus: Corpus, column: str = "id") -> Corpus:
@@ -248,49 +275,66 @@ def identified(corpus: Corpus, column: str = "id") -> Corpus:
                                  "another --id_column ('' numbers the rows)")  # fmt: skip
             yield replace(document, id=id)
 
-    return replace(corpus, fingerprint=_digest([corpus.fingerprint, "ids", column]), documents=read, own_ids=True)
+    return _as(corpus, read, ["ids", column], lambda rest: identified(rest, column), own_ids=True)
 
 
-# --- Folders.
+def by_file(corpus: Corpus) -> Corpus:
+    """The documents of a folder with ids that do not depend on what else is in it.
+
+    The id of a document that is a file depends on the name of the file, and that of a part of a file also on its text:
+    a part keeps it, and stays deleted, where it moves in the file.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ids = []
+        ...     for text in ("On tides. They rise.", "New. On tides. They rise."):
+        ...         _ = Path(folder, "a.txt").write_text(text + "\\n\\n")
+        ...         corpus = cut(open_corpus(folder, lines=False), "sentences")
+        ...         ids.append({document.text: document.id for document in by_file(corpus).read()})
+        >>> ids[0].items() <= ids[1].items()
+        True
+    """
+
+    def read(report: Report) -> Iterator[Document]:
+        file, seen = "", Counter[str]()
+        for document in corpus.read(report):
+            if document.file != file:
+                file, seen = document.file, Counter()
+            key = f"{corpus.name}/{file}"
+            if not document.whole or len(document.chunks) > 1:  # its vector is the mean of those of the chunks
+                content = digest_of([document.text] if len(document.chunks) == 1 else document.chunks)
+                key += f"#{content}" + (f"-{seen[content]}" if seen[content] else "")
+                seen[content] += 1
+            yield replace(document, id=as_id(key))
+
+    found = _as(corpus, read, ["by file"], by_file, own_ids=True)
+    return replace(found, files=replace(found.files, hashed=True))
 
 
-def _listing(folder: Path) -> list[tuple[Path, str]]:
-    """The files of a folder in the order of their names, each with the reason why it is left out, or a blank."""
-    found: list[tuple[Path, str]] = []
-    for place, folders, files in os.walk(folder):
-        folders.sort()
-        for name in list(folders):
-            path = Path(place, name)
-            reason = HIDDEN if name.startswith(".") else LINKED if path.is_symlink() else ""
-            if reason:
-                folders.remove(name)
-                found.append((path, reason))
-        found += [(path, _left_out(path)) for path in map(Path(place).joinpath, files)]
-    return sorted(found)
-
-
-def _left_out(path: Path) -> str:
-    """Why a file is left out without being opened; blank if it is not."""
-    if path.name.startswith((".", "~$")):
-        return HIDDEN
-    suffix = format_of(path)
-    if suffix not in (*TABLES, *READERS):
-        return UNSUPPORTED
-    if suffix in READERS and missing_reader(suffix):
-        return MISSING
-    try:
-        facts = path.stat()
-    except OSError:
-        return UNREADABLE
-    return "" if stat.S_ISREG(facts.st_mode) and os.access(path, os.R_OK) else UNREADABLE
-
-
-def _name(path: Path, corpus: Path) -> str:
-    """The name of a file of a corpus, which may be that file alone."""
-    return path.name if path == corpus else path.relative_to(corpus).as_posix()
+def _as(
+    corpus: Corpus,
+    read: Callable[[Report], Iterator[Document]],
+    how: Sequence[str],
+    again: Callable[[Corpus], Corpus],
+    own_ids: bool = False,
+) -> Corpus:
+    """The corpus read in another way, which its fingerprints and those of its files tell."""
+    digests = {name: digest_of([digest, *how]) for name, digest in corpus.files.digests.items()}
+    return replace(
+        corpus, fingerprint=digest_of([corpus.fingerprint, *how]), documents=read, own_ids=own_ids,
+        files=replace(corpus.files, digests=digests), rest=lambda files: again(corpus.without(files)),
+    )  # fmt: skip
 
 
 # --- Rows to documents.
+
+
+class _File(NamedTuple):
+    """A file of a corpus that is to be opened, with its name in a folder."""
+
+    open: Callable[[], Table]
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -298,50 +342,56 @@ class _Choice:
     """Chooses the cells of a row that are its text and its metadata."""
 
     source: str
-    column: str | None
+    columns: Sequence[str]
     metadata: Sequence[str] | None
     lines: bool | None
 
-    def of_files(self, corpus: Path, listing: Sequence[tuple[Path, str]], report: Report) -> Iterator[Document]:
-        """The documents of the files of a corpus."""
-        for path, reason in listing:
-            if reason:
-                report.leave_out(reason, _name(path, corpus))
-        opened = [partial(self._opened, path, corpus, report) for path, reason in listing if not reason]
-        yield from self.documents(opened, report, skip=corpus.is_dir())
+    def of_files(self, entries: Sequence[Entry], folder: bool, some: bool, report: Report) -> Iterator[Document]:
+        """The documents of the files of a folder, or of one file; `some` are known to be there already."""
+        for entry in entries:
+            if entry.reason:
+                report.leave_out(entry.reason, entry.name)
+        files = [
+            _File(partial(self._opened, entry, folder, report), entry.name if folder else "")
+            for entry in entries
+            if not entry.reason
+        ]
+        yield from self.documents(files, report, some)
 
-    def documents(
-        self, tables: Iterable[Callable[[], Table]], report: Report, skip: bool = False
-    ) -> Iterator[Document]:
-        """The documents of tables; with `skip`, one that is at fault is left out from there on."""
-        row, kept = 0, 0
-        for opened in tables:
+    def documents(self, files: Iterable[_File], report: Report, some: bool = False) -> Iterator[Document]:
+        """The documents of files; one of a folder that is at fault is left out from there on."""
+        row, kept, named = 0, some, set[str]()
+        for file in files:
             try:
-                for document in self._of_table(opened(), row, report):
+                for document in self._of_table(file.open(), row, report, file.name, named):
                     row = document.row + 1
                     if document.text:
-                        kept += 1
+                        kept = True
                         yield document
             except LeftOut:
                 raise
             except Exception as error:  # parsers raise a dozen kinds of errors for damaged files
-                if not skip:
+                if not file.name:
                     raise
+                report.unread.add(file.name)
                 report.leave_out(
                     ENCRYPTED if isinstance(error, Encrypted) else UNREADABLE, one_line(error) or repr(error)
                 )
         if not kept:
             raise InputError("; ".join([f"{self.source}: there is nothing to index", *report.lines()]))
+        for name in [] if some else sorted({*self.columns, *(self.metadata or ())} - named):
+            report.say("in none of the files", f"column {name}")
 
-    def _of_table(self, table: Table, first: int, report: Report) -> Iterator[Document]:
+    def _of_table(self, table: Table, first: int, report: Report, file: str, named: set[str]) -> Iterator[Document]:
         """The documents of a table, the blank ones too; their rows are numbered from `first`."""
-        column = ""
+        column, whole = "", table.unit == _DOCUMENT
         for note in table.notes:
             report.say(note, table.source)
-        for row, (number, cells) in enumerate(table, first):
+        for place, (number, cells) in enumerate(table):
             for note in cells.get(NOTES, ()):
                 report.say(note, table.source)
-            column = column or self._column(table, cells)
+            column = column or self._column(table, cells, bool(file))
+            named.update(cells)
             text = cells.get(column)
             if text is not None and not isinstance(text, str):
                 held = type(text).__name__
@@ -350,20 +400,24 @@ class _Choice:
                 )
             text = (text or "").strip()
             if not text:
-                report.leave_out(SCANNED if table.unit == "page" else BLANK, table.where(number))
+                report.leave_out(SCANNED if table.unit == _PAGE else BLANK, table.where(number))
             kept = self._kept(table, cells, column, report) if text else {}
-            yield Document(text, kept, (text,), row, None, table.where(number))
+            if file:
+                kept.setdefault("file", file)
+            yield Document(text, kept, (text,), first + place, None, table.where(number), file, place, whole)
 
-    def _column(self, table: Table, cells: Mapping[str, Any]) -> str:
+    def _column(self, table: Table, cells: Mapping[str, Any], folder: bool) -> str:
         """The column of the texts of a table, of which this is the first row."""
-        if table.unit in ("document", "page"):
+        if table.columns == ["text"]:
             return "text"
-        for name in self.metadata or ():
+        for name in () if folder else self.metadata or ():
             if name not in cells and name not in table.names:
                 raise InputError(f"{table.source}: there is no column {name!r}; there is: {', '.join(table.names)}")
-        if self.column is None and "text" in cells:
+        if found := next((name for name in self.columns if name in cells), None):
+            return found
+        if "text" in cells and (folder or not self.columns):
             return "text"
-        return self.column if self.column and self.column in cells else text_column(table, self.column)
+        return text_column(table, None if folder else self.columns[:1] or None)
 
     def _kept(self, table: Table, cells: Mapping[str, Any], column: str, report: Report) -> dict[str, Any]:
         value = typed if format_of(Path(table.source)) in (".csv", ".tsv") else plain
@@ -379,58 +433,47 @@ class _Choice:
                 kept[name] = held
         return kept
 
-    def _opened(self, path: Path, corpus: Path, report: Report) -> Table:
+    def _opened(self, entry: Entry, folder: bool, report: Report) -> Table:
         """The rows of a file: of a table, or of a text or document, which know the name of the file."""
-        name = _name(path, corpus)
-        source = name if corpus != path else self.source
-        if format_of(path) in READERS:
-            unit = "page" if format_of(path) == ".pdf" else "document"
-            return Table(source, unit, lambda: _rows({**part, "file": name} for part in read_document(path, source)))
-        table = open_file(path, source, header_of(None if self.column is None else [self.column]))
+        path, suffix = entry.path, format_of(entry.path)
+        source = entry.name if folder else self.source
+        if suffix in READERS:
+            parts = lambda: ({**part, "file": entry.name} for part in read_document(path, source))
+            if suffix == ".pdf" and self.lines is False:
+                return Table(source, _DOCUMENT, lambda: _rows(_joined(parts())), ["text"])
+            return Table(source, SEVERAL.get(suffix, _DOCUMENT), lambda: _rows(parts()), ["text"])
+        table = open_file(path, source, header_of(self.columns))
         if table.unit != "line" or table.columns != ["text"]:
             return table
         lines = self.lines
         if lines is None:
             first = [row.cells["text"] for row in itertools.islice(table, _FIRST)]
-            lines = is_list(first) or path.stat().st_size > _LONGEST_DOCUMENT
+            one = folder and sum(not text.isspace() for text in filter(None, first)) < 2
+            lines = (is_list(first) and not one) or path.stat().st_size > _LONGEST_DOCUMENT
             report.text_files[lines] += 1
         if lines:
-            known, rows = {} if path == corpus else {"file": name}, table.read
-            return replace(table, read=lambda: (Row(number, {**cells, **known}) for number, cells in rows()))
-        return replace(table, unit="document", read=lambda: _rows([{"text": _text(path, source), "file": name}]))
-
-
-def content_digest(path: Path) -> str:
-    """A digest of the content of a file; it is cached until the size, the time or the inode of the file changes."""
-    with reading(path):
-        facts = path.stat()
-        known = [facts.st_size, facts.st_mtime_ns, facts.st_ino]
-        place = hashlib.blake2b(str(path.resolve()).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
-        kept = own_cache("digests") / f"digest-{place}.json"
-        with contextlib.suppress(OSError, ValueError, TypeError):
-            *then, digest = json.loads(kept.read_bytes())
-            if then == known:
-                return str(digest)
-        content = hashlib.blake2b(digest_size=16)
-        with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                content.update(block)
-    if time.time_ns() - facts.st_mtime_ns > _FRESH:
-        with (
-            contextlib.suppress(OSError, InputError),  # without a writable cache, the digest is computed each time
-            atomic_write(kept, overwrite=True, parents=True) as new,
-        ):
-            new.write_text(json.dumps([*known, content.hexdigest()]), encoding="utf-8")
-    return content.hexdigest()
+            return table
+        return replace(table, unit=_DOCUMENT, read=lambda: _rows([{**_text(path, source), "file": entry.name}]))
 
 
 def _rows(cells: Iterable[dict[str, Any]]) -> Iterator[Row]:
     return itertools.starmap(Row, enumerate(cells, 1))
 
 
-def _text(path: Path, source: str) -> str:
+def _joined(pages: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The pages of a document as one."""
+    kept = list(pages)
+    if kept:
+        texts = [page["text"].strip() for page in kept]
+        notes = [*kept[0].get(NOTES, ()), *([SCANNED] if not all(texts) else [])]
+        yield {**kept[0], "page": None, "text": "\n\n".join(filter(None, texts)), NOTES: notes}
+
+
+def _text(path: Path, source: str) -> dict[str, Any]:
+    """The text of a file, and what its front matter says."""
     with reading(source), open_bytes(path) as file:
-        return decode(file.read(), source)[0]
+        text, front = front_matter(decode(file.read(), source)[0])
+    return {**front, "text": text}
 
 
 def typed(cell: Any) -> Any:
@@ -454,21 +497,3 @@ def _estimated_rows(path: Path) -> int:
     with reading(path), open(path, "rb") as file:
         sample = file.read(_SAMPLE)
     return round(sample.count(b"\n") * path.stat().st_size / max(len(sample), 1)) + (not sample.endswith(b"\n"))
-
-
-def _content(path: Path, name: str) -> list[str]:
-    """What a file adds to the fingerprint of a corpus."""
-    with reading(path):
-        size = path.stat().st_size
-        digest = (
-            content_digest(path) if size > 1 << 21 else hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
-        )
-    return [name, str(size), digest]
-
-
-def _digest(parts: Iterable[str]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        content = part.encode("utf-8", "surrogatepass")
-        digest.update(str(len(content)).encode() + b" " + content)
-    return digest.hexdigest()

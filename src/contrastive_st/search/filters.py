@@ -1,11 +1,4 @@
-"""Filters on metadata: one grammar, one form in Python, and what they mean.
-
-    filter     = condition (";" condition)*                all conditions must hold
-    condition  = column operator value ("," value)*        an alternative: one of the values
-    operator   = "=" | "==" | "!=" | "<" | "<=" | ">" | ">="
-    column     = text without the characters < > = ! ; or a quoted text
-    value      = text without the characters , ; or a quoted text, or null
-    quoted     = a string of JSON: "Hello, world", "a \\"b\\""
+"""Filters on metadata: one grammar (`grammar`), one form in Python, and what they mean.
 
 A document's values of a column are the elements of a list, or else the one value; a missing column, null and an empty
 list are no value. `authors.name` is the column of that name or the value inside an object. What a condition means:
@@ -44,8 +37,10 @@ _SAME = {"==": "="}
 #: The texts that count as numbers and as dates: whole matches of regular expressions, which PostgreSQL reads too
 NUMBER = r"-?(0|[1-9][0-9]{0,14})([.][0-9]{1,14})?([eE][+-]?[0-9]{1,2})?"
 DATE = r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([T ][0-9]{2}:[0-9]{2}[0-9:.,Z+-]*)?)?)?"
+_COLUMN_ENDS, _VALUE_ENDS = "<>=!;", ",;"  # the characters that end a column or a value that is not quoted
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_COLUMN, _OPERATOR, _VALUE = re.compile(r"[^<>=!;]+"), re.compile(r">=|<=|!=|==|=|<|>"), re.compile(r"[^,;]*")
+_COLUMN, _VALUE = re.compile(f"[^{_COLUMN_ENDS}]+"), re.compile(f"[^{_VALUE_ENDS}]*")
+_OPERATOR = re.compile("|".join(sorted((*OPERATORS, *_SAME), key=len, reverse=True)))
 _NEXT, _BLANK, _SPACE = re.compile(r"[,;]|\Z"), re.compile(r"[\s;]*"), re.compile(r"\s*")
 Scalar = str | int | float | bool | None
 
@@ -120,8 +115,8 @@ class Condition:
         return compare(value[: len(self.date)].replace(" ", "T"), self.date.replace(" ", "T"))
 
     def __str__(self) -> str:
-        column = _written(self.column, "<>=!;") or '""'
-        return column + self.operator + ",".join(_written(value, ",;") for value in self.values)
+        column = _written(self.column, _COLUMN_ENDS) or '""'
+        return column + self.operator + ",".join(_written(value, _VALUE_ENDS) for value in self.values)
 
 
 @dataclass(frozen=True)
@@ -170,7 +165,7 @@ def as_filter(given: Filterable) -> Filter:
     """A filter of what a caller gives.
 
     Args:
-        given: text in the grammar above; a mapping of columns to a value, to a list of alternatives, or to values by
+        given: text (see `grammar`); a mapping of columns to a value, to a list of alternatives, or to values by
             operator (`{"year": {">=": 2020, "<": 2030}}`); a list of these, all of which must hold; or None.
 
     Raises:
@@ -197,8 +192,31 @@ def as_filter(given: Filterable) -> Filter:
     return Filter(tuple(part for one in given for part in as_filter(one).parts))
 
 
+def grammar() -> str:
+    """The grammar of filters as text, one rule per line, from the tokens of the parser.
+
+    Example:
+        >>> print(grammar())
+        filter     = condition (";" condition)*           all conditions must hold
+        condition  = column operator value ("," value)*   one of the values
+        operator   = "=" | "!=" | "<" | "<=" | ">" | ">=" | "=="
+        column     = text without any of < > = ! ; or a quoted text
+        value      = text without any of , ; or a quoted text, or null
+        quoted     = a string of JSON, such as "Hello, world" or "a \\"b\\""
+    """
+    rules = {
+        "filter": 'condition (";" condition)*           all conditions must hold',
+        "condition": 'column operator value ("," value)*   one of the values',
+        "operator": " | ".join(f'"{one}"' for one in (*OPERATORS, *_SAME)),
+        "column": f"text without any of {' '.join(_COLUMN_ENDS)} or a quoted text",
+        "value": f"text without any of {' '.join(_VALUE_ENDS)} or a quoted text, or null",
+        "quoted": r'''a string of JSON, such as "Hello, world" or "a \"b\""''',
+    }
+    return "\n".join(f"{name:10} = {rule}" for name, rule in rules.items())
+
+
 def parse(text: str) -> Filter:
-    """The filter that a text says, in the grammar above.
+    """The filter that a text says (`grammar`).
 
     Raises:
         InputError: a condition cannot be read; the message shows it.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,12 +20,14 @@ from contrastive_st.vectors import unit_vectors
 logger = logging.getLogger(__name__)
 
 RRF_CONSTANT = 60  # constant of reciprocal rank fusion (Cormack, Clarke and Buettcher 2009)
-NEW, CHANGED, UNCHANGED, DELETED = "new", "changed", "unchanged", "deleted"  # what a document is to an index
+#: What a document is to an index; of one that is relabelled, only the metadata have changed
+NEW, CHANGED, RELABELLED, UNCHANGED, DELETED = "new", "changed", "relabelled", "unchanged", "deleted"
 MOST_HITS = 100_000  # most hits of one search; use `scan` for all documents
 Ids = NDArray[np.int64]  # [n]
 Id = int | str  # of a document; a text stands for an integer (`as_id`)
 Vectors = NDArray[np.float32]  # [n, d]
 Metadata = Sequence[Mapping[str, Any]]
+Members = tuple[Sequence[str], Ids]  # of each document of a shard, its file and its id
 Batch = tuple[Ids, list[str], list[dict[str, Any]], Vectors]
 
 
@@ -106,8 +110,33 @@ class VectorIndex(Protocol):
         """Release connections and files."""
 
 
+@dataclass(frozen=True)
+class Files:
+    """The files of a folder.
+
+    Args:
+        digests: of each file that can be read, a digest of its content and of the way in which it is read.
+        unreadable: names of files and folders that are there and cannot be read, so that nobody knows what is in them.
+        hashed: the documents have ids made of names and texts, which are no numbers of rows and no ids of a column.
+    """
+
+    digests: Mapping[str, str] = field(default_factory=dict)
+    unreadable: Set[str] = frozenset()
+    hashed: bool = False
+
+    def are_without(self, name: str) -> bool:
+        """Whether a file has left the folder."""
+        parents = [str(parent) for parent in PurePosixPath(name).parents]
+        return name not in self.digests and self.unreadable.isdisjoint([name, *parents])
+
+
 class Sink(Protocol):
-    """Takes a corpus shard by shard: a folder of shards, or one source of a writable index."""
+    """Takes a corpus shard by shard: a folder of shards, or one source of a writable index.
+
+    `removed` is the number of documents that `finish` has removed.
+    """
+
+    removed: int
 
     def claim(self, shard: int) -> bool:
         """Whether this process should encode the shard."""
@@ -115,16 +144,31 @@ class Sink(Protocol):
     def deleted(self, ids: Ids) -> NDArray[np.bool_]:
         """Which of these documents were deleted and are left out."""
 
+    def known_files(self) -> tuple[set[str], Counter[str]]:
+        """The files whose documents are all there as they are, and how many of these are unchanged or deleted."""
+
     def compare(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> list[str]:
-        """What each of these documents is to the index: new, changed, unchanged or deleted."""
+        """What each of these documents is to the index: new, changed, relabelled, unchanged or deleted."""
+
+    def relabel(self, ids: Ids, metadata: Metadata) -> None:
+        """Replace the metadata of documents."""
 
     def add(
-        self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors, rows: int | None = None
+        self,
+        shard: int,
+        ids: Ids,
+        texts: Sequence[str],
+        metadata: Metadata,
+        vectors: Vectors,
+        members: Members | None = None,
     ) -> None:
-        """Write a shard of `rows` rows, of which these are new."""
+        """Write a shard; `members` are all of its documents, of which these are new or changed (by default, all)."""
 
-    def finish(self, shards: int, rows: int) -> bool:
-        """Whether all shards are there; called when the corpus has been read to its end."""
+    def finish(self, shards: int, unread: Set[str] = frozenset()) -> bool:
+        """Whether all shards are there; called when the corpus has been read to its end.
+
+        Then the documents that have left it are removed, as far as that is asked for; those of `unread` files stay.
+        """
 
     def close(self) -> None:
         """Release what the sink holds."""
@@ -145,8 +189,8 @@ class WritableIndex(VectorIndex, Protocol):
     def delete_matching(self, filter: Filterable) -> int:
         """Delete the documents that meet a filter; return how many there were."""
 
-    def loader(self, source: str, fingerprint: str, **options: bool) -> Sink:
-        """A sink for the shards of one corpus; options are `replace`, `restore` and `own_ids`."""
+    def loader(self, source: str, fingerprint: str, **options: Any) -> Sink:
+        """A sink for the shards of one corpus; options are `replace`, `restore`, `sync`, `own_ids` and `files`."""
 
     def known(self, ids: Sequence[Id]) -> list[int]:
         """Those of the ids that the index has."""

@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.documents import Corpus, Document
-from contrastive_st.search.index import CHANGED, DELETED, NEW, UNCHANGED, Ids, Sink, Vectors
+from contrastive_st.search.index import CHANGED, DELETED, NEW, RELABELLED, UNCHANGED, Ids, Members, Sink, Vectors
 from contrastive_st.search.report import TOO_LONG, UNKNOWN, Report
 from contrastive_st.search.shards import ShardFolder
 from contrastive_st.vectors import unit_vectors
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )  # imported late: it imports torch, which loading does not need
 
 SHARD_ROWS = 16_384  # rows that are sorted by length and committed together: a kill loses at most one such shard
-Shard = tuple[int, int, Ids, list[Document]]  # its number, the number of its rows, what is to be encoded with its ids
+Shard = tuple[int, Members, Ids, list[Document]]  # its number, its documents, what is to be encoded with its ids
 
 
 @dataclass
@@ -34,7 +34,8 @@ class Outcome:
     """Result of a run: rows it encoded, rows of the corpus, and whether all of them are in the index now.
 
     `loading` is the number of seconds spent on writing, as opposed to reading and encoding. `states` counts the
-    documents that are new, changed, unchanged and deleted; the last are left out.
+    documents that are new, changed, relabelled, unchanged and deleted; the last are left out. `removed` is the number
+    of documents that have left the corpus and the index.
     """
 
     encoded: int = 0
@@ -42,6 +43,7 @@ class Outcome:
     complete: bool = False
     loading: float = 0.0
     states: Counter[str] = field(default_factory=Counter)
+    removed: int = 0
 
 
 def index_corpus(
@@ -63,15 +65,19 @@ def index_corpus(
         progress: show a bar with the rate and the time left.
         report: counts what is left out, and what is longer than the model reads.
     """
-    outcome, report = Outcome(), Report() if report is None else report
+    outcome, report, shards = Outcome(), Report() if report is None else report, 0
+    known, outcome.states = sink.known_files()
+    outcome.rows, corpus = outcome.states.total(), corpus.without(known)
     with tqdm(total=corpus.rows, disable=not progress, unit=" rows", desc="index", file=sys.stderr) as bar:
 
         def wanted() -> Iterator[Shard]:
+            nonlocal shards
             for shard, documents in _shards(corpus, shard_rows, report):
-                outcome.rows += len(documents)
+                shards, outcome.rows = shards + 1, outcome.rows + len(documents)
                 ids = _ids(documents, shard * shard_rows, corpus.own_ids)
                 if sink.claim(shard):
-                    yield shard, len(documents), *_wanted(sink, ids, documents, outcome)
+                    members = [document.file for document in documents], ids
+                    yield shard, members, *_wanted(sink, ids, documents, outcome)
                 else:  # existing shards count as done from the start, or the rate and the time left would be wrong
                     bar.initial = getattr(bar, "initial", 0) + _source_rows(documents)
                     bar.update(_source_rows(documents))
@@ -87,17 +93,17 @@ def index_corpus(
                 report.leave_out(TOO_LONG, where)
 
         options = {"longer": longer} if getattr(encoder, "max_length", None) is not None else {}
-        for (shard, count, ids, documents), vectors in encoder.encode_stream(wanted(), texts, **options):
+        for (shard, members, ids, documents), vectors in encoder.encode_stream(wanted(), texts, **options):
             pooled = _pooled(documents, vectors)
             kept = _kept(documents, pooled, report)
             rows = [documents[i].text for i in kept], [documents[i].metadata for i in kept]
             units = unit_vectors(pooled[kept], of=f"{corpus.name}, shard {shard}")
             started = time.perf_counter()
-            sink.add(shard, ids[kept], *rows, units, count)
+            sink.add(shard, ids[kept], *rows, units, members)
             outcome.loading += time.perf_counter() - started
             outcome.encoded += len(kept)
             bar.update(_source_rows(documents))
-    outcome.complete = sink.finish(-(-outcome.rows // shard_rows), outcome.rows)
+    outcome.complete, outcome.removed = sink.finish(shards, report.unread), sink.removed
     return outcome
 
 
@@ -118,7 +124,7 @@ def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> O
             bar.update(1)
     if numbers != list(range(len(numbers))):
         raise InputError(f"{folder.folder} is incomplete; finish encoding the corpus first")
-    outcome.complete = sink.finish(len(numbers), outcome.rows)
+    outcome.complete, outcome.removed = sink.finish(len(numbers)), sink.removed
     return outcome
 
 
@@ -129,9 +135,11 @@ def _ids(documents: Sequence[Document], first: int, own: bool) -> Ids:
 
 
 def _wanted(sink: Sink, ids: Ids, documents: list[Document], outcome: Outcome) -> tuple[Ids, list[Document]]:
-    """What the sink does not have as it is, and has not deleted."""
+    """What the sink does not have with its text, and has not deleted; other metadata are replaced."""
     states = sink.compare(ids, *([getattr(one, name) for one in documents] for name in ("text", "metadata")))
     outcome.states.update(states)
+    moved = [i for i, state in enumerate(states) if state == RELABELLED]
+    sink.relabel(ids[moved], [documents[i].metadata for i in moved])
     kept = [i for i, state in enumerate(states) if state in (NEW, CHANGED)]
     return ids[kept], [documents[i] for i in kept]
 

@@ -27,6 +27,7 @@ class Report:
         columns: columns that are not kept as metadata.
         notes: what was detected of files (encoding, delimiter), with the names of these.
         text_files: how many text files are lists (True) or documents (False) by their looks.
+        unread: files of a folder that could not be read to their end.
 
     Example:
         >>> report = Report()
@@ -43,6 +44,7 @@ class Report:
     columns: dict[str, None] = field(default_factory=dict)
     notes: dict[str, dict[str, None]] = field(default_factory=dict)
     text_files: Counter[bool] = field(default_factory=Counter)
+    unread: set[str] = field(default_factory=set)
 
     def leave_out(self, reason: str, name: str) -> None:
         """Count a row or a file that is left out; `name` is where it is."""

@@ -6,7 +6,8 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import atomic_write
-from contrastive_st.search.index import NEW, Batch, Ids, Metadata, Vectors
+from contrastive_st.search.index import NEW, Batch, Ids, Members, Metadata, Vectors
 from contrastive_st.search.values import storable
 from contrastive_st.vectors import dequantize, quantization_ranges, quantize, unit_vectors
 
@@ -56,6 +57,8 @@ class ShardFolder:
         InputError: the folder has other vectors, or none.
     """
 
+    removed = 0
+
     def __init__(self, folder: str | Path, encoding: Encoding | None = None, rank: int = 0, world: int = 1) -> None:
         self.folder, self.rank, self.world = Path(folder).expanduser(), rank, world
         record = self.folder / RECORD
@@ -80,12 +83,25 @@ class ShardFolder:
         """None: a folder is encoded from one state of a corpus."""
         return np.zeros(len(ids), np.bool_)
 
+    def known_files(self) -> tuple[set[str], Counter[str]]:
+        """None: a folder is encoded from one state of a corpus."""
+        return set(), Counter()
+
     def compare(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> list[str]:
         """All are new."""
         return [NEW] * len(ids)
 
+    def relabel(self, ids: Ids, metadata: Metadata) -> None:
+        """There is nothing to do, as all are new."""
+
     def add(
-        self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors, rows: int | None = None
+        self,
+        shard: int,
+        ids: Ids,
+        texts: Sequence[str],
+        metadata: Metadata,
+        vectors: Vectors,
+        members: Members | None = None,
     ) -> None:
         """Write a shard."""
         import pyarrow as pa
@@ -105,7 +121,7 @@ class ShardFolder:
         with atomic_write(self._path(shard), overwrite=True) as path:
             pq.write_table(table, path, use_dictionary=["metadata"])
 
-    def finish(self, shards: int, rows: int) -> bool:
+    def finish(self, shards: int, unread: Set[str] = frozenset()) -> bool:
         """Whether all shards exist; called when the corpus has been read to its end."""
         return len(self.paths()) == shards
 

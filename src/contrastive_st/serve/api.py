@@ -310,7 +310,8 @@ class _Routes:
         index, model = self.indices[name]
         conditions = as_filter(asked.model_dump(by_alias=True, exclude_unset=True).get("filter"))
         if not (await _in_reading(model.encoder.knows, [asked.query]))[0]:
-            return JSONResponse({"index": name, "hits": [], "notes": ["the model knows no token of the query"]})
+            notes = ["the model knows no token of the query", *await run_in_threadpool(unmet, index, conditions)]
+            return JSONResponse({"index": name, "hits": [], "notes": notes})
         vectors, _ = await model.vectors(asked.query, prompt=role_prompt(model.encoder.prompts, QUERY))
         words = asked.query if asked.hybrid else None
 

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
 
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
 from psycopg import sql
+from psycopg.types.json import Jsonb
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.index import CHANGED, DELETED, NEW, UNCHANGED, Ids, Metadata, Vectors
+from contrastive_st.search.index import (
+    CHANGED,
+    DELETED,
+    NEW,
+    RELABELLED,
+    UNCHANGED,
+    Files,
+    Ids,
+    Members,
+    Metadata,
+    Vectors,
+)
 from contrastive_st.search.postgres.copying import copy_rows, merge_rows
 from contrastive_st.search.postgres.database import StoreConnection
 from contrastive_st.search.postgres.writes import StoreWrites
 from contrastive_st.search.shards import FIRST
 from contrastive_st.search.values import storable
 
-_OWN = " ids"  # after the fingerprint of a source whose documents have ids of their own
+_OWN, _HASHED = " ids", " files"  # after the fingerprint of a source whose documents have ids, of a column or by file
 
 
 class StoreLoader:
@@ -37,6 +51,9 @@ class StoreLoader:
             fingerprint has changed and it has no ids of its own, and else compared.
         own_ids: the documents have ids of their own: one that is there already is replaced if it differs.
         restore: add what had been deleted from the source.
+        sync: remove what has left the source. Without it, only what has left a file of a folder that has changed is
+            removed, because the file replaces what it was.
+        files: of a folder, its files; those that have not changed need not be read.
 
     Raises:
         InputError: the source has shards of other content and no ids of its own, and `replace` is not set; or the
@@ -51,17 +68,25 @@ class StoreLoader:
         replace: bool = False,
         own_ids: bool = False,
         restore: bool = False,
+        sync: bool = False,
+        files: Files | None = None,
     ) -> None:
         self.store: StoreWrites = store.now()  # it stays with its tables, whatever name they get
         self.source, self.own_ids = storable(source), own_ids
-        self.afresh = replace or restore
-        self.fingerprint = fingerprint + _OWN * own_ids
-        self.number = self.store.database.run(lambda connection: self._register(connection, replace))
+        self.afresh, self.sync, self.files, self.removed = replace or restore, sync, files or Files(), 0
+        self.kind = _HASHED if self.files.hashed else _OWN if own_ids else ""
+        self.fingerprint = fingerprint + self.kind
+        self.number, self.run = self.store.database.run(lambda connection: self._register(connection, replace))
         self.first = 0 if own_ids else self.number * FIRST
         self._gone = np.array([] if self.afresh else self.store.deleted(), dtype=np.int64)
         self._mutex = threading.Lock()
         self._locks: StoreConnection | None = None
+        self._known: set[str] = set()
         self._done = self._loaded()
+
+    @property
+    def _key(self) -> dict[str, Any]:
+        return {"collection": self.store.tables.prefix, "source": self.number, "run": self.run}
 
     def claim(self, shard: int) -> bool:
         """Whether this process should encode the shard: it is missing, and no other process encodes it."""
@@ -79,27 +104,60 @@ class StoreLoader:
         """Which of these documents were deleted and are left out."""
         return np.isin(ids + self.first, self._gone)
 
+    def known_files(self) -> tuple[set[str], Counter[str]]:
+        """The files that have not changed since the last run that ended, and how many of their documents there are."""
+        if self.afresh or not self.files.digests:
+            return set(), Counter()
+        rows = self.store.database.rows(
+            "SELECT f.file, sum(cardinality(f.ids)), CASE WHEN %(deleted)s THEN sum((SELECT count(*) FROM _deleted AS d"
+            " WHERE d.collection = f.collection AND d.id = ANY(f.ids))) ELSE 0 END"
+            " FROM _files AS f JOIN unnest(%(names)s::text[], %(digests)s::text[]) AS now(file, digest) USING (file)"
+            " WHERE f.collection = %(collection)s AND f.source = %(source)s"
+            " GROUP BY f.file HAVING bool_and(f.digest IS NOT DISTINCT FROM now.digest)",
+            {**self._key, **_lists(self.files.digests), "deleted": len(self._gone) > 0},
+        )
+        self._known = {file for file, _, _ in rows}
+        total, gone = (int(sum(row[column] for row in rows)) for column in (1, 2))
+        return self._known, Counter({UNCHANGED: total - gone, DELETED: gone})
+
     def compare(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> list[str]:
-        """What each of these documents is to the collection: new, changed, unchanged or deleted."""
+        """What each of these documents is to the collection: new, changed, relabelled, unchanged or deleted."""
         states: list[str] = np.where(self.deleted(ids), DELETED, NEW).tolist()
         if self.own_ids or self.afresh:  # else all of the shard are new
             statement = sql.SQL("SELECT id, text, metadata FROM {} WHERE id = ANY(%s)").format(self.store.tables.texts)
             keys = (ids + self.first).tolist()
             there = {id: (text, known) for id, text, known in self.store.database.rows(statement, (keys,))}
-            for i, (key, *own) in enumerate(zip(keys, map(storable, texts), metadata, strict=True)):
+            for i, (key, text, item) in enumerate(zip(keys, map(storable, texts), metadata, strict=True)):
                 if key in there:
-                    states[i] = UNCHANGED if there[key] == tuple(own) else CHANGED
+                    states[i] = CHANGED if there[key][0] != text else UNCHANGED if there[key][1] == item else RELABELLED
         return states
 
+    def relabel(self, ids: Ids, metadata: Metadata) -> None:
+        """Replace the metadata of documents."""
+        statement = sql.SQL(
+            "UPDATE {} AS t SET metadata = n.metadata FROM unnest(%s::bigint[], %s::jsonb[]) AS n(id, metadata)"
+            " WHERE t.id = n.id"
+        ).format(self.store.tables.texts)
+        parameters = (ids + self.first).tolist(), list(map(Jsonb, metadata))
+        if len(ids):
+            self.store.database.run(lambda connection: connection.execute(statement, parameters))
+
     def add(
-        self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors, rows: int | None = None
+        self,
+        shard: int,
+        ids: Ids,
+        texts: Sequence[str],
+        metadata: Metadata,
+        vectors: Vectors,
+        members: Members | None = None,
     ) -> None:
-        """Commit a shard of `rows` rows, of which these are new; what has been deleted meanwhile is left out.
+        """Commit a shard of these members, of which these are new; what has been deleted meanwhile is left out.
 
         Nothing is written if another process was faster or is replacing the source.
         """
         put = merge_rows if self.own_ids or self.afresh else copy_rows
         keys = ids + self.first
+        files, all_ids = members or ([""] * len(ids), ids)
 
         def work(connection: StoreConnection) -> None:
             with connection.transaction():
@@ -107,12 +165,19 @@ class StoreLoader:
                 added = connection.execute(
                     "INSERT INTO shards (collection, source, shard, rows)"
                     " SELECT collection, number, %s, %s FROM sources"
-                    " WHERE collection = %s AND number = %s AND mark = %s FOR KEY SHARE"
+                    " WHERE collection = %s AND number = %s AND mark = %s AND run = %s FOR KEY SHARE"
                     " ON CONFLICT DO NOTHING RETURNING shard",
-                    (shard, len(ids) if rows is None else rows, store.tables.prefix, self.number, self.fingerprint),
+                    (shard, len(all_ids), store.tables.prefix, self.number, self.fingerprint, self.run),
                 ).fetchone()
                 if not added:
                     return
+                if self.own_ids:
+                    connection.execute(
+                        "INSERT INTO _files (collection, source, run, file, ids)"
+                        " SELECT %(collection)s, %(source)s, %(run)s, file, array_agg(id)"
+                        " FROM unnest(%(names)s::text[], %(ids)s::bigint[]) AS member(file, id) GROUP BY file",
+                        {**self._key, "names": list(files), "ids": all_ids.tolist()},
+                    )
                 if self.afresh:
                     store.revive(connection, keys)
                 kept = np.flatnonzero(~np.isin(keys, store.tombstones(connection, keys)))
@@ -123,16 +188,24 @@ class StoreLoader:
         self._done.add(shard)
         self._unlock(shard)
 
-    def finish(self, shards: int, rows: int) -> bool:
-        """Record the number of shards of the source; return whether all of them are there."""
-        self.store.database.run(
-            lambda connection: connection.execute(
-                "UPDATE sources SET shards = %s WHERE collection = %s AND number = %s",
-                (shards, self.store.tables.prefix, self.number),
-            )
-        )
-        self._done = self._loaded()
-        return len(self._done) == shards
+    def finish(self, shards: int, unread: Set[str] = frozenset()) -> bool:
+        """Record the number of shards of the source; return whether all of them are there.
+
+        If they are, what has left the source is removed in the same transaction, as `sync` says.
+        """
+
+        def work(connection: StoreConnection) -> bool:
+            with connection.transaction():
+                mine = connection.execute(
+                    "UPDATE sources SET shards = %s WHERE collection = %s AND number = %s AND mark = %s AND run = %s",
+                    (shards, self.store.tables.prefix, self.number, self.fingerprint, self.run),
+                ).rowcount
+                self._done = self._loaded(connection)
+                complete = bool(mine) and len(self._done) == shards
+                self.removed = self._settle(connection, unread) if complete and self.own_ids else 0
+                return complete
+
+        return self.store.database.run(work)
 
     def close(self) -> None:
         """Release the locks at once, not only when the database notices that the connection is closed."""
@@ -143,29 +216,32 @@ class StoreLoader:
 
     # ------------------------------------------------------------------ inside
 
-    def _register(self, connection: StoreConnection, replace: bool) -> int:
-        """The number of the source; a new one if it has no shards."""
+    def _register(self, connection: StoreConnection, replace: bool) -> tuple[int, int]:
+        """The number of the source and of its run; a new source if it has no shards."""
         name = self.store.tables.prefix
         with connection.transaction():
             connection.execute("SELECT 1 FROM collections WHERE tables = %s FOR UPDATE", (name,))
             row = connection.execute(
-                "SELECT number, mark, shards, (SELECT count(*) FROM shards AS h"
+                "SELECT number, run, mark, shards, (SELECT count(*) FROM shards AS h"
                 " WHERE h.collection = s.collection AND h.source = s.number)"
                 " FROM sources AS s WHERE collection = %s AND name = %s",
                 (name, self.source),
             ).fetchone()
             self._check_kind(connection)
             if row is not None:
-                source, mark, shards, loaded = row
+                source, run, mark, shards, loaded = row
                 same = mark == self.fingerprint
-                if self.own_ids or same:
+                if same or (self.own_ids and mark.endswith(self.kind)):
                     if self.afresh or not same or (self.own_ids and loaded == shards):
-                        self._begin_again(connection, source)
+                        run += 1  # every row is compared, so that those that differ are updated
+                        begin = "DELETE FROM shards WHERE collection = %s AND source = %s"
+                        connection.execute(begin, (name, source))
                     connection.execute(
-                        "UPDATE sources SET mark = %s WHERE collection = %s AND number = %s",
-                        (self.fingerprint, name, source),
+                        "UPDATE sources SET mark = %s, run = %s, shards = CASE run WHEN %s THEN shards END"
+                        " WHERE collection = %s AND number = %s",
+                        (self.fingerprint, run, run, name, source),
                     )
-                    return int(source)
+                    return int(source), int(run)
                 if loaded and not replace:
                     raise InputError(
                         f"{self.source} has changed since it was indexed, or is split otherwise; "
@@ -179,21 +255,51 @@ class StoreLoader:
                 "INSERT INTO sources (collection, number, name, mark) VALUES (%s, %s, %s, %s)",
                 (name, number, self.source, self.fingerprint),
             )
-            return int(number)
+            return int(number), 0
 
-    def _begin_again(self, connection: StoreConnection, source: int) -> None:
-        """Let every row of a source be compared, so that those that differ are updated."""
+    def _settle(self, connection: StoreConnection, unread: Set[str]) -> int:
+        """Record the digests of the files of this run, in the open transaction; return how many documents it removes.
+
+        A file that was read replaces its former documents. Without `sync`, those that have left another source stay,
+        as do the files that have left a folder.
+        """
+        folder = bool(self.files.digests)
+        read = self.files.digests if folder else {"": self.fingerprint}
+        read = {file: digest for file, digest in read.items() if file not in self._known and file not in unread}
+        parameters = {**self._key, **_lists(read), "left": []}
+        mine = "f.collection = %(collection)s AND f.source = %(source)s"
+        if folder and self.sync:
+            there = connection.execute(f"SELECT DISTINCT file FROM _files AS f WHERE {mine}".encode(), parameters)
+            parameters["left"] = [file for (file,) in there if self.files.are_without(file)]
+        former = f"""DELETE FROM _files AS f WHERE {mine}
+            AND (f.file = ANY(%(left)s) OR f.file = ANY(%(names)s) AND f.run <> %(run)s) RETURNING ids"""
+        ids = [id for (some,) in connection.execute(former.encode(), parameters).fetchall() for id in some]
+        now = "unnest(%(names)s::text[], %(digests)s::text[]) AS now(file, digest)"
         for statement in (
-            "DELETE FROM shards WHERE collection = %s AND source = %s",
-            "UPDATE sources SET shards = NULL WHERE collection = %s AND number = %s",
+            f"UPDATE _files AS f SET digest = now.digest FROM {now} WHERE {mine} AND f.file = now.file",
+            "INSERT INTO _files (collection, source, run, file, digest, ids)"
+            f" SELECT %(collection)s, %(source)s, %(run)s, file, digest, '{{}}' FROM {now}"
+            f" WHERE NOT EXISTS (SELECT FROM _files AS f WHERE {mine} AND f.file = now.file)",
         ):
-            connection.execute(statement, (self.store.tables.prefix, source))
+            connection.execute(statement.encode(), parameters)
+        if folder or self.sync:
+            return self.store.remove(connection, ids)
+        connection.execute(
+            "INSERT INTO _files (collection, source, run, file, digest, ids)"
+            " SELECT %(collection)s, %(source)s, -1, '', '', array_agg(id) FROM (SELECT unnest(%(ids)s::bigint[]) AS id"
+            " EXCEPT SELECT unnest(ids) FROM _files WHERE collection = %(collection)s AND source = %(source)s) AS stay"
+            " HAVING count(*) > 0",
+            {**parameters, "ids": ids},
+        )
+        return 0
 
     def _check_kind(self, connection: StoreConnection) -> None:
         """Numbers of rows and ids of the corpus would be confused in one collection."""
-        statement = "SELECT name FROM sources WHERE collection = %s AND (mark LIKE %s) != %s"
-        other = connection.execute(statement, (self.store.tables.prefix, "%" + _OWN, self.own_ids)).fetchone()
-        if other is not None:
+        other = connection.execute(
+            "SELECT name FROM sources WHERE collection = %s AND mark NOT LIKE %s AND (mark LIKE %s) != %s",
+            (self.store.tables.prefix, "%" + _HASHED, "%" + _OWN, self.kind == _OWN),
+        ).fetchone()
+        if other is not None and self.kind != _HASHED:
             kinds = "ids of its own", "the numbers of its rows as ids"
             this, those = kinds if self.own_ids else kinds[::-1]
             raise InputError(
@@ -201,9 +307,11 @@ class StoreLoader:
                 "another --collection, or --id_column"
             )
 
-    def _loaded(self) -> set[int]:
+    def _loaded(self, connection: StoreConnection | None = None) -> set[int]:
         statement = "SELECT shard FROM shards WHERE collection = %s AND source = %s"
-        return {shard for (shard,) in self.store.database.rows(statement, (self.store.tables.prefix, self.number))}
+        key = (self.store.tables.prefix, self.number)
+        rows = connection.execute(statement, key) if connection else self.store.database.rows(statement, key)
+        return {shard for (shard,) in rows}
 
     def _lock(self, shard: int) -> bool:
         if self._locks is None or self._locks.closed:
@@ -224,3 +332,7 @@ class StoreLoader:
                     self._locks.execute("SELECT pg_advisory_unlock(hashtext(%s), %s)", key)
             except (psycopg.OperationalError, psycopg.InterfaceError):
                 self._locks = None  # the locks ended with the connection
+
+
+def _lists(digests: Mapping[str, str]) -> dict[str, list[str]]:
+    return {"names": list(digests), "digests": list(digests.values())}

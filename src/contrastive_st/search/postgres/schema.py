@@ -99,6 +99,22 @@ MIGRATIONS = (
         PRIMARY KEY (collection, space)
     );
     """,
+    # The ids of the documents of each file of a source (of a source that is not a folder: of the file without a name),
+    # by the run that wrote them. The digest is that of the file, NULL until the run has ended, and blank for documents
+    # that have left their file and stay.
+    """
+    ALTER TABLE sources ADD run int NOT NULL DEFAULT 0;
+    CREATE TABLE _files (
+        collection text NOT NULL,
+        source int NOT NULL,
+        file text NOT NULL,
+        run int NOT NULL,
+        digest text,
+        ids bigint[] NOT NULL,
+        FOREIGN KEY (collection, source) REFERENCES sources ON DELETE CASCADE
+    );
+    CREATE INDEX ON _files (collection, source);
+    """,
 )  # statement i migrates a store from version i to i + 1; the effect of released statements never changes
 
 MIGRATIONS_TABLE = """CREATE TABLE IF NOT EXISTS migrations (

@@ -174,15 +174,18 @@ class VectorStore(StoreWrites):
                 (texts, parts, tables.prefix),
             ).fetchone()
             sources = connection.execute(
-                "SELECT s.name, count(h.shard), s.shards, coalesce(sum(h.rows), 0) FROM sources AS s"
+                "SELECT s.name, count(h.shard), s.shards, coalesce(sum(h.rows), 0), (SELECT count(DISTINCT f.file)"
+                " FROM _files AS f WHERE f.collection = s.collection AND f.source = s.number AND f.file <> '')"
+                " FROM sources AS s"
                 " LEFT JOIN shards AS h ON h.collection = s.collection AND h.source = s.number"
-                " WHERE s.collection = %s GROUP BY s.number, s.name, s.shards ORDER BY s.number",
+                " WHERE s.collection = %s GROUP BY s.collection, s.number ORDER BY s.number",
                 (tables.prefix,),
             ).fetchall()
             return about, sources
 
         (created, size), sources = self.database.run(work)
-        gone = self.deleted()
+        gone = [f"{id} ({file})" if file else str(id) for id, file in self._deleted_files(20)]
+        deleted = {"deleted": f"{len(self.deleted()):,}: {one_line(', '.join(gone), 1000)}"} if gone else {}
         partitions = f", in {self.partitions} partitions" if self.partitions > 1 else ""
         return {
             "collection": f"{self.collection}, made {created}, {size} on disk",
@@ -191,14 +194,25 @@ class VectorStore(StoreWrites):
             "model": f"{self.model} (fingerprint {self.fingerprint[:8]})",
             **self.describe_spaces(),
             "columns": ", ".join(self.columns()) or "none",
-            **({"deleted": f"{len(gone):,}: {one_line(', '.join(map(str, gone[:20])), 100)}"} if gone else {}),
+            **deleted,
             **{
-                f"corpus {number}": f"{name}, {rows:,} rows in {done} of {'?' if shards is None else shards} shards"
-                for number, (name, done, shards, rows) in enumerate(sources, 1)
+                f"corpus {number}": f"{name}, {files:,} files"
+                if files
+                else f"{name}, {rows:,} rows in {done} of {'?' if shards is None else shards} shards"
+                for number, (name, done, shards, rows, files) in enumerate(sources, 1)
             },
         }
 
-    def loader(self, source: str, fingerprint: str, **options: bool) -> StoreLoader:
+    def _deleted_files(self, most: int) -> list[tuple[int, str | None]]:
+        """The ids of the documents that were deleted last, each with its file."""
+        statement = (
+            "SELECT d.id, f.file FROM _deleted AS d LEFT JOIN LATERAL (SELECT file FROM _files AS f"
+            " WHERE f.collection = d.collection AND d.id = ANY(f.ids) LIMIT 1) AS f ON true"
+            " WHERE d.collection = %s ORDER BY d.deleted DESC, d.id LIMIT %s"
+        )
+        return self.database.rows(statement, (self.now().tables.prefix, most))
+
+    def loader(self, source: str, fingerprint: str, **options: Any) -> StoreLoader:
         """What loads the shards of a source; see `StoreLoader`."""
         return StoreLoader(self, source, fingerprint, **options)
 

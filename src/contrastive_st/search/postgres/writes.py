@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import psycopg
@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 from contrastive_st.errors import InputError, about, choice
 from contrastive_st.memory import peak_resident
 from contrastive_st.search.filters import Filterable, as_filter
-from contrastive_st.search.index import Id, Ids, Metadata, Vectors, all_known, as_queries
+from contrastive_st.search.index import Id, Ids, Metadata, Vectors, all_known, as_queries, check_filter
 from contrastive_st.search.postgres.copying import Put, code_rows, copy_rows, merge_rows, text_rows, vectors_of
 from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES
 from contrastive_st.search.postgres.naming import forget_alias
@@ -27,6 +27,7 @@ from contrastive_st.search.shards import FIRST
 from contrastive_st.search.values import as_documents, as_id, as_ids, as_metadata
 
 if TYPE_CHECKING:
+    from contrastive_st.search.index import VectorIndex
     from contrastive_st.search.postgres.database import StoreConnection
 
 logger = logging.getLogger(__name__)
@@ -118,12 +119,15 @@ class StoreWrites(StoreSpaces):
         """Delete the documents that meet a filter (see `VectorIndex`), as `delete` does; return how many there were.
 
         Raises:
-            InputError: the filter is empty or at fault.
+            InputError: the filter is empty or at fault, or has a column that no document has.
         """
         chosen = as_filter(filter)
         if not chosen:
             raise InputError("an empty filter meets every document; delete the collection instead")
-        return self._delete(sql.SQL("metadata @@ %(which)s::jsonpath"), as_jsonpath(chosen))
+        deleted = self._delete(sql.SQL("metadata @@ %(which)s::jsonpath"), as_jsonpath(chosen))
+        if not deleted:
+            check_filter(cast("VectorIndex", self), chosen, found=False)
+        return deleted
 
     def _delete(self, condition: sql.SQL, which: Any) -> int:
         statement = sql.SQL(
@@ -146,9 +150,12 @@ class StoreWrites(StoreSpaces):
 
     def delete_source(self, connection: StoreConnection, number: int) -> None:
         """Delete all documents of a source, in the open transaction."""
-        connection.execute(  # first: it waits for the processes that are writing shards of it
-            "DELETE FROM sources WHERE collection = %s AND number = %s", (self.tables.prefix, number)
-        )
+        source = (self.tables.prefix, number)
+        # First: it waits for the processes that are writing shards of it
+        connection.execute("SELECT FROM sources WHERE collection = %s AND number = %s FOR UPDATE", source)
+        named = connection.execute("SELECT ids FROM _files WHERE collection = %s AND source = %s", source).fetchall()
+        connection.execute("DELETE FROM sources WHERE collection = %s AND number = %s", source)
+        self.remove(connection, [id for (ids,) in named for id in ids])
         ids = (number * FIRST, (number + 1) * FIRST)
         for table in (self.tables.texts, self.tables.vectors):
             statement = sql.SQL("DELETE FROM {} WHERE id >= %s AND id < %s").format(table)
@@ -156,6 +163,19 @@ class StoreWrites(StoreSpaces):
         forget = "DELETE FROM _deleted WHERE collection = %s AND id >= %s AND id < %s"
         if forgotten := connection.execute(forget, (self.tables.prefix, *ids)).rowcount:
             logger.warning(f"the corpus is indexed afresh, with {forgotten:,} documents that had been deleted from it")
+
+    def remove(self, connection: StoreConnection, ids: Sequence[int]) -> int:
+        """Delete documents that no file of a source has any more, in the open transaction; return how many there were.
+
+        They are not remembered as deleted.
+        """
+        statement = sql.SQL(
+            "WITH gone AS (SELECT unnest(%s::bigint[]) AS id"
+            " EXCEPT SELECT unnest(ids) FROM _files WHERE collection = %s),"
+            " vectors AS (DELETE FROM {} AS v USING gone WHERE v.id = gone.id)"
+            " DELETE FROM {} AS t USING gone WHERE t.id = gone.id"
+        ).format(self.tables.vectors, self.tables.texts)
+        return connection.execute(statement, (list(ids), self.tables.prefix)).rowcount if ids else 0
 
     def drop(self, *, only_unused: bool = False) -> None:
         """Delete the whole collection; with `only_unused`, only if it is empty and no process is filling it."""
@@ -216,7 +236,7 @@ class StoreWrites(StoreSpaces):
         """
         self.check_build(kind)
         now = self.now()
-        memory = memory or f"{self._graph_kilobytes(kind, m)}kB"
+        memory = memory or f"{self.graph_kilobytes(kind, m)}kB"
         with (
             about(f"{self.database.shown}, the index (no document is lost: run the same command again)"),
             closing(
@@ -247,7 +267,7 @@ class StoreWrites(StoreSpaces):
             what = f"pgvector indexes {self.storage} up to {most} dimensions, not {self.dimension}"
             raise InputError(f"{what}; choose another --index, or none")
 
-    def _graph_kilobytes(self, kind: str, m: int) -> int:
+    def graph_kilobytes(self, kind: str, m: int = 16) -> int:
         """Memory to build pgvector's graph: for each row the vector, 2m links of 16 bytes, and its levels."""
         if self.database.server is None:
             return _LEAST_BUILD_MEMORY

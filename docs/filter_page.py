@@ -1,0 +1,89 @@
+"""The page of the filters, made by their parser: the grammar, what conditions find, and what is refused.
+
+python docs/filter_page.py          writes docs/filters.md
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from contrastive_st.errors import InputError
+from contrastive_st.search.filters import grammar, parse
+
+PAGE = Path(__file__).with_name("filters.md")
+#: Filters, each with metadata; the parser says which of them it finds
+EXAMPLES: tuple[tuple[str, list[dict[str, Any]]], ...] = (
+    ("topic=sea", [{"topic": "sea"}, {"topic": ["sky", "sea"]}, {"topic": "Sea"}]),
+    ("category=hr,legal", [{"category": "hr"}, {"category": ["legal", "it"]}, {"category": "it"}]),
+    ("topic=sea; topic=sky", [{"topic": ["sky", "sea"]}, {"topic": "sea"}]),
+    ("topic!=sea", [{"topic": "sky"}, {"topic": ["sky", "sea"]}, {"topic": None}, {}]),
+    ("topic!=sea,sky", [{"topic": "rain"}, {"topic": "sea"}, {"topic": "sky"}]),
+    ('title="Hello, world"', [{"title": "Hello, world"}, {"title": "Hello"}]),
+    ("year>=2000; year<2010", [{"year": 2004}, {"year": "2004"}, {"year": 1999}, {"year": "about 2004"}]),
+    ("date>=2024", [{"date": "2024-05-01"}, {"date": "2025"}, {"date": "2023-12-31"}, {"date": "01/05/2024"}]),
+    ("date<=2024-05", [{"date": "2024-05-31"}, {"date": "2024-05-31T23:59:00Z"}, {"date": "2024-06-01"}]),
+    ("draft=true", [{"draft": True}, {"draft": "True"}, {"draft": 1}, {"draft": False}]),
+    ("size=1.5", [{"size": 1.5}, {"size": "1.5"}, {"size": "1.50"}]),
+    ("topic=null", [{}, {"topic": None}, {"topic": []}, {"topic": "sea"}]),
+    ("topic!=null", [{"topic": "sea"}, {}, {"topic": None}]),
+    ("author.name=Ada", [{"author": {"name": "Ada"}}, {"author": [{"name": "Ada"}]}, {"author": "Ada"}]),
+)
+REFUSED = ("year", "year>", "date>=March", "year>=1999,2004", 'title="Hello')
+
+
+def page() -> str:
+    """The text of the page."""
+    return f"""# Filters
+
+<!-- written by docs/filter_page.py -->
+
+A filter means the same on the command line (`--filter`, once or several times), in Python, in the page of `serve`, over
+HTTP and in Haystack, in a store and in a folder of shards. As text:
+
+```text
+{grammar()}
+```
+
+In Python and JSON a filter may also be a mapping, `{{"topic": ["sea", "sky"], "year": {{">=": 2000, "<": 2010}}}}`, or
+a list of filters, all of which must hold. A document's values of a column are the elements of a list, or else the one
+value.
+
+| filter | finds | does not find |
+|---|---|---|
+{chr(10).join(map(_row, EXAMPLES))}
+
+A range takes a number or an ISO date. A date is compared in the precision that is written, so `date<=2024-05` holds all
+through May; times are compared as they are written, whatever their zone. Numbers in text are compared as numbers of 15
+digits. Metadata are kept as JSON: dates and times as ISO 8601 text, decimals and numbers of numpy as numbers, sets,
+tuples and arrays as lists; NaN and infinity as null.
+
+## What is refused
+
+| filter | error |
+|---|---|
+{chr(10).join(f"| `{text}` | {_refusal(text)} |" for text in REFUSED)}
+
+A column that no document has is an error too, with the names of the columns: exit code 2 of the commands, `InputError`
+in Python, status 404 over HTTP (400 for the filters above). Where a filter finds nothing, a line says which condition
+no document meets and, where they are few, which values there are.
+"""
+
+
+def _row(example: tuple[str, list[dict[str, Any]]]) -> str:
+    text, items = example
+    found = {held: [f"`{json.dumps(item)}`" for item in items if parse(text).holds(item) is held]
+             for held in (True, False)}  # fmt: skip
+    return f"| `{text}` | {', '.join(found[True])} | {', '.join(found[False])} |"
+
+
+def _refusal(text: str) -> str:
+    try:
+        return f"none: {parse(text)}"
+    except InputError as error:
+        return f"`{error}`"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

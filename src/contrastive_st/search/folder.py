@@ -1,0 +1,143 @@
+"""The files of a corpus: which there are, which are left out and why, and a digest of the content of each."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import glob
+import hashlib
+import json
+import os
+import stat
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from contrastive_st.data.reading import TABLES, MissingData, reading
+from contrastive_st.data.reading.content import format_of
+from contrastive_st.errors import InputError, install
+from contrastive_st.files.caches import own_cache
+from contrastive_st.files.writing import atomic_write
+from contrastive_st.search.document_readers import READERS, missing_reader
+
+UNREADABLE, HIDDEN, LINKED = "unreadable", "hidden", "linked folders"
+UNSUPPORTED = "of an unsupported type"
+MISSING = f"without a reader ({install('documents')})"
+_FRESH = 2_000_000_000  # nanoseconds: a file written more recently may change again within the same time stamp
+_LARGE = 1 << 21  # bytes; the digest of a larger file is kept on the disk
+
+
+class Entry(NamedTuple):
+    """A file of a corpus, or a folder that is left out: where it is, its name in the corpus, and why it is left out.
+
+    `reason` is blank for a file that is read. `name` is relative to the folder; what is not UTF-8 in it is spelled in
+    hexadecimal digits.
+    """
+
+    path: Path
+    name: str
+    reason: str = ""
+
+
+def files_in(folder: Path) -> list[Entry]:
+    """The files of a folder in the order of their names. Links to folders, which may be loops, are not followed."""
+    found: list[tuple[Path, str]] = []
+
+    def closed(error: OSError) -> None:
+        found.append((Path(error.filename), UNREADABLE))
+
+    for place, folders, files in os.walk(folder, onerror=closed):
+        for name in list(folders):
+            path = Path(place, name)
+            reason = HIDDEN if name.startswith(".") else LINKED if path.is_symlink() else ""
+            if reason:
+                folders.remove(name)
+                found.append((path, reason))
+        found += [(path, left_out(path)) for path in map(Path(place).joinpath, files)]
+    return [Entry(path, name_of(path, folder), reason) for path, reason in sorted(found)]
+
+
+def files_like(pattern: Path, base: Path) -> list[Entry]:
+    """The files that a pattern matches, in the order of their names, which are relative to `base`.
+
+    Raises:
+        MissingData: there is none.
+    """
+    found = sorted(path for path in map(Path, glob.glob(str(pattern), recursive=True)) if path.is_file())
+    if not found:
+        raise MissingData(f"{pattern}: no file matches; check the pattern (seen from {Path.cwd()})")
+    return [Entry(path, name_of(path, base), left_out(path)) for path in found]
+
+
+def name_of(path: Path, folder: Path) -> str:
+    """The name of a file of a folder, as text that every encoding of text can hold."""
+    return os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "backslashreplace")
+
+
+def left_out(path: Path) -> str:
+    """Why a file is left out without being opened; blank if it is not."""
+    if path.name.startswith((".", "~$")):
+        return HIDDEN
+    suffix = format_of(path)
+    if suffix not in (*TABLES, *READERS):
+        return UNSUPPORTED
+    if suffix in READERS and missing_reader(suffix):
+        return MISSING
+    try:
+        facts = path.stat()
+    except OSError:
+        return UNREADABLE
+    return "" if stat.S_ISREG(facts.st_mode) and os.access(path, os.R_OK) else UNREADABLE
+
+
+# --- Digests.
+
+
+def file_digest(path: Path) -> str:
+    """A digest of the size and content of a file; one that is known is taken again until the file's `stat` changes."""
+    with reading(path):
+        facts = path.stat()
+        if facts.st_size > _LARGE:
+            return digest_of([str(facts.st_size), content_digest(path)])
+        known = str(path), facts.st_size, facts.st_mtime_ns, facts.st_ino
+        fresh = time.time_ns() - facts.st_mtime_ns < _FRESH
+        return (_small_digest.__wrapped__ if fresh else _small_digest)(*known)
+
+
+@functools.lru_cache(1 << 18)
+def _small_digest(path: str, size: int, modified: int, inode: int) -> str:
+    return digest_of([str(size), hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()])
+
+
+def content_digest(path: Path) -> str:
+    """A digest of the content of a file; it is cached until the size, the time or the inode of the file changes."""
+    with reading(path):
+        facts = path.stat()
+        known = [facts.st_size, facts.st_mtime_ns, facts.st_ino]
+        place = hashlib.blake2b(str(path.resolve()).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+        kept = own_cache("digests") / f"digest-{place}.json"
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            *then, digest = json.loads(kept.read_bytes())
+            if then == known:
+                return str(digest)
+        content = hashlib.blake2b(digest_size=16)
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                content.update(block)
+    if time.time_ns() - facts.st_mtime_ns > _FRESH:
+        with (
+            contextlib.suppress(OSError, InputError),  # without a writable cache, the digest is computed each time
+            atomic_write(kept, overwrite=True, parents=True) as new,
+        ):
+            new.write_text(json.dumps([*known, content.hexdigest()]), encoding="utf-8")
+    return content.hexdigest()
+
+
+def digest_of(parts: Iterable[str]) -> str:
+    """A digest of texts, which differs when one of them does."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        content = part.encode("utf-8", "surrogatepass")
+        digest.update(str(len(content)).encode() + b" " + content)
+    return digest.hexdigest()

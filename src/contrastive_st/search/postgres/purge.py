@@ -1,0 +1,84 @@
+"""Erasing from the disk what was deleted from a collection, or replaced in it: tables, indices, statistics, logs."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import closing
+
+import psycopg
+from psycopg import sql
+
+from contrastive_st.errors import InputError
+from contrastive_st.search.postgres.database import StoreConnection
+from contrastive_st.search.postgres.store import VectorStore
+
+_OTHERS = "SELECT count(*) FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$' AND name <> pg_walfile_name(%s)"
+_ROUNDS = 600  # segments of 16 MB that may have been kept for further use; checkpoints keep fewer than `max_wal_size`
+
+
+def purge(store: VectorStore) -> list[str]:
+    """Rewrite the tables and indices of a collection, without the remains of what was deleted or replaced.
+
+    PostgreSQL only marks such rows, and keeps their pages, samples of columns in its statistics, and its write-ahead
+    log. Searches of the collection wait until it is done; a graph is built again, which takes as long as before.
+
+    Args:
+        store: the collection.
+
+    Returns:
+        What it was not allowed to do, a line for each.
+
+    Raises:
+        InputError: an open transaction still sees rows that were deleted.
+
+    Example:
+        >>> purge(store)  # doctest: +SKIP
+        ['the write-ahead log: permission denied to execute CHECKPOINT command ...']
+    """
+    now, left = store.now(), list[str]()
+    memory = f"{now.graph_kilobytes(now.index)}kB"
+    with closing(store.database.connect(maintenance_work_mem=memory)) as connection:
+        seen: list[str] = []
+        connection.add_notice_handler(lambda notice: seen.append(notice.message_detail or ""))
+        connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (f"index of {now.tables.prefix}",))
+        for table in (*now.all_tables(connection), sql.Identifier(now.tables.schema, "_files")):
+            there = connection.execute("SELECT to_regclass(%s)", (table.as_string(connection),)).fetchone()
+            if there != (None,):
+                connection.execute(sql.SQL("VACUUM (FULL, VERBOSE, ANALYZE) {}").format(table))
+        if any(int(rows) for detail in seen for rows in re.findall(r"(\d+) dead row versions cannot", detail)):
+            raise InputError(
+                f"{store.database.shown}: an open transaction still sees what was deleted; end it, and purge again"
+            )
+        for what, work in (("the statistics of columns", _statistics), ("the write-ahead log", _log)):
+            try:
+                work(connection)
+            except psycopg.errors.InsufficientPrivilege as error:
+                left.append(f"{what}: {error.diag.message_primary}")
+    if store.database.server:
+        os.truncate(store.database.server.pgdata / "log", 0)
+    return left
+
+
+def _statistics(connection: StoreConnection) -> None:
+    """ANALYZE has replaced the samples; this erases the former ones."""
+    connection.execute("VACUUM FULL pg_catalog.pg_statistic")
+
+
+def _log(connection: StoreConnection) -> None:
+    """Remove the segments of the write-ahead log, also those that were kept to be written again."""
+    connection.execute("ALTER SYSTEM SET wal_recycle = off")
+    try:
+        connection.execute("SELECT pg_reload_conf()")
+        for _ in range(_ROUNDS):
+            connection.execute("SELECT pg_logical_emit_message(false, '', ''), pg_switch_wal()")
+            connection.execute("CHECKPOINT")
+            (lsn,) = connection.execute("SELECT pg_current_wal_lsn()").fetchone()  # type: ignore[misc]
+            if connection.execute(_OTHERS, (lsn,)).fetchone() == (0,):
+                return
+            time.sleep(0.02)  # the process that removes them has not seen the setting yet
+    finally:
+        connection.execute("ALTER SYSTEM RESET wal_recycle")
+        connection.execute("SELECT pg_reload_conf()")
+    raise InputError("the write-ahead log is kept by a replication slot or an archive; purge it there")

@@ -204,6 +204,7 @@ def moved(kind: str, old: str, new: str, data: Data, vectors: Any, true: Any, se
                 "gain_high": f"{100 * gain.high:.1f}",
                 "recall_old": f"{100 * found.recall.old.mean():.1f}",
                 "recall_lifted": f"{100 * found.recall.lifted.mean():.1f}",
+                "recall_backward": f"{100 * found.backward.mean():.1f}",
                 "predicted": f"{100 * predicted.mean:.1f}", "predicted_low": f"{100 * predicted.low:.1f}",
                 "predicted_high": f"{100 * predicted.high:.1f}", "bridged": int(found.bridge),
             })  # fmt: skip

@@ -2,6 +2,7 @@
 
 import hashlib
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def text_of(i):
     return f"topic{i % TOPICS} word{i % 7} line{i}"
 
 
-OLD, NEW, OTHER = Words("old", 16, 1.5), Words("new", 24), Words("other", 24, 30.0)
+OLD, NEW, OTHER = Words("old", 20, 0.2), Words("new", 24), Words("other", 24, 30.0)
 
 
 @pytest.fixture(scope="module")
@@ -254,6 +255,30 @@ def test_a_collection_is_dropped_with_all_its_vectors(place):
         assert store.database.rows("SELECT relname FROM pg_class WHERE relname LIKE 'dropped%'") == []
 
 
+def test_servers_follow(place, monkeypatch):
+    from contrastive_st.search import opening
+    from contrastive_st.serve.session import SearchSession, Source
+
+    monkeypatch.setattr(opening, "open_encoder_for", lambda index: {"old": OLD, "new": NEW}[index.model])
+    for encoder in (OLD, NEW):
+        encoder.knows = lambda texts: np.ones(len(texts), bool)
+    with made(place, "served") as store:
+        session = SearchSession([Source("served", store, OLD)])
+        assert session.answer("served", text_of(9), 1).hits[0].id == 9
+        with opened(place, "served") as other:
+            moving(other).run(None)
+            assert session.answer("served", text_of(9), 1).hits[0].id == 9  # by the old vectors
+            for _ in range(100):
+                if session.sources["served"].encoder is NEW:
+                    break
+                time.sleep(0.05)
+            answer = session.answer("served", text_of(9), 1)
+            assert answer.hits[0].id == 9
+            assert len(answer.vector) == NEW.dimension
+            finish(other)
+            assert session.answer("served", text_of(9), 1).hits[0].id == 9
+
+
 def test_one_move_at_a_time(place):
     with made(place, "single", count=50) as store:
         moving(store).run(None)
@@ -294,3 +319,59 @@ def test_the_interval_is_of_paired_differences():
     assert found.mean == pytest.approx(values.mean())
     assert found.high - found.low == pytest.approx(2 * 1.96 * values.std() / 20, rel=0.1)
     assert ndcg(np.array([[1, 2, 3]]), [[3, 1]])[0] == pytest.approx((1 + 0.5) / (1 + 1 / np.log2(3)))
+
+
+# --- A folder of shards.
+
+
+@pytest.fixture
+def folder(tmp_path):
+    from contrastive_st.search.shards import Encoding, ShardFolder
+
+    shards = ShardFolder(tmp_path / "shards", Encoding("old", OLD.fingerprint, OLD.dimension, "corpus", "c", 100))
+    for shard in range(6):
+        ids = np.arange(100 * shard, 100 * shard + 100)
+        texts = [text_of(i) for i in ids]
+        shards.add(shard, ids, texts, [{"i": int(i)} for i in ids], OLD.encode(texts))
+    return tmp_path / "shards"
+
+
+def found_in(folder, encoder):
+    from contrastive_st.search.exact import ExactIndex
+
+    index = ExactIndex.open(folder, fingerprint=encoder.fingerprint)
+    ids, texts, metadata, vectors = (np.concatenate(part) for part in zip(*index.scan(), strict=True))
+    assert dict(zip(ids.tolist(), texts.tolist(), strict=True)) == documents()
+    assert [one["i"] for one in metadata] == ids.tolist()
+    assert np.allclose(vectors, encoder.encode(texts.tolist()), atol=1e-5)
+    return index
+
+
+def test_a_folder_moves_too(folder):
+    from contrastive_st.search.exact import ExactIndex
+    from contrastive_st.search.migration.folders import MovableFolder
+
+    index = MovableFolder(folder)
+    found = moving(index).look(seconds=5)
+    assert found.bridge
+
+    def die(done, missing):
+        if ExactIndex.open(folder).fingerprint == NEW.fingerprint:  # the bridge answers, and a shard was encoded
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        moving(index, advance=die).run(found)
+    assert np.allclose(ExactIndex.open(folder).vectors([7]), found.lift(OLD.encode([text_of(7)])), atol=1e-5)
+    calls = NEW.calls
+    moving(MovableFolder(folder)).run(None)
+    assert NEW.calls == calls + 5
+    found_in(folder, NEW)
+    roll_back(MovableFolder(folder), None)
+    found_in(folder, OLD)
+    assert not list(folder.glob("space-*"))
+    moving(MovableFolder(folder)).run(None)
+    finish(MovableFolder(folder))
+    found_in(folder, NEW)
+    assert not list(folder.glob("shard-*"))
+    with pytest.raises(InputError, match="has vectors of new"):
+        ExactIndex.open(folder, fingerprint=OLD.fingerprint)

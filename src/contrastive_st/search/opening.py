@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import logging
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contrastive_st.errors import InputError, require
+from contrastive_st.errors import InputError, first_line, require
 from contrastive_st.models.protocol import Encoder, open_encoder
 from contrastive_st.models.query_space import InSpace, QuerySpace
 from contrastive_st.search.index import VectorIndex, Vectors, check_model
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from contrastive_st.search.postgres.database import Database
     from contrastive_st.search.postgres.store import VectorStore
 
+
+logger = logging.getLogger(__name__)
 
 #: Indexes in files, by module and class. `is_at` tells whether a path is one; any other name is that of a database
 FILE_INDEXES = ("exact.ExactIndex",)
@@ -106,6 +111,34 @@ def encoder_of(index: VectorIndex, encoder: Any) -> Any:
         return encoder
     recorded = QuerySpace.of(encoder)
     return InSpace(encoder, *recorded) if recorded and recorded[0].fingerprint == index.fingerprint else None
+
+
+class Follower:
+    """Follows indexes that move to another model: what a server has open goes on until the new model is opened."""
+
+    def __init__(self) -> None:
+        self._opening: set[str] = set()
+        self._lock = threading.Lock()
+
+    def __call__(self, name: str, index: Any, take: Callable[[Any, Any], object]) -> threading.Thread | None:
+        """If another model answers now, open it in a thread and call `take` with the index and the encoder."""
+        with self._lock:
+            if not getattr(index, "moved", False) or name in self._opening:
+                return None
+            self._opening.add(name)
+
+        def opened() -> None:
+            try:
+                live = index.live()
+                take(live, open_encoder_for(live))
+            except (InputError, OSError) as error:
+                logger.warning(f"{name} has moved to a model that cannot be opened: {first_line(error)}")
+            finally:
+                self._opening.discard(name)
+
+        thread = threading.Thread(target=opened, daemon=True)
+        thread.start()
+        return thread
 
 
 def query_vector(encoder: Encoder, query: str) -> Vectors:

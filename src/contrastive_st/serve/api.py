@@ -34,7 +34,7 @@ from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.floor import Floors, above
 from contrastive_st.search.index import UnknownColumn, unmet
-from contrastive_st.search.opening import encoder_of, open_encoder_for, open_named
+from contrastive_st.search.opening import Follower, encoder_of, open_encoder_for, open_named
 from contrastive_st.search.values import json_id, one_line
 from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
 from contrastive_st.serve.batcher import COMPUTING, Batcher, Rows, Vectors
@@ -262,8 +262,9 @@ class _Routes:
     """What the routes answer."""
 
     def __init__(self, models: Mapping[str, Served], indices: Mapping[str, IndexServed], metrics: Metrics) -> None:
-        self.models, self.indices, self.metrics = models, indices, metrics
-        self.floats, self.floors, self.started = Budget(ALL_FLOATS), Floors(), int(time.time())
+        self.models, self.indices, self.metrics = models, dict(indices), metrics
+        self.floats, self.started = Budget(ALL_FLOATS), int(time.time())
+        self.floors, self.follow = Floors(), Follower()
 
     async def v1_embeddings(self, asked: EmbeddingRequest, request: Request) -> Response:
         name, vectors, tokens = await self._vectors(request, asked.model, asked.input, dimensions=asked.dimensions)
@@ -316,6 +317,7 @@ class _Routes:
         words = asked.query if asked.hybrid else None
 
         def found() -> bytes:
+            self.follow(name, index, lambda live, encoder: self.take(name, live, encoder))
             lowest = self.floors(name, index, model.encoder, asked.min_score)
             hits = above(index.search(vectors[0], asked.k, filter=conditions, text=words)[0], lowest)
             fields = ("id", "score", "text", "metadata")
@@ -323,6 +325,10 @@ class _Routes:
             return orjson.dumps({"index": name, "hits": rows, "notes": [] if hits else unmet(index, conditions)})
 
         return Response(await run_in_threadpool(found), media_type="application/json")
+
+    def take(self, name: str, index: Any, encoder: Any) -> None:
+        """Go on with another model of an index."""
+        self.indices[name] = IndexServed(index, Served(encoder, self.indices[name].model.truncate))
 
     async def health(self) -> Health:
         return Health(models=list(self.models), indices=list(self.indices))

@@ -21,7 +21,7 @@ from contrastive_st.search.analysis.topics import find_trends
 from contrastive_st.search.filters import Condition, parse
 from contrastive_st.search.floor import Floors, MinScore, above
 from contrastive_st.search.index import Hit, VectorIndex, unmet
-from contrastive_st.search.opening import query_vector
+from contrastive_st.search.opening import Follower, query_vector
 from contrastive_st.search.splitting import sentences
 from contrastive_st.search.values import one_line, storable
 from contrastive_st.vectors import unit_vectors
@@ -85,7 +85,7 @@ class SearchSession:
         self.sizes = {name: len(source.index) for name, source in self.sources.items()}
         self._encoding, self._mapping = threading.Lock(), threading.Lock()
         self._maps: dict[str, Map] = {}
-        self._floors = Floors()
+        self._floors, self._follow = Floors(), Follower()
 
     @property
     def names(self) -> list[str]:
@@ -123,6 +123,7 @@ class SearchSession:
         encoded = time.perf_counter()
         k = int(np.clip(k, 1, MOST_HITS))
         hits = chosen.index.search(vector, k, filter=conditions, text=query if hybrid else None)[0]
+        self._follow(source, chosen.index, lambda index, encoder: self._take(source, index, encoder))
         lowest, found = self._floors(source, chosen.index, chosen.encoder, min_score), len(hits)
         hits = above(hits, lowest)
         if len(hits) < found:
@@ -199,6 +200,11 @@ class SearchSession:
         with self._encoding:
             vectors = unit_vectors(encoder.encode_document([hit.text for hit in answer.hits]), of=encoder.name)
         return layout.place(vectors)
+
+    def _take(self, name: str, index: VectorIndex, encoder: Encoder) -> None:
+        """Go on with another model of an index."""
+        self.sources[name] = Source(name, index, encoder)
+        self._maps.pop(name, None)
 
     def _source(self, name: str) -> Source:
         if name not in self.sources:

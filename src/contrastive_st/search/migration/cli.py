@@ -45,13 +45,15 @@ class Migrate(StoreCommand):
         """Look, bridge, encode and switch; or finish, or roll back."""
         from contrastive_st.models.protocol import open_encoder
         from contrastive_st.search.cli import model_name
+        from contrastive_st.search.exact import ExactIndex
+        from contrastive_st.search.migration.folders import MovableFolder
         from contrastive_st.search.migration.moving import Move, finish, roll_back
         from contrastive_st.search.opening import open_named
 
         if self.rollback + self.finish + self.dry_run > 1:
             raise InputError("give one of --dry_run, --finish and --rollback")
         with closing(open_named(self.collection, self.store)) as found:
-            index: Any = found
+            index: Any = MovableFolder(self.collection) if isinstance(found, ExactIndex) else found
             if self.finish:
                 note("removed: the vectors of " + ", ".join(space.model for space in finish(index)))
                 return

@@ -18,6 +18,7 @@ from contrastive_st.vectors import top_k_in_blocks, unit_vectors
 
 K = 10  # hits that are compared
 MOST = 5_000  # documents of a sample: with 10,000 the map is a tenth of a point better
+FAITHFUL = 0.5  # of the new model's nearest documents that lifted vectors find, or the map says too little
 LEAST = 200  # below this there is nothing to bridge: all is encoded at once
 _DRAWS, _BATCH, _BLOCK = 2_000, 256, 32_768
 Values = NDArray[np.float64]
@@ -67,6 +68,7 @@ class Look:
         rate: documents that the new model encodes in a second.
         recall: share of the new model's ten nearest documents of the sample that each kind of vectors finds, of the
             documents that the map was not fitted on.
+        backward: share of the old vectors' ten nearest that those of the new model find, mapped to the old ones.
         labelled: nDCG@10 in the sample, if answers were given.
         lift: the map, fitted on the whole sample.
     """
@@ -75,13 +77,30 @@ class Look:
     sampled: int
     rate: float
     recall: Figures
+    backward: Values
     labelled: Figures | None
     lift: LinearMap
 
     @property
+    def richer(self) -> Interval:
+        """How much better the old ranking follows from the new model than the new one from the old vectors.
+
+        Of two models, the one from which the other follows knows more. So below 0 the new model is the poorer one, and
+        to be near to it is no gain; answers to queries are the only other way to see that.
+        """
+        return Interval.of(self.backward - self.recall.lifted)
+
+    @property
     def bridge(self) -> bool:
-        """Whether lifted vectors are better than the old ones by the whole interval: of the answers, if there are."""
-        return (self.recall if self.labelled is None else self.labelled).gain.low > 0
+        """Whether lifted vectors are better than the old ones by the whole interval: of the answers, if there are.
+
+        Without answers they are if they find half of what the new model finds, and more of it than the old ones, and
+        the new model is the richer one.
+        """
+        if self.labelled is not None:
+            return self.labelled.gain.low > 0
+        faithful = float(self.recall.lifted.mean()) >= FAITHFUL
+        return faithful and self.recall.gain.low > 0 and self.richer.low > 0
 
     def lines(self) -> list[str]:
         """The figures as text."""
@@ -90,14 +109,23 @@ class Look:
             f"sample: {self.sampled:,} of {self.documents:,} documents encoded, {self.rate:,.0f} a second; "
             f"half of them ({held:,}) measure what the others have fitted",
             _line(f"of the new model's {K} nearest there, found by", self.recall),
+            f"of the old vectors' {K} nearest, found by the new model's mapped to them: {Interval.of(self.backward)}",
         ]
         if self.labelled is not None:
             lines.append(
                 _line(f"nDCG@{K} of {len(self.labelled.old):,} queries in the sample", self.labelled, new=True)
             )
+        return [*lines, f"{self._reason()}: the {'new' if self.bridge else 'old'} model answers until all is encoded"]
+
+    def _reason(self) -> str:
         gain = (self.recall if self.labelled is None else self.labelled).gain
-        verdict = "the new model answers at once" if self.bridge else "the old model answers until all is encoded"
-        return [*lines, f"lifted less old: {gain.mean:+.3f} ({gain.low:+.3f} to {gain.high:+.3f}): {verdict}"]
+        if gain.low <= 0:
+            return f"lifted vectors are not clearly better than the old ones ({gain.low:+.3f} to {gain.high:+.3f})"
+        if self.labelled is None and float(self.recall.lifted.mean()) < FAITHFUL:
+            return f"lifted vectors find less than {FAITHFUL:.0%} of what the new model finds"
+        if self.labelled is None and self.richer.low <= 0:
+            return "the new model does not clearly know more than the old one (--queries or --retrieval would tell)"
+        return f"lifted vectors are better than the old ones ({gain.low:+.3f} to {gain.high:+.3f})"
 
 
 def _line(what: str, figures: Figures, new: bool = False) -> str:
@@ -147,7 +175,9 @@ def look(
         queries = [unit_vectors(np.asarray(own.encode_query(list(answers)))) for own in (old_encoder, encoder)]
         labelled = _labelled(queries, (old, part(old), new), ids, relevant)
     recall = _recall(old[held], part(old[held]), new[held])
-    return Look(len(index), len(ids), len(known) / took, recall, labelled, LinearMap.fit(old, new))
+    back = LinearMap.fit(new[fitted], old[fitted])
+    backward = _recall(new[held], back(new[held]), old[held]).lifted
+    return Look(len(index), len(ids), len(known) / took, recall, backward, labelled, LinearMap.fit(old, new))
 
 
 def _encoded(

@@ -47,6 +47,13 @@ class StoreSpaces(Named):
         """All spaces, the live one first."""
         return self.database.run(lambda connection: self.at(connection)._spaces(connection))
 
+    def live(self) -> Any:
+        """The collection with the vectors that answer now."""
+        found = copy(self)
+        found.moved = False
+        self.database.run(found.load)
+        return found
+
     def within(self, space: Space) -> Any:
         """The same documents with the vectors of another space."""
         return self.database.run(lambda connection: self._inside(connection, space))

@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
-        WORKLOADS[args.workloads[0]](args.model, lambda count: print(time.time(), count, flush=True))
+        WORKLOADS[args.workloads[0]](args.model, lambda count: print("@", time.time(), count, flush=True))
         return
     print(machine())
     print("workload    idle /s   busy /s   left")
@@ -78,7 +78,8 @@ def measured(name: str, args: argparse.Namespace) -> tuple[float, float]:
         if args.started_busy:
             spinner.send_signal(signal.SIGCONT)
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
-        reader = threading.Thread(target=lambda: done.extend(map(_stamp, process.stdout or ())), daemon=True)
+        lines = (line for line in process.stdout or () if line.startswith("@"))
+        reader = threading.Thread(target=lambda: done.extend(map(_stamp, lines)), daemon=True)
         reader.start()
         try:
             while len(done) < 3:
@@ -90,8 +91,12 @@ def measured(name: str, args: argparse.Namespace) -> tuple[float, float]:
             for number in range(2 * args.rounds):
                 state = (signal.SIGSTOP, signal.SIGCONT)[number % 2]
                 spinner.send_signal(state)
-                time.sleep(SETTLE + args.seconds)
-                rates[state].append(rate(done, time.time() - args.seconds))
+                time.sleep(SETTLE)
+                since = time.time()
+                time.sleep(args.seconds)
+                while (found := rate(done, since)) is None:
+                    time.sleep(0.5)
+                rates[state].append(found)
         finally:
             process.kill()
             process.wait()
@@ -99,15 +104,15 @@ def measured(name: str, args: argparse.Namespace) -> tuple[float, float]:
 
 
 def _stamp(line: str) -> tuple[float, float]:
-    moment, count = line.split()[:2]
+    _, moment, count = line.split()
     return float(moment), float(count)
 
 
-def rate(done: list[tuple[float, float]], since: float) -> float:
-    """Units per second after a moment, of all steps that ended after it but the first, which began before."""
+def rate(done: list[tuple[float, float]], since: float) -> float | None:
+    """Units per second of the steps that began after a moment; None before there are two."""
     later = [one for one in list(done) if one[0] >= since]
-    if len(later) < 2:
-        return 0.0
+    if len(later) < 3:
+        return None
     return sum(count for _, count in later[1:]) / (later[-1][0] - later[0][0])
 
 
@@ -160,7 +165,7 @@ def train(model: str | None, count: Count, batch: int, chunk: int | None) -> Non
 
     folder = checkpoint(model)
     tokenizer = load_tokenizer(folder)
-    rows = tokenize(texts(20_000), tokenizer, 32)
+    rows = tokenize([{"text": text} for text in texts(20_000)], tokenizer, 32)
     with tempfile.TemporaryDirectory() as out:
         arguments = ContrastiveTrainingArguments(
             out, per_device_train_batch_size=batch, chunk_size=chunk, max_steps=10**6, save_strategy="no",

@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "tokens": {"errors"},
     "static_vectors": {"errors", "files", "terminal", "tokens", "vectors", "word_cache"},
     "word_cache": set(),
-    "speed": {"prefetch", "tokens"},
+    "speed": {"prefetch", "processors", "tokens"},
     "distributed": {"errors"},
     "plots": {"files"},
     "losses": LOW,

@@ -93,19 +93,42 @@ def follow_quota() -> None:
         sys.modules["torch"].set_num_threads(threads)
 
 
+class Others:
+    """How many of the processors of this process others use, between one look and the next.
+
+    Processes of a low priority (`nice`), which yield to this one, do not count; outside Linux none do.
+
+    Example:
+        >>> 0 <= Others().taken() <= affinity()
+        True
+    """
+
+    def __init__(self) -> None:
+        self._at, self._worked = time.monotonic(), _worked()
+
+    def taken(self) -> float:
+        """How many they used since the last look."""
+        before, worked = self._at, self._worked
+        self._at, self._worked = time.monotonic(), _worked()
+        share = (self._worked - worked) / max(self._at - before, 1e-3)
+        return min(max(share, 0.0), float(affinity()))
+
+
 def taken(seconds: float = 0.2) -> float:
-    """How many processors the other processes of this machine use, measured for a moment; 0 where that is not known."""
+    """How many of the processors of this process others use, measured for a moment."""
+    others = Others()
+    time.sleep(seconds)
+    return others.taken()
+
+
+def _worked() -> float:
+    """Seconds in which the processors of this process worked for others, since the machine was started."""
     try:
-        before = _busy()
-        time.sleep(seconds)
-        after = _busy()
-    except (OSError, ValueError, IndexError):
+        with open("/proc/stat", encoding="ascii") as file:
+            lines = [line.split() for line in file if line.startswith("cpu") and line[3].isdigit()]
+    except OSError:
         return 0.0
-    return max(0.0, (after - before) / seconds)
-
-
-def _busy() -> float:
-    """Seconds in which processors worked for other processes, since the machine was started."""
-    with open("/proc/stat", encoding="ascii") as lines:
-        user, nice, system = map(int, lines.readline().split()[1:4])
-    return (user + nice + system) / os.sysconf("SC_CLK_TCK") - time.process_time()
+    own = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+    user, nice, system = (sum(int(line[column]) for line in lines if line[0] in own) for column in (1, 2, 3))
+    total = user + system + (nice if os.nice(0) > 0 else 0)
+    return total / os.sysconf("SC_CLK_TCK") - time.process_time()

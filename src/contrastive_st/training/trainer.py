@@ -41,6 +41,7 @@ from contrastive_st.models.modeling import text_hashes, with_key_embeddings
 from contrastive_st.models.wrapped import EncoderForCL, contrastive
 from contrastive_st.random_state import preserved_random_state
 from contrastive_st.speed.garbage import frozen_objects
+from contrastive_st.speed.sharing import FreeCores
 from contrastive_st.terminal import is_quiet
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, TaskLosses, Throughput, run_summary
@@ -300,7 +301,8 @@ class ContrastiveTrainer(CheckpointTrainer):
         if self.keys is not None:
             self.beside_state.append(self.keys.save)
             self.add_callback(self.keys)
-        for callback in (self.order, self.publisher, self.throughput, self.learning, self.health, self.sigterm):
+        own = (self.order, self.publisher, self.throughput, self.learning, self.health, self.sigterm, FreeCores())
+        for callback in own:
             self.add_callback(callback)
         for callback in self.callback_handler.callbacks:
             if isinstance(callback, TensorBoardCallback) and callback.logging_dir is None:

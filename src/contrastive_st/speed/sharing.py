@@ -1,0 +1,48 @@
+"""Threads in training that follow the cores which other processes leave free."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from typing import Any
+
+import torch
+from transformers import TrainerCallback
+
+from contrastive_st.processors import Others, affinity
+from contrastive_st.speed import speed_is_on
+
+logger = logging.getLogger(__name__)
+_SECONDS = 1.0  # between two looks
+
+
+class FreeCores(TrainerCallback):
+    """Keeps torch's threads, in training on a CPU, to the cores that other processes leave free.
+
+    Threads share each product, and all wait for the one whose core another process has. So with one of two cores taken,
+    two threads make fewer steps than one (docs/launching.md has figures). What two looks in a row say is done: threads
+    are taken away when others come, and given back when they go.
+
+    Another number of threads rounds sums otherwise. Where OMP_NUM_THREADS is set, their number stays, and with it
+    every bit of a run that is repeated.
+    """
+
+    def __init__(self) -> None:
+        self.most = self.wanted = torch.get_num_threads()
+        self.others, self.next_look = Others(), 0.0
+
+    def on_step_begin(self, args: Any, *rest: Any, **options: Any) -> None:
+        fixed = self.most == 1 or args.device.type != "cpu" or "OMP_NUM_THREADS" in os.environ or not speed_is_on()
+        if fixed or time.monotonic() < self.next_look:
+            return
+        self.next_look = time.monotonic() + _SECONDS
+        taken = self.others.taken()
+        before, self.wanted = self.wanted, min(self.most, max(1, round(affinity() - taken)))
+        if self.wanted == before != torch.get_num_threads():
+            torch.set_num_threads(self.wanted)
+            logger.info(f"other processes take {taken:.1f} of {affinity()} cores: threads {self.wanted}")
+
+    def on_train_end(self, *args: Any, **options: Any) -> None:
+        if torch.get_num_threads() < self.most:
+            torch.set_num_threads(self.most)

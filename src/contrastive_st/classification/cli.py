@@ -82,11 +82,9 @@ class Classify(TuningSettings):
         from contrastive_st.data.table_writers import FORMATS
         from contrastive_st.files.writing import check_target
 
-        if Path(self.predictions or "").suffix not in FORMATS:
-            raise InputError(f"--predictions {self.predictions}: write one of {', '.join(FORMATS)}")
         if not self.input:
             raise InputError("--predictions has the labels of the input; give a file of texts to label")
-        check_target(self.predictions or "", self.overwrite)
+        check_target(self.predictions or "", self.overwrite, formats=FORMATS)
 
     def _write_predictions(self, rows: Sequence[dict[str, Any]], found: list[tuple[str, str]]) -> None:
         """Write the rows of the input, each with its label and score in new columns."""

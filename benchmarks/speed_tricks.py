@@ -41,9 +41,12 @@ def sentences(count: int) -> list[list[int]]:
     return [[101, *draw.integers(1000, 29000, length), 102] for length in lengths]
 
 
-def training(half: bool) -> Work:
+def training(half: bool, drops: bool = True) -> Work:
     """A forward and a backward pass of 64 pairs."""
     model: Any = AutoModelForCL.from_pretrained(MODEL).train()
+    for module in model.modules() if not drops else ():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
     rows = sentences(128)
     ids, mask = pad_rows(rows, 0)
     lengths = np.array([len(row) for row in rows])
@@ -83,6 +86,7 @@ TRICKS: dict[str, list[tuple[str, Callable[[], Work], Callable[[], Any]]]] = {
     ],
     "attention": [
         ("training in bfloat16", lambda: training(True), lambda: patch.object(attention, "_is_plain", off)),
+        ("the same, no dropout", lambda: training(True, False), lambda: patch.object(attention, "_is_plain", off)),
     ],
     "dropout": [
         ("training in bfloat16", lambda: training(True), lambda: patch.object(dropout, "speed_is_on", off)),

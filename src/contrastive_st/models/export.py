@@ -13,7 +13,8 @@ int8 (Jacob et al. 2018, https://arxiv.org/abs/1712.05877): a product x W of a l
 where the ranges of x are measured on calibration texts. A table of embeddings holds W' and w of each row, and the rows
 that are looked up become float32 again. Everything else stays in float32.
 (onnxruntime's own quantizers, with all-MiniLM-L6-v2: `quantize_static` gives the rounded x to residual sums too, mean
-cosine to float32 0.990 instead of 0.994; `quantize_dynamic` has the same size and cosine, and takes 1.25 times as long.)
+cosine to float32 0.990 instead of 0.994; `quantize_dynamic` has the same size and cosine, and takes 1.25 times as
+long.)
 """
 
 from __future__ import annotations

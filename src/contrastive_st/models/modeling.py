@@ -42,6 +42,7 @@ from contrastive_st.models.pooling import (
 )
 from contrastive_st.models.poolings import WITHOUT_HEAD, needs_all_layers, pool
 from contrastive_st.models.saving import (
+    RemoteCodeMixin,
     check_built,
     check_loaded,
     stored_dtype,
@@ -314,6 +315,28 @@ class ForCL(_Base):
         if self.takes_lengths and lengths is not None and lengths.shape == input_ids.shape[:-1]:  # else a part
             rows["lengths"] = lengths.reshape(-1)
         return rows
+
+
+class OwnArchitecture(RemoteCodeMixin, ForCL):
+    """Base of the architectures of this package: `code_class` encodes, and this class adds the loss and its head.
+
+    Args:
+        config: that of `code_class`.
+        settings: of the loss; see `contrastive_st.models.configuration`.
+    """
+
+    _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"^loss_head\."]
+
+    def __init__(self, config: Any, **settings: Any) -> None:
+        parsed = self.parse_settings(config, settings)
+        super().__init__(config)
+        self.settings = parsed
+        self.add_head()
+
+    def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
+        own: Any = self
+        found: BaseModelOutputWithPooling = own.encode(attention_mask=attention_mask, **rows)
+        return found
 
 
 def with_key_embeddings(views: Tensor, key_embeddings: Tensor | None) -> Tensor:

@@ -22,14 +22,14 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.reading import read_json
 from contrastive_st.models.architectures.static import STORAGES, StaticConfig, StaticModel, unit
-from contrastive_st.models.modeling import ForCL
-from contrastive_st.models.saving import RemoteCodeMixin, register, write_tensors
+from contrastive_st.models.modeling import OwnArchitecture
+from contrastive_st.models.saving import register, write_tensors
 from contrastive_st.tokens import flat_indices
 from contrastive_st.vectors import unit_vectors
 
 
 @register
-class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
+class StaticEncoder(OwnArchitecture, StaticModel):
     """A table with one vector per token; the vector of a sentence is the mean of its tokens' vectors.
 
     In memory the table is float32. A saved folder gives the same vectors in this package, in sentence-transformers
@@ -58,13 +58,6 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
     is_table = True  # bfloat16 would not make it faster, and texts are not truncated
     _save_dtype: torch.dtype | None = None
     sparse_gradient = False  # of the rows of the batch's tokens alone, for `contrastive_st.training.optimizers.RowAdam`
-    _keys_to_ignore_on_load_missing = [r"^loss_head\."]
-
-    def __init__(self, config: StaticConfig, **settings: Any) -> None:
-        parsed = self.parse_settings(config, settings)
-        super().__init__(config)
-        self.settings = parsed
-        self.add_head()
 
     @classmethod
     def from_table(cls, table: NDArray[np.floating] | Tensor, normalize: bool = True, **settings: Any) -> StaticEncoder:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers.modeling_outputs import BaseModelOutputWithPooling
@@ -16,17 +14,16 @@ from contrastive_st.errors import InputError
 from contrastive_st.losses import LOCAL, SkipThoughtsLoss, TargetsLoss, default_gather
 from contrastive_st.losses.functional import at_least_float32
 from contrastive_st.losses.targets import neighbors
-from contrastive_st.models.architectures.infersent import InferSentConfig, InferSentModel
+from contrastive_st.models.architectures.infersent import InferSentModel
 from contrastive_st.models.architectures.quickthoughts import (
     PackedGRU,
     Packing,
-    QuickThoughtsConfig,
     QuickThoughtsModel,
 )
 from contrastive_st.models.architectures.skipthoughts import SkipThoughtsConfig, SkipThoughtsModel
-from contrastive_st.models.architectures.universal import UniversalConfig, UniversalModel
-from contrastive_st.models.modeling import ContrastiveOutput, ForCL, text_hashes
-from contrastive_st.models.saving import RemoteCodeMixin, register
+from contrastive_st.models.architectures.universal import UniversalModel
+from contrastive_st.models.modeling import ContrastiveOutput, OwnArchitecture, text_hashes
+from contrastive_st.models.saving import register
 
 # --- Skip-Thoughts: an encoder trained to generate neighbouring sentences. The generative baseline of QuickThoughts.
 
@@ -34,7 +31,7 @@ END = 0  # the id of padding, which is not a word: the decoders start from it an
 
 
 @register
-class SkipThoughts(RemoteCodeMixin, ForCL, SkipThoughtsModel):
+class SkipThoughts(OwnArchitecture, SkipThoughtsModel):
     r"""Skip-Thoughts (Kiros et al. 2015): two decoders generate the neighbours of a sentence from its vector.
 
         loss = - mean over the words w_t of all neighbours, end tokens included, of log P(w_t | w_1 .. w_{t-1}, vector)
@@ -65,11 +62,10 @@ class SkipThoughts(RemoteCodeMixin, ForCL, SkipThoughtsModel):
     default_settings: ClassVar[dict[str, Any]] = {"loss": "skip_thoughts"}
     suitable_losses = ("skip_thoughts",)
 
-    def __init__(self, config: SkipThoughtsConfig, **settings: Any) -> None:
-        parsed = self.parse_settings(config, settings)
-        super().__init__(config)
-        self.settings = parsed
-        if parsed.with_head:
+    def add_head(self) -> None:
+        """Create the decoders."""
+        if self.settings.with_head:
+            config: Any = self.config
             self.loss_head = Decoders(config)
             self.loss_head.apply(self._init_weights)
 
@@ -107,8 +103,8 @@ class SkipThoughts(RemoteCodeMixin, ForCL, SkipThoughtsModel):
         hashes = text_hashes(input_ids, attention_mask)
         return ContrastiveOutput(loss=gather.mean(total, count), views=embeddings[:, None], text_hashes=hashes)
 
-    def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:  # type: ignore[override]
-        return self.encode(input_ids, attention_mask, states=not self.training)
+    def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
+        return super()._encode(attention_mask, states=not self.training, **rows)
 
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> Any:
         """As `PreTrainedModel.resize_token_embeddings`; the decoders get a new softmax over the words."""
@@ -166,7 +162,7 @@ def _nothing_of(module: nn.Module) -> Tensor:
 
 
 @register
-class InferSentBiLSTM(RemoteCodeMixin, ForCL, InferSentModel):
+class InferSentBiLSTM(OwnArchitecture, InferSentModel):
     """InferSent (Conneau et al. 2017): a max-pooled BiLSTM, by default trained to classify pairs.
 
     The classifier reads `[u; v; |u - v|; u * v]`; `drop_heads` removes it before the encoder is saved.
@@ -194,22 +190,10 @@ class InferSentBiLSTM(RemoteCodeMixin, ForCL, InferSentModel):
     code_class = InferSentModel
     takes_lengths = True
     default_settings: ClassVar[dict[str, Any]] = {"loss": "softmax", "features": ("u", "v", "abs(u-v)", "u*v")}
-    _keys_to_ignore_on_load_missing = [r"^loss_head\."]
-
-    def __init__(self, config: InferSentConfig, **settings: Any) -> None:
-        parsed = self.parse_settings(config, settings)
-        super().__init__(config)
-        self.settings = parsed
-        self.add_head()
-
-    def _encode(  # type: ignore[override]
-        self, input_ids: Tensor, attention_mask: Tensor, lengths: NDArray[np.int64] | None = None
-    ) -> BaseModelOutputWithPooling:
-        return self.encode(input_ids, attention_mask, lengths)
 
 
 @register
-class UniversalSentenceEncoder(RemoteCodeMixin, ForCL, UniversalModel):
+class UniversalSentenceEncoder(OwnArchitecture, UniversalModel):
     """Universal Sentence Encoder (Cer et al. 2018): one encoder trained on several tasks, each with its own head.
 
     Args:
@@ -239,20 +223,10 @@ class UniversalSentenceEncoder(RemoteCodeMixin, ForCL, UniversalModel):
 }
 """
     code_class = UniversalModel
-    _keys_to_ignore_on_load_missing = [r"^loss_head\."]
-
-    def __init__(self, config: UniversalConfig, **settings: Any) -> None:
-        parsed = self.parse_settings(config, settings)
-        super().__init__(config)
-        self.settings = parsed
-        self.add_head()
-
-    def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:  # type: ignore[override]
-        return self.encode(input_ids, attention_mask)
 
 
 @register
-class QuickThoughtsGRU(RemoteCodeMixin, ForCL, QuickThoughtsModel):
+class QuickThoughtsGRU(OwnArchitecture, QuickThoughtsModel):
     """QuickThoughts (Logeswaran and Lee 2018): the f vector of a sentence must find the g vectors of its neighbours.
 
     The sentence embedding is `[f; g]`; both towers are GRUs by default. With one tower it is f, compared with itself.
@@ -278,20 +252,11 @@ class QuickThoughtsGRU(RemoteCodeMixin, ForCL, QuickThoughtsModel):
     takes_lengths = True
     default_settings: ClassVar[dict[str, Any]] = {"loss": "targets", "targets": "window"}
     suitable_losses = ("targets", "relational_distillation", "reconstruction")
-    _keys_to_ignore_on_load_missing = [r"^loss_head\."]
-
-    def __init__(self, config: QuickThoughtsConfig, **settings: Any) -> None:
-        parsed = self.parse_settings(config, settings)
-        super().__init__(config)
-        self.settings = parsed
-        self.add_head()
 
     def split_views(self, embeddings: Tensor) -> Tensor:
         """Split embeddings `[B, 1, 2h]` into the vectors of the two towers, `[B, 2, h]`, or of the one."""
         towers: Tensor = embeddings.unflatten(-1, (self.config.towers, -1))
         return towers.flatten(1, 2)
 
-    def _encode(  # type: ignore[override]
-        self, input_ids: Tensor, attention_mask: Tensor, lengths: NDArray[np.int64] | None = None
-    ) -> BaseModelOutputWithPooling:
-        return self.encode(input_ids, attention_mask, not self.training, lengths)
+    def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
+        return super()._encode(attention_mask, states=not self.training, **rows)

@@ -10,6 +10,10 @@ installed) and news (the paraphrase of a sentence, MRPC). For each pair of model
 lifted vectors with 1%, 5% and 25% of the documents encoded, and of the new index; beside each the gain in recall that
 the look predicts, with its interval, and what it would do. A seed draws the sample.
 
+`--mixed` ranks while only a part of the documents is encoded and the others are lifted (5,000 fitted the map):
+both kinds by their cosines; the cosines of lifted vectors calibrated, by a line through pairs of a lifted and a true
+cosine of near documents; two rankings, one of each kind, fused; and lifted vectors alone.
+
 The last lines count how often the prediction is right where the true difference is larger than its interval (paired
 bootstrap over the queries), and how often it bridges below the old index.
 """
@@ -29,6 +33,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import numpy as np
 
+from contrastive_st.models.linear_map import LinearMap
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.migration.look import Interval, look, nearest
@@ -151,6 +156,7 @@ def main() -> None:
     parser.add_argument("--work", default="/tmp/contrastive-st-migrations")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--csv", help="write the table here")
+    parser.add_argument("--mixed", action="store_true", help="how to rank while both kinds of vectors are there")
     args = parser.parse_args()
     print(machine(), flush=True)
     work = Path(args.work)
@@ -162,11 +168,17 @@ def main() -> None:
         vectors = {name: vectors_of(name, encoder, data.texts, work) for name, encoder in models.items()}
         true = {name: reciprocal_ranks(own, own, data) for name, own in vectors.items()}
         print(f"{kind}: {len(data.texts):,} documents, {len(data.queries):,} queries", flush=True)
+        if args.mixed:
+            for old, new in MOVES[:3]:
+                if {old, new} <= set(models):
+                    mixed(old, new, data, vectors)
+            continue
         for old, new in MOVES:
             if {old, new} <= set(models):
                 rows += moved(kind, old, new, data, vectors, true, args.seeds)
-    summary(rows)
-    if args.csv:
+    if rows:
+        summary(rows)
+    if args.csv and rows:
         with open(args.csv, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, rows[0], lineterminator="\n")
             writer.writeheader()
@@ -216,6 +228,50 @@ def moved(kind: str, old: str, new: str, data: Data, vectors: Any, true: Any, se
               f"{some[0]['mrr_full']}; predicted {said:+.1f}, bridges {sum(row['bridged'] for row in some)} of {seeds}",
               flush=True)  # fmt: skip
     return rows
+
+
+def mixed(old: str, new: str, data: Data, vectors: Any, seeds: int = 3) -> None:
+    """MRR@10 of each way to rank, with 0%, 25%, ... of the documents encoded."""
+    found: dict[str, dict[float, list[float]]] = {}
+    for seed in range(seeds):
+        order = np.random.default_rng(seed).permutation(len(data.texts))
+        sample, true = order[:5000], vectors[new]
+        lift = LinearMap.fit(vectors[old][sample], true[sample])
+        lifted, queries = lift(vectors[old]), true[data.queries]
+        scores = {"true": queries @ true.T, "lifted": queries @ lifted.T}
+        near = nearest(true[sample[:1000]], lifted[sample], 30)
+        pairs = [(true[sample[:1000]][:, None] * own[sample][near]).sum(-1).ravel() for own in (lifted, true)]
+        slope, constant = np.polyfit(*pairs, 1)
+        for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+            done = np.zeros(len(order), bool)
+            done[np.random.default_rng(seed + 9).permutation(len(order))[: int(share * len(order))]] = True
+            both = np.where(done, scores["true"], scores["lifted"])
+            ways = {
+                "cosines as they are": both,
+                "calibrated": np.where(done, scores["true"], slope * scores["lifted"] + constant),
+                "fused": fused(scores["true"], scores["lifted"], done),
+                "lifted until all is encoded": scores["lifted"] if share < 1 else scores["true"],
+            }
+            for name, own in ways.items():
+                own = own.copy()
+                own[np.arange(len(own)), data.queries] = -9
+                best = np.argsort(-own, 1, kind="stable")[:, :10].tolist()
+                ranks = [next((1 / r for r, row in enumerate(one, 1) if row in answers), 0.0)
+                         for one, answers in zip(best, data.answers, strict=True)]  # fmt: skip
+                found.setdefault(name, {}).setdefault(share, []).append(100 * float(np.mean(ranks)))
+    print(f"  {old} -> {new}: share encoded 0%, 25%, 50%, 75%, 100%")
+    for name, shares in found.items():
+        print(f"    {name:28}", "  ".join(f"{np.mean(own):.1f}" for own in shares.values()), flush=True)
+
+
+def fused(true: Any, lifted: Any, done: Any) -> Any:
+    """Reciprocal rank fusion (constant 60) of the ranking of encoded documents and that of lifted ones."""
+    total = np.zeros_like(true)
+    for scores, there in ((true, done), (lifted, ~done)):
+        columns = np.flatnonzero(there)
+        ranks = np.argsort(np.argsort(-scores[:, columns], 1), 1)
+        total[:, columns] = 1 / (61 + ranks)
+    return total
 
 
 def summary(rows: list[dict[str, Any]]) -> None:

@@ -1,6 +1,7 @@
 """Another model for a live collection: what is written, what answers, and what a kill leaves."""
 
 import hashlib
+import json
 import threading
 import time
 
@@ -319,6 +320,55 @@ def test_the_interval_is_of_paired_differences():
     assert found.mean == pytest.approx(values.mean())
     assert found.high - found.low == pytest.approx(2 * 1.96 * values.std() / 20, rel=0.1)
     assert ndcg(np.array([[1, 2, 3]]), [[3, 1]])[0] == pytest.approx((1 + 0.5) / (1 + 1 / np.log2(3)))
+
+
+def test_the_command_looks_moves_and_goes_back(place, tmp_path, capsys):
+    from contrastive_st.cli import main
+    from contrastive_st.files.folders import SHIPPED
+
+    one_layer = str(SHIPPED.parents[2] / "model_cards" / "minilm-1-layer")
+    (tmp_path / "texts.jsonl").write_text("\n".join(json.dumps({"id": i, "text": text_of(i)}) for i in range(250)))
+    (tmp_path / "queries.csv").write_text("query,id\n" + "\n".join(f"{text_of(i)},{i}" for i in range(0, 250, 5)))
+    store = ["--store", str(place)]
+    assert main(["index", str(tmp_path / "texts.jsonl"), "--collection", "command", *store]) == 0
+    move = ["migrate", "command", "--model", one_layer, *store]
+    assert main([*move, "--dry_run", "--queries", str(tmp_path / "queries.csv")]) == 0
+    out = capsys.readouterr().out
+    assert "nDCG@10 of 50 queries in the sample" in out
+    assert "all 250 documents are encoded in about" in out
+    with opened(place, "command") as untouched:
+        assert len(untouched.spaces()) == 1
+    assert main([*move, "--seconds", "1"]) == 0
+    with opened(place, "command") as moved:
+        assert moved.model == one_layer
+    assert main(["migrate", "command", "--rollback", *store]) == 0
+    assert main(["migrate", "command", "--finish", *store]) == 2
+    assert "there are no vectors besides" in capsys.readouterr().err
+    assert main([*move, "--rollback", "--finish"]) == 2
+
+    chunks = ["--collection", "pooled", "--split_into", "sentences", "--pool", *store]
+    (tmp_path / "long.jsonl").write_text(
+        "\n".join(
+            json.dumps({"text": f"A cat sat. Rain. {text_of(i)} " + "went home with seven dogs " * 9})
+            for i in range(60)
+        )
+    )
+    assert main(["index", str(tmp_path / "long.jsonl"), *chunks]) == 0
+    capsys.readouterr()
+    code = main(["migrate", "pooled", "--model", one_layer, *store])
+    assert (code, "are not those of the texts" in capsys.readouterr().err) == (2, True)
+
+
+def test_queries_of_a_folder_as_beir_has_them(tmp_path):
+    from contrastive_st.search.migration.answers import read_answers, read_retrieval
+
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "one"}\n{"_id": "q2", "text": "two"}\n')
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\nq2\td3\t2\n")
+    assert read_retrieval(tmp_path) == {"one": ["d1"], "two": ["d3"]}
+    (tmp_path / "bad.csv").write_text("query,document\none,3\n")
+    with pytest.raises(InputError, match="give the columns query and id"):
+        read_answers(tmp_path / "bad.csv")
 
 
 # --- A folder of shards.

@@ -10,17 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 from annotated_types import Gt, Le
 
 from contrastive_st.commands import MODEL_HELP, POOLING_HELP
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 from contrastive_st.options import NotNegative, option
 from contrastive_st.search.cli import ModelPrecision, StoreCommand
 from contrastive_st.terminal import note, progress_is_shown, say
+from contrastive_st.vectors import cosine
 
 if TYPE_CHECKING:
     from contrastive_st.search.migration.look import Answers, Look
     from contrastive_st.search.migration.moving import Move
+
+
+_CHECKED, _SAME = 50, 0.99  # documents whose vectors are compared with those of their texts, and the least median
 
 
 @dataclass
@@ -69,15 +74,39 @@ class Migrate(StoreCommand):
     def _move(self, index: Any, move: Move) -> None:
         if move.begun and not self.dry_run:
             return move.run(None)
-        answers, old = self._answers(), None
-        if answers:
-            from contrastive_st.search.opening import open_encoder_for
-
-            old = open_encoder_for(index)
+        answers, old = self._answers(), self._former(index)
+        if answers and old is None:
+            raise InputError("--queries and --retrieval need the former model, for its queries")
         look = move.look(seconds=self.seconds, answers=answers, old_encoder=old)
         for line in [*(look.lines() if look else ["so few documents are encoded at once"]), *self._costs(move, look)]:
             say(line)
         return None if self.dry_run else move.run(look)
+
+    def _former(self, index: Any) -> Any:
+        """The model that answers now, if it can be opened.
+
+        Raises:
+            InputError: the vectors are not those of the texts, so that encoding these would give others.
+        """
+        from contrastive_st.search.opening import open_encoder_for
+
+        try:
+            encoder = open_encoder_for(index)
+        except (InputError, OSError) as error:
+            note(f"whether the vectors are of the texts is not checked: {first_line(error)}")
+            return None
+        ids = index.draw(_CHECKED).tolist()
+        texts = [hit.text for hit in index.get(ids)]
+        if (
+            ids
+            and getattr(index, "exact_vectors", True)
+            and np.median(cosine(encoder.encode_document(texts), index.vectors(ids))) < _SAME
+        ):
+            raise InputError(
+                f"the vectors are not those of the texts by {encoder.name} (with --pool they are of chunks); "
+                "index the corpus with the new model, in another collection"
+            )
+        return encoder
 
     def _costs(self, move: Move, look: Look | None) -> list[str]:
         """What the move takes."""

@@ -36,6 +36,11 @@ class MovableFolder:
     def __len__(self) -> int:
         return len(self.index)
 
+    @property
+    def exact_vectors(self) -> bool:
+        """Whether the vectors are stored as the model gave them."""
+        return self._live().precision == "float32"
+
     def spaces(self) -> list[Space]:
         """All spaces, the live one first."""
         live = self._live().space

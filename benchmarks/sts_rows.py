@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import csv
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,7 +26,9 @@ from contrastive_st.data import corpus_word_vectors, sif_weights, word_counts
 from contrastive_st.evaluation import evaluate
 from contrastive_st.evaluation.tasks import choose
 from contrastive_st.models.protocol import open_encoder
-from contrastive_st.models.static_encoder import gram_directions
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+from letters import gram_directions
 
 ROWS = ("TF-IDF", "SIF", "untrained")
 WORD = re.compile(r"\w+")

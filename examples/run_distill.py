@@ -41,7 +41,7 @@ from contrastive_st import (
     scripts,
     student_of,
 )
-from contrastive_st.data import TeacherRows, order_corpus, path_lengths
+from contrastive_st.data import TeacherRows
 from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.distributed import from_first
 from contrastive_st.evaluation import sts_evaluator
@@ -51,6 +51,7 @@ from contrastive_st.evaluation.neighbor_search import embedding_blocks
 from contrastive_st.models.protocol import as_encoder
 from contrastive_st.options import NotNegative, option
 from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments, loss_arguments
+from ordering import order_corpus, path_lengths
 
 LossArguments = loss_arguments(["relational_distillation", "embedding_distillation"])
 DEFAULTS = {

@@ -19,6 +19,10 @@ A tenth of the first texts is held out for the dev accuracy, and another tenth f
 import sys
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_callback import ExportableState
 
 from contrastive_st import (
     ContrastiveTrainer,
@@ -37,7 +41,6 @@ from contrastive_st.data import installed_docs, lsa_word_vectors, read_examples,
 from contrastive_st.data.docs_sets import labelled_docs
 from contrastive_st.options import Count, CountOrZero, option
 from contrastive_st.scripts.arguments import ScriptArguments
-from contrastive_st.training.callbacks import DevDecay
 from label_accuracy import label_accuracy
 
 DEFAULTS = {
@@ -73,6 +76,55 @@ class InferSentArguments(ScriptArguments):
     hidden_size: Count = option("Width of one direction.", default=2048)
     head_hidden: CountOrZero = option("Hidden layers of the classifier; 0: linear.", default=512)
     max_length: Count = option("Longest text, in words.", default=50)
+
+
+class DevDecay(TrainerCallback, ExportableState):
+    """Lowers the learning rate after each epoch: times `decay`, and divided by `shrink` if the dev score did not rise.
+
+    For a constant schedule with evaluation after each epoch (Conneau et al. 2017: SGD from 0.1). The best score is kept
+    in the trainer's state, so that a resumed run continues like an uninterrupted one.
+
+    Args:
+        metric: name of the score in the evaluator's metrics.
+        decay: factor of every epoch.
+        shrink: divisor if the score did not rise.
+        lowest: training stops when the rate falls below this.
+    """
+
+    def __init__(
+        self, metric: str = "dev_accuracy", decay: float = 0.99, shrink: float = 5.0, lowest: float = 1e-5
+    ) -> None:
+        self.metric, self.decay, self.shrink, self.lowest = metric, decay, shrink, lowest
+        self.best, self.seen = float("-inf"), 0.0
+
+    def state(self) -> dict[str, Any]:
+        """The arguments and attributes that are saved in a checkpoint."""
+        names = ("metric", "decay", "shrink", "lowest")
+        return {
+            "args": {name: getattr(self, name) for name in names},
+            "attributes": {"best": self.best, "seen": self.seen},
+        }
+
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: dict[str, float] | None = None,
+        lr_scheduler: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        epoch = float(state.epoch or 0)
+        if lr_scheduler is None or epoch <= self.seen:  # before training, or again after its end
+            return
+        self.seen, figure = epoch, (metrics or {})[f"eval_{self.metric}"]
+        factor = self.decay if figure > self.best else self.decay / self.shrink
+        self.best = max(self.best, figure)
+        lr_scheduler.base_lrs = [rate * factor for rate in lr_scheduler.base_lrs]
+        for group, rate in zip(lr_scheduler.optimizer.param_groups, lr_scheduler.base_lrs, strict=True):
+            group["lr"] = rate
+        if max(lr_scheduler.base_lrs) < self.lowest:
+            control.should_training_stop = True
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

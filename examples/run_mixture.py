@@ -23,7 +23,7 @@ from contrastive_st import (
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.options import option
 from contrastive_st.scripts.arguments import EncoderArguments, MatryoshkaArguments
-from contrastive_st.scripts.mixture_file import read_mixture
+from mixture_file import read_mixture
 
 DEFAULTS = {
     "output_dir": "out/mixture",

@@ -32,12 +32,13 @@ from contrastive_st.data.tokenizers import words_of
 from contrastive_st.distributed import is_first_process, world_size
 from contrastive_st.errors import InputError
 from contrastive_st.models import load_tokenizer
-from contrastive_st.models.static_encoder import channels, silent_ids, untrained_static, whitened
+from contrastive_st.models.static_encoder import silent_ids
 from contrastive_st.options import Count, CountOrZero, Positive, Share, option
 from contrastive_st.scripts.arguments import CorpusArguments, ScriptArguments
 from contrastive_st.tokens import token_ids
 from contrastive_st.training.optimizers import RowAdam
 from held_out_neighbors import HeldOutNeighbors
+from letters import channels, untrained_static, whitened
 
 DEFAULTS = {
     "output_dir": "out/static",

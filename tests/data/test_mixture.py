@@ -8,6 +8,7 @@ import datasets
 import numpy as np
 import pytest
 import torch
+from scripts import load
 from sentence_transformers.base.sampler import ProportionalBatchSampler
 from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, IterableDataset, RandomSampler
 from transformers import TrainerCallback
@@ -27,7 +28,6 @@ from contrastive_st.losses import (
 )
 from contrastive_st.models import InferSentBiLSTM, InferSentConfig, UniversalConfig, UniversalSentenceEncoder
 from contrastive_st.tokens import name_number
-from contrastive_st.training.callbacks import DevDecay
 from contrastive_st.training.checkpoints import fingerprint
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "dog", "ran", "far"]
@@ -341,7 +341,7 @@ def test_a_reopened_mixture_keeps_the_loss_of_each_name(tmp_path, bert_config):
 
 def test_the_learning_rate_falls_as_in_infersent(tmp_path):
     """0.99 an epoch, a fifth of it where the dev figure did not rise, and an end below the lowest."""
-    model = InferSentBiLSTM(InferSentConfig(12, 4, 3))
+    DevDecay, model = load("run_infersent").DevDecay, InferSentBiLSTM(InferSentConfig(12, 4, 3))
     rows, collator = datasets.Dataset.from_list(pairs(12, "label")), LabelledPairCollator(word_tokenizer(WORDS))
     settings = {
         "optim": "sgd", "lr_scheduler_type": "constant", "max_steps": -1, "num_train_epochs": 5, "logging_steps": 3,

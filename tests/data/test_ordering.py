@@ -5,11 +5,15 @@ import time
 
 import numpy as np
 import pytest
+from scripts import load
 
-from contrastive_st.data import TeacherCollator, TeacherRows, ordering, ordering as path_moves
-from contrastive_st.data.ordering import lower_bound, order_corpus, path_length, path_lengths
+from contrastive_st.data import TeacherCollator, TeacherRows
 from contrastive_st.errors import InputError
 from contrastive_st.vectors import unit_vectors
+
+ordering = load("ordering")
+lower_bound, order_corpus = ordering.lower_bound, ordering.order_corpus
+path_length, path_lengths = ordering.path_length, ordering.path_lengths
 
 
 def points(count, width=3, seed=0):
@@ -27,15 +31,15 @@ def test_every_move_gains_what_it_claims(count):
     for seed in range(6):
         unit = points(count, seed=seed)
         near = ordering.nearest_neighbors(unit, min(6, count - 1))[0]
-        state = path_moves._Path(unit, random.permutation(count), near)
+        state = ordering._Path(unit, random.permutation(count), near)
         for _ in range(12):
             everyone = np.arange(count)
             found = [state.two_opt(everyone, 1e-6), *(state.or_opt(everyone, n, 1e-6) for n in (1, 2, 3))]
-            moves = path_moves.Moves(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+            moves = ordering.Moves(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
             if not len(moves.gain):
                 break
             chosen = random.integers(len(moves.gain))
-            one = path_moves.Moves(*(column[chosen : chosen + 1] for column in moves))
+            one = ordering.Moves(*(column[chosen : chosen + 1] for column in moves))
             before = plain_length(unit, state.path)
             state.make(one)
             assert sorted(state.path) == list(range(count))
@@ -48,7 +52,7 @@ def test_every_move_gains_what_it_claims(count):
 def test_a_whole_sweep_never_lengthens_the_path():
     unit = points(400, 5)
     near = ordering.nearest_neighbors(unit, 6)[0]
-    state = path_moves._Path(unit, np.random.default_rng(1).permutation(400), near)
+    state = ordering._Path(unit, np.random.default_rng(1).permutation(400), near)
     active, length = np.arange(400), plain_length(unit, state.path)
     while len(active):
         moves = state.two_opt(active, 1e-6)
@@ -96,12 +100,12 @@ def test_the_moves_shorten_the_nearest_neighbour_path_until_none_is_left():
     unit = points(600)
     near = ordering.nearest_neighbors(unit, 8)[0]
     start = ordering.nearest_neighbor_path(unit, near, 0)
-    ended = path_moves.improve(unit, start, near, time.monotonic() + 20)
+    ended = ordering.improve(unit, start, near, time.monotonic() + 20)
     assert path_length(unit, ended) < 0.9 * path_length(unit, start)
-    state = path_moves._Path(unit, ended, near)
+    state = ordering._Path(unit, ended, near)
     left = [state.two_opt(ended, 1e-5), *(state.or_opt(ended, count, 1e-5) for count in (1, 2, 3))]
     assert not sum(len(moves.gain) for moves in left)
-    same = path_moves.improve(unit, start, near, time.monotonic() - 1)
+    same = ordering.improve(unit, start, near, time.monotonic() - 1)
     np.testing.assert_array_equal(same, start)  # no time, no moves
 
 

@@ -5,14 +5,15 @@ from collections import Counter
 
 import pytest
 import torch
+from scripts import load
 
 from conftest import SENTENCES
 from contrastive_st import ContrastiveTrainer, InputError, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.losses import CoSENTLoss, InfoNCE, SoftmaxLoss
-from contrastive_st.scripts import mixture_file
-from contrastive_st.scripts.mixture_file import read_mixture
 
+mixture_file = load("mixture_file")
+read_mixture = mixture_file.read_mixture
 TINY = ["--num_layers", "1", "--hidden_size", "16", "--vocab_size", "100", "--per_device_train_batch_size", "4",
         "--disable_tqdm", "true", "--learning_rate", "1e-3", "--logging_steps", "1", "--report_to", "none",
         "--bf16", "false"]  # fmt: skip

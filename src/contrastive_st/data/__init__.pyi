@@ -25,6 +25,7 @@ from .corpus import (
 from .documentation import DocPair as DocPair, installed_docs as installed_docs, split_pairs as split_pairs
 from .guided import (
     GuidedRows as GuidedRows,
+    TeacherRows as TeacherRows,
 )
 from .label_pairs import pairs_of_labels as pairs_of_labels
 from .mixture import (
@@ -36,13 +37,6 @@ from .neighbor_pairs import (
     NeighborPairCollator as NeighborPairCollator,
     NeighborPairs as NeighborPairs,
     TokenFile as TokenFile,
-)
-from .ordering import (
-    TeacherRows as TeacherRows,
-    lower_bound as lower_bound,
-    order_corpus as order_corpus,
-    path_length as path_length,
-    path_lengths as path_lengths,
 )
 from .pair_sets import (
     PAIR_SETS as PAIR_SETS,

@@ -1,4 +1,4 @@
-"""Rows with the vectors of their texts from another encoder, by which a guided loss masks false negatives."""
+"""Rows with the vectors of their texts from another encoder: a guide that masks false negatives, or a teacher."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
+from contrastive_st.data.corpus import BlockSampler
 from contrastive_st.errors import InputError
 
 
@@ -52,3 +53,39 @@ class GuidedRows(Dataset[dict[str, Any]]):
             found[there] = vectors
             vectors = found
         return {**self.rows[index], "guide": vectors}
+
+
+class TeacherRows(Dataset[dict[str, Any]]):
+    """Rows `{"input_ids", "teacher"}`, in the order given or in one in which neighbours are similar.
+
+    Args:
+        ids: `input_ids` of N sentences: a list of lists, or a tokenized data set.
+        embeddings: the teacher's embeddings `[N, D]`; an array or a memory map.
+        order: a permutation, such as from `examples/ordering.py`. `ContrastiveTrainer` then reads
+            contiguous batches of it, cut at other places each epoch. By default single sentences are shuffled.
+
+    Raises:
+        InputError: the numbers of sentences and embeddings differ.
+
+    Example:
+        >>> rows = TeacherRows([[5, 6], [7]], np.eye(2, dtype=np.float32), np.array([1, 0]))
+        >>> rows[0]["input_ids"], rows[0]["teacher"].tolist()
+        ([7], [0.0, 1.0])
+    """
+
+    def __init__(self, ids: Any, embeddings: NDArray[np.floating], order: NDArray[np.int64] | None = None) -> None:
+        if len(ids) != len(embeddings):
+            raise InputError(f"{len(ids)} sentences and {len(embeddings)} embeddings; give one for each sentence")
+        self.ids = ids if isinstance(ids, list) else ids["input_ids"]
+        self.embeddings, self.order = embeddings, order
+
+    def __len__(self) -> int:
+        return len(self.embeddings)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        row = int(index if self.order is None else self.order[index])
+        return {"input_ids": self.ids[row], "teacher": self.embeddings[row]}
+
+    def sampler(self, batch_size: int, seed: int) -> BlockSampler:
+        """The order for training with batches of `batch_size` per process."""
+        return BlockSampler(len(self), 1 if self.order is None else batch_size, seed)

@@ -53,7 +53,6 @@ from .poolings import (
 from .static_encoder import (
     StaticEncoder as StaticEncoder,
     fit_static as fit_static,
-    untrained_static as untrained_static,
 )
 from .students import (
     student_of as student_of,

@@ -9,15 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
-from torch.utils.data import Dataset
 
-from contrastive_st.data.corpus import BlockSampler
 from contrastive_st.errors import InputError
 from contrastive_st.vectors import unit_vectors
 
@@ -338,42 +336,3 @@ def _clusters(
     for group in groups:
         if len(group):
             yield from _clusters(embeddings, group, most, neighbors, random)
-
-
-# --- Sentences with their teacher's embeddings, in such an order: rows for relational distillation.
-
-
-class TeacherRows(Dataset[dict[str, Any]]):
-    """Rows `{"input_ids", "teacher"}`, in the order given or in one in which neighbours are similar.
-
-    Args:
-        ids: `input_ids` of N sentences: a list of lists, or a tokenized data set.
-        embeddings: the teacher's embeddings `[N, D]`; an array or a memory map.
-        order: a permutation, such as from `contrastive_st.data.order_corpus`. `ContrastiveTrainer` then reads
-            contiguous batches of it, cut at other places each epoch. By default single sentences are shuffled.
-
-    Raises:
-        InputError: the numbers of sentences and embeddings differ.
-
-    Example:
-        >>> rows = TeacherRows([[5, 6], [7]], np.eye(2, dtype=np.float32), np.array([1, 0]))
-        >>> rows[0]["input_ids"], rows[0]["teacher"].tolist()
-        ([7], [0.0, 1.0])
-    """
-
-    def __init__(self, ids: Any, embeddings: NDArray[np.floating], order: NDArray[np.int64] | None = None) -> None:
-        if len(ids) != len(embeddings):
-            raise InputError(f"{len(ids)} sentences and {len(embeddings)} embeddings; give one for each sentence")
-        self.ids = ids if isinstance(ids, list) else ids["input_ids"]
-        self.embeddings, self.order = embeddings, order
-
-    def __len__(self) -> int:
-        return len(self.embeddings)
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        row = int(index if self.order is None else self.order[index])
-        return {"input_ids": self.ids[row], "teacher": self.embeddings[row]}
-
-    def sampler(self, batch_size: int, seed: int) -> BlockSampler:
-        """The order for training with batches of `batch_size` per process."""
-        return BlockSampler(len(self), 1 if self.order is None else batch_size, seed)

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import socket
 import tempfile
 from pathlib import Path
 
@@ -38,3 +39,18 @@ def unit_vectors(count, width=8, seed=0):
     """Unit vectors that 16-bit floats hold exactly enough to rank alike."""
     vectors = np.random.default_rng(seed).standard_normal((count, width)).astype(np.float32)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@contextlib.contextmanager
+def tcp_server():
+    """An embedded server that listens on 127.0.0.1 too: its folder, and its address without a user."""
+    from contrastive_st.search.postgres import server
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = f"{server._SETTINGS}\nlisten_addresses = '127.0.0.1'\nport = {port}\nlog_line_prefix = 'user=%u '\n"
+    with store_place() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "_SETTINGS", settings)
+        patch.setenv("PGPORT", str(port))
+        with server.EmbeddedServer(folder) as running:
+            yield running, f"postgresql://{{}}@127.0.0.1:{port}/postgres"

@@ -29,10 +29,10 @@ def server():
 def place(server):
     """A DSN with a schema of its own."""
     with psycopg.connect(server.dsn, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA IF EXISTS Named CASCADE")
-        yield f"{server.dsn} schema=Named"
+        connection.execute("DROP SCHEMA IF EXISTS named CASCADE")
+        yield f"{server.dsn} schema=named"
         assert connection.execute("SELECT to_regclass('contrastive_st.collections')").fetchone() == (None,)
-        connection.execute('DROP SCHEMA "Named" CASCADE')
+        connection.execute("DROP SCHEMA named CASCADE")
 
 
 def filled(place, name, mark, index="hnsw", **options):
@@ -59,7 +59,7 @@ def test_names_are_given_exchanged_and_taken(place, capsys):
         with open_index(place, name) as index:
             assert (marks(index), len(index), index.columns()) == ({mark}, COUNT, ["of"])
             assert marks(index, text="town") == {mark}
-            view = f"SELECT DISTINCT metadata->>'of' FROM \"Named\".{name}"
+            view = f"SELECT DISTINCT metadata->>'of' FROM named.{name}"
             assert index.database.rows(view) == [(mark,)]
     run("live", "--delete")
     run("b", "--alias", "live")

@@ -1,4 +1,4 @@
-"""`contrastive-st index`, `search`, `similar`, `delete`, `collections`, `trends`, `duplicates`, `group` and `mine`."""
+"""`contrastive-st index`, `search`, `similar`, `delete`, `trends`, `duplicates`, `group` and `mine`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from contrastive_st.search.documents import Corpus
     from contrastive_st.search.index import Files, VectorIndex
     from contrastive_st.search.ingest import Outcome
-    from contrastive_st.search.postgres.database import Database
     from contrastive_st.search.report import Report
     from contrastive_st.search.shards import Encoding
 
@@ -373,74 +372,7 @@ class Similar(_HitsCommand):
         return index.similar(self.id, self.k, filter=self.filter)
 
 
-# --- collections, delete
-
-
-@dataclass
-class Collections(StoreCommand):
-    """list the collections of a store; describe, rename, swap or delete one"""
-
-    name: str = option("collection to describe or change (default: list all)", default="", positional=True)
-    delete: bool = option("delete the collection and its documents, or the alias alone", default=False)
-    rename: str | None = option("give it another name", metavar="NAME")
-    swap: str | None = option("exchange the names of two collections at once, for every search", metavar="OTHER")
-    alias: str | None = option("let this name stand for the collection too, from now on", metavar="NAME")
-
-    def run(self) -> None:
-        """List them, or describe or change the one that is named."""
-        changes = [name for name in ("delete", "rename", "swap", "alias") if getattr(self, name)]
-        if len(changes) > bool(self.name):
-            raise InputError(f"--{changes[-1]} needs the name of a collection, and stands alone")
-        from contrastive_st.search.opening import open_database, vector_store
-
-        store_class = vector_store()
-        with closing(open_database(self.store)) as database:  # keeps an embedded server running between collections
-            if changes:
-                self._change(database)
-                return
-            for name in [self.name] if self.name else store_class.names(database):
-                with store_class(self.store, name) as store:
-                    if self.name:
-                        say("\n".join(f"{key:12} {value}" for key, value in store.describe().items()))
-                        _say_scores(store)
-                    else:
-                        what = f"{len(store):,} documents of {store.dimension} dimensions, index {store.index}"
-                        say(f"{name:20} {what}, model {store.model}")
-
-    def _change(self, database: Database) -> None:
-        from contrastive_st.search.opening import vector_store
-        from contrastive_st.search.postgres import naming
-
-        if self.rename:
-            naming.rename(database, self.name, self.rename)
-            note(f"collection {self.name!r} is called {self.rename!r} now")
-        elif self.swap:
-            naming.swap(database, self.name, self.swap)
-            note(f"{self.name!r} and {self.swap!r} have changed places")
-        elif self.alias:
-            naming.set_alias(database, self.alias, self.name)
-            note(f"{self.alias!r} stands for collection {self.name!r} now")
-        elif naming.drop_alias(database, self.name):
-            note(f"deleted the alias {self.name!r}; its collection stays")
-        else:
-            with vector_store()(self.store, self.name) as store:
-                count = len(store)
-                store.drop()
-                note(f"deleted collection {self.name!r} with {count:,} documents")
-
-
-def _say_scores(index: VectorIndex) -> None:
-    """What a score means in an index; or a line, if its model cannot be opened."""
-    from contrastive_st.search.floor import describe_scores
-    from contrastive_st.search.opening import open_encoder_for
-
-    try:
-        shown = describe_scores(index, open_encoder_for(index))
-    except (InputError, OSError) as error:
-        note(f"its model cannot be opened, so nothing is said of its scores: {first_line(error)}")
-        return
-    for what, quantiles in shown.items():
-        say(f"{'cosine':12} {what}: {quantiles}")
+# --- delete
 
 
 @dataclass
@@ -705,4 +637,4 @@ class Mine(MiningOptions):
         note(f"{self.output}: {counts}")
 
 
-COMMANDS = (Index, Search, Similar, Collections, Delete, Trends, Duplicates, Group, Mine)
+COMMANDS = (Index, Search, Similar, Delete, Trends, Duplicates, Group, Mine)

@@ -130,6 +130,22 @@ class Database:
         """The rows of a statement that can be repeated."""
         return self.run(lambda connection: connection.execute(statement, parameters).fetchall())
 
+    def describe(self) -> dict[str, str]:
+        """The version of the store, and what this role may do, as text."""
+        ((role, version, vector, create, write, server),) = self.rows(
+            "SELECT current_user, (SELECT max(version) FROM migrations), (SELECT extversion FROM pg_extension WHERE"
+            " extname = 'vector'), has_schema_privilege(%s, 'CREATE'), has_table_privilege('collections', 'INSERT'),"
+            " current_setting('server_version')",
+            (self.schema,),
+        )
+        rights = "read, write and make collections" if create and write else "read, and write" if write else "read"
+        return {
+            "store": f"schema {self.schema} of {self.shown}",
+            "version": f"{version} of {len(store_schema.MIGRATIONS)}",
+            "server": f"PostgreSQL {server}, pgvector {vector}",
+            "role": f"{role} may {rights}",
+        }
+
     def connect(self, **settings: str) -> StoreConnection:
         """A separate connection outside the pool, for long work or locks; close it after use.
 
@@ -177,7 +193,7 @@ def split_schema(where: str) -> tuple[str, str]:
     """A DSN without its parameter `schema`, which PostgreSQL does not know, and the name of that schema.
 
     Raises:
-        InputError: it is not a name of letters, digits and _.
+        InputError: it is not a name of a-z, 0-9 and _.
 
     Example:
         >>> split_schema("postgresql://host/name?schema=search&connect_timeout=3")
@@ -189,8 +205,8 @@ def split_schema(where: str) -> tuple[str, str]:
     found = re.search(parameter, where) if is_dsn(where) else None
     if found is None:
         return where, store_schema.SCHEMA
-    if not re.fullmatch(r"[A-Za-z_]\w{0,62}", found[1], re.ASCII) or found[1].startswith("pg_"):
-        raise InputError(f"schema {found[1]!r}: give a name of letters, digits and _")
+    if not re.fullmatch(r"(?!pg_)[a-z_][a-z0-9_]{0,50}", found[1]):
+        raise InputError(f"schema {found[1]!r}: give a name of a-z, 0-9 and _")
     return (where[: found.start()] + where[found.end() :]).rstrip("?&"), found[1]
 
 

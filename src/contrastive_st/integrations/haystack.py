@@ -217,7 +217,7 @@ class ContrastiveRetriever:
         k = self.settings["top_k"] if top_k is None else top_k
         hits = self._index.search(vector, k, filter=translate_filters(chosen) if chosen else None)[0]
         found = [
-            Document(id=str(hit.id), content=hit.text, meta=hit.metadata, score=hit.score)
+            Document(id=str(hit.own_id), content=hit.text, meta=hit.metadata, score=hit.score)
             for hit in above(hits, self._lowest)
         ]
         return {"documents": found}

@@ -114,6 +114,10 @@ class Index(_CollectionCommand):
     )  # fmt: skip
     pool: bool = option("keep documents whole, with the mean vector of their chunks", default=False)
     index: Literal["hnsw", "binary", "none"] = option("built after loading", default="hnsw")
+    language: str | None = option(
+        "of full text, such as german (default: that of the collection, else the one whose stop words the texts have, "
+        "else simple: words as they are)"
+    )
     build_memory: str | None = option(
         "for building the index, such as 4GB (default: what it takes, up to half of this machine's, in the embedded "
         "database; 1GB in another)"
@@ -227,10 +231,21 @@ class Index(_CollectionCommand):
     def _encoder(self) -> Any:
         from contrastive_st.models.protocol import open_encoder
 
-        encoder = open_encoder(self.model, precision=self.precision, pooling=self.pooling)
-        if self.model is None:
+        recorded = None if self.model or self.output else self._recorded_model()
+        encoder = open_encoder(self.model or recorded, precision=self.precision, pooling=self.pooling)
+        if recorded:
+            note(f"model: {encoder.name}, which made collection {self.collection!r}")
+        elif self.model is None:
             note(f"model: {encoder.name}; for better results choose a larger one with --model")
         return encoder
+
+    def _recorded_model(self) -> str | None:
+        """The model that made the collection, if there is one."""
+        from contrastive_st.search.opening import open_index
+
+        with suppress(InputError), closing(open_index(self.store, self.collection)) as index:
+            return index.model
+        return None
 
     def _into_store(
         self,
@@ -248,7 +263,7 @@ class Index(_CollectionCommand):
             storage=self.storage or "halfvec", partitions=self.partitions,
         ) as store:  # fmt: skip
             try:
-                store.check_build(self.index)  # now, not after encoding
+                store.check_build(self.index, self.language)  # now, not after encoding
                 mark = f"{made.corpus_fingerprint} {made.shard_rows}"
                 again = {name: getattr(self, name) for name in ("replace", "restore", "sync")}
                 with closing(store.loader(made.corpus, mark, own_ids=made.own_ids, files=files, **again)) as loader:
@@ -256,11 +271,13 @@ class Index(_CollectionCommand):
                 where = f"{len(store):,} in collection {store.collection!r} of {store.database.shown}"
                 _tell(outcome, started, where, report)
                 kept = self.index == store.index != "none" and outcome.encoded < len(store) // 10  # rows entered it
-                if outcome.complete and (self.index != store.index or (outcome.encoded and not kept)):
+                asked = self.index, self.language or store.language
+                if outcome.complete and (asked != (store.index, store.language) or (outcome.encoded and not kept)):
                     started = time.perf_counter()
-                    peak = store.build_index(self.index, memory=self.build_memory)
+                    peak = store.build_index(self.index, memory=self.build_memory, language=self.language)
                     memory = f", {peak / 2**30:.2f} GiB of the database's memory at most" if peak else ""
-                    note(f"index {self.index} built in {time.perf_counter() - started:.0f} s{memory}")
+                    words = f"full text: {store.now().language}" + " (--language)" * (self.language is None)
+                    note(f"index {self.index} built in {time.perf_counter() - started:.0f} s{memory}; {words}")
             except BaseException:
                 if store.made:
                     with suppress(Exception):  # the database itself may have failed
@@ -325,9 +342,10 @@ class _HitsCommand(_CollectionCommand):
         for hit in hits:
             if self.json:
                 score = None if math.isnan(hit.score) else hit.score
-                print(json.dumps({"id": json_id(hit.id), "score": score, "text": hit.text, "metadata": hit.metadata}))
+                row = {"id": json_id(hit.own_id), "score": score, "text": hit.text, "metadata": hit.metadata}
+                print(json.dumps(row))
                 continue
-            start = f"{hit.score:.3f}  {hit.id}  "
+            start = f"{hit.score:.3f}  {hit.own_id}  "
             say(start + one_line(hit.text, max(width - len(start), 20)))
             if hit.metadata:
                 say("       " + one_line("; ".join(f"{key}={value}" for key, value in hit.metadata.items()), width - 7))

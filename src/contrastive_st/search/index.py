@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.filters import RANGES, Condition, Filter, Filterable, as_filter
-from contrastive_st.search.values import one_line
+from contrastive_st.search.values import one_line, own_id
 from contrastive_st.vectors import unit_vectors
 
 logger = logging.getLogger(__name__)
@@ -35,13 +35,19 @@ Batch = tuple[Ids, list[str], list[dict[str, Any]], Vectors]
 class Hit:
     """A document that was found: its id, the cosine to the query, its text and its metadata.
 
-    `score` is NaN if nothing was compared (`VectorIndex.get`).
+    `id` is a number, and `own_id` what the source of the document has for it. `score` is NaN if nothing was compared
+    (`VectorIndex.get`).
     """
 
     id: int
     score: float
     text: str
     metadata: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def own_id(self) -> int | str:
+        """The id as the source of the document writes it."""
+        return own_id(self.id, self.metadata)
 
 
 class VectorIndex(Protocol):
@@ -177,8 +183,10 @@ class Sink(Protocol):
 class WritableIndex(VectorIndex, Protocol):
     """An index whose documents can be loaded, updated and deleted: `VectorStore`."""
 
-    def upsert(self, ids: Sequence[Id], texts: Sequence[str], vectors: Any, metadata: Metadata | None = None) -> None:
-        """Insert documents, or replace those with the same ids, all or none."""
+    def upsert(
+        self, ids: Sequence[Id], texts: Sequence[str], vectors: Any, metadata: Metadata | None = None
+    ) -> Counter[str]:
+        """Insert documents, or replace those with the same ids, all or none; how many are new, changed or unchanged."""
 
     def set_metadata(self, id: Id, metadata: Mapping[str, Any]) -> None:
         """Replace a document's metadata."""

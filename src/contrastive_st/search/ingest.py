@@ -118,9 +118,11 @@ def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> O
             gone = int(sink.deleted(ids).sum())
             outcome.states[DELETED] += gone
             if sink.claim(shard):
+                states = sink.compare(ids, texts, metadata)
+                outcome.states.update(state for state in states if state != DELETED)
                 vectors = unit_vectors(vectors, of=f"{folder.folder}, shard {shard}")
                 sink.add(shard, ids, texts, metadata, vectors)
-                outcome.encoded += len(ids) - gone
+                outcome.encoded += sum(state in (NEW, CHANGED) for state in states)
             bar.update(1)
     if numbers != list(range(len(numbers))):
         raise InputError(f"{folder.folder} is incomplete; finish encoding the corpus first")

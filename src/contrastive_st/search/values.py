@@ -61,14 +61,25 @@ def as_ids(given: Any) -> NDArray[np.int64]:
     return np.array([as_id(one) for one in as_list("ids", given)], dtype=np.int64)
 
 
-def json_id(id: int) -> int | str:
+def own_id(id: int, metadata: Mapping[str, Any]) -> int | str:
+    """The id of a document as its source writes it: the text of its metadata that stands for the number.
+
+    Example:
+        >>> own_id(1433482642038159418, {"sku": "talk-7", "year": 1999}), own_id(7, {"year": 1999})
+        ('talk-7', 7)
+    """
+    texts = (value for value in metadata.values() if isinstance(value, str) and value)
+    return next((text for text in texts if as_id(text) == id and text.strip() != str(id)), id)
+
+
+def json_id(id: int | str) -> int | str:
     """An id as JSON clients read it without loss: text where it exceeds 2^53.
 
     Example:
         >>> json_id(7), json_id(1 << 53)
         (7, '9007199254740992')
     """
-    return id if abs(id) < _EXACT else str(id)
+    return str(id) if isinstance(id, str) or abs(id) >= _EXACT else id
 
 
 def as_list(name: str, given: Any) -> list[Any]:

@@ -320,8 +320,9 @@ class _Routes:
             self.follow(name, index, lambda live, encoder: self.take(name, live, encoder))
             lowest = self.floors(name, index, model.encoder, asked.min_score)
             hits = above(index.search(vectors[0], asked.k, filter=conditions, text=words)[0], lowest)
-            fields = ("id", "score", "text", "metadata")
-            rows = _exact([{key: getattr(hit, key) for key in fields} for hit in hits])
+            rows = _exact(
+                [{"id": hit.own_id, "score": hit.score, "text": hit.text, "metadata": hit.metadata} for hit in hits]
+            )
             return orjson.dumps({"index": name, "hits": rows, "notes": [] if hits else unmet(index, conditions)})
 
         return Response(await run_in_threadpool(found), media_type="application/json")

@@ -283,7 +283,7 @@ def _hit(answer: Answer, i: int) -> dict[str, Any]:
                 shown.append(_span(text, span.effect, max(span.effect, 0) / highest, shared))
         length += len(own)
     metadata = {key: one_line(str(value), 120) for key, value in hit.metadata.items()}
-    return {"score": f"{hit.score:.3f}", "id": hit.id, "seen": seen, "more": more, "metadata": metadata}
+    return {"score": f"{hit.score:.3f}", "id": hit.own_id, "seen": seen, "more": more, "metadata": metadata}
 
 
 def _span(text: str, effect: float, strength: float, shared: set[str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
-from contrastive_st.search.index import Ids, Metadata, Vectors
+from contrastive_st.search.index import CHANGED, NEW, UNCHANGED, Ids, Metadata, Vectors
 from contrastive_st.search.postgres.names import SIGNS
 from contrastive_st.search.values import storable
 from contrastive_st.vectors import rotated
@@ -69,29 +70,34 @@ def vectors_of(rows: Sequence[bytes], storage: str) -> Vectors:
     return np.ascontiguousarray(raw[:, 4:]).view(FLOATS[storage]).astype(np.float32)
 
 
-def copy_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequence[str], rows: bytes) -> None:
-    """COPY rows of `id` and these columns into a table, in the open transaction."""
+def copy_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequence[str], rows: bytes) -> Counter[str]:
+    """COPY rows of `id` and these columns into a table, in the open transaction; how many are new."""
     names = sql.SQL(", ").join(map(sql.Identifier, ("id", *columns)))
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(table, names)
-    with connection.cursor() as cursor, cursor.copy(statement) as copy:
-        for piece in (SIGNATURE, rows, END):
-            copy.write(piece)
+    with connection.cursor() as cursor:
+        with cursor.copy(statement) as copy:
+            for piece in (SIGNATURE, rows, END):
+                copy.write(piece)
+        return Counter({NEW: cursor.rowcount})
 
 
-def merge_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequence[str], rows: bytes) -> None:
-    """As `copy_rows`, but rows whose id exists are replaced, if they differ."""
+def merge_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequence[str], rows: bytes) -> Counter[str]:
+    """As `copy_rows`, but rows whose id exists are replaced, if they differ; how many are new, changed or unchanged."""
     staged = sql.Identifier("staged")
     connection.execute(sql.SQL("CREATE TEMP TABLE {} (LIKE {})").format(staged, table))
-    copy_rows(connection, staged, columns, rows)
+    all_rows = copy_rows(connection, staged, columns, rows)[NEW]
     old, new = (sql.SQL(", ").join(sql.Identifier(side, name) for name in columns) for side in ("old", "excluded"))
-    connection.execute(
+    known = sql.SQL("SELECT count(*) FROM {} WHERE id IN (SELECT id FROM {})").format(table, staged)
+    (there,) = connection.execute(known).fetchone()  # type: ignore[misc]
+    written = connection.execute(
         sql.SQL(
             "INSERT INTO {} AS old SELECT * FROM {} ORDER BY id ON CONFLICT (id) DO UPDATE SET ({}) = ROW ({})"
             " WHERE ({}) IS DISTINCT FROM ({})"
         ).format(table, staged, sql.SQL(", ").join(map(sql.Identifier, columns)), new, old, new)
-    )
+    ).rowcount
     connection.execute(sql.SQL("DROP TABLE {}").format(staged))
+    return Counter({NEW: all_rows - there, CHANGED: written - all_rows + there, UNCHANGED: all_rows - written})
 
 
 #: `copy_rows` for rows that are all new, or else `merge_rows`
-Put = Callable[["StoreConnection", sql.Identifier, Sequence[str], bytes], None]
+Put = Callable[["StoreConnection", sql.Identifier, Sequence[str], bytes], Counter[str]]

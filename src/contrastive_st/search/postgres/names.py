@@ -13,6 +13,7 @@ _KEPT = re.compile(
 )
 STORAGES = {"halfvec": 4000, "vector": 2000}  # with the most dimensions that pgvector can index
 FLOAT_BYTES = {"halfvec": 2, "vector": 4}
+UNKNOWN_LANGUAGE = "simple"  # of full text: words as they are
 INDEXES = ("none", "hnsw", "binary")
 SIGNS = 4  # bits for each dimension in a binary graph
 BINARY_LIMIT = 64_000 // SIGNS  # dimensions: pgvector indexes 64,000 bits

@@ -299,33 +299,54 @@ def by_ids(tables: Tables) -> Statement:
     )
 
 
-_DOCUMENT = "to_tsvector('english', left(t.text, 100000))"  # a tsvector has room for 1 MB
+_DOCUMENT = "to_tsvector({language}, left(t.text, 100000))"  # a tsvector has room for 1 MB
 _ANY_WORD = """(SELECT coalesce(string_agg('''' || replace(replace(w, '\\', '\\\\'), '''', '''''') || '''', ' | '), '')
-    FROM unnest(tsvector_to_array(to_tsvector('english', left(%(words)s, 10000)))) AS w)::tsquery"""
-_ALL_WORDS = "websearch_to_tsquery('english', left(%(words)s, 10000))"
+    FROM unnest(tsvector_to_array(to_tsvector({language}, left(%(words)s, 10000)))) AS w)::tsquery"""
+_ALL_WORDS = "websearch_to_tsquery({language}, left(%(words)s, 10000))"
 
 
-def words_estimate(tables: Tables) -> Statement:
+def words_estimate(tables: Tables, language: str) -> Statement:
     """The planner's plan, as JSON, for the documents that contain any of the words."""
-    return _compose(
-        f"EXPLAIN (FORMAT JSON) SELECT t.id FROM {{texts}} AS t WHERE {_DOCUMENT} @@ %(any)s::tsquery", tables
-    )
+    statement = f"EXPLAIN (FORMAT JSON) SELECT t.id FROM {{texts}} AS t WHERE {_DOCUMENT} @@ %(any)s::tsquery"
+    return _compose(statement, tables, language)
 
 
-def any_word() -> Statement:
+def any_word(language: str) -> Statement:
     """The words as two tsqueries, as text: any of the words, and all of them."""
-    return sql.SQL(f"SELECT {_ANY_WORD}::text, {_ALL_WORDS}::text").format()
+    return sql.SQL(f"SELECT {_ANY_WORD}::text, {_ALL_WORDS}::text").format(language=sql.Literal(language))
 
 
-def by_words(tables: Tables, filtered: bool) -> Statement:
+def by_words(tables: Tables, language: str, filtered: bool) -> Statement:
     """Ids of the k documents that a tsquery ranks first, of at most 10,000 that it finds."""
     condition = f"{_DOCUMENT} @@ %(tsquery)s::tsquery" + (f" AND {_MATCHES}" if filtered else "")
     return _compose(
         f"""SELECT id FROM (SELECT t.id, t.text FROM {{texts}} AS t WHERE {condition} LIMIT 10000) AS t
         ORDER BY ts_rank_cd({_DOCUMENT}, %(tsquery)s::tsquery, 1) DESC, id LIMIT %(k)s""",
         tables,
+        language,
     )
 
 
-def _compose(template: str, tables: Tables) -> Statement:
-    return sql.SQL(template).format(vectors=tables.vectors, texts=tables.texts, codes=tables.codes)
+def stop_words(tables: Tables) -> Statement:
+    """`language, share` of each language of full text: how many of the frequent words of the first texts it drops."""
+    return _compose(
+        """WITH frequent AS (
+            SELECT word, count(*) AS n FROM (SELECT text FROM {texts} LIMIT 1000) AS t,
+                regexp_split_to_table(lower(left(t.text, 1000)), '[^[:alpha:]]+') AS word
+            WHERE word <> '' GROUP BY word ORDER BY n DESC LIMIT 200
+        ) SELECT c.cfgname, coalesce(sum(n) FILTER (WHERE ts_lexize(d.oid, word) = '{{}}') / sum(n), 0)::float8 AS share
+        FROM pg_ts_config AS c JOIN pg_ts_dict AS d ON d.dictname = c.cfgname || '_stem', frequent
+        GROUP BY c.cfgname ORDER BY share DESC""",
+        tables,
+    )
+
+
+def words_index(tables: Tables, language: str) -> Statement:
+    """The index of full text."""
+    statement = "CREATE INDEX IF NOT EXISTS {index} ON {texts} USING gin (to_tsvector({language}, left(text, 100000)))"
+    return sql.SQL(statement).format(index=tables.index("words"), texts=tables.texts, language=sql.Literal(language))
+
+
+def _compose(template: str, tables: Tables, language: str = "") -> Statement:
+    names = {"vectors": tables.vectors, "texts": tables.texts, "codes": tables.codes}
+    return sql.SQL(template).format(**names, language=sql.Literal(language))

@@ -29,7 +29,7 @@ from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.copying import signs_of, vectors_of
 from contrastive_st.search.postgres.database import POOL, Database, StoreConnection
 from contrastive_st.search.postgres.loader import StoreLoader
-from contrastive_st.search.postgres.names import STORAGES, check_free, check_name
+from contrastive_st.search.postgres.names import STORAGES, UNKNOWN_LANGUAGE, check_free, check_name
 from contrastive_st.search.postgres.naming import free_prefix
 from contrastive_st.search.postgres.predicates import as_jsonpath, paths_of
 from contrastive_st.search.postgres.schema import create_tables, create_view
@@ -191,6 +191,7 @@ class VectorStore(StoreWrites):
             "collection": f"{self.collection}, made {created}, {size} on disk",
             "documents": f"{len(self):,}",
             "vectors": f"{self.dimension} dimensions as {self.storage}, index {self.index}{partitions}",
+            "full text": self.language or f"{UNKNOWN_LANGUAGE}, until an index is built",
             "model": f"{self.model} (fingerprint {self.fingerprint[:8]})",
             **self.describe_spaces(),
             "columns": ", ".join(self.columns()) or "none",
@@ -391,14 +392,15 @@ class VectorStore(StoreWrites):
 
     def _by_words(self, connection: StoreConnection, text: str, k: int, filter: Filter) -> list[int]:
         """Documents with any of the words if these are not too many, else with all of the words."""
-        any_word, all_words = connection.execute(queries.any_word(), {"words": storable(text)}).fetchone()  # type: ignore[misc]
+        language = self.language or UNKNOWN_LANGUAGE
+        any_word, all_words = connection.execute(queries.any_word(language), {"words": storable(text)}).fetchone()  # type: ignore[misc]
         if not any_word:
             return []
-        expected = _plan_rows(connection, queries.words_estimate(self.tables), {"any": any_word})
+        expected = _plan_rows(connection, queries.words_estimate(self.tables, language), {"any": any_word})
         parameters = {"tsquery": any_word if expected <= EXACT_ROWS else all_words, "k": k}
         if filter:
             parameters["filter"] = as_jsonpath(filter)
-        rows = connection.execute(queries.by_words(self.tables, bool(filter)), parameters).fetchall()
+        rows = connection.execute(queries.by_words(self.tables, language, bool(filter)), parameters).fetchall()
         return [id for (id,) in rows]
 
     def _parameter(self, query: Vectors) -> HalfVector | Vector:

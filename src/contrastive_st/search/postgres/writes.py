@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, cast
@@ -18,10 +19,10 @@ from contrastive_st.memory import peak_resident
 from contrastive_st.search.filters import Filterable, as_filter
 from contrastive_st.search.index import Id, Ids, Metadata, Vectors, all_known, as_queries, check_filter
 from contrastive_st.search.postgres.copying import Put, code_rows, copy_rows, merge_rows, text_rows, vectors_of
-from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES
+from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES, UNKNOWN_LANGUAGE
 from contrastive_st.search.postgres.naming import forget_alias
 from contrastive_st.search.postgres.predicates import as_jsonpath
-from contrastive_st.search.postgres.schema import create_codes
+from contrastive_st.search.postgres.schema import create_codes, stop_words, words_index
 from contrastive_st.search.postgres.spaces import StoreSpaces
 from contrastive_st.search.shards import FIRST
 from contrastive_st.search.values import as_documents, as_id, as_ids, as_metadata
@@ -46,7 +47,7 @@ class StoreWrites(StoreSpaces):
         texts: Sequence[str],
         vectors: Any,
         metadata: Metadata | None = None,
-    ) -> None:
+    ) -> Counter[str]:
         """Insert documents, or replace those with the same ids, in one transaction.
 
         Unchanged vectors are not written again, so that new metadata costs no work on the index.
@@ -57,19 +58,23 @@ class StoreWrites(StoreSpaces):
             vectors: `[n, d]`.
             metadata: a mapping for each document, converted by `plain` of `search/values.py`.
 
+        Returns:
+            How many documents are `new`, have another text or other metadata (`changed`), or neither (`unchanged`).
+
         Raises:
             InputError: the numbers differ, an id is given twice, or a vector is zero, NaN or infinite.
         """
         unit = as_queries(vectors, self.dimension) if len(vectors) else np.empty((0, self.dimension), dtype=np.float32)
         numbers, kept, items = as_documents(ids, texts, metadata, len(unit))
 
-        def work(connection: StoreConnection) -> None:
+        def work(connection: StoreConnection) -> Counter[str]:
             with connection.transaction():
                 now = self.at(connection, lock=True)
-                now.write(connection, numbers, kept, unit, items, put=merge_rows)
+                states: Counter[str] = now.write(connection, numbers, kept, unit, items, put=merge_rows)
                 now.revive(connection, numbers)
+                return states
 
-        self.database.run(work)
+        return self.database.run(work)
 
     def tombstones(self, connection: StoreConnection, ids: Ids) -> Ids:
         """Those of the ids whose documents were deleted, in the open transaction."""
@@ -96,13 +101,14 @@ class StoreWrites(StoreSpaces):
         vectors: Vectors,
         metadata: Metadata,
         put: Put,
-    ) -> None:
+    ) -> Counter[str]:
         """Write documents in the open transaction; `put` is `copy_rows` if all are new, or else `merge_rows`."""
         others = self.other_spaces(connection)
         changed = self.changed(connection, ids, texts) if others else []
-        put(connection, self.tables.texts, ("text", "metadata"), text_rows(ids, texts, metadata))
+        states = put(connection, self.tables.texts, ("text", "metadata"), text_rows(ids, texts, metadata))
         self.write_vectors(connection, ids, vectors, put)
         self.write_elsewhere(connection, others, ids, vectors, changed)
+        return states
 
     def set_metadata(self, id: Id, metadata: Mapping[str, Any]) -> None:
         """Replace a document's metadata; its vector and its entry in the index do not change."""
@@ -212,6 +218,7 @@ class StoreWrites(StoreSpaces):
         ef_construction: int = 64,
         memory: str | None = None,
         workers: int = 1,
+        language: str | None = None,
     ) -> int:
         """Build the index of the vectors, which replaces one of another kind, and those of full text and metadata.
 
@@ -226,6 +233,8 @@ class StoreWrites(StoreSpaces):
                 slower, with a warning. By default 1 GB, or on the embedded server as much as the graph needs, up to
                 half of the machine's memory.
             workers: parallel workers in addition to the main process.
+            language: of full text, a text search configuration of PostgreSQL; by default the recorded one, else the one
+                whose stop words the texts have, or `simple` if there is none.
 
         Returns:
             Peak memory of the embedded database's process in bytes; 0 for another database.
@@ -234,7 +243,7 @@ class StoreWrites(StoreSpaces):
             InputError: the kind is unknown or supports fewer dimensions.
             psycopg.Error: the connection breaks.
         """
-        self.check_build(kind)
+        self.check_build(kind, language)
         now = self.now()
         memory = memory or f"{self.graph_kilobytes(kind, m)}kB"
         with (
@@ -246,22 +255,25 @@ class StoreWrites(StoreSpaces):
             connection.add_notice_handler(lambda notice: _warn_of_a_large_graph(notice, memory))
             connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (f"index of {now.tables.prefix}",))
             try:
-                now._build(connection, kind, m, ef_construction)
+                now._build(connection, kind, m, ef_construction, language)
             except psycopg.errors.DiskFull:  # parallel workers share memory in /dev/shm, which is small in containers
                 connection.use({"max_parallel_maintenance_workers": 0})
-                now._build(connection, kind, m, ef_construction)
+                now._build(connection, kind, m, ef_construction, language)
             connection.execute(sql.SQL("ANALYZE {}, {}").format(now.tables.texts, now.tables.vectors))
             peak = peak_resident(connection.info.backend_pid) if self.database.server else 0
         self.index = kind
         return peak
 
-    def check_build(self, kind: str) -> None:
+    def check_build(self, kind: str, language: str | None = None) -> None:
         """Check the arguments of `build_index`, before anything is encoded.
 
         Raises:
-            InputError: the kind is unknown or supports fewer dimensions.
+            InputError: the kind or language is unknown, or the kind supports fewer dimensions.
         """
         choice("index", kind, INDEXES)
+        if language is not None:
+            rows = self.database.rows("SELECT cfgname FROM pg_ts_config ORDER BY 1")
+            choice("language of full text", language, [name for (name,) in rows])
         most = STORAGES[self.storage] if kind == "hnsw" else BINARY_LIMIT
         if kind != "none" and self.dimension > most:
             what = f"pgvector indexes {self.storage} up to {most} dimensions, not {self.dimension}"
@@ -278,7 +290,9 @@ class StoreWrites(StoreSpaces):
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1024
         return max(_LEAST_BUILD_MEMORY, min(int(rows * (200 + 36 * m + vector)) // 1024, machine // 2))
 
-    def _build(self, connection: StoreConnection, kind: str, m: int, ef_construction: int) -> None:
+    def _build(
+        self, connection: StoreConnection, kind: str, m: int, ef_construction: int, language: str | None
+    ) -> None:
         tables = self.tables
         with connection.transaction():
             # From here on writers and `drop` wait. All lock in this order, or two processes could wait for each other.
@@ -304,15 +318,14 @@ class StoreWrites(StoreSpaces):
             self.record_index(connection, kind)
             if self._within is not None:
                 return
-            for what, content in (
-                ("metadata", "metadata jsonb_path_ops"),
-                ("words", "to_tsvector('english', left(text, 100000))"),
-            ):
-                connection.execute(
-                    sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING gin ({})").format(
-                        tables.index(what), tables.texts, sql.SQL(content)
-                    )
-                )
+            gin = sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING gin (metadata jsonb_path_ops)")
+            connection.execute(gin.format(tables.index("metadata"), tables.texts))
+            language = language or self.language or _language_of(connection.execute(stop_words(tables)).fetchall())
+            if language != self.language:
+                connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(tables.name("words")))
+            connection.execute(words_index(tables, language))
+            statement = "UPDATE collections SET language = %s WHERE tables = %s"
+            connection.execute(statement, (language, tables.prefix))
 
     def _make_codes(self, connection: StoreConnection) -> None:
         """The codes of all vectors, in the open transaction, unless they exist."""
@@ -332,6 +345,19 @@ class StoreWrites(StoreSpaces):
                 self.tables.codes, self.tables.vectors
             )
         )
+
+
+def _language_of(shares: Sequence[tuple[str, float]]) -> str:
+    """The language of texts by the shares of its stop words, largest first, if it is clear.
+
+    Example:
+        >>> _language_of([("german", 0.5), ("dutch", 0.2)]), _language_of([("danish", 0.4), ("norwegian", 0.38)])
+        ('german', 'simple')
+    """
+    if len(shares) < 2:
+        return UNKNOWN_LANGUAGE
+    (best, share), (_, second) = shares[:2]
+    return best if share > 0.25 and share > 1.25 * second else UNKNOWN_LANGUAGE
 
 
 def _warn_of_a_large_graph(notice: psycopg.errors.Diagnostic, memory: str) -> None:

@@ -88,14 +88,14 @@ def test_labels_are_numbers_or_strings():
 
 def test_a_text_may_have_several_labels_or_none(tmp_path):
     labels = [["warm", "day"], ["warm"], ["warm"], ["warm"], ["warm", "day"], [], ["cold", "night"], ["cold"], [], []]
-    classifier = SentenceClassifier("static-minilm", C=100.0).fit(TEXTS, labels)
+    classifier = SentenceClassifier("static-minilm", C=100.0, thresholds="half").fit(TEXTS, labels)
     assert classifier.classes_.tolist() == ["cold", "day", "night", "warm"]
     indicator = classifier.as_predicted(labels)
     assert indicator[0].tolist() == [0, 1, 0, 1]
     assert classifier.predict(TEXTS).tolist() == indicator.tolist()
     assert ((classifier.predict_proba(TEXTS) >= 0.5) == indicator).all()
     assert classifier.score(TEXTS, labels) == classifier.score(TEXTS, indicator) == 1
-    as_columns = SentenceClassifier("static-minilm", C=100.0).fit(TEXTS, indicator)
+    as_columns = SentenceClassifier("static-minilm", C=100.0, thresholds="half").fit(TEXTS, indicator)
     assert as_columns.classes_.tolist() == [0, 1, 2, 3]
     np.testing.assert_array_equal(as_columns.predict(NEW), classifier.predict(NEW))
     classifier.save_pretrained(tmp_path / "saved")

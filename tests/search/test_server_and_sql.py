@@ -312,7 +312,7 @@ def _is_safe(node, constants):
     if isinstance(node, ast.BinOp):
         return _is_safe(node.left, constants) and _is_safe(node.right, constants)
     if isinstance(node, ast.Attribute):
-        return node.attr in ("storage",)  # one of two words, checked where a collection is made
+        return node.attr in ("storage", "SEARCH_PATH")  # one of two words, checked where it is made; a constant
     if isinstance(node, ast.Call):
         function = node.func
         name = function.attr if isinstance(function, ast.Attribute) else function.id

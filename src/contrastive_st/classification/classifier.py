@@ -6,9 +6,9 @@ import importlib.util
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,10 @@ from contrastive_st.files.folders import CLASSIFIER
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.repositories import local_folder
 from contrastive_st.files.writing import atomic_write, write_files
+from contrastive_st.models.evidence import effects
 from contrastive_st.models.protocol import as_encoder, open_encoder
-from contrastive_st.options import check_options
+from contrastive_st.options import Positive, check_options
+from contrastive_st.vectors import top_k, unit_vectors
 
 if TYPE_CHECKING or importlib.util.find_spec("sklearn"):
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -34,6 +36,19 @@ else:  # a saved classifier needs nothing of scikit-learn
 
 
 SUFFIX, _WEIGHTS = CLASSIFIER
+
+
+class Reason(NamedTuple):
+    """Why a text has its labels.
+
+    Args:
+        words: for each label the words that carry it, each with what the label's logit, less the mean of all logits,
+            loses without it.
+        nearest: the number of each of the nearest examples, and its cosine.
+    """
+
+    words: dict[str, list[tuple[str, float]]]
+    nearest: list[tuple[int, float]]
 
 
 class SentenceClassifier(ClassifierMixin, BaseEstimator):
@@ -50,6 +65,10 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         head: `logistic`, logistic regression; `means`, the nearest class mean; or `differentiable`, a layer trained by
             gradient, together with the encoder if `tune`.
         C: inverse strength of the penalty of the logistic regression.
+        calibrate: with the head `logistic`, let held-out examples set how sure the probabilities are.
+        thresholds: where a text may have several classes and the head is `logistic`: `f1`, from the logit on that gives
+            held-out examples the greatest F1, for each class; `half`, from a probability of 0.5 on, which few texts
+            reach if the examples are few. With `tune`, the encoder has seen the held-out examples.
         class_weight: `balanced`, or a weight for each label, as scikit-learn has them. Weights are those of the head;
             the pairs that `tune` trains on have none.
         tune: train the encoder first.
@@ -78,6 +97,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         *,
         head: str = "logistic",
         C: float = 1.0,
+        calibrate: bool = False,
+        thresholds: str = "f1",
         class_weight: Any = None,
         tune: bool = False,
         sampling_strategy: str = "oversampling",
@@ -89,6 +110,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         show_progress_bar: bool = False,
     ) -> None:
         self.encoder, self.head, self.C, self.class_weight, self.tune = encoder, head, C, class_weight, tune
+        self.calibrate, self.thresholds = calibrate, thresholds
         self.sampling_strategy, self.num_epochs, self.max_steps = sampling_strategy, num_epochs, max_steps
         self.batch_size, self.learning_rate, self.seed = batch_size, learning_rate, seed
         self.show_progress_bar = show_progress_bar
@@ -110,7 +132,10 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         """
         from sklearn.utils.validation import check_consistent_length
 
-        check_options(self, {"head": Literal["logistic", "means", "differentiable"]})
+        heads = Literal["logistic", "means", "differentiable"]
+        check_options(self, {"head": heads, "C": Positive, "thresholds": Literal["f1", "half"]})
+        if self.calibrate and self.head != "logistic":
+            raise InputError(f"the head {self.head} cannot be calibrated; choose logistic")
         texts = _checked_texts(X)
         classes, numbers = _numbered(y)
         check_consistent_length(texts, numbers)
@@ -135,7 +160,17 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             if self.head == "differentiable":
                 return train_head(encoder, texts, y, self.tune, settings, weights)
         x = _vectors(encoder, texts)
-        return encoder, fit_means(x, y, weights) if self.head == "means" else fit_logistic(x, y, self.C, weights)
+        if self.head == "means":
+            return encoder, fit_means(x, y, weights)
+        head = fit_logistic(x, y, self.C, weights)
+        chosen = y.ndim > 1 and self.thresholds == "f1"
+        if chosen or self.calibrate:
+            from contrastive_st.classification.held_out import best_thresholds, calibrated, held_out_logits
+
+            logits = held_out_logits(x, y, self.C, weights, self.seed)
+            head, logits = calibrated(head, logits, y) if self.calibrate else (head, logits)
+            head = replace(head, thresholds=best_thresholds(logits, y)) if chosen else head
+        return encoder, head
 
     def logits(self, X: Any) -> NDArray[np.float64]:
         """Logits `[N, K]` of `classes_`, for two classes too; with the head `means` these are cosines."""
@@ -158,9 +193,10 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         return self.head_.log_probabilities(logits)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each text `[N]`; with several labels a text `[N, K]` of 0 and 1, 1 from a probability of 0.5."""
+        """The class of each text `[N]`; with several labels a text `[N, K]` of 0 and 1, 1 from its threshold on."""
         logits = self.logits(X)
-        found: NDArray[Any] = (logits >= 0).astype(np.int64) if self.multi_label_ else self.classes_[logits.argmax(1)]
+        chosen = self.head_.chosen(logits)
+        found: NDArray[Any] = chosen.astype(np.int64) if self.multi_label_ else self.classes_[chosen.argmax(1)]
         return found
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -194,6 +230,33 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             names, there = (", ".join(map(str, own)) for own in (unknown, self.classes_))
             raise InputError(f"no examples of {names}; the labels are {there}")
         return _indicators(self.classes_, labels)
+
+    def explain(self, X: Any, examples: Sequence[str] = (), k: int = 3) -> list[Reason]:
+        """Why each text has its labels: the words that carry them, and the nearest examples.
+
+        Args:
+            X: N texts.
+            examples: texts such as those that it was fitted with.
+            k: how many of them, and how many words.
+        """
+        texts = _checked_texts(X)
+        logits, chosen = self.logits(texts), self.head_.chosen(self.logits(texts))
+        chosen[~chosen.any(1), logits.argmax(1)[~chosen.any(1)]] = True  # a text without a label: the likeliest
+        words = [_words(text) for text in texts]
+        score = lambda vectors: self.head_.logits(vectors) - self.head_.logits(vectors).mean(1, keepdims=True)
+        effect = effects(lambda variants: _vectors(self.encoder_, variants), words, score)
+        near: list[list[tuple[int, float]]] = [[] for _ in texts]
+        if len(examples):
+            x, known = (unit_vectors(_vectors(self.encoder_, list(own))) for own in (texts, examples))
+            cosines, numbers = top_k(x @ known.T, k)
+            near = [list(zip(*rows, strict=True)) for rows in zip(numbers.tolist(), cosines.tolist(), strict=True)]
+        return [
+            Reason({
+                str(self.classes_[c]): [(own[i].strip(), float(each[i, c])) for i in np.argsort(-each[:, c])[:k]]
+                for c in np.flatnonzero(row)
+            }, nearest)
+            for own, each, row, nearest in zip(words, effect, chosen, near, strict=True)
+        ]  # fmt: skip
 
     # ------------------------------------------------------------------ saving and opening
 
@@ -248,8 +311,10 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         }  # fmt: skip
         if isinstance(self.class_weight, dict):  # its keys may be numbers
             saved["parameters"]["class_weight"] = list(self.class_weight.items())
-        tensors = {"weights": self.head_.weights, "bias": self.head_.bias}
-        tensors = {key: np.ascontiguousarray(value, dtype=np.float64) for key, value in tensors.items()}
+        tensors = {key: getattr(self.head_, key) for key in ("weights", "bias", "thresholds")}
+        tensors = {
+            key: np.ascontiguousarray(value, dtype=np.float64) for key, value in tensors.items() if value is not None
+        }
         return {
             name + _WEIGHTS: save(tensors),
             name + SUFFIX: (json.dumps(saved, indent=2, default=lambda number: number.item()) + "\n").encode(),
@@ -366,6 +431,13 @@ def _plain(given: Any) -> Any:
     if _is_sparse(given):
         return given.toarray()
     return np.asarray(given) if hasattr(given, "__array__") else given
+
+
+def _words(text: str, most: int = 64) -> list[str]:
+    """The words of a text with the blanks after them, or for a long one runs of words, at most so many."""
+    words = text.split()
+    size = max(1, -(-len(words) // most))
+    return [" ".join(words[i : i + size]) + " " for i in range(0, len(words), size)]
 
 
 def _vectors(encoder: Any, texts: list[str]) -> NDArray[np.floating[Any]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from contrastive_st.classification.settings import TuningSettings
 from contrastive_st.commands import MODEL_HELP, POOLING_HELP
 from contrastive_st.errors import InputError
-from contrastive_st.options import option
+from contrastive_st.options import Positive, option
 from contrastive_st.terminal import note, progress_is_shown, say
 
 if TYPE_CHECKING:
@@ -52,6 +52,16 @@ class Classify(TuningSettings):
         "logistic regression, the nearest class mean, or a layer trained by gradient (with --tune, together with the "
         "encoder)", "logistic",
     )  # fmt: skip
+    C: Positive = option("of logistic regression: inverse strength of its penalty", 1.0)
+    calibrate: bool = option("let held-out examples set how sure the probabilities are", default=False)
+    thresholds: Literal["f1", "half"] = option(
+        "of texts with several labels: each label from the logit on that gives held-out examples the greatest F1, or "
+        "from a probability of 0.5 on", "f1",
+    )  # fmt: skip
+    explain: int = option(
+        "print below each text its words that carry the label, and so many of the nearest examples of --train_file", 0,
+        nargs="?", const=3, metavar="N",
+    )  # fmt: skip
     tune: bool = option(
         "first train the encoder on pairs of texts of the same and of different classes (SetFit); it is saved in "
         "--output", default=False,
@@ -75,8 +85,28 @@ class Classify(TuningSettings):
         if self.predictions:
             self._write_predictions(rows, found)
             return
-        for row, (labels, score) in zip(rows, found, strict=True):
-            say(f"{labels}\t{score}\t{' '.join(row[column].split())}")
+        reasons = self._reasons(classifier, [row[column] for row in rows], examples)
+        for row, (labels, score), lines in zip(rows, found, reasons, strict=True):
+            say("\n".join([f"{labels}\t{score}\t{' '.join(row[column].split())}", *lines]))
+
+    def _reasons(
+        self, classifier: SentenceClassifier, texts: Sequence[str], examples: LabelledTexts | None
+    ) -> list[list[str]]:
+        """For each text the lines that say why it has its labels."""
+        if not self.explain or not texts:
+            return [[]] * len(texts)
+        if not examples:
+            note("--explain names the words alone: give --train_file too for the nearest examples")
+        found = classifier.explain(texts, *((examples.texts, self.explain) if examples else ()))
+        return [
+            [
+                *(f"    {label}: " + ", ".join(f"{word} {effect:+.2f}" for word, effect in words)
+                  for label, words in reason.words.items()),
+                *(f"    {cosine:.3f}  {_shown(examples.labels[n])}  {' '.join(examples.texts[n].split())}"
+                  for n, cosine in reason.nearest if examples),
+            ]
+            for reason in found
+        ]  # fmt: skip
 
     def _check_predictions(self) -> None:
         from contrastive_st.data.table_writers import FORMATS
@@ -115,7 +145,10 @@ class Classify(TuningSettings):
             raise InputError(f"{why}, so the classifier is saved elsewhere; give --output FOLDER")
         tuning = {spec.name: getattr(self, spec.name) for spec in fields(TuningSettings)}
         with only_writer(folder, flag="", parents=True) if self.tune else nullcontext():
-            classifier = SentenceClassifier(encoder, head=self.head, tune=self.tune, **tuning)
+            classifier = SentenceClassifier(
+                encoder, head=self.head, C=self.C, calibrate=self.calibrate, thresholds=self.thresholds,
+                tune=self.tune, **tuning,
+            )  # fmt: skip
             classifier.fit(examples.texts, examples.labels)
             path = classifier.save_pretrained(folder, self.classifier)
         counts = ", ".join(f"{count} {label}" for label, count in sorted(Counter(_each(examples.labels)).items()))
@@ -169,7 +202,7 @@ def _labels(classifier: SentenceClassifier, texts: Sequence[str]) -> list[tuple[
     if not texts:
         return []
     logits = classifier.logits(texts)
-    chosen = logits >= 0 if classifier.multi_label_ else logits.argmax(1)[:, None] == range(logits.shape[1])
+    chosen = classifier.head_.chosen(logits)
     scores = logits if classifier.head == "means" else classifier.head_.probabilities(logits)
     return [
         ("|".join(map(str, classifier.classes_[own])), "|".join(f"{score:.4f}" for score in row[own]))
@@ -211,6 +244,10 @@ def _check_known(test: LabelledTexts, known: Sequence[str]) -> None:
     if unknown := sorted(set(_each(test.labels)) - set(known)):
         names, there = ", ".join(unknown), ", ".join(known)
         raise InputError(f"--test_file: no examples of {names}; the labels are {there} (leave out texts of others)")
+
+
+def _shown(label: Any) -> str:
+    return label if isinstance(label, str) else "|".join(map(str, label))
 
 
 def _each(labels: Sequence[Any]) -> list[str]:

@@ -20,6 +20,8 @@ class LinearHead:
         weights: `[K, d]`, a row for each class.
         bias: `[K]`.
         multi_label: a text may have several classes or none, each with a probability of its own.
+        thresholds: `[K]`, where a text may have several classes: the logit from which it has one (default: 0, that is a
+            probability of 0.5).
 
     Example:
         >>> head = LinearHead(np.eye(2), np.zeros(2))
@@ -31,6 +33,13 @@ class LinearHead:
     weights: NDArray[np.floating[Any]]
     bias: NDArray[np.floating[Any]]
     multi_label: bool = False
+    thresholds: NDArray[np.floating[Any]] | None = None
+
+    def chosen(self, logits: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which classes a text has, `[N, K] -> [N, K]`: one, or those from their thresholds on."""
+        if not self.multi_label:
+            return np.asarray(logits.argmax(1)[:, None] == np.arange(logits.shape[1]))
+        return np.asarray(logits >= (0.0 if self.thresholds is None else self.thresholds))
 
     def logits(self, x: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Logits of vectors, `[N, d] -> [N, K]`."""

@@ -38,6 +38,7 @@ from contrastive_st.search.opening import Follower, encoder_of, open_encoder_for
 from contrastive_st.search.values import json_id, one_line
 from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
 from contrastive_st.serve.batcher import COMPUTING, Batcher, Rows, Vectors
+from contrastive_st.serve.changes import WRITES, Changes, ClassifierServed, classify, named
 from contrastive_st.serve.connections import serve as serve_app
 from contrastive_st.serve.gate import (
     App,
@@ -66,6 +67,9 @@ from contrastive_st.serve.limits import (
 )
 from contrastive_st.serve.schemas import (
     KEYS,
+    Classified,
+    ClassifyRequest,
+    Deleted,
     EmbeddingRequest,
     Embeddings,
     EmbedRequest,
@@ -76,6 +80,7 @@ from contrastive_st.serve.schemas import (
     Models,
     SearchRequest,
     SimilarityRequest,
+    Upserted,
     describe_bounds,
     error_answer,
     errors_of,
@@ -261,8 +266,14 @@ class _Route(APIRoute):
 class _Routes:
     """What the routes answer."""
 
-    def __init__(self, models: Mapping[str, Served], indices: Mapping[str, IndexServed], metrics: Metrics) -> None:
-        self.models, self.indices, self.metrics = models, dict(indices), metrics
+    def __init__(
+        self,
+        models: Mapping[str, Served],
+        indices: Mapping[str, IndexServed],
+        classifiers: Mapping[str, ClassifierServed],
+        metrics: Metrics,
+    ) -> None:
+        self.models, self.indices, self.classifiers, self.metrics = models, dict(indices), classifiers, metrics
         self.floats, self.started = Budget(ALL_FLOATS), int(time.time())
         self.floors, self.follow = Floors(), Follower()
 
@@ -303,12 +314,7 @@ class _Routes:
         return await (self.embed if isinstance(asked, EmbedRequest) else self.similarity)(asked, request)  # type: ignore[arg-type]
 
     async def search(self, asked: SearchRequest, request: Request) -> Response:
-        if not self.indices:
-            raise ApiError(404, "no index is served; start the server with --index")
-        name = next(iter(self.indices)) if asked.index is None else asked.index
-        if name not in self.indices:
-            raise ApiError(404, f"there is no index {name!r}; there is {', '.join(self.indices)}")
-        index, model = self.indices[name]
+        name, (index, model) = named("index", self.indices, asked.index)
         conditions = as_filter(asked.model_dump(by_alias=True, exclude_unset=True).get("filter"))
         if not (await _in_reading(model.encoder.knows, [asked.query]))[0]:
             notes = ["the model knows no token of the query", *await run_in_threadpool(unmet, index, conditions)]
@@ -331,17 +337,18 @@ class _Routes:
         """Go on with another model of an index."""
         self.indices[name] = IndexServed(index, Served(encoder, self.indices[name].model.truncate))
 
+    async def classify(self, asked: ClassifyRequest) -> Classified:
+        return await classify(self.classifiers, asked)
+
     async def health(self) -> Health:
-        return Health(models=list(self.models), indices=list(self.indices))
+        return Health(models=list(self.models), indices=list(self.indices), classifiers=list(self.classifiers))
 
     async def metrics_text(self) -> Response:
         return PlainTextResponse(generate_latest(self.metrics.registry))
 
     def _model(self, name: str | None) -> tuple[str, Served]:
-        name = next(iter(self.models)) if name is None else name
-        if name not in self.models:
-            raise ApiError(404, f"there is no model {name!r}; there is {', '.join(self.models)}")
-        return name, self.models[name]
+        name, model = named("model", self.models, name)
+        return name, model
 
     async def _vectors(
         self, request: Request, name: str | None, given: Any, **options: Any
@@ -387,6 +394,8 @@ def make_api(
     host: str = "127.0.0.1",
     token: str | None = None,
     origins: Sequence[str] = (),
+    classifiers: Mapping[str, ClassifierServed] | None = None,
+    writer: str | None = None,
 ) -> App:
     """The API as an ASGI application.
 
@@ -396,13 +405,18 @@ def make_api(
         host: what it will be bound to; on loopback, requests for other host names are refused.
         token: asked of every request but `/health` as `Authorization: Bearer ...`; None asks for none.
         origins: web pages of these origins may use it from a browser; `*` stands for all.
+        classifiers: by name, for `/classify`.
+        writer: the token that `/upsert` and `/delete` ask for; without it there are no such routes.
     """
     metrics = Metrics(models)
-    routes = _Routes(models, indices or {}, metrics)
+    routes = _Routes(models, indices or {}, classifiers or {}, metrics)
+    changes = Changes(routes.indices)
+    writing: Any = [("POST", "/upsert", changes.upsert, Upserted), ("POST", "/delete", changes.delete, Deleted)]
     app = FastAPI(
         title="contrastive-st", description="Sentence embeddings.", version=__version__, redoc_url=None,
         strict_content_type=False,  # a body without a type is JSON
     )  # fmt: skip
+    gate = ApiGate(app, host, token, writer)
     app.router.route_class, app.state.bytes = _Route, Budget(ALL_BYTES)
     for kind in (InputError, RequestValidationError, HTTPException, ClientDisconnect):
         app.add_exception_handler(kind, _refusal)
@@ -412,9 +426,10 @@ def make_api(
         ("POST", "/similarity", routes.similarity, list[float]), ("POST", "/search", routes.search, Hits),
         ("POST", "/", routes.either, list[list[float]] | list[float]), ("GET", "/info", routes.info, Info),
         ("GET", "/health", routes.health, Health), ("GET", "/metrics", routes.metrics_text, str),
+        ("POST", "/classify", routes.classify, Classified), *(writing if writer else ()),
     ):  # fmt: skip
         plain: dict[str, Any] = {"response_class": PlainTextResponse} if path == "/metrics" else {}
-        asks = token is not None and path not in ApiGate.without_token
+        asks = gate.wanted(path) is not None
         errors = errors_of(path, method == "POST", asks, is_loopback(host))
         says: dict[str, Any] = (
             {"dependencies": [Security(HTTPBearer(auto_error=False))]} if asks else {}
@@ -428,7 +443,7 @@ def make_api(
         sorted({name for model in models.values() for name in model.encoder.prompts}),
     )  # fmt: skip
     paths = {route.path for route in app.routes if hasattr(route, "path")}
-    gated: App = ApiGate(app, host, token)
+    gated: App = gate
     if origins:  # before the gate: a browser asks without a token whether it may send one
         sent = ["Authorization", "Content-Type"]
         gated = CORSMiddleware(gated, origins, allow_methods=["GET", "POST"], allow_headers=sent)
@@ -467,11 +482,24 @@ class _Counted:
 
 
 class ApiGate(Gate):
-    """The gate of the API, with the token as `Authorization: Bearer ...`; `/health` needs none."""
+    """The gate of the API, with the token as `Authorization: Bearer ...`; `/health` needs none.
+
+    Args:
+        app, host, token: as for `Gate`.
+        writer: the token of the routes that change an index, in place of the other one.
+    """
 
     most_bytes = MOST_BYTES
     without_token = frozenset({"/health"})
     token_help = "send the token of this server as Authorization: Bearer TOKEN"
+
+    def __init__(self, app: App, host: str, token: str | None, writer: str | None = None) -> None:
+        super().__init__(app, host, token)
+        self.writer = writer
+
+    def wanted(self, path: str) -> str | None:
+        """That of writers for what writes."""
+        return self.writer if path in WRITES and self.writer else super().wanted(path)
 
     def tokens(self, scope: Scope, headers: Headers) -> list[str]:
         """The bearer's."""
@@ -504,6 +532,8 @@ def _what_is_wrong(error: RequestValidationError) -> str:
     name = next((str(part) for part in reversed(fault["loc"][1:]) if isinstance(part, str)), "the body")
     if name in ("input", "inputs"):
         return f"{name}: give a text, a list of texts, or token ids"
+    if {"id", "ids"} & set(fault["loc"]):
+        return "an id is a whole number, or text that is not blank"
     if "filter" in fault["loc"]:  # pydantic names each form that it is not
         return "filter: give conditions such as year>=2020 or topic=sea,sky, a list of them, or an object such as " + (
             '{"year": {">=": 2020}, "topic": ["sea", "sky"]}; a range takes a number or a date'
@@ -517,18 +547,24 @@ def _what_is_wrong(error: RequestValidationError) -> str:
 def run(args: Any) -> None:
     """Serve until SIGINT or SIGTERM, with the flags of `contrastive-st api`; what was taken is answered first."""
     token = read_token(args.token_file, "CONTRASTIVE_ST_API_TOKEN")
+    writer = read_token(args.write_token_file, "CONTRASTIVE_ST_API_WRITE_TOKEN", "write_token_file")
     with ExitStack() as stack:
         listener = stack.enter_context(reserve(args.host, args.port))
-        models, indices = COMPUTING.submit(_opened, args, stack).result()
+        models, indices, classifiers = COMPUTING.submit(_opened, args, stack).result()
+        if writer and (fixed := [name for name, own in indices.items() if not hasattr(own.index, "upsert")]):
+            raise InputError(f"{fixed[0]} is a folder of shards, which --write_token_file cannot change; index it into "
+                             "a store")  # fmt: skip
         if token is None and not is_loopback(args.host):
             say(f"{args.host}: whoever reaches this machine can use this server; --token_file asks for a token",
                 file=sys.stderr)  # fmt: skip
-        app = make_api(models, indices, args.host, token, args.allow_origin or ())
+        app = make_api(models, indices, args.host, token, args.allow_origin or (), classifiers, writer)
         serve_app(app, listener, address(listener))
 
 
-def _opened(args: Any, stack: ExitStack) -> tuple[dict[str, Served], dict[str, IndexServed]]:
-    """The models and indices that are asked for; an index's own model is served too."""
+def _opened(
+    args: Any, stack: ExitStack
+) -> tuple[dict[str, Served], dict[str, IndexServed], dict[str, ClassifierServed]]:
+    """The models, indices and classifiers that are asked for; the models of the latter are served too."""
     models: dict[str, Served] = {}
     indices: dict[str, IndexServed] = {}
 
@@ -540,13 +576,20 @@ def _opened(args: Any, stack: ExitStack) -> tuple[dict[str, Served], dict[str, I
         models[encoder.name] = Served(encoder, args.truncate, batcher)
         return models[encoder.name]
 
-    for model in args.model or ([] if args.index else [None]):
+    for model in args.model or ([] if args.index or args.classifier else [None]):
         serve(open_encoder(model, precision=args.precision, pooling=args.pooling))
     for name in dict.fromkeys(args.index or ()):
         index = stack.enter_context(closing(open_named(name, args.store)))
         model = _served(index, models) or serve(open_encoder_for(index, precision=args.precision))
         indices[Path(name).name] = IndexServed(index, model)
-    return models, indices
+    classifiers = {}
+    if args.classifier:
+        from contrastive_st.classification import SentenceClassifier
+    for name in dict.fromkeys(args.classifier or ()):
+        classifier = SentenceClassifier.from_pretrained(name, precision=args.precision)
+        same = (own for own in models.values() if own.encoder.fingerprint == classifier.encoder_.fingerprint)
+        classifiers[Path(name).name] = ClassifierServed(classifier, next(same, None) or serve(classifier.encoder_))
+    return models, indices, classifiers
 
 
 def _served(index: Any, models: Mapping[str, Served]) -> Served | None:

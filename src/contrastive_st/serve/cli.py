@@ -79,9 +79,17 @@ class Api(StoreCommand):
     index: list[str] | None = option(
         "also serve /search on a collection or a folder of shards; may be repeated", action="append", metavar="NAME"
     )
+    classifier: list[str] | None = option(
+        "also serve /classify with a classifier that classify saved; may be repeated", action="append",
+        metavar="FOLDER",
+    )  # fmt: skip
     host: str = option(_HOST, default="127.0.0.1")
     port: int = option("0 takes a free one", default=8080)
     token_file: str | None = option("file with the token of clients (default: $CONTRASTIVE_ST_API_TOKEN)")
+    write_token_file: str | None = option(
+        "also serve /upsert and /delete, to clients with the token in this file (default: "
+        "$CONTRASTIVE_ST_API_WRITE_TOKEN)"
+    )
     allow_origin: list[str] | None = option(
         "web pages of this origin may use it; may be repeated, * for all", action="append", metavar="ORIGIN"
     )

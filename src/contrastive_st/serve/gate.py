@@ -81,15 +81,19 @@ class Gate:
         else:
             await self.refuse(*refused, scope)(scope, body.receive, body.send)
 
-    def is_token(self, given: str) -> bool:
+    def is_token(self, given: str, wanted: str | None = None) -> bool:
         """Whether this is the token; takes equally long for every wrong one."""
-        return hmac.compare_digest(given.encode(), str(self.token).encode())
+        return hmac.compare_digest(given.encode(), str(wanted or self.token).encode())
+
+    def wanted(self, path: str) -> str | None:
+        """The token that a path asks for; None if it asks for none."""
+        return None if path in self.without_token else self.token
 
     def _refusals(self, scope: Scope, headers: Headers) -> Iterator[Refusal]:
         if self.hosts is not None and _host_name(headers.get(b"host", "")) not in self.hosts:
             yield 421, "This server answers to the names of this machine alone."
-        asked = self.token is not None and scope.get("path") not in self.without_token
-        if asked and not any(map(self.is_token, self.tokens(scope, headers))):
+        wanted = self.wanted(scope.get("path", ""))
+        if wanted is not None and not any(self.is_token(own, wanted) for own in self.tokens(scope, headers)):
             yield 401, self.token_help
         if other := self.also_refused(scope, headers):
             yield other
@@ -189,7 +193,7 @@ def address(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def read_token(file: str | None, variable: str) -> str | None:
+def read_token(file: str | None, variable: str, flag: str = "token_file") -> str | None:
     """The token of a file, or else of an environment variable; on a command line every account could read it.
 
     Raises:
@@ -200,9 +204,9 @@ def read_token(file: str | None, variable: str) -> str | None:
     try:
         token = Path(file).expanduser().read_text(encoding="utf-8").partition("\n")[0].strip()
     except (OSError, ValueError) as error:
-        raise InputError(f"--token_file {file}: it cannot be read: {error}") from None
+        raise InputError(f"--{flag} {file}: it cannot be read: {error}") from None
     if not token:
-        raise InputError(f"--token_file {file}: its first line is empty")
+        raise InputError(f"--{flag} {file}: its first line is empty")
     return token
 
 

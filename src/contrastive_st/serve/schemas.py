@@ -125,15 +125,56 @@ class Compared(_Strict):
         return self
 
 
+Filters = Annotated[list[Conditions], Field(max_length=KEYS // 2)] | Conditions | dict[str, Values | Compared]
+
+
 class SearchRequest(_Strict):
     """`POST /search`: the documents of an index that are nearest to a query."""
 
     query: str
     index: str | None = None
     k: Annotated[int, Field(ge=1, le=MOST_HITS), _Whole] = 10
-    filter: Annotated[list[Conditions], Field(max_length=KEYS // 2)] | Conditions | dict[str, Values | Compared] = []
+    filter: Filters = []
     hybrid: bool = False
     min_score: Annotated[float, Field(ge=-1, le=1)] | Literal["auto"] | None = None
+
+
+_Id = int | Annotated[str, Field(min_length=1)]
+
+
+class NewDocument(_Strict):
+    """A document; one with its id that is there is replaced."""
+
+    id: Annotated[_Id, _Whole]
+    text: str
+    metadata: dict[str, Any] = {}
+
+
+class UpsertRequest(_Strict):
+    """`POST /upsert`: insert documents, or replace those with the same ids, all or none."""
+
+    index: str | None = None
+    documents: Annotated[list[NewDocument], FailFast(), Field(min_length=1)]
+
+
+class DeleteRequest(_Strict):
+    """`POST /delete`: delete documents by their ids, or those that meet a filter."""
+
+    index: str | None = None
+    ids: Annotated[list[Annotated[_Id, _Whole]], Field(min_length=1)] | None = None
+    filter: Filters = []
+
+
+class ClassifyRequest(_Strict):
+    """`POST /classify`: label texts."""
+
+    inputs: Annotated[
+        list[str],
+        BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
+        Field(min_length=1, max_length=MOST_INPUTS),
+        WithJsonSchema({"anyOf": [_TEXT, {**_MANY, "items": _TEXT}]}),
+    ]
+    classifier: str | None = None
 
 
 # --- Answers.
@@ -211,12 +252,43 @@ class Hits(BaseModel):
     notes: list[str]
 
 
+class Upserted(BaseModel):
+    """The answer of `/upsert`: how many documents are new, had another text or other metadata, or neither."""
+
+    index: str
+    new: int
+    changed: int
+    unchanged: int
+
+
+class Deleted(BaseModel):
+    """The answer of `/delete`."""
+
+    index: str
+    deleted: int
+
+
+class Prediction(BaseModel):
+    """The labels of a text, and the probability of each class (its cosine, if these are class means)."""
+
+    labels: list[str]
+    scores: dict[str, float]
+
+
+class Classified(BaseModel):
+    """The answer of `/classify`."""
+
+    classifier: str
+    predictions: list[Prediction]
+
+
 class Health(BaseModel):
     """The answer of `/health`."""
 
     status: Literal["ok"] = "ok"
     models: list[str]
     indices: list[str]
+    classifiers: list[str]
 
 
 # --- Errors, in the form of the API that was asked.

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from contrastive_st.errors import InputError
+from contrastive_st.models.evidence import effects
 from contrastive_st.models.protocol import Encoder
 from contrastive_st.search.analysis.projection import Map, lay_out
 from contrastive_st.search.analysis.topics import find_trends
@@ -278,13 +279,11 @@ def explain(encoder: Any, query: NDArray[np.float32], texts: Sequence[str]) -> l
         [('a ', 0.05), ('b ', 0.0), ('aa', 0.24)]
     """
     cut = [pieces(text) for text in texts]
-    variants = [variant for own, _ in cut for variant in ("".join(own), *_without_each(own))]
-    cosines = unit_vectors(encoder.encode_document(variants)) @ query if variants else np.empty(0)
-    found, start = [], 0
-    for own, rest in cut:
-        whole, others = cosines[start], cosines[start + 1 : start + 1 + len(own)]
-        start += 1 + len(own)
-        spans = [Span(text, float(whole - other)) for text, other in zip(own, others, strict=True)]
+    found = []
+    for (own, rest), each in zip(
+        cut, effects(encoder.encode_document, [own for own, _ in cut], lambda x: unit_vectors(x) @ query), strict=True
+    ):
+        spans = [Span(text, float(effect)) for text, effect in zip(own, each, strict=True)]
         found.append(spans + [Span(rest)] * bool(rest))
     return found
 
@@ -315,7 +314,3 @@ def shared_words(query: str, text: str) -> set[str]:
     """
     words: set[str] = {word.casefold() for word in WORD.findall(query)} - ENGLISH_STOP_WORDS
     return words & {word.casefold() for word in WORD.findall(text)}
-
-
-def _without_each(own: list[str]) -> list[str]:
-    return ["".join(own[:i] + own[i + 1 :]) for i in range(len(own))]

@@ -59,8 +59,9 @@ class Named:
         """
         asked = {"name": self.collection, "tables": self.tables.prefix if self.tables else None}
         # A lock that has waited for a new name of the row does not see who has it now, so it asks twice.
-        for condition in ([] if self._fixed else [_BY_NAME] * (1 + lock)) + [_BY_TABLES]:
-            if row := connection.execute(_ROW + condition + " FOR KEY SHARE" * lock, asked).fetchone():
+        places = (_BY_TABLES,) if self._fixed else (_BY_NAME, _BY_NAME, _BY_TABLES)
+        for place in places:
+            if row := connection.execute(_ROW + place + (" FOR KEY SHARE" if lock else ""), asked).fetchone():
                 self.tables = Tables(row[0], self.database.schema, row[8])
                 self.model, self.fingerprint, self.dimension, self.storage, self.partitions, self.index = row[1:7]
                 self.language = row[7]
@@ -172,11 +173,11 @@ def set_alias(database: Database, name: str, collection: str) -> None:
 
     def work(connection: StoreConnection) -> None:
         with connection.transaction():
-            prefix = _check_names(connection, database, collection)
+            tables = _check_names(connection, database, collection)
             forget_alias(connection, database.schema, name)
             _check_names(connection, database, collection, name)
-            connection.execute("INSERT INTO _aliases (name, collection) VALUES (%s, %s)", (name, prefix))
-            create_view(connection, name, Tables(prefix, database.schema))
+            connection.execute("INSERT INTO _aliases (name, collection) VALUES (%s, %s)", (name, tables.prefix))
+            create_view(connection, name, tables)
 
     database.run(work)
 
@@ -199,16 +200,16 @@ def forget_alias(connection: StoreConnection, schema: str, name: str) -> bool:
     return there
 
 
-def _check_names(connection: StoreConnection, database: Database, name: str, new: str | None = None) -> str:
+def _check_names(connection: StoreConnection, database: Database, name: str, new: str | None = None) -> Tables:
     """The tables of a name, which must exist, unlike `new`; until the end of the transaction no name changes."""
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-    statement = f"SELECT tables FROM collections {_BY_NAME}"
+    statement = f"SELECT tables, space FROM collections {_BY_NAME}"
     found, taken = (connection.execute(statement, {"name": one}).fetchone() for one in (name, new))
     if found is None:
         raise InputError(f"there is no collection {name!r} in {database.shown}")
     if taken:
         raise InputError(f"there is a collection {new!r} already; choose another name, or --swap the two")
-    return str(found[0])
+    return Tables(found[0], database.schema, found[1])
 
 
 def _move(connection: StoreConnection, schema: str, old: str, new: str) -> None:

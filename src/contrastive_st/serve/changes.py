@@ -1,0 +1,88 @@
+"""What clients may change over HTTP, with a token of their own, and labels by saved classifiers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from starlette.concurrency import run_in_threadpool
+
+from contrastive_st.search.filters import as_filter
+from contrastive_st.search.index import check_model
+from contrastive_st.serve.limits import ApiError
+from contrastive_st.serve.schemas import (
+    Classified,
+    ClassifyRequest,
+    Deleted,
+    DeleteRequest,
+    Prediction,
+    Upserted,
+    UpsertRequest,
+)
+from contrastive_st.tokens import DOCUMENT, role_prompt
+
+WRITES = frozenset({"/upsert", "/delete"})  # the paths that need the token of writers
+
+
+class ClassifierServed(NamedTuple):
+    """A classifier behind `/classify`, and the model of its encoder."""
+
+    classifier: Any
+    model: Any
+
+
+class Changes:
+    """The routes that change an index: both are idempotent, by the ids of the documents.
+
+    Args:
+        indices: by name, each with an index and its model.
+    """
+
+    def __init__(self, indices: Any) -> None:
+        self.indices = indices
+
+    async def upsert(self, asked: UpsertRequest) -> Upserted:
+        name, (index, model) = named("index", self.indices, asked.index)
+        check_model(index, model.encoder.fingerprint, f"index {name!r}")  # queries may be of another, which is mapped
+        texts = [document.text for document in asked.documents]
+        known = await run_in_threadpool(model.encoder.knows, texts)
+        if not known.all():
+            raise ApiError(422, f"the model knows no token of document {asked.documents[int(known.argmin())].id!r}")
+        vectors, _ = await model.vectors(texts, prompt=role_prompt(model.encoder.prompts, DOCUMENT))
+        ids, metadata = ([getattr(document, field) for document in asked.documents] for field in ("id", "metadata"))
+        states = await run_in_threadpool(index.upsert, ids, texts, vectors, metadata)
+        return Upserted(index=name, **states)
+
+    async def delete(self, asked: DeleteRequest) -> Deleted:
+        name, (index, _) = named("index", self.indices, asked.index)
+        conditions = as_filter(asked.model_dump(by_alias=True, exclude_unset=True).get("filter"))
+        if (asked.ids is None) == (not conditions):
+            raise ApiError(422, "give ids or a filter, one of them")
+        work = (index.delete, asked.ids) if asked.ids is not None else (index.delete_matching, conditions)
+        return Deleted(index=name, deleted=await run_in_threadpool(*work))
+
+
+async def classify(classifiers: Any, asked: ClassifyRequest) -> Classified:
+    """The labels of texts, and what the classifier gives each class."""
+    name, (classifier, model) = named("classifier", classifiers, asked.classifier)
+    vectors, _ = await model.vectors(asked.inputs)
+    head, classes = classifier.head_, list(map(str, classifier.classes_))
+    logits = head.logits(vectors)
+    scores = logits if classifier.head == "means" else head.probabilities(logits)
+    return Classified(classifier=name, predictions=[
+        Prediction(labels=[classes[k] for k in chosen.nonzero()[0]], scores=dict(zip(classes, row, strict=True)))
+        for chosen, row in zip(head.chosen(logits), scores.tolist(), strict=True)
+    ])  # fmt: skip
+
+
+def named(what: str, known: Any, name: str | None) -> tuple[str, Any]:
+    """The one of a name, or the first.
+
+    Raises:
+        ApiError: 404, there is none.
+    """
+    if not known:
+        raise ApiError(404, f"no {what} is served; start the server with --{what}")
+    name = next(iter(known)) if name is None else name
+    if name not in known:
+        raise ApiError(404, f"there is no {what} {name!r}; there is {', '.join(known)}")
+    return name, known[name]

@@ -1,0 +1,145 @@
+"""What clients change over HTTP: upserts and deletions with a token of their own, and labels of saved classifiers."""
+
+import numpy as np
+import pytest
+from store_places import store_place
+
+pytest.importorskip("fastapi", reason="the API needs the extra api")
+pytest.importorskip("prometheus_client", reason="the API needs the extra api")
+
+from starlette.testclient import TestClient
+
+from contrastive_st import SentenceClassifier
+from contrastive_st.cli import main
+from contrastive_st.models.protocol import open_encoder
+from contrastive_st.search.postgres import naming
+from contrastive_st.search.postgres.store import VectorStore
+from contrastive_st.serve.api import IndexServed, Served, make_api
+from contrastive_st.serve.changes import ClassifierServed
+
+READ, WRITE = ({"Authorization": f"Bearer {token}"} for token in ("reader's", "writer's"))
+DOCUMENTS = [
+    {"id": "talk-1", "text": "the tides rise at night", "metadata": {"year": 1999}},
+    {"id": 2, "text": "a cat sat on the harbour wall", "metadata": {"year": 2004, "tags": ["a", "b"]}},
+    {"id": "9007199254740993", "text": "taxes rose again"},
+]
+
+
+@pytest.fixture(scope="module")
+def store():
+    encoder = open_encoder()
+    made = {"model": encoder.name, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
+    with store_place() as place, VectorStore.create(place, "talks", **made) as store:
+        yield store
+
+
+@pytest.fixture
+def http(store):
+    model = Served(open_encoder())
+    classifier = SentenceClassifier(model.encoder).fit(
+        ["a hot day", "the sun", "ice", "snow"], ["warm"] * 2 + ["cold"] * 2
+    )
+    app = make_api(
+        {"static-minilm": model}, {"talks": IndexServed(store, model)}, token="reader's", writer="writer's",
+        classifiers={"weather": ClassifierServed(classifier, model)},
+    )  # fmt: skip
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+        yield client
+
+
+def test_upserts_and_deletions_are_idempotent_by_id(http, store):
+    upsert = lambda documents: http.post("/upsert", json={"documents": documents}, headers=WRITE).json()
+    assert upsert(DOCUMENTS) == {"index": "talks", "new": 3, "changed": 0, "unchanged": 0}
+    assert upsert(DOCUMENTS) == {"index": "talks", "new": 0, "changed": 0, "unchanged": 3}
+    changed = [{**DOCUMENTS[0], "text": "whales sing"}, DOCUMENTS[1], {"id": "new", "text": "rain fell"}]
+    assert upsert(changed) == {"index": "talks", "new": 1, "changed": 1, "unchanged": 1}
+    hits = http.post("/search", json={"query": "whales", "k": 9}, headers=READ).json()["hits"]
+    assert hits[0]["id"] == "talk-1"
+    assert {hit["id"] for hit in hits} == {"talk-1", 2, "9007199254740993", "new"}
+    wanted = open_encoder().encode_document(["whales sing"], normalize_embeddings=True)
+    np.testing.assert_allclose(store.vectors(["talk-1"]), wanted, atol=1e-3)
+    delete = lambda **asked: http.post("/delete", json=asked, headers=WRITE).json()
+    assert delete(ids=["talk-1", "new", "unknown"]) == {"index": "talks", "deleted": 2}
+    assert delete(ids=["talk-1", "new"]) == {"index": "talks", "deleted": 0}
+    assert delete(filter="year>2000") == {"index": "talks", "deleted": 1}
+    assert len(store) == 1
+    assert upsert(DOCUMENTS)["new"] == 2
+    assert delete(ids=["talk-1", 2, "9007199254740993"])["deleted"] == 3
+
+
+def test_the_token_of_writers_is_theirs_alone(http):
+    body = {"documents": DOCUMENTS}
+    for route, asked in (("/upsert", body), ("/delete", {"ids": [1]})):
+        for headers in ({}, READ):
+            assert http.post(route, json=asked, headers=headers).status_code == 401
+    assert http.post("/search", json={"query": "a cat"}, headers=WRITE).status_code == 401
+    assert http.post("/search", json={"query": "a cat"}, headers=READ).status_code == 200
+    reading = make_api({"static-minilm": Served(open_encoder())}, token="reader's")
+    with TestClient(reading, base_url="http://localhost") as client:
+        assert client.post("/upsert", json=body, headers=READ).status_code == 404
+        assert "/upsert" not in client.get("/openapi.json", headers=READ).json()["paths"]
+    assert {"/upsert", "/delete", "/classify"} <= http.get("/openapi.json", headers=READ).json()["paths"].keys()
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "status", "words"),
+    [
+        ("/upsert", {"documents": []}, 422, "at least 1 item"),
+        ("/upsert", {"documents": [{"id": 1}]}, 422, "text: Field required"),
+        ("/upsert", {"documents": [{"id": "", "text": "x"}]}, 422, "an id is a whole number, or text"),
+        ("/upsert", {"documents": [{"id": 1.5, "text": "x"}]}, 422, "an id is a whole number, or text"),
+        ("/upsert", {"documents": [{"id": True, "text": "x"}]}, 422, "an id is a whole number, or text"),
+        ("/upsert", {"documents": [{"id": 1 << 70, "text": "x"}]}, 400, "is not an id"),
+        ("/upsert", {"documents": [{"id": 1, "text": "a cat"}] * 2}, 400, "an id is given twice"),
+        ("/upsert", {"documents": [{"id": "x", "text": "\U0001f600"}]}, 422, "knows no token of document 'x'"),
+        ("/upsert", {"documents": DOCUMENTS, "index": "other"}, 404, "there is no index 'other'; there is talks"),
+        ("/upsert", {"documents": [{"id": i, "text": "a"} for i in range(4097)]}, 413, "send less"),
+        ("/delete", {}, 422, "give ids or a filter"),
+        ("/delete", {"ids": [1], "filter": "a=b"}, 422, "give ids or a filter"),
+        ("/delete", {"filter": "year>"}, 400, "filter"),
+        ("/classify", {"inputs": []}, 422, "inputs: "),
+        ("/classify", {"inputs": "a", "classifier": "none"}, 404, "there is no classifier 'none'; there is weather"),
+    ],
+)
+def test_what_is_refused_changes_nothing(http, store, route, body, status, words):
+    answer = http.post(route, json=body, headers=READ if route == "/classify" else WRITE)
+    assert (answer.status_code, words in answer.json()["error"]) == (status, True), answer.text
+    assert len(store) == 0
+
+
+def test_classify(http):
+    answer = http.post("/classify", json={"inputs": ["frost and snow", "a sunny day"]}, headers=READ).json()
+    assert answer["classifier"] == "weather"
+    assert [one["labels"] for one in answer["predictions"]] == [["cold"], ["warm"]]
+    for one in answer["predictions"]:
+        assert sum(one["scores"].values()) == pytest.approx(1)
+    assert http.post("/classify", json={"inputs": "ice"}, headers=READ).json()["predictions"][0]["labels"] == ["cold"]
+    assert http.get("/health").json()["classifiers"] == ["weather"]
+
+
+def test_a_server_follows_the_names_of_its_collections(http, store):
+    """What a client searches is the collection that has the name now."""
+    upsert = lambda text: http.post("/upsert", json={"documents": [{"id": 1, "text": text}]}, headers=WRITE)
+    found = lambda: [hit["text"] for hit in http.post("/search", json={"query": "text"}, headers=READ).json()["hits"]]
+    upsert("the former text")
+    made = {"model": store.model, "fingerprint": store.fingerprint, "dimension": store.dimension}
+    with VectorStore.create(store.database.where, "fresh", **made) as fresh:
+        fresh.upsert([1], ["the fresh text"], open_encoder().encode_document(["the fresh text"]))
+        assert found() == ["the former text"]
+        naming.swap(store.database, "talks", "fresh")
+        assert found() == ["the fresh text"]
+        naming.swap(store.database, "talks", "fresh")
+        assert found() == ["the former text"]
+        fresh.drop()
+    store.delete([1])
+
+
+def test_a_folder_of_shards_cannot_be_changed(tmp_path, capsys):
+    (tmp_path / "corpus.txt").write_text("one line\nanother\n")
+    (tmp_path / "token").write_text("secret\n")
+    assert main(["index", str(tmp_path / "corpus.txt"), "--output", str(tmp_path / "shards")]) == 0
+    flags = ["--index", str(tmp_path / "shards"), "--port", "0", "--write_token_file", str(tmp_path / "token")]
+    assert main(["api", *flags]) == 2
+    assert "shards is a folder of shards, which --write_token_file cannot change" in capsys.readouterr().err
+    assert main(["api", "--port", "0", "--write_token_file", str(tmp_path / "none")]) == 2
+    assert "--write_token_file" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What only texts tell that a classifier has not learned from: each is held out once, and sets thresholds and scales."""
+"""Thresholds and calibration of a classifier, by texts that are held out from it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from contrastive_st.search.opening import Follower, encoder_of, open_encoder_for
 from contrastive_st.search.values import json_id, one_line
 from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
 from contrastive_st.serve.batcher import COMPUTING, Batcher, Rows, Vectors
-from contrastive_st.serve.changes import WRITES, Changes, ClassifierServed, classify, named
+from contrastive_st.serve.changes import WRITES, Changes, ClassifierServed, named
 from contrastive_st.serve.connections import serve as serve_app
 from contrastive_st.serve.gate import (
     App,
@@ -68,7 +68,6 @@ from contrastive_st.serve.limits import (
 from contrastive_st.serve.schemas import (
     KEYS,
     Classified,
-    ClassifyRequest,
     Deleted,
     EmbeddingRequest,
     Embeddings,
@@ -337,9 +336,6 @@ class _Routes:
         """Go on with another model of an index."""
         self.indices[name] = IndexServed(index, Served(encoder, self.indices[name].model.truncate))
 
-    async def classify(self, asked: ClassifyRequest) -> Classified:
-        return await classify(self.classifiers, asked)
-
     async def health(self) -> Health:
         return Health(models=list(self.models), indices=list(self.indices), classifiers=list(self.classifiers))
 
@@ -410,7 +406,7 @@ def make_api(
     """
     metrics = Metrics(models)
     routes = _Routes(models, indices or {}, classifiers or {}, metrics)
-    changes = Changes(routes.indices)
+    changes = Changes(routes.indices, routes.classifiers)
     writing: Any = [("POST", "/upsert", changes.upsert, Upserted), ("POST", "/delete", changes.delete, Deleted)]
     app = FastAPI(
         title="contrastive-st", description="Sentence embeddings.", version=__version__, redoc_url=None,
@@ -426,7 +422,7 @@ def make_api(
         ("POST", "/similarity", routes.similarity, list[float]), ("POST", "/search", routes.search, Hits),
         ("POST", "/", routes.either, list[list[float]] | list[float]), ("GET", "/info", routes.info, Info),
         ("GET", "/health", routes.health, Health), ("GET", "/metrics", routes.metrics_text, str),
-        ("POST", "/classify", routes.classify, Classified), *(writing if writer else ()),
+        ("POST", "/classify", changes.classify, Classified), *(writing if writer else ()),
     ):  # fmt: skip
         plain: dict[str, Any] = {"response_class": PlainTextResponse} if path == "/metrics" else {}
         asks = gate.wanted(path) is not None

@@ -31,14 +31,15 @@ class ClassifierServed(NamedTuple):
 
 
 class Changes:
-    """The routes that change an index: both are idempotent, by the ids of the documents.
+    """The routes that change an index, both idempotent by the ids of the documents, and that of classifiers.
 
     Args:
         indices: by name, each with an index and its model.
+        classifiers: by name.
     """
 
-    def __init__(self, indices: Any) -> None:
-        self.indices = indices
+    def __init__(self, indices: Any, classifiers: Any) -> None:
+        self.indices, self.classifiers = indices, classifiers
 
     async def upsert(self, asked: UpsertRequest) -> Upserted:
         name, (index, model) = named("index", self.indices, asked.index)
@@ -60,18 +61,17 @@ class Changes:
         work = (index.delete, asked.ids) if asked.ids is not None else (index.delete_matching, conditions)
         return Deleted(index=name, deleted=await run_in_threadpool(*work))
 
-
-async def classify(classifiers: Any, asked: ClassifyRequest) -> Classified:
-    """The labels of texts, and what the classifier gives each class."""
-    name, (classifier, model) = named("classifier", classifiers, asked.classifier)
-    vectors, _ = await model.vectors(asked.inputs)
-    head, classes = classifier.head_, list(map(str, classifier.classes_))
-    logits = head.logits(vectors)
-    scores = logits if classifier.head == "means" else head.probabilities(logits)
-    return Classified(classifier=name, predictions=[
-        Prediction(labels=[classes[k] for k in chosen.nonzero()[0]], scores=dict(zip(classes, row, strict=True)))
-        for chosen, row in zip(head.chosen(logits), scores.tolist(), strict=True)
-    ])  # fmt: skip
+    async def classify(self, asked: ClassifyRequest) -> Classified:
+        """The labels of texts, and what the classifier gives each class."""
+        name, (classifier, model) = named("classifier", self.classifiers, asked.classifier)
+        vectors, _ = await model.vectors(asked.inputs)
+        head, classes = classifier.head_, list(map(str, classifier.classes_))
+        logits = head.logits(vectors)
+        scores = logits if classifier.head == "means" else head.probabilities(logits)
+        return Classified(classifier=name, predictions=[
+            Prediction(labels=[classes[k] for k in chosen.nonzero()[0]], scores=dict(zip(classes, row, strict=True)))
+            for chosen, row in zip(head.chosen(logits), scores.tolist(), strict=True)
+        ])  # fmt: skip
 
 
 def named(what: str, known: Any, name: str | None) -> tuple[str, Any]:

@@ -96,6 +96,8 @@ def test_what_cannot_match_is_said_by_every_door(shards, api, capsys):
     refused = api.post("/search", json={"query": "of the", "filter": ["yaer!=1"]})
     assert 400 <= refused.status_code < 500
     assert unknown in json.dumps(refused.json(), ensure_ascii=False)
+    silent = {"query": "\U0001f991", "filter": ["yaer=1"]}  # a query of which the model knows no token
+    assert api.post("/search", json=silent).status_code == refused.status_code
     with pytest.raises(InputError, match=unknown):
         open_index(shards).search(open_encoder_for(open_index(shards)).encode("x"), filter="yaer!=1")
 

@@ -177,5 +177,8 @@ def test_an_empty_filter_deletes_nothing(index, place):
     store = open_index(place, index.collection)
     with pytest.raises(InputError, match="empty filter"):
         store.delete_matching({})
+    with pytest.raises(InputError, match="no document has a value in the column 'yaer'"):
+        store.delete_matching("yaer=1")
+    assert store.delete_matching("year=1") == 0
     assert len(store) == 3
     store.close()

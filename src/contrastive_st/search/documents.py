@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -170,7 +171,7 @@ def open_corpus(
         known = ", ".join((*TABLES, *READERS))
         raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; save or name it as one of {known}")
     check_file(path, source)
-    entry = Entry(path, path.name)
+    entry = Entry(str(path), path.name)
     digest = digest_of([*asked, entry.name, file_digest(path)])
     read_one = partial(choice.of_files, [entry], False, False)
     return Corpus(name, digest, read_one, _estimated_rows(path), mixed=format_of(path) in READERS)
@@ -435,7 +436,7 @@ class _Choice:
 
     def _opened(self, entry: Entry, folder: bool, report: Report) -> Table:
         """The rows of a file: of a table, or of a text or document, which know the name of the file."""
-        path, suffix = entry.path, format_of(entry.path)
+        path, suffix = Path(entry.path), format_of(entry.path)
         source = entry.name if folder else self.source
         if suffix in READERS:
             parts = lambda: ({**part, "file": entry.name} for part in read_document(path, source))
@@ -485,7 +486,7 @@ def typed(cell: Any) -> Any:
     return float(cell) if "." in cell else int(cell)
 
 
-def _estimated_rows(path: Path) -> int:
+def _estimated_rows(path: str | Path) -> int:
     """The number of rows: exact for small files and Parquet, else estimated from the lines of the first 4 MiB."""
     if format_of(path) in READERS:
         return 1
@@ -496,4 +497,4 @@ def _estimated_rows(path: Path) -> int:
             return int(pq.read_metadata(path).num_rows)
     with reading(path), open(path, "rb") as file:
         sample = file.read(_SAMPLE)
-    return round(sample.count(b"\n") * path.stat().st_size / max(len(sample), 1)) + (not sample.endswith(b"\n"))
+    return round(sample.count(b"\n") * os.stat(path).st_size / max(len(sample), 1)) + (not sample.endswith(b"\n"))

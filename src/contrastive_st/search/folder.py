@@ -35,27 +35,27 @@ class Entry(NamedTuple):
     hexadecimal digits.
     """
 
-    path: Path
+    path: str
     name: str
     reason: str = ""
 
 
 def files_in(folder: Path) -> list[Entry]:
     """The files of a folder in the order of their names. Links to folders, which may be loops, are not followed."""
-    found: list[tuple[Path, str]] = []
+    found: list[Entry] = []
 
     def closed(error: OSError) -> None:
-        found.append((Path(error.filename), UNREADABLE))
+        found.append(_entry(os.fsdecode(error.filename), folder, UNREADABLE))
 
     for place, folders, files in os.walk(folder, onerror=closed):
         for name in list(folders):
-            path = Path(place, name)
-            reason = HIDDEN if name.startswith(".") else LINKED if path.is_symlink() else ""
+            path = f"{place}/{name}"
+            reason = HIDDEN if name.startswith(".") else LINKED if os.path.islink(path) else ""
             if reason:
                 folders.remove(name)
-                found.append((path, reason))
-        found += [(path, left_out(path)) for path in map(Path(place).joinpath, files)]
-    return [Entry(path, name_of(path, folder), reason) for path, reason in sorted(found)]
+                found.append(_entry(path, folder, reason))
+        found += [_entry(path, folder, left_out(path)) for path in (f"{place}/{name}" for name in files)]
+    return sorted(found, key=lambda entry: entry.name)
 
 
 def files_like(pattern: Path, base: Path) -> list[Entry]:
@@ -64,57 +64,63 @@ def files_like(pattern: Path, base: Path) -> list[Entry]:
     Raises:
         MissingData: there is none.
     """
-    found = sorted(path for path in map(Path, glob.glob(str(pattern), recursive=True)) if path.is_file())
+    found = [path for path in glob.glob(str(pattern), recursive=True) if os.path.isfile(path)]
     if not found:
         raise MissingData(f"{pattern}: no file matches; check the pattern (seen from {Path.cwd()})")
-    return [Entry(path, name_of(path, base), left_out(path)) for path in found]
+    return sorted((_entry(path, base, left_out(path)) for path in found), key=lambda entry: entry.name)
 
 
-def name_of(path: Path, folder: Path) -> str:
-    """The name of a file of a folder, as text that every encoding of text can hold."""
-    return os.fsencode(path.relative_to(folder).as_posix()).decode("utf-8", "backslashreplace")
+def _entry(path: str, folder: Path, reason: str) -> Entry:
+    name = path.removeprefix(os.fspath(folder)).lstrip("/")
+    return Entry(path, os.fsencode(name).decode("utf-8", "backslashreplace"), reason)
 
 
-def left_out(path: Path) -> str:
+def left_out(path: str) -> str:
     """Why a file is left out without being opened; blank if it is not."""
-    if path.name.startswith((".", "~$")):
+    if os.path.basename(path).startswith((".", "~$")):
         return HIDDEN
-    suffix = format_of(path)
-    if suffix not in (*TABLES, *READERS):
-        return UNSUPPORTED
-    if suffix in READERS and missing_reader(suffix):
-        return MISSING
+    if unread := _unread(format_of(path)):
+        return unread
     try:
-        facts = path.stat()
+        facts = os.stat(path)
     except OSError:
         return UNREADABLE
     return "" if stat.S_ISREG(facts.st_mode) and os.access(path, os.R_OK) else UNREADABLE
 
 
+@functools.lru_cache(1024)
+def _unread(suffix: str) -> str:
+    """Why files with this extension are left out."""
+    if suffix not in (*TABLES, *READERS):
+        return UNSUPPORTED
+    return MISSING if suffix in READERS and missing_reader(suffix) else ""
+
+
 # --- Digests.
 
 
-def file_digest(path: Path) -> str:
+def file_digest(path: str | Path) -> str:
     """A digest of the size and content of a file; one that is known is taken again until the file's `stat` changes."""
     with reading(path):
-        facts = path.stat()
+        facts = os.stat(path)
         if facts.st_size > _LARGE:
-            return digest_of([str(facts.st_size), content_digest(path)])
-        known = str(path), facts.st_size, facts.st_mtime_ns, facts.st_ino
+            return digest_of([str(facts.st_size), content_digest(Path(path))])
+        known = str(path), facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
         fresh = time.time_ns() - facts.st_mtime_ns < _FRESH
         return (_small_digest.__wrapped__ if fresh else _small_digest)(*known)
 
 
 @functools.lru_cache(1 << 18)
-def _small_digest(path: str, size: int, modified: int, inode: int) -> str:
-    return digest_of([str(size), hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()])
+def _small_digest(path: str, size: int, *_: int) -> str:
+    with open(path, "rb") as file:
+        return digest_of([str(size), hashlib.blake2b(file.read(), digest_size=16).hexdigest()])
 
 
 def content_digest(path: Path) -> str:
-    """A digest of the content of a file; it is cached until the size, the time or the inode of the file changes."""
+    """A digest of the content of a file; it is cached until the size, the times or the inode of the file change."""
     with reading(path):
         facts = path.stat()
-        known = [facts.st_size, facts.st_mtime_ns, facts.st_ino]
+        known = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
         place = hashlib.blake2b(str(path.resolve()).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
         kept = own_cache("digests") / f"digest-{place}.json"
         with contextlib.suppress(OSError, ValueError, TypeError):

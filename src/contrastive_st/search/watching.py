@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ def state_of(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for entry in files_in(folder):
         try:
-            facts = entry.path.stat()
+            facts = os.stat(entry.path)
             found[entry.name] = entry.reason or (facts.st_size, facts.st_mtime_ns, facts.st_ino)
         except OSError:
             found[entry.name] = entry.reason

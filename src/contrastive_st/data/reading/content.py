@@ -59,14 +59,15 @@ def path_of(source: str | Path) -> Path:
         return Path(source)
 
 
-def format_of(path: Path) -> str:
+def format_of(path: str | Path) -> str:
     """The extension that names the format of a file, in lower case: `.jsonl` for `a.jsonl` and `a.jsonl.gz`.
 
     Example:
         >>> format_of(Path("a.JSONL.gz")), format_of(Path("a.csv"))
         ('.jsonl', '.csv')
     """
-    return Path(path.stem if path.suffix.lower() in _COMPRESSED else path).suffix.lower()
+    stem, suffix = os.path.splitext(path)
+    return (os.path.splitext(stem)[1] if suffix.lower() in _COMPRESSED else suffix).lower()
 
 
 def open_bytes(path: Path) -> BinaryIO:

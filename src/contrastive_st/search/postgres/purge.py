@@ -18,7 +18,7 @@ _OTHERS = "SELECT count(*) FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$' AND
 _ROUNDS = 600  # segments of 16 MB that may have been kept for further use; checkpoints keep fewer than `max_wal_size`
 
 
-def purge(store: VectorStore) -> list[str]:
+def purge(store: VectorStore) -> None:
     """Rewrite the tables and indices of a collection, without the remains of what was deleted or replaced.
 
     PostgreSQL only marks such rows, and keeps their pages, samples of columns in its statistics, and its write-ahead
@@ -27,38 +27,39 @@ def purge(store: VectorStore) -> list[str]:
     Args:
         store: the collection.
 
-    Returns:
-        What it was not allowed to do, a line for each.
-
     Raises:
-        InputError: an open transaction still sees rows that were deleted.
+        InputError: an open transaction still sees rows that were deleted, or the account may not do all of it; names
+            what is left.
 
     Example:
         >>> purge(store)  # doctest: +SKIP
-        ['the write-ahead log: permission denied to execute CHECKPOINT command ...']
     """
-    now, left = store.now(), list[str]()
-    memory = f"{now.graph_kilobytes(now.index)}kB"
-    with closing(store.database.connect(maintenance_work_mem=memory)) as connection:
-        seen: list[str] = []
-        connection.add_notice_handler(lambda notice: seen.append(notice.message_detail or ""))
+    now, details, left = store.now(), list[str](), list[str]()
+
+    def heard(notice: psycopg.errors.Diagnostic) -> None:  # which is empty afterwards
+        details.append(notice.message_detail or "")
+        if notice.severity_nonlocalized == "WARNING" and not left:
+            left.append(f"tables: {notice.message_primary}")
+
+    with closing(store.database.connect(maintenance_work_mem=f"{now.graph_kilobytes(now.index)}kB")) as connection:
+        connection.add_notice_handler(heard)
         connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (f"index of {now.tables.prefix}",))
         for table in (*now.all_tables(connection), sql.Identifier(now.tables.schema, "_files")):
             there = connection.execute("SELECT to_regclass(%s)", (table.as_string(connection),)).fetchone()
             if there != (None,):
                 connection.execute(sql.SQL("VACUUM (FULL, VERBOSE, ANALYZE) {}").format(table))
-        if any(int(rows) for detail in seen for rows in re.findall(r"(\d+) dead row versions cannot", detail)):
-            raise InputError(
-                f"{store.database.shown}: an open transaction still sees what was deleted; end it, and purge again"
-            )
-        for what, work in (("the statistics of columns", _statistics), ("the write-ahead log", _log)):
+        if any(map(int, re.findall(r"(\d+) dead row versions cannot", " ".join(details)))):
+            what = "an open transaction still sees what was deleted; end it, and purge again"
+            raise InputError(f"{store.database.shown}: {what}")
+        for what, work in (("statistics of columns", _statistics), ("write-ahead log", _log)):
             try:
                 work(connection)
             except psycopg.errors.InsufficientPrivilege as error:
                 left.append(f"{what}: {error.diag.message_primary}")
+    if left:
+        raise InputError(f"{store.database.shown}: purged, except where a superuser has to: {'; '.join(left)}")
     if store.database.server:
         os.truncate(store.database.server.pgdata / "log", 0)
-    return left
 
 
 def _statistics(connection: StoreConnection) -> None:

@@ -1,0 +1,483 @@
+"""A folder is a source that changes: what changed is encoded, what left is removed, and what was deleted stays away."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import psycopg
+import pytest
+from made_documents import pdf_of
+from store_places import store_place, unit_vectors
+
+from contrastive_st.cli import main
+from contrastive_st.errors import InputError
+from contrastive_st.search.document_readers import front_matter, read_document
+from contrastive_st.search.documents import by_file, cut, open_corpus
+from contrastive_st.search.folder import files_in
+from contrastive_st.search.index import Files
+from contrastive_st.search.ingest import index_corpus
+from contrastive_st.search.opening import open_index
+from contrastive_st.search.report import Report
+
+ROOT = Path(__file__).parents[2]
+MADE = {"model": "words", "fingerprint": "words", "dimension": 8}
+
+
+@pytest.fixture(scope="module")
+def server():
+    from contrastive_st.search.postgres.server import EmbeddedServer
+
+    with store_place() as folder, EmbeddedServer(folder) as server:  # kept up between the commands
+        yield server
+
+
+@pytest.fixture
+def place(server):
+    return str(server.folder)
+
+
+@pytest.fixture
+def index(place, tmp_path, request, capsys):
+    """Runs a command on a collection of this test; returns its exit code and stderr."""
+    collection = f"c{abs(hash(request.node.name)) % 10**8}"
+    (tmp_path / "files").mkdir()
+
+    def run(*flags, name="index"):
+        capsys.readouterr()
+        where = [collection] if name == "delete" else [str(run.source), "--collection", collection]
+        code = main([name, *where, "--store", place, *([] if name == "delete" else ["--index", "none"]), *flags])
+        return code, capsys.readouterr().err
+
+    def there():
+        with open_index(place, collection) as found:
+            return {text: item for _, texts, items, _ in found.scan() for text, item in zip(texts, items, strict=True)}
+
+    run.source, run.there, run.collection = tmp_path / "files", there, collection
+    return run
+
+
+def write(folder, **texts):
+    for name, text in texts.items():
+        path = folder / name.replace("__", "/").replace("_", ".")
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+# --- A second run
+
+
+def test_only_what_changed_is_encoded_and_only_sync_removes_files(index):
+    files = index.source
+    write(
+        files, a_md="# Tides\n\nThe moon.\n", sub__b_html="<title>Rain</title><p>On hills.", list_txt="A cat.\nA dog.\n"
+    )
+    assert "4 of 4 rows added" in index()[1]
+    assert "0 of 4 rows added, 0 updated, 4 unchanged in" in index()[1]
+    write(files, a_md="# Tides\n\nThe moon pulls.\n", list_txt="A bird.\nA cat.\nA dog.\n", c_md="New.\n")
+    (files / "sub" / "b.html").unlink()
+    code, said = index()
+    assert (code, "2 of 5 rows added, 1 updated, 2 unchanged in" in said) == (0, True), said
+    assert {"On hills.", "Tides\n\nThe moon pulls.", "A bird."} < index.there().keys()
+    assert "Tides\n\nThe moon." not in index.there()  # the file replaces what it was
+    assert "0 of 5 rows added, 0 updated, 5 unchanged, 1 removed in" in index("--sync")[1]
+    assert index.there().keys() == {"Tides\n\nThe moon pulls.", "A bird.", "A cat.", "A dog.", "New."}
+    assert index.there()["A dog."] == {"file": "list.txt"}
+
+
+def test_a_part_that_moves_in_its_file_is_not_encoded_again(index):
+    text = lambda *sentences: "Notes\n\n" + " ".join(f"Sentence {one} is about tides." for one in sentences) + "\n"
+    write(index.source, a_md=text(*range(9)))
+    index("--split_into", "sentences")
+    write(index.source, a_md=text("new", *range(9)))
+    said = index("--split_into", "sentences")[1]
+    assert "1 of 11 rows added, 9 updated, 1 unchanged in" in said
+    assert "to write" in said
+    assert index.there()["Sentence 3 is about tides."] == {"file": "a.md", "document": 0, "part": 5}
+
+
+def test_what_cannot_be_read_is_named_and_its_former_text_stays(index):
+    write(index.source, a_pdf=pdf_of("Salmon return."), b_md="Rain.\n")
+    index()
+    write(index.source, a_pdf=b"%PDF broken", c_json=b"{", d_md=b"")
+    for flags in ((), ("--sync",)):
+        code, said = index(*flags)
+        assert code == 0
+        (line,) = [line for line in said.splitlines() if line.startswith("left out: 3 unreadable")]
+        assert all(name in line for name in ("a.pdf", "c.json", "d.md"))
+        assert {"Salmon return.", "Rain."} == index.there().keys()
+
+
+def test_a_folder_that_is_empty_or_closed_loses_nothing(index, monkeypatch):
+    write(index.source, a_md="Rain.\n", sub__b_md="Snow.\n")
+    index()
+    opened = os.scandir
+
+    def scandir(path):
+        if Path(path).name == "sub":
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path)
+
+    with monkeypatch.context() as closed:  # as a folder of another user
+        closed.setattr(os, "scandir", scandir)
+        code, said = index("--sync")
+        assert (code, "left out: 1 unreadable: sub" in said) == (0, True)
+    assert index.there().keys() == {"Rain.", "Snow."}
+    shutil.rmtree(index.source)
+    index.source.mkdir()  # as a network drive that is not mounted
+    code, said = index("--sync")
+    assert (code, "there is nothing to index" in said) == (2, True)
+    assert index.there().keys() == {"Rain.", "Snow."}
+
+
+def test_rows_with_ids_that_left_a_file_go_with_sync(index):
+    index.source.rmdir()
+    index.source = index.source.with_suffix(".jsonl")
+    rows = lambda *ids: index.source.write_text("".join(json.dumps({"id": i, "text": f"t{i}"}) + "\n" for i in ids))
+    for ids, flags, there in (
+        ((1, 2, 3), (), {1, 2, 3}), ((1, 2), (), {1, 2, 3}), ((1, 2), (), {1, 2, 3}), ((1,), ("--sync",), {1}),
+    ):  # fmt: skip
+        rows(*ids)
+        assert index(*flags)[0] == 0
+        assert {item["id"] for item in index.there().values()} == there
+    assert index("--sync", "--id_column", "")[0] == 2
+
+
+# --- Any history ends in the collection made at once
+
+
+class Words:
+    """A vector for each text, without a model; counts the texts."""
+
+    def __init__(self):
+        self.encoded = 0
+
+    def encode_stream(self, items, texts_of):
+        for item in items:
+            texts = texts_of(item)
+            self.encoded += len(texts)
+            yield (
+                item,
+                np.concatenate([np.empty((0, 8), np.float32), *(unit_vectors(1, seed=sum(t.encode())) for t in texts)]),
+            )
+
+
+def synced(store, folder, into, shards=None, **flags):
+    """Index a folder; with `shards`, end after so many, as by a kill. Returns how many texts were encoded."""
+    corpus, encoder = by_file(cut(open_corpus(str(folder)), into)), Words()
+    loader = store.loader(corpus.name, corpus.fingerprint, own_ids=True, files=corpus.files, **{"sync": True, **flags})
+    add = loader.add
+
+    def counted(shard, *rest):
+        if shards is not None and shard >= shards:
+            raise KeyboardInterrupt
+        add(shard, *rest)
+
+    loader.add = counted
+    try:
+        index_corpus(corpus, encoder, loader, shard_rows=3)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        loader.close()
+    return encoder.encoded
+
+
+def contents(store):
+    return {id: (text, item, vector.tolist()) for ids, texts, items, vectors in store.scan()
+            for id, text, item, vector in zip(ids.tolist(), texts, items, vectors, strict=True)}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("into", ["whole", "sentences"])
+def test_any_history_with_kills_ends_in_the_collection_made_at_once(place, tmp_path, into, seed):
+    from contrastive_st.search.postgres.store import VectorStore
+
+    moments, folder, gone = random.Random(f"{into} {seed}"), tmp_path / "files", set()
+    names = ["a.md", "b.txt", "c.csv", "d/e.md", "d/f.jsonl", "g.html"]
+    folder.mkdir()
+
+    def change():
+        for name in moments.sample(names, 3):
+            path = folder / name
+            some = [f"Word {moments.randint(0, 5)} is here." for _ in range(moments.randint(1, 4))]
+            tables = {
+                ".csv": "body,year\n" + "".join(f"{one},{i}\n" for i, one in enumerate(some)),
+                ".jsonl": "".join(json.dumps({"text": one}) + "\n" for one in some),
+            }
+            text = tables.get(path.suffix, " ".join(some))
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text + "\n")
+        for name in moments.sample(names[1:], 1):
+            (folder / name).unlink(missing_ok=True)
+
+    with VectorStore.create(place, "history", **MADE) as store, VectorStore.create(place, "at_once", **MADE) as once:
+        (folder / "a.md").write_text("Word one.\n")
+        for _ in range(5):
+            change()
+            synced(store, folder, into, shards=moments.choice([0, 1, 2, None]))
+            if moments.random() < 0.4 and len(store):
+                some = moments.sample(sorted(contents(store)), 1)
+                store.delete(some)
+                gone |= set(some)
+        synced(store, folder, into)
+        assert synced(store, folder, into) == 0
+        synced(once, folder, into)
+        wanted = {id: row for id, row in contents(once).items() if id not in gone}
+        assert contents(store) == wanted
+        assert set(store.deleted()) == gone
+        synced(store, folder, into, restore=True)
+        assert contents(store) == contents(once)
+        assert not set(store.deleted()) & set(contents(once))
+        store.drop(), once.drop()
+
+
+def test_two_folders_of_a_collection_have_documents_of_their_own(place, tmp_path):
+    from contrastive_st.search.postgres.store import VectorStore
+
+    for name in ("one", "two"):
+        write(tmp_path / name, README_md="Read me.\n", same_md="Read me.\n", **{f"{name}_txt": "A cat.\nA dog.\n"})
+    with VectorStore.create(place, "folders", **MADE) as store:
+        for name in ("one", "two"):
+            synced(store, tmp_path / name, "whole")
+        assert len(store) == 8
+        (tmp_path / "one" / "README.md").rename(tmp_path / "one" / "new.md")
+        assert synced(store, tmp_path / "one", "whole") == 1
+        assert sorted(item["file"] for _, item, _ in contents(store).values() if "md" in item["file"]) == [
+            "README.md", "new.md", "same.md", "same.md",
+        ]  # fmt: skip
+        store.drop()
+
+
+@pytest.mark.parametrize("name", ["sub/a.md", "a.md", "sub/deep/a.md"])
+def test_files_below_a_folder_that_cannot_be_read_have_not_left(name):
+    there = Files({"b.md": "1"}, frozenset({"sub", "gone.pdf"}))
+    assert there.are_without(name) is (name == "a.md")
+    assert not there.are_without("gone.pdf")
+
+
+def test_the_folder_of_many_files_by_the_script(tmp_path):
+    """As with 10,000 files, by commands that are killed."""
+    script = [sys.executable, str(ROOT / "benchmarks" / "folder_sync.py"), "--files", "20", "--kills", "1"]
+    done = subprocess.run(script, capture_output=True, text=True, env={**os.environ, "TMPDIR": "/tmp"}, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("made at once") == 3
+
+
+# --- What other programs wrote
+
+
+@pytest.mark.parametrize(
+    ("text", "facts", "rest"),
+    [
+        ('+++\ntitle = "On tides"\ndate = 2024-03-01T10:00:00Z\ntags = ["sea"]\n+++\nText\n',
+         {"title": "On tides", "date": "2024-03-01T10:00:00+00:00", "tags": ["sea"]}, "Text"),
+        ('{\n  "title": "J",\n  "date": "2024-01-02"\n}\n\nText\n', {"title": "J", "date": "2024-01-02"}, "Text"),
+        ("---\r\ncountry: no\r\nat: 12:30\r\nzip: 01234\r\nyear: 2024\r\nversion: 1.10\r\nshare: 0.5\r\n---\r\nText",
+         {"country": "no", "at": "12:30", "zip": "01234", "year": 2024, "version": "1.10", "share": 0.5}, "Text"),
+        ("---\ndate: 2024-02-30\ndone: true\nnothing:\nday: 2024-03-01\n---\nText",
+         {"date": "2024-02-30", "done": True, "day": "2024-03-01"}, "Text"),
+        ("---\nHe said.\n---\nText", {}, "He said.\n\nText"),
+    ],
+)  # fmt: skip
+def test_front_matter_of_every_kind(tmp_path, text, facts, rest):
+    (tmp_path / "a.md").write_bytes(text.encode())
+    (tmp_path / "b.txt").write_bytes(text.encode())
+    found = {one.file: one for one in open_corpus(str(tmp_path), lines=False).read()}
+    assert found["a.md"].metadata == {**facts, "file": "a.md"}
+    assert found["a.md"].text == rest
+    assert found["b.txt"].metadata == {**facts, "file": "b.txt"}
+
+
+def test_front_matter_that_cannot_be_read_is_said(tmp_path):
+    (tmp_path / "template.md").write_text("---\ntitle: {{title}}\n---\nText\n")
+    (tmp_path / "colon.md").write_text("---\ntitle: Tides: a study\n---\nText\n")
+    report = Report()
+    assert len(list(open_corpus(str(tmp_path)).read(report))) == 2
+    assert "front matter that cannot be read is text: colon.md; template.md" in report.lines()
+    assert front_matter("{\nnot json")[0] == "{\nnot json"
+
+
+def test_pages_that_browsers_saved(tmp_path):
+    page = tmp_path / "a.html"
+    page.write_text(
+        "<!DOCTYPE html>\n<!-- saved from url=(0024)https://example.org/tide -->\n"
+        '<META NAME="Author" CONTENT="Ann"><meta name="viewport" content="x"><meta property="article:published_time" '
+        'content="2024-03-01"><p>Tides.'
+    )
+    (facts,) = read_document(page, "a.html")
+    assert {
+        "author": "Ann",
+        "article:published_time": "2024-03-01",
+        "url": "https://example.org/tide",
+    }.items() <= facts.items()
+    page.write_text("---\nlayout: post\nauthor: Bo\n---\n<h1>Rain</h1><p>On hills.")  # for Jekyll
+    (facts,) = read_document(page, "a.html")
+    assert (facts["author"], facts["text"]) == ("Bo", "Rain\n\nOn hills.")
+
+
+def test_an_id_in_front_matter_is_no_column_of_ids(index):
+    write(index.source, a_md="---\nid: intro\n---\nOne.\n", b_md="Two.\n")
+    code, said = index()
+    assert (code, "2 of 2 rows added" in said) == (0, True), said
+
+
+def test_links_loops_and_hidden_files(tmp_path):
+    write(tmp_path, a_md="A.\n", _git__config_txt="x", sub__b_md="B.\n")
+    (tmp_path / "sub" / "loop").symlink_to(tmp_path)
+    (tmp_path / "self.md").symlink_to(tmp_path / "self.md")
+    (tmp_path / "copy.md").symlink_to(tmp_path / "a.md")
+    os.mkfifo(tmp_path / "pipe.txt")
+    Path(os.fsdecode(bytes(tmp_path) + b"/caf\xe9.md")).write_text("C.\n")
+    reasons = {entry.name: entry.reason for entry in files_in(tmp_path)}
+    assert [name for name, reason in reasons.items() if not reason] == ["a.md", "caf\\xe9.md", "copy.md", "sub/b.md"]
+    assert {reasons[name] for name in ("pipe.txt", "self.md")} == {"unreadable"}
+    assert (reasons[".git"], reasons["sub/loop"]) == ("hidden", "linked folders")
+    assert [one.metadata["file"] for one in open_corpus(str(tmp_path)).read()][1] == "caf\\xe9.md"
+
+
+def test_several_kinds_with_several_columns_of_text(index):
+    write(index.source, a_csv="name;body;note\nx;Taxes rose again.;One thing.\n", b_jsonl='{"text": "On tides."}\n',
+          c_jsonl='{"abstract": "Whales sing.", "title": "Of the sea and its animals."}\n', d_md="Rain.\n")  # fmt: skip
+    code, said = index()
+    assert "left out: 2 unreadable: a.csv: it is not clear which column has the text" in said
+    code, said = index("--column", "body", "--column", "abstract", "--column", "absent", "--metadata", "title")
+    assert code == 0
+    assert "in none of the files: column absent" in said
+    assert index.there() == {
+        "Taxes rose again.": {"file": "a.csv"}, "On tides.": {"file": "b.jsonl"}, "Rain.": {"file": "d.md"},
+        "Whales sing.": {"title": "Of the sea and its animals.", "file": "c.jsonl"},
+    }  # fmt: skip
+
+
+def test_a_pattern_takes_documents_too(tmp_path):
+    write(tmp_path, a_md="A.\n", sub__b_md="B.\n", c_txt="C.\n")
+    assert [one.file for one in by_file(open_corpus(str(tmp_path / "**" / "*.md"))).read()] == ["a.md", "sub/b.md"]
+    with pytest.raises(InputError, match="no file matches"):
+        open_corpus(str(tmp_path / "*.rst"))
+
+
+def test_files_are_whole_lines_or_passages_as_asked(tmp_path):
+    (tmp_path / "a.pdf").write_bytes(pdf_of("Salmon return.", "They spawn."))
+    (tmp_path / "b.txt").write_text("The first.\nThe second.\n")
+    (tmp_path / "c.txt").write_text("Notes of a day. It rained.\n\nThen it did not. We left.\n")
+    for into, wanted in (
+        ("whole", {"a.pdf": 2, "b.txt": 2, "c.txt": 1}), ("files", {"a.pdf": 1, "b.txt": 1, "c.txt": 1}),
+        ("lines", {"a.pdf": 2, "b.txt": 2, "c.txt": 2}), ("passages", {"a.pdf": 2, "b.txt": 2, "c.txt": 1}),
+    ):  # fmt: skip
+        corpus = cut(open_corpus(str(tmp_path), lines={"lines": True, "files": False}.get(into)), into)
+        found = [one.metadata["file"] for one in corpus.read()]
+        assert {name: found.count(name) for name in wanted} == wanted
+
+
+# --- Deletion
+
+
+def on_disk(folder, content):
+    """The files of the data folder that hold some bytes."""
+    return [path.name for path in Path(folder).rglob("*") if path.is_file() and content in path.read_bytes()]
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "binary"])
+def test_what_is_deleted_stays_away_is_listed_and_is_purged(index, server, place, capsys, kind):
+    secret, former, label = (f"{words} {kind}" for words in ("the password is", "a former password is", "author"))
+    write(index.source, secret_md=f"---\nby: {label}\n---\n{secret}\n", old_md=f"{former}\n")
+    write(index.source, **{f"n{i}_md": f"plain text {i}\n" for i in range(30)})
+    index("--index", kind)
+    write(index.source, old_md="harmless\n")
+    index("--index", kind)
+    with open_index(place, index.collection) as store:
+        (hit,) = [hit for hit in store.search(np.ones(256), 99)[0] if hit.text == secret]
+        vector = store.vectors([hit.id])[0].astype("<f2").tobytes()
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CHECKPOINT")
+    assert index("--filter", f"by={label}", "--yes", name="delete")[0] == 0
+    (index.source / "secret.md").write_text(f"---\nby: {label}\n---\n{secret}, still\n")
+    assert "1 rows are left out because they were deleted" in index("--index", kind)[1]
+    assert main(["collections", index.collection, "--store", place]) == 0
+    assert f"1: {hit.id} (secret.md)" in capsys.readouterr().out
+    everything = [secret.encode(), former.encode(), label.encode(), vector]
+    assert all(on_disk(server.pgdata, content) for content in everything)
+    code, said = index("--purge", name="delete")
+    assert (code, "not purged" in said) == (0, False), said
+    assert [on_disk(server.pgdata, content) for content in everything] == [[], [], [], []]
+    assert (len(index.there()), "0 of 32 rows added" in index("--index", kind)[1]) == (31, True)
+    index("--index", kind, "--restore")
+    assert f"{secret}, still" in index.there()
+    assert index.there()["harmless"] == {"file": "old.md"}
+    capsys.readouterr()
+    assert main(["search", "plain text 7", "--store", place, "--collection", index.collection, "-k", "1"]) == 0
+    assert "plain text 7" in capsys.readouterr().out
+
+
+def test_purging_waits_for_no_open_transaction(index, server):
+    write(index.source, a_md="Rain.\n", b_md="Snow.\n")
+    index()
+    with psycopg.connect(server.dsn) as reader:
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        reader.execute("SELECT count(*) FROM pg_class")
+        code, said = index("--filter", "file=a.md", "--yes", "--purge", name="delete")
+        assert (code, "an open transaction still sees what was deleted" in said) == (2, True), said
+    assert index("--purge", name="delete")[0] == 0
+
+
+def test_what_an_account_may_not_purge_is_an_error(index, server, capsys):
+    write(index.source, a_md="Rain.\n", b_md="Snow.\n")
+    index()
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE ROLE clerk LOGIN")
+        for right in ("USAGE ON SCHEMA", "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA"):
+            connection.execute(f"GRANT {right} contrastive_st TO clerk")
+    dsn = server.dsn.replace("user=postgres", "user=clerk")
+    capsys.readouterr()
+    command = ["delete", index.collection, "--store", dsn, "--filter", "file=a.md", "--yes", "--purge"]
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert "purged, except where a superuser has to: tables: permission denied to vacuum" in said
+    assert "write-ahead log: permission denied" in said
+    assert index.there().keys() == {"Snow."}
+
+
+# --- Watching
+
+
+def test_watch_indexes_what_changes_until_it_is_interrupted(index, place):
+    write(index.source, a_md="Rain.\n", b_md="Snow.\n")
+    command = [sys.executable, "-m", "contrastive_st.cli", "index", str(index.source), "--store", place, "--watch"]
+    flags = ["--collection", index.collection, "--index", "none", "--sync"]
+    process = subprocess.Popen([*command, *flags], stderr=subprocess.PIPE, text=True)
+    try:
+        said = []
+
+        def until(words):
+            while words not in (line := process.stderr.readline()):
+                said.append(line)
+                assert line, said
+
+        until("watching")
+        (index.source / "b.md").unlink()
+        write(index.source, a_md="Rain fell.\n", c_md="Ice.\n")
+        until("1 of 2 rows added, 1 updated, 0 unchanged, 1 removed")
+        assert index.there().keys() == {"Rain fell.", "Ice."}
+        for path in index.source.iterdir():
+            path.unlink()
+        until("not indexed, until the files change again")
+        write(index.source, d_md="Hail.\n")
+        until("1 of 1 rows added, 0 updated, 0 unchanged, 2 removed")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+    assert index.there().keys() == {"Hail."}
+
+
+def test_watch_needs_a_folder_and_a_store(index, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("x\n")
+    assert main(["index", str(tmp_path / "a.txt"), "--watch"]) == 2
+    assert "--watch is of a folder" in capsys.readouterr().err
+    assert main(["index", str(index.source), "--watch", "-o", str(tmp_path / "o")]) == 2
+    assert "--sync and --watch are of a store" in capsys.readouterr().err

@@ -1,11 +1,11 @@
 """A move to another model under a client that searches all the time, with kills of the command and of the server.
 
-    python benchmarks/live_move.py --data DATA [--rows 100000] [--kills 50] [--model model_cards/minilm-1-layer]
+    python benchmarks/live_move.py --data DATA --model NEW [--old OLD] [--rows 100000] [--kills 50] [--share 1.0]
 
-Sentences of Wikipedia are indexed with the static model of the package, in the embedded server. A client opens the
-collection again every 20 searches and takes the model that it records; it tells every error and every search without
-ten hits. `contrastive-st migrate` is killed, or the server is, at random moments, and started again. At the end all
-ids and vectors are compared with those of a fresh index. `--picture FILE` draws the quality over time (recall@10 of the
+Sentences of Wikipedia are indexed with OLD (by default the static model of the package), in the embedded server. A
+client opens the collection again every 20 searches and takes the model that it records; it tells every error and every
+search without ten hits. `contrastive-st migrate` is killed, or the server is, at random moments, and started again. At
+the end all ids and vectors are compared with those of a fresh index. `--picture FILE` draws the quality over time (recall@10 of the
 client's searches against the new model's ranking of all documents).
 """
 
@@ -48,13 +48,17 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--pause", type=float, default=8.0, help="longest time between two kills, in seconds")
-    parser.add_argument("--model", default=str(Path(__file__).parents[1] / "model_cards" / "minilm-1-layer"))
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--old")
+    parser.add_argument(
+        "--share", default="1.0", help="of the command; a small one leaves time for kills while it encodes"
+    )
     parser.add_argument("--work", default=str(Path(tempfile.gettempdir(), "contrastive-st-live")))
     parser.add_argument("--picture", help="draw quality over time here, of the run without kills")
     parser.add_argument("--client", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.client:
-        return client(Path(args.work), args.model, args.client[0])
+        return client(Path(args.work), args.old, args.model, args.client[0])
     print(machine(), flush=True)
     work = Path(args.work)
     shutil.rmtree(work, ignore_errors=True)
@@ -63,7 +67,9 @@ def main() -> None:
     table = pq.read_table(Path(args.data, "wikipedia.parquet"), columns=["text"])
     pq.write_table(table.slice(0, args.rows), work / "rows.parquet")
     pq.write_table(table.slice(args.rows, QUERIES), work / "queries.parquet")
-    command(work, "index", str(work / "rows.parquet"), "--collection", NAME)
+    command(
+        work, "index", str(work / "rows.parquet"), "--collection", NAME, *(["--model", args.old] if args.old else [])
+    )
     for kills in dict.fromkeys((0, args.kills)):
         run(work, args, kills)
     compare(work, args)
@@ -80,13 +86,14 @@ def run(work: Path, args: Any, kills: int) -> None:
     """One move with a client beside it."""
     log = work / f"client-{kills}.jsonl"
     argv = [sys.executable, __file__, "--work", args.work, "--model", args.model, "--client", str(log), "x"]
+    argv += ["--old", args.old] if args.old else []
     asking = subprocess.Popen(argv)
     while not log.exists() or not log.stat().st_size:
         time.sleep(0.2)
     started, chance = time.time(), random.Random(kills)
     told = {"command": 0, "server": 0}
     move = [sys.executable, "-m", "contrastive_st.cli", "migrate", NAME, "--model", args.model, "--store",
-            str(work / "store"), "--verbose"]  # fmt: skip
+            str(work / "store"), *(["--share", args.share] if kills else [])]  # fmt: skip
     while True:
         process = subprocess.Popen(move, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if sum(told.values()) >= kills:
@@ -134,9 +141,11 @@ def run(work: Path, args: Any, kills: int) -> None:
     command(work, "migrate", NAME, "--rollback")
 
 
-def client(work: Path, model: str, log: str) -> None:
+def client(work: Path, old: str | None, model: str, log: str) -> None:
     """Search until it is ended; a line of JSON for each search."""
-    encoders = {one.fingerprint: (name, one) for name, one in (("old", open_encoder()), ("new", open_encoder(model)))}
+    encoders = {
+        one.fingerprint: (name, one) for name, one in (("old", open_encoder(old)), ("new", open_encoder(model)))
+    }
     texts = pq.read_table(work / "queries.parquet")["text"].to_pylist()
     rows = pq.read_table(work / "rows.parquet")["text"].to_pylist()
     vectors = {name: unit_vectors(one.encode_query(texts)) for name, one in encoders.values()}

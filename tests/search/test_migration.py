@@ -196,7 +196,7 @@ def test_what_is_written_meanwhile_is_right(place, bridge):
 
 def test_rolls_back_with_all_that_was_written(place):
     with made(place, "back") as store:
-        moving(store).run(None)
+        store.migrate(NEW, "new", seconds=1)
         with opened(place, "back", NEW) as new:
             new.upsert([2, 900], ["changed", "added"], NEW.encode(["changed", "added"]))
             new.delete([7])

@@ -43,6 +43,20 @@ _NAMES = "SELECT name FROM collections WHERE tables = %s UNION SELECT name FROM 
 class StoreSpaces(Named):
     """What `MovableIndex` asks of a collection."""
 
+    def migrate(self, encoder: Any, model: str, *, seconds: float = 60.0, share: float = 1.0) -> None:
+        """Move to another model, as `contrastive-st migrate` does; whoever has the collection open goes on.
+
+        Args:
+            encoder: the new model.
+            model: the folder or the name that the collection records of it.
+            seconds: time for the look.
+            share: of the time that this process works at encoding.
+        """
+        from contrastive_st.search.migration.moving import Move
+
+        move = Move(self, encoder, model, share)
+        move.run(None if move.begun else move.look(seconds=seconds))
+
     def spaces(self) -> list[Space]:
         """All spaces, the live one first."""
         return self.database.run(lambda connection: self.at(connection)._spaces(connection))

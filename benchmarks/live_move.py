@@ -5,8 +5,8 @@
 Sentences of Wikipedia are indexed with OLD (by default the static model of the package), in the embedded server. A
 client opens the collection again every 20 searches and takes the model that it records; it tells every error and every
 search without ten hits. `contrastive-st migrate` is killed, or the server is, at random moments, and started again. At
-the end all ids and vectors are compared with those of a fresh index. `--picture FILE` draws the quality over time (recall@10 of the
-client's searches against the new model's ranking of all documents).
+the end all ids and vectors are compared with those of a fresh index. `--picture FILE` draws the quality over
+time (recall@10 of the client's searches against the new model's ranking of all documents).
 """
 
 from __future__ import annotations

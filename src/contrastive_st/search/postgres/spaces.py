@@ -54,7 +54,8 @@ class StoreSpaces(Named):
         """
         from contrastive_st.search.migration.moving import Move
 
-        move = Move(self, encoder, model, share)
+        index: Any = self
+        move = Move(index, encoder, model, share)
         move.run(None if move.begun else move.look(seconds=seconds))
 
     def spaces(self) -> list[Space]:

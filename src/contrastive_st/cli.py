@@ -19,6 +19,7 @@ from contrastive_st.options import Options, option
 from contrastive_st.scripts.cli import add_commands as add_training_commands, train
 from contrastive_st.search.cli import COMMANDS as SEARCH_COMMANDS
 from contrastive_st.search.database_cli import COMMANDS as STORE_COMMANDS
+from contrastive_st.search.index_cli import Index
 from contrastive_st.search.migration.cli import COMMANDS as MIGRATION_COMMANDS
 from contrastive_st.serve.cli import COMMANDS as SERVE_COMMANDS
 from contrastive_st.terminal import note, progress_is_shown, say
@@ -75,8 +76,8 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     commands: Any = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     add_training_commands(commands)
     for command in (
-        Encode, Similarity, Doctor, *EVALUATION_COMMANDS, Classify, *HUB_COMMANDS, *SEARCH_COMMANDS, *STORE_COMMANDS,
-        *MIGRATION_COMMANDS, *SERVE_COMMANDS,
+        Encode, Similarity, Doctor, *EVALUATION_COMMANDS, Classify, *HUB_COMMANDS, Index, *SEARCH_COMMANDS,
+        *STORE_COMMANDS, *MIGRATION_COMMANDS, *SERVE_COMMANDS,
     ):  # fmt: skip
         add_command(commands, command)
     parser.commands = {choice.dest: choice.help for choice in commands._choices_actions}

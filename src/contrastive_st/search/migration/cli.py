@@ -49,8 +49,8 @@ class Migrate(StoreCommand):
     def run(self) -> None:
         """Look, bridge, encode and switch; or finish, or roll back."""
         from contrastive_st.models.protocol import open_encoder
-        from contrastive_st.search.cli import model_name
         from contrastive_st.search.exact import ExactIndex
+        from contrastive_st.search.index_cli import model_name
         from contrastive_st.search.migration.folders import MovableFolder
         from contrastive_st.search.migration.moving import Move, finish, roll_back
         from contrastive_st.search.opening import open_named

@@ -1,0 +1,260 @@
+"""`contrastive-st index`: a corpus into a store, or into shards."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_types import Ge, Le
+
+from contrastive_st.commands import MODEL_HELP, POOLING_HELP
+from contrastive_st.errors import InputError
+from contrastive_st.options import option
+from contrastive_st.precision import VECTOR_PRECISIONS
+from contrastive_st.search.cli import FORMER_COLUMN, CollectionCommand, ModelPrecision
+from contrastive_st.terminal import note, progress_is_shown
+
+if TYPE_CHECKING:
+    from contrastive_st.search.documents import Corpus
+    from contrastive_st.search.index import Files
+    from contrastive_st.search.ingest import Outcome
+    from contrastive_st.search.report import Report
+    from contrastive_st.search.shards import Encoding
+
+_KILOBYTES = {"kB": 0, "MB": 10, "GB": 20, "TB": 30}  # powers of two
+
+
+@dataclass
+class Index(CollectionCommand):
+    """encode a corpus and put it into the store, or into parquet shards"""
+
+    corpus: str = option(
+        "a table (.csv, .jsonl, .parquet ...), a text file, a document (.md, .html, .pdf, .docx ...), a folder of "
+        "these or of shards, or a data set of the Hub", default="", positional=True,
+    )  # fmt: skip
+    installed_docs: bool = option("index the docs of the installed packages", default=False)
+    model: str | None = option(MODEL_HELP, short="-m")
+    output: str | None = option("write parquet shards here, not into the store", short="-o", metavar="FOLDER")
+    column: list[str] | None = option(
+        "column of the texts (default: text, or the only one with text); of a folder several, of which each table has "
+        "one", action="append", aliases=FORMER_COLUMN,
+    )  # fmt: skip
+    metadata: list[str] | None = option(
+        "metadata columns (default: all with short values)", nargs="*", metavar="COLUMN"
+    )
+    id_column: str | None = option(
+        "column of ids, by which a row that has changed replaces the former one (default: id, if there is one; '' "
+        "numbers the rows, and in a folder names the files)"
+    )
+    hub_split: str = option("split of a data set of the Hub", default="train")
+    split_into: Literal["whole", "files", "lines", "sentences", "passages"] = option(
+        "split documents into chunks, each of which becomes a document; files keeps files of text and of pages whole, "
+        "and whole makes each page, and each line of a text that is a list, a document", default="whole",
+    )  # fmt: skip
+    pool: bool = option("keep documents whole, with the mean vector of their chunks", default=False)
+    index: Literal["hnsw", "binary", "none"] = option("built after loading", default="hnsw")
+    language: str | None = option(
+        "of full text, such as german (default: that of the collection, else the one whose stop words the texts have, "
+        "else simple: words as they are)"
+    )
+    build_memory: str | None = option(
+        "for building the index, such as 4GB (default: what it takes, up to half of this machine's, in the embedded "
+        "database; 1GB in another)"
+    )
+    storage: Literal["halfvec", "vector", "float32", "int8", "ubinary"] | None = option(
+        "16 or 32 bits a number in the store (default: halfvec); 32, 8 or 1 in shards (default: float32)"
+    )
+    partitions: Annotated[int, Ge(1), Le(4096)] = option("number of tables for the vectors", default=1)
+    precision: ModelPrecision = option("of the model", default="auto")
+    pooling: str | None = option(POOLING_HELP)
+    shard_rows: Annotated[int, Ge(1), Le(1 << 40)] = option(
+        "number of rows encoded and committed together", default=16_384
+    )
+    replace: bool = option("index the corpus afresh, with what was deleted from it", default=False)
+    restore: bool = option("add again what was deleted from the corpus", default=False)
+    sync: bool = option("remove what has left the corpus: files of a folder, rows that have ids", default=False)
+    watch: bool = option("go on until interrupted: index a folder again whenever files in it change", default=False)
+    strict: bool = option("stop at the first row or file that would be left out", default=False)
+
+    def run(self) -> None:
+        """Encode and write the missing shards; build the index when all shards are there."""
+        self._check()
+        if not self.watch:
+            self._index()
+            return
+        from contrastive_st.errors import one_line
+        from contrastive_st.search.opening import open_database
+        from contrastive_st.search.watching import settled_changes, state_of
+
+        look = partial(state_of, Path(self.corpus).expanduser())
+        before = look()
+        self._index()
+        with closing(open_database(self.store)):  # keeps an embedded server running
+            note(f"watching {self.corpus} until interrupted")
+            for _ in settled_changes(look, before):
+                try:
+                    self._index()
+                except Exception as error:
+                    if not (line := one_line(error)):
+                        raise
+                    note(f"not indexed, until the files change again: {line}")
+
+    def _index(self) -> None:
+        from contrastive_st.search.ingest import index_corpus, load_shards
+        from contrastive_st.search.report import Report
+        from contrastive_st.search.shards import RECORD, Encoding, ShardFolder
+
+        started, report, shown = time.perf_counter(), Report(self.strict), progress_is_shown()
+        if self.corpus and Path(self.corpus).expanduser().joinpath(RECORD).is_file():
+            shards = ShardFolder(self.corpus)
+            self._into_store(shards.encoding, partial(load_shards, shards, progress=shown), started, report)
+            return
+        corpus, encoder = self._corpus(), self._encoder
+        if self.sync and not corpus.own_ids:
+            raise InputError("--sync is of folders, and of rows with ids; --replace indexes this corpus afresh")
+        fill = partial(index_corpus, corpus, encoder, shard_rows=self.shard_rows, progress=shown, report=report)
+        made = Encoding(
+            model_name(encoder), encoder.fingerprint, encoder.dimension, corpus.name, corpus.fingerprint,
+            self.shard_rows, self.storage or "float32", corpus.own_ids,
+        )  # fmt: skip
+        if not self.output:
+            self._into_store(made, fill, started, report, corpus.files)
+            return
+        rank, world = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
+        _tell(fill(ShardFolder(self.output, made, rank, world)), started, f"shards in {self.output}", report)
+
+    def _check(self) -> None:
+        """Check the flags as the store will, before a corpus is read and a model is loaded."""
+        from contrastive_st.search.postgres.names import STORAGES, check_name
+
+        if bool(self.corpus) == self.installed_docs:
+            raise InputError("give a corpus: a file, a folder, a data set, or --installed_docs (only one of them)")
+        check_name(self.collection)
+        amount = re.fullmatch(r"(\d{1,12})(kB|MB|GB|TB)", self.build_memory or "1GB")
+        kilobytes = int(amount[1]) << _KILOBYTES[amount[2]] if amount else 0
+        if not 1 << 10 <= kilobytes < 1 << 31:  # the limits of PostgreSQL
+            raise InputError(f"--build_memory {self.build_memory}: give an amount such as 512MB or 4GB")
+        where, storages = ("shards hold", VECTOR_PRECISIONS) if self.output else ("the store holds", STORAGES)
+        if self.storage not in (None, *storages):
+            raise InputError(f"--storage {self.storage}: {where} {', '.join(storages)}; choose one of these")
+        whole = self.split_into in ("whole", "files")
+        if self.id_column and (not whole or self.installed_docs):
+            raise InputError("--id_column is of a corpus whose rows are whole documents; leave one of the options out")
+        if (self.sync or self.watch) and self.output:
+            raise InputError("--sync and --watch are of a store; leave --output out")
+        if self.watch and not Path(self.corpus).expanduser().is_dir():
+            raise InputError(f"--watch is of a folder, and {self.corpus or 'the installed docs'} is none")
+        if self.pool and whole:
+            raise InputError("--pool averages the chunks of a document; give --split_into too")
+
+    def _corpus(self) -> Corpus:
+        from contrastive_st.search.documents import by_file, cut, identified, installed_docs_corpus, open_corpus
+        from contrastive_st.search.report import Report
+
+        if self.installed_docs:
+            return cut(installed_docs_corpus(), self.split_into, self.pool)
+        lines = {"lines": True, "files": False}.get(self.split_into)
+        corpus = open_corpus(
+            self.corpus, column=self.column, metadata=self.metadata, hub_split=self.hub_split, lines=lines
+        )
+        # a missing column is an error before a model is loaded and the corpus is registered
+        first = next(corpus.read(Report(self.strict)), None)
+        has_ids = first is not None and "id" in first.metadata and not corpus.mixed
+        column = self.id_column or ("id" if self.id_column is None and has_ids else "")
+        if column and self.split_into in ("whole", "files"):
+            return identified(corpus, column)
+        corpus = cut(corpus, self.split_into, self.pool)
+        return by_file(corpus) if corpus.files.digests else corpus
+
+    @cached_property
+    def _encoder(self) -> Any:
+        from contrastive_st.models.protocol import open_encoder
+
+        recorded = None if self.model or self.output else self._recorded_model()
+        encoder = open_encoder(self.model or recorded, precision=self.precision, pooling=self.pooling)
+        if recorded:
+            note(f"model: {encoder.name}, which made collection {self.collection!r}")
+        elif self.model is None:
+            note(f"model: {encoder.name}; for better results choose a larger one with --model")
+        return encoder
+
+    def _recorded_model(self) -> str | None:
+        """The model that made the collection, if there is one."""
+        from contrastive_st.search.opening import open_index
+
+        with suppress(InputError), closing(open_index(self.store, self.collection)) as index:
+            return index.model
+        return None
+
+    def _into_store(
+        self,
+        made: Encoding,
+        fill: Callable[[Any], Outcome],
+        started: float,
+        report: Report,
+        files: Files | None = None,
+    ) -> None:
+        """Fill the collection, which is made if it does not exist; build its index if all rows are there."""
+        from contrastive_st.search.opening import vector_store
+
+        with vector_store().create(
+            self.store, self.collection, model=made.model, fingerprint=made.fingerprint, dimension=made.dimension,
+            storage=self.storage or "halfvec", partitions=self.partitions,
+        ) as store:  # fmt: skip
+            try:
+                store.check_build(self.index, self.language)  # now, not after encoding
+                mark = f"{made.corpus_fingerprint} {made.shard_rows}"
+                again = {name: getattr(self, name) for name in ("replace", "restore", "sync")}
+                with closing(store.loader(made.corpus, mark, own_ids=made.own_ids, files=files, **again)) as loader:
+                    outcome = fill(loader)
+                where = f"{len(store):,} in collection {store.collection!r} of {store.database.shown}"
+                _tell(outcome, started, where, report)
+                kept = self.index == store.index != "none" and outcome.encoded < len(store) // 10  # rows entered it
+                asked = self.index, self.language or store.language
+                if outcome.complete and (asked != (store.index, store.language) or (outcome.encoded and not kept)):
+                    started = time.perf_counter()
+                    peak = store.build_index(self.index, memory=self.build_memory, language=self.language)
+                    memory = f", {peak / 2**30:.2f} GiB of the database's memory at most" if peak else ""
+                    words = f"full text: {store.now().language}" + " (--language)" * (self.language is None)
+                    note(f"index {self.index} built in {time.perf_counter() - started:.0f} s{memory}; {words}")
+            except BaseException:
+                if store.made:
+                    with suppress(Exception):  # the database itself may have failed
+                        store.drop(only_unused=True)
+                raise
+
+
+def model_name(encoder: Any) -> str:
+    """What an index records: the folder of its model; the name of the one in this package, whose folder may move."""
+    from contrastive_st.files.folders import SHIPPED
+
+    return str(encoder.name if encoder.folder in (None, SHIPPED) else encoder.folder.absolute())
+
+
+def _tell(outcome: Outcome, started: float, where: str, report: Report) -> None:
+    from contrastive_st.memory import peak_resident
+
+    seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
+    loading = f" ({outcome.loading:.0f} s of them to write)" if outcome.encoded else ""
+    states = outcome.states
+    counts = {
+        f"of {outcome.rows:,} rows added": outcome.encoded - states["changed"],
+        "updated": states["changed"] + states["relabelled"],
+        "unchanged": states["unchanged"],
+        **({"removed": outcome.removed} if outcome.removed else {}),
+    }
+    what = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    note(f"{what} in {seconds:.0f} s{loading}, {memory}; {where}")
+    for line in report.lines():
+        note(line)
+    if gone := states["deleted"]:
+        note(f"{gone:,} rows are left out because they were deleted from the collection; --restore adds them again")
+    if not outcome.complete:
+        note("other processes encode the rest; if one of them died, run the command again")

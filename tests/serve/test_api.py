@@ -214,7 +214,7 @@ def test_the_document_names_the_errors_of_each_route_and_no_others(encoder, opti
     with client(encoder, **options) as http:
         headers = {"Authorization": "Bearer secret"} if "token" in options else {}
         document = http.get("/openapi.json", headers=headers).json()
-    assert len(document["paths"]) == 10
+    assert len(document["paths"]) == 11
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             answers = operation["responses"]

@@ -175,43 +175,34 @@ def _text_rows(
     while line:
         if last is not None and number > last:
             raise InputError(f"{source}, line {number}: more words than the {count} of the first line; mend that line")
-        word, _, numbers = line.rstrip(b" \r\n").partition(b" ")
-        vector = _parsed(numbers)
-        if vector is None or len(vector) != dimension:  # a word with spaces, or an error
-            word, vector = _from_the_right(line, source, number, dimension)
-        yield number, *_checked(word, vector, f"{source}, line {number}")
+        found, place = _parsed(line.rstrip(b" \r\n"), dimension), f"{source}, line {number}"
+        if found is None:
+            what = f"{line.decode('utf-8', 'replace').strip()[:40]!r} is not a word and {dimension} finite numbers"
+            raise InputError(f"{place}: {what}; mend the row, or read only those before it (limit)")
+        yield number, utf8(found[0], place, "is it a vector file?"), found[1]
         line, number = file.readline(), number + 1
     if last is not None and number <= last:
         what = f"the first line says {count} words, but there are {number - 2}"
         raise InputError(f"{source}, line {number}: {what}; the file is truncated, download it again")
 
 
-def _parsed(numbers: bytes) -> NDArray[np.float32] | None:
+def _parsed(line: bytes, dimension: int) -> tuple[bytes, NDArray[np.float32]] | None:
+    """A word and its numbers; None if the line is something else. Words may have spaces, but none ends in a number."""
+    word, _, numbers = line.partition(b" ")
+    vector = _numbers(numbers)
+    if vector is None or len(vector) != dimension:
+        word, *cells = line.rsplit(b" ", dimension)
+        vector = None if _is_number(word.rpartition(b" ")[2]) and b" " in word else _numbers(b" ".join(cells))
+    whole = word and vector is not None and len(vector) == dimension and np.isfinite(vector).all()
+    return (word, vector) if whole and vector is not None else None
+
+
+def _numbers(cells: bytes) -> NDArray[np.float32] | None:
     try:
         with np.errstate(over="ignore"):  # infinite numbers get an error with their line
-            return np.array(numbers.split(), dtype=np.float32)
+            return np.array(cells.split(), dtype=np.float32)
     except ValueError:
         return None
-
-
-def _from_the_right(line: bytes, source: str, number: int, dimension: int) -> tuple[bytes, NDArray[np.float32]]:
-    cells = line.rstrip(b" \r\n").rsplit(b" ", dimension)
-    vector = np.empty(dimension, dtype=np.float32)
-    if len(cells) <= dimension:
-        what = f"{max(len(cells) - 1, 0)} numbers where there must be {dimension}"
-        raise InputError(f"{source}, line {number}: {what}; mend the row, or read only those before it (limit)")
-    for i, cell in enumerate(cells[1:]):
-        try:
-            vector[i] = float(cell)
-        except ValueError:
-            shown = cell.decode("utf-8", "replace")[:40]
-            what = f"{shown!r} is not a number, and the line must end in {dimension} numbers"
-            raise InputError(f"{source}, line {number}: {what}; mend the row") from None
-    _, space, end = cells[0].rpartition(b" ")
-    if space and _is_number(end):  # words may have spaces, but none ends in a number
-        what = f"{dimension + 1} or more numbers where there must be {dimension}"
-        raise InputError(f"{source}, line {number}: {what}; mend the row")
-    return cells[0], vector
 
 
 def _dimension(line: bytes, source: str) -> int:
@@ -231,14 +222,6 @@ def _is_number(cell: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _checked(word: bytes, vector: NDArray[np.float32], place: str) -> tuple[str, NDArray[np.float32]]:
-    if not word:
-        raise InputError(f"{place}: no word before the numbers; mend the row")
-    if not np.isfinite(vector).all():
-        raise InputError(f"{place}: NaN or infinite numbers; mend the row")
-    return utf8(word, place, "is it a vector file?"), vector
 
 
 def _is_text(line: bytes) -> bool:
@@ -264,7 +247,9 @@ def _binary_rows(file: BinaryIO, source: str, dimension: int, count: int) -> Ite
         word = pending[at:space].lstrip(b"\n")
         vector = np.frombuffer(pending, "<f4", dimension, space + 1).astype(np.float32)
         at = space + 1 + width
-        yield number, *_checked(word, vector, f"{source}, row {number}")
+        if not word or not np.isfinite(vector).all():
+            raise InputError(f"{source}, row {number}: {word!r} is not a word with finite numbers; mend the row")
+        yield number, utf8(word, f"{source}, row {number}", "is it a vector file?"), vector
 
 
 # --- The matrix of an embedding layer from word vectors and a tokenizer, and its expansion to a larger vocabulary.

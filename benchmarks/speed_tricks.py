@@ -1,4 +1,4 @@
-"""What each trick of `contrastive_st/speed/` gains: the same work with it and without it, in turns.
+"""What each trick of `contrastive_st/speed/`, and the GRU over packed words, gains: the same work with and without it.
 
     OMP_NUM_THREADS=1 python benchmarks/speed_tricks.py               # processor time
     OMP_NUM_THREADS=2 python benchmarks/speed_tricks.py cores --wall  # what is gained by not waiting
@@ -24,6 +24,7 @@ import torch
 
 from contrastive_st import SentenceEncoder
 from contrastive_st.models import modeling, running
+from contrastive_st.models.architectures.quickthoughts import PackedGRU, Packing, run_packed
 from contrastive_st.models.auto import AutoModelForCL, load_tokenizer
 from contrastive_st.speed import attention, dropout, garbage
 from contrastive_st.tokens import pad_rows
@@ -78,6 +79,20 @@ def reading() -> Work:
     return work
 
 
+def recurrent() -> Work:
+    """A forward and a backward pass of a GRU over 200 sentences, whose words are packed."""
+    layer, rows = PackedGRU(300, 400), sentences(200)
+    mask = pad_rows(rows, 0)[1]
+    packing = Packing(mask)
+    words = torch.randn(int(mask.sum()), 300, requires_grad=True)
+    return lambda: layer(words, packing).sum().backward()
+
+
+def of_torch(layer: PackedGRU, words: torch.Tensor, packing: Packing) -> torch.Tensor:
+    """The same layer, run by torch."""
+    return run_packed(super(PackedGRU, layer).forward, words, packing)
+
+
 #: The work, and what switches the trick off
 TRICKS: dict[str, list[tuple[str, Callable[[], Work], Callable[[], Any]]]] = {
     "packing": [
@@ -103,6 +118,7 @@ TRICKS: dict[str, list[tuple[str, Callable[[], Work], Callable[[], Any]]]] = {
          lambda: patch.object(running.Running, "_on_cores", False))
         for precision in ("fp32", "bf16")
     ],
+    "gru": [("a GRU in training", recurrent, lambda: patch.object(PackedGRU, "forward", of_torch))],
     "garbage": [("reading pairs", reading, lambda: patch.object(garbage, "speed_is_on", off))],
 }  # fmt: skip
 

@@ -93,10 +93,10 @@ def test_many_buckets_have_the_vectors_of_one_thread_after_the_other(bert_config
     encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean").eval(), tokenizer)
     random = np.random.default_rng(0)
     rows = [random.integers(5, len(tokenizer), random.choice([3, 5, 8, 8, 8])).tolist() for _ in range(600)]
-    found = [encoder._vectors(rows, dtype=dtype) for _ in range(5)]
+    found = [encoder._running.vectors(rows, dtype=dtype) for _ in range(5)]
     monkeypatch.setattr(running, "on_cores", map)
     with torch.inference_mode():
-        wanted = encoder._vectors(rows, dtype=dtype)
+        wanted = encoder._running.vectors(rows, dtype=dtype)
     for vectors in found:
         np.testing.assert_allclose(vectors, wanted, atol=1e-6)
 

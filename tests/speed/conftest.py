@@ -1,0 +1,10 @@
+"""The tricks are tested switched on, whatever CONTRASTIVE_ST_SPEED says of the other tests."""
+
+import pytest
+
+from contrastive_st import speed
+
+
+@pytest.fixture(autouse=True)
+def switched_on(monkeypatch):
+    monkeypatch.setattr(speed, "_on", True)

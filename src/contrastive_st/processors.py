@@ -75,6 +75,17 @@ def usable() -> int:
     return affinity() if allowed is None else max(1, min(affinity(), round(allowed)))
 
 
+def threads() -> int:
+    """How many threads compute: OMP_NUM_THREADS, or else `usable`.
+
+    Example:
+        >>> threads() >= 1
+        True
+    """
+    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return int(given) if given.isdecimal() and int(given) else usable()
+
+
 def follow_quota() -> None:
     """Keep the threads of products to a quota below the affinity, which OpenMP and BLAS do not know of themselves.
 

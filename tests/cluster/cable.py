@@ -3,6 +3,7 @@
 python cable.py HOST SWITCH PORT DELAY_MS LOSS
 """
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -38,10 +39,8 @@ def carry(source, target, delay, loss, seed):
                     there.wait()
                 due, frame = waiting.popleft()
             time.sleep(max(0.0, due - time.monotonic()))
-            try:
+            with contextlib.suppress(OSError):  # that end is down: the frame is lost
                 os.write(target, frame)
-            except OSError:  # that end is down: the frame is lost
-                pass
 
     threading.Thread(target=write, daemon=True).start()
     while True:

@@ -33,7 +33,9 @@ def test_two_nodes_encode_and_train_as_one():
             assert told["encoded"] == [one, two]
             assert told["STRICT_SPREAD"] == [one, two]
             assert len(set(told["STRICT_PACK"])) == 1
-        np.testing.assert_array_equal(np.load(folder / "vectors.npy"), SentenceEncoder().encode(json.loads((folder / "texts.json").read_text())))
+        np.testing.assert_array_equal(
+            np.load(folder / "vectors.npy"), SentenceEncoder().encode(json.loads((folder / "texts.json").read_text()))
+        )
         spread, pack = (load_file(folder / name / "model.safetensors") for name in ("STRICT_SPREAD", "STRICT_PACK"))
         assert all(bool((spread[name] == pack[name]).all()) for name in pack)
     finally:

@@ -104,8 +104,7 @@ def test_a_writer_that_goes_away_leaves_its_shards_to_the_other(cluster, databas
 
 
 def test_the_api_behind_a_proxy_survives_a_replica_and_the_database(cluster, database, shards, tmp_path):
-    """Two replicas answer in turns; one goes away; the database goes away and comes back. No client sees an error but of
-    the minutes without a database, and those wait."""
+    """Two replicas answer in turns; one goes away, then the cable of the database, then the database itself."""
     if shutil.which("nginx") is None:
         pytest.skip("no nginx: apt-get install nginx-light")
     cluster.run("one", *load(shards, database, "served"))

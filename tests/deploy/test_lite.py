@@ -185,18 +185,38 @@ def test_a_store_is_indexed_searched_and_cleaned(lite):
         assert "pip install 'contrastive-st'" in lite.run("trends", code=2, **store)
 
 
-def test_the_api(lite):
-    lite.add("api")
-    command = [lite.python.with_name("contrastive-st"), "api", "--port", "0"]
+@pytest.mark.parametrize(("model", "extras", "dimension"), [
+    ("static-minilm", ["api"], 256), (str(ROOT / "tests/formats/made/bert-onnx"), ["api", "onnx"], 5),
+])  # fmt: skip
+def test_the_api(lite, model, extras, dimension):
+    for extra in extras:
+        lite.add(extra)
+    command = [lite.python.with_name("contrastive-st"), "api", model, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=lite.environment) as server:
         try:
             address = next(word for line in server.stdout for word in line.split() if word.startswith("http://"))
             body = json.dumps({"input": ["a cat", "a dog"]}).encode()
             request = urllib.request.Request(f"{address}/v1/embeddings", body, {"Content-Type": "application/json"})
             with urllib.request.urlopen(request, timeout=30) as answer:
-                assert [len(item["embedding"]) for item in json.load(answer)["data"]] == [256, 256]
+                assert [len(item["embedding"]) for item in json.load(answer)["data"]] == [dimension] * 2
         finally:
             server.terminate()
+
+
+def test_an_exported_model_gives_the_vectors_of_its_checkpoint(lite):
+    lite.add("onnx")
+    made, texts = ROOT / "tests/formats/made", ["a dog ran far away today", "", "rain " * 40]
+    code = f"""
+import json
+from contrastive_st import SentenceEncoder
+encoder, texts = SentenceEncoder({str(made / "bert-onnx")!r}), {texts!r}
+print(json.dumps([encoder.encode(texts).tolist(), encoder.encode_query(texts).tolist(), encoder.knows(texts).tolist()]))
+"""
+    encoder = SentenceEncoder(made / "bert")
+    found = json.loads(lite.code(code))
+    np.testing.assert_allclose(found[0], encoder.encode(texts), atol=1e-5)
+    np.testing.assert_allclose(found[1], encoder.encode_query(texts), atol=1e-5)
+    assert found[2] == encoder.knows(texts).tolist() == [True, False, True]
 
 
 @pytest.mark.parametrize("command", [

@@ -4,6 +4,7 @@ They were made once, at version 0.1.0 of 24 November 2026, and are not made agai
 code of today, which must give the same vectors, fingerprints and hits.
 
     bert/           BertForCL, mean pooling, a dense layer, Normalize, prompts, truncate_dim
+    bert-onnx/      bert/ as `contrastive-st export --format onnx` writes it (made later, of the folder)
     lora/           an adapter of bert/ (its base is named relatively: "bert")
     quickthoughts/  QuickThoughtsGRU, two towers
     static/         StaticEncoder, stored in int8

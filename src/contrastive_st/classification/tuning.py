@@ -28,7 +28,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.losses import CosineSimilarityLoss
 from contrastive_st.losses.functional import normalize
 from contrastive_st.models.encoder import SentenceEncoder
-from contrastive_st.models.graph import GraphModel
+from contrastive_st.models.graph import GraphVectors
 from contrastive_st.models.modeling import ForCL
 from contrastive_st.models.wrapped import contrastive
 from contrastive_st.tokens import prompt_length
@@ -148,7 +148,7 @@ def _trainable(encoder: Any) -> SentenceEncoder:
     if not isinstance(encoder, SentenceEncoder) and folder is None:
         raise InputError(f"{encoder.name} is a function without weights to train; give a folder or a Hub name")
     copied = copy.copy(encoder if isinstance(encoder, SentenceEncoder) else SentenceEncoder(folder))
-    if isinstance(copied.model, GraphModel) or copied.precision != "fp32":
+    if isinstance(copied.model, GraphVectors) or copied.precision != "fp32":
         raise InputError(f"{encoder.name} runs in {copied.precision}; training needs the float32 checkpoint in torch")
     copied.model, copied.folder, copied._fingerprint = copy.deepcopy(copied.model), None, None
     return copied

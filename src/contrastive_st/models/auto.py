@@ -21,8 +21,8 @@ from contrastive_st.files.folders import check_weights
 from contrastive_st.files.reading import read_json, weight_types
 from contrastive_st.files.repositories import HUB_OPTIONS
 from contrastive_st.models.adapters import open_adapter, train_head
-from contrastive_st.models.checkpoint import Checkpoint
-from contrastive_st.models.configuration import is_plain_encoder, max_positions, without_code
+from contrastive_st.models.checkpoint import Checkpoint, max_positions
+from contrastive_st.models.configuration import is_plain_encoder, without_code
 from contrastive_st.models.families import DECODERS, ENCODERS, transformers_family
 from contrastive_st.models.saving import load_dense, load_final_layers
 from contrastive_st.static_vectors import StaticVectors

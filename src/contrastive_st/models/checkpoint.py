@@ -352,3 +352,27 @@ def _dense_settings(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder / 'config.json'}: the activation {name} is not one of {', '.join(ACTIVATIONS)}")
     bias = "linear.bias" in weight_types(folder)
     return {"out_features": about.get("out_features"), "bias": bias, "activation": name.rsplit(".", 1)[-1]}
+
+
+# --- How long a text may be: of a config of transformers, or of its fields.
+
+
+def max_positions(config: Any) -> int:
+    """Longest input in tokens. (RoBERTa's kin and MPNet number positions from `pad_token_id + 1`.)"""
+    limit = int(getattr(config, "max_position_embeddings", 1 << 30))
+    if config.model_type in ("roberta", "xlm-roberta", "camembert"):
+        return limit - int(config.pad_token_id or 0) - 1
+    return limit - 2 if config.model_type == "mpnet" else limit
+
+
+def most_tokens(asked: float, config: Any) -> int | None:
+    """Maximum number of tokens of a text, within what the model has positions for; None if there is no limit.
+
+    Raises:
+        InputError: it leaves no room besides a template.
+    """
+    length = min(asked, max_positions(config))
+    before, after, _ = (getattr(config, "contrastive", None) or {}).get("template") or (0, 0, 0)
+    if length <= before + after > 0:
+        raise InputError(f"max_length {length} leaves no room besides the {before + after} tokens of the template")
+    return int(length) if length < 1 << 29 else None

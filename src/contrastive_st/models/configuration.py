@@ -199,11 +199,3 @@ def is_plain_encoder(config: PreTrainedConfig) -> bool:
         return False
     names = getattr(config, "architectures", None) or []
     return any(not name.endswith(("ForCL", "Model")) for name in names)
-
-
-def max_positions(config: PreTrainedConfig) -> int:
-    """Longest input in tokens. (RoBERTa's kin and MPNet number positions from `pad_token_id + 1`.)"""
-    limit = int(getattr(config, "max_position_embeddings", 1 << 30))
-    if config.model_type in ("roberta", "xlm-roberta", "camembert"):
-        return limit - int(config.pad_token_id or 0) - 1
-    return limit - 2 if config.model_type == "mpnet" else limit

@@ -31,7 +31,10 @@ from contrastive_st.vectors import PAIRWISE, SIMILARITIES, quantize, unit_vector
 if TYPE_CHECKING:  # torch and transformers are imported where they are needed: static models are encoded without
     import torch
 
+    from contrastive_st.models.graph import GraphVectors
     from contrastive_st.models.running import Running
+
+    Engine = StaticVectors | GraphVectors | Running
 
 Item = TypeVar("Item")
 Vectors = NDArray[np.float32]
@@ -546,10 +549,10 @@ class SentenceEncoder:
                 raise InputError(f"{name} is exported: it runs on the cpu with pooling {found.pooling}; give no other")
             if self.folder is None:  # the graph is downloaded too
                 found = Checkpoint.find(name, revision, **{**hub, "patterns": (*ENCODER, f"{backend}/*")})
-            from contrastive_st.models.running import exported
+            from contrastive_st.models.graph import GraphVectors
 
-            self._model, self._tokenizer = exported(found, runs[1])
-            self._fingerprint = self._model.fingerprint
+            self._model = GraphVectors(found, runs[1])
+            self._tokenizer, self._fingerprint = self._model.tokenizer, self._model.fingerprint
             return
         if pooling is None and (vectors := _static_vectors(found)):
             self._static = _Static(vectors, found)
@@ -560,12 +563,15 @@ class SentenceEncoder:
         self._model, self._tokenizer, self.checkpoint = opened(found, device, pooling)
 
     @property
-    def _running(self) -> StaticVectors | Running:
-        """What encodes: the table of a static model, until its torch model is asked for; else torch."""
+    def _running(self) -> Engine:
+        """What encodes: the table of a static model, until its torch model is asked for; else a graph, or torch."""
         return self._static.vectors if self._static and not self._static.is_opened else self._torch
 
     @property
-    def _torch(self) -> Running:
+    def _torch(self) -> Running | GraphVectors:
+        if hasattr(self._model, "of_texts"):  # an exported graph
+            graph: GraphVectors = self._model
+            return graph
         from contrastive_st.models.running import Running
 
         return Running(self.model, self.tokenizer, self.name, getattr(self, "max_length", None))

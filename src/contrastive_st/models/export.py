@@ -38,7 +38,7 @@ from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import atomic_write, only_writer
 from contrastive_st.models.backends import BACKENDS
 from contrastive_st.models.encoder import SentenceEncoder
-from contrastive_st.models.graph import EMBEDDING, INPUTS, STATES, Arrays, GraphModel, open_session
+from contrastive_st.models.graph import EMBEDDING, INPUTS, STATES, Arrays, GraphVectors, open_session
 
 CALIBRATION_TEXTS, CALIBRATION_TOKENS = 256, 128  # the most that are read, and of each
 _NEEDED = {"onnx": ["onnxruntime"], "openvino": ["onnxruntime", "openvino"]}  # onnxruntime finds the ranges of int8
@@ -116,7 +116,7 @@ class _Whole(nn.Module):
 def _trace(encoder: SentenceEncoder, path: Path) -> None:
     """Write the graph of an encoder with torch's exporter, for any number of rows of any length."""
     name, kind = encoder.name, getattr(encoder.model.config, "model_type", type(encoder.model).__name__)
-    if isinstance(encoder.model, GraphModel):
+    if isinstance(encoder.model, GraphVectors):
         raise InputError(f"{name} is exported already; give the checkpoint that it was exported from")
     if encoder.precision != "fp32" or encoder.device.type != "cpu":
         raise InputError(f"{name} is in {encoder.precision} on {encoder.device}; export it from fp32 on the cpu")
@@ -130,7 +130,8 @@ def _trace(encoder: SentenceEncoder, path: Path) -> None:
     opset = _ROTARY_OPSET if getattr(encoder.model.config, "rope_parameters", None) else _OPSET
     shapes = {name: {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC} for name in names}
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that nobody needs
-    with warnings.catch_warnings(), encoder._torch.ready(None, many=False):
+    running: Any = encoder._torch
+    with warnings.catch_warnings(), running.ready(None, many=False):
         warnings.simplefilter("ignore")  # the exporter's, about itself
         try:
             program: Any = torch.onnx.export(

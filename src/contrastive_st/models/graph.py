@@ -1,31 +1,81 @@
-"""Run exported graphs with onnxruntime or OpenVINO; `export.py` writes them."""
+"""Run exported graphs with onnxruntime or OpenVINO, without torch or transformers; `export.py` writes them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from contrastive_st.errors import InputError, first_line, require
+from contrastive_st.errors import InputError, about, first_line, require
 from contrastive_st.files.folders import read_export
-from contrastive_st.models.auto import load_config
+from contrastive_st.files.reading import read_json
 from contrastive_st.models.backends import BACKENDS
-from contrastive_st.models.checkpoint import Checkpoint
+from contrastive_st.models.checkpoint import Checkpoint, most_tokens
 from contrastive_st.precision import bf16_is_fast
+from contrastive_st.processors import threads
+from contrastive_st.tokens import bucket_rows, check_id, padded_widths, prompt_length, token_ids
 
 INPUTS = ("input_ids", "attention_mask", "text_mask")
 EMBEDDING, STATES = "sentence_embedding", "last_hidden_state"
+_TOKENIZING = threading.Lock()  # how long rows may be is a state of the tokenizer
 Arrays = Mapping[str, NDArray[Any]]
+Vectors = NDArray[np.float32]
 
 
-class GraphModel(nn.Module):
-    """An exported graph as a model: `forward(...).pooler_output` is the final vector `[N, d]`.
+class FileTokenizer:
+    """The tokenizer in a `tokenizer.json`, as `token_ids` asks for one.
+
+    Args:
+        folder: also holds `tokenizer_config.json`, which names the special tokens and the maximum length.
+        lower_case: texts are lowercased first.
+    """
+
+    def __init__(self, folder: Path, lower_case: bool = False) -> None:
+        from tokenizers import Tokenizer
+        from tokenizers.normalizers import Lowercase, Sequence as Both
+
+        with about(folder / "tokenizer.json"):
+            self.backend_tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.backend_tokenizer.no_padding()
+        if lower_case:
+            known = self.backend_tokenizer.normalizer
+            self.backend_tokenizer.normalizer = Both([Lowercase(), *([known] if known else [])])
+        path = folder / "tokenizer_config.json"
+        self.settings: dict[str, Any] = read_json(path, dict) if path.is_file() else {}
+        self.model_max_length = self.settings.get("model_max_length", 1 << 30)
+
+    @cached_property
+    def all_special_ids(self) -> list[int]:
+        """The ids of the tokens that the settings name: the first and the last of a text, padding, unknown, ..."""
+        named = [value for name, value in self.settings.items() if name.endswith("_token")]
+        texts = [value["content"] if isinstance(value, dict) else value for value in named]
+        ids = [self.backend_tokenizer.token_to_id(text) for text in texts if isinstance(text, str)]
+        return [number for number in ids if number is not None]
+
+    def __len__(self) -> int:
+        return int(self.backend_tokenizer.get_vocab_size())
+
+    def __call__(self, texts: Sequence[str], truncation: bool, max_length: int | None) -> dict[str, list[list[int]]]:
+        """Token ids of texts, special tokens included, and cut if there is a `max_length`."""
+        if truncation and max_length is not None:
+            self.backend_tokenizer.enable_truncation(max_length)
+        else:
+            self.backend_tokenizer.no_truncation()
+        return {"input_ids": [row.ids for row in self.backend_tokenizer.encode_batch_fast(list(texts))]}
+
+    def convert_ids_to_tokens(self, number: int) -> str:
+        """The token of an id."""
+        return str(self.backend_tokenizer.id_to_token(number))
+
+
+class GraphVectors:
+    """An exported graph, which encodes for `SentenceEncoder` as `Running` does with torch.
 
     Args:
         checkpoint: a folder written by `contrastive_st.models.export`.
@@ -36,21 +86,27 @@ class GraphModel(nn.Module):
         InputError: a package is missing, the graph is missing or damaged, or it cannot run in this precision.
     """
 
+    device = "cpu"
+    parallel_buckets = 1
+    bucket_limits: dict[str, float] = {"min_tokens": 2048, "max_tokens": 2048}
+
     def __init__(self, checkpoint: Checkpoint, precision: str = "fp32") -> None:
-        super().__init__()
-        folder, name = checkpoint.folder, checkpoint.name
-        record, self.config = read_export(folder), load_config(checkpoint)
+        folder, self.name = checkpoint.folder, checkpoint.name
+        record = read_export(folder)
+        self.config = SimpleNamespace(**read_json(folder / "config.json", dict))
+        self.tokenizer = FileTokenizer(checkpoint.tokenizer, checkpoint.lower_case)
+        self.limit = most_tokens(checkpoint.max_length or self.tokenizer.model_max_length, self.config)
         self.backend = record["backend"]
-        self.pooling, self.fingerprint = record.get("pooling"), record.get("fingerprint")
+        self.pooling, self.fingerprint = str(record.get("pooling")), record.get("fingerprint")
         path, int8 = folder / BACKENDS[self.backend], record.get("precision") == "int8"
         if not path.is_file():
-            raise InputError(f"{name} lacks its graph, {BACKENDS[self.backend]}; export it again")
+            raise InputError(f"{self.name} lacks its graph, {BACKENDS[self.backend]}; export it again")
         if precision == "bf16" and (int8 or self.backend == "onnx"):
             why = "it was exported in int8" if int8 else "onnxruntime has no bf16 on a CPU; --format openvino has"
-            raise InputError(f"{name} does not run in bf16: {why}")
-        faster = (int8 or precision == "auto") and bf16_is_fast("cpu")
-        half = self.backend == "openvino" and (precision == "bf16" or faster)
-        self.precision = "int8" if int8 else "bf16" if half else "fp32"
+            raise InputError(f"{self.name} does not run in bf16: {why}")
+        asked = precision == "bf16" or int8 or precision == "auto"
+        half = self.backend == "openvino" and asked and (precision == "bf16" or bf16_is_fast("cpu"))
+        self.runs_in = "int8" if int8 else "bf16" if half else "fp32"
         open_graph = {"onnx": _onnx_graph, "openvino": _openvino_graph}[self.backend]
         try:
             self._names, self._run = open_graph(path, half)
@@ -59,33 +115,100 @@ class GraphModel(nn.Module):
         except Exception as error:  # of bytes from anywhere
             raise InputError(f"{path} cannot be opened: {first_line(error)}") from error
 
+    # ------------------------------------------------------------------ what `SentenceEncoder` asks, as of `Running`
+
     @property
-    def device(self) -> torch.device:
-        """Graphs run on the CPU."""
-        return torch.device("cpu")
+    def vocabulary_size(self) -> int:
+        """Number of tokens of the tokenizer for which the graph has a vector."""
+        return min(len(self.tokenizer), getattr(self.config, "vocab_size", len(self.tokenizer)))
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
-    ) -> BaseModelOutputWithPooling:
-        """Encode token ids `[N, L]`, padded on the right; the masks are 1 on real tokens, and 1 on those to pool."""
-        masks = (attention_mask, attention_mask if text_mask is None else text_mask)
-        rows = dict(zip(INPUTS, (input_ids, *masks), strict=True))
-        found = self._run({name: rows[name].numpy() for name in self._names})
-        return BaseModelOutputWithPooling(pooler_output=torch.from_numpy(found))
+    @property
+    def silent(self) -> set[int]:
+        """Ids of tokens that say nothing."""
+        return set(self.tokenizer.all_special_ids)
 
-    def save_pretrained(self, folder: str | Path) -> None:
+    def length(self, asked: int | None) -> int | None:
+        """Maximum number of tokens of a text; None if there is no limit."""
+        return most_tokens(asked or self.limit or 1 << 30, self.config)
+
+    def precision(self, asked: str) -> tuple[str, bool]:
+        """That in which the graph runs."""
+        return self.runs_in, False
+
+    def hash(self, *others: object) -> str:
+        """The fingerprint of the checkpoint that was exported."""
+        return str(self.fingerprint)
+
+    def on(self, device: object) -> Any:
+        """Raises `InputError` for any device but the CPU."""
+        raise InputError(f"{self.name} is exported: it runs on the cpu")
+
+    def save(self, folder: Path, recorded: Checkpoint) -> None:
         """Raises `InputError`: copy the folder of the graph instead."""
         raise InputError("an exported encoder is saved by copying its folder")
 
+    def token_rows(self, texts: Sequence[str], longest: int | None = None) -> list[list[int]]:
+        """Token ids of each text, at most `longest`."""
+        with _TOKENIZING:
+            return token_ids(self.tokenizer, texts, longest or 1 << 30)  # type: ignore[arg-type]
 
-Graph = tuple[list[str], Callable[[Arrays], NDArray[np.float32]]]  # the names of its inputs, and what runs it
+    def prompt_length(self, prompt: str) -> int:
+        """Number of tokens of a prompt at the start of each row, for `vectors`."""
+        with _TOKENIZING:
+            return prompt_length(self.tokenizer, prompt, self.limit or 1 << 30)  # type: ignore[arg-type]
+
+    def of_texts(
+        self, texts: Sequence[str], longest: int | None, before: int, limits: dict[str, int | None], dtype: object,
+        done: Callable[[int], object],
+    ) -> Vectors:  # fmt: skip
+        """Vectors `[len(texts), d]`, for `SentenceEncoder.encode`."""
+        return self.vectors(self.token_rows(texts, longest), before, limits, done)
+
+    def vectors(
+        self,
+        rows: list[list[int]],
+        before: int = 0,
+        limits: dict[str, int | None] | None = None,
+        done: Callable[[int], object] = lambda count: None,
+    ) -> Vectors:
+        """Vectors `[len(rows), d]` of token ids, of which the first `before` of each row are not pooled."""
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        own = {name: limit for name, limit in (limits or {}).items() if limit is not None}
+        found: list[Any] = [None] * len(rows)
+        for bucket in bucket_rows(lengths, **(self.bucket_limits | own)):  # type: ignore[arg-type]
+            for place, vector in zip(bucket, self._forward([rows[i] for i in bucket], before), strict=True):
+                found[place] = vector
+            done(len(bucket))
+        return np.stack(found)
+
+    def stream(self, buckets: Iterable[tuple[Sequence[Sequence[int]], int] | None]) -> Iterator[Vectors]:
+        """Vectors of each bucket of rows."""
+        return (self._forward(*bucket) for bucket in buckets if bucket is not None)
+
+    def token_vectors(self, rows: object, limits: object, done: object) -> list[Any]:
+        """Raises `InputError`: a graph gives the vectors of texts alone."""
+        raise InputError(f"{self.name} does not return the vectors of tokens; leave output_value out")
+
+    def _forward(self, rows: Sequence[Sequence[int]], before: int) -> Vectors:
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        check_id(max(map(max, filter(None, rows)), default=0), self.vocabulary_size, self.tokenizer, self.name)
+        width = int(padded_widths(np.array([lengths.max()]), self.limit or int(lengths.max()))[0])
+        mask = (np.arange(width) < lengths[:, None]).astype(np.int64)
+        ids = np.zeros_like(mask)
+        ids[mask.astype(bool)] = np.concatenate(rows)
+        text = mask * (np.arange(width) >= before)
+        given = dict(zip(INPUTS, (ids, mask, text), strict=True))
+        return self._run({name: given[name] for name in self._names})
+
+
+Graph = tuple[list[str], Callable[[Arrays], Vectors]]  # the names of its inputs, and what runs it
 
 
 def open_session(path: Path) -> Any:
-    """A session of onnxruntime on the CPU, with the threads of torch."""
+    """A session of onnxruntime on the CPU."""
     onnxruntime = require("an exported graph", "onnx", "onnxruntime")
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 3
+    options.intra_op_num_threads, options.log_severity_level = threads(), 3
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
@@ -97,7 +220,7 @@ def _onnx_graph(path: Path, half: bool) -> Graph:
 def _openvino_graph(path: Path, half: bool) -> Graph:
     openvino = require("an exported graph", "openvino", "openvino")
     settings = {
-        "INFERENCE_PRECISION_HINT": "bf16" if half else "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+        "INFERENCE_PRECISION_HINT": "bf16" if half else "f32", "INFERENCE_NUM_THREADS": threads(),
         "PERFORMANCE_HINT": "LATENCY",
     }  # fmt: skip
     model = openvino.Core().compile_model(path, "CPU", settings)

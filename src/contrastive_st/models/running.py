@@ -27,9 +27,8 @@ from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError, about, first_line
 from contrastive_st.files.folders import check_weights
 from contrastive_st.models.auto import load_tokenizer, open_model
-from contrastive_st.models.checkpoint import Checkpoint, of_settings
-from contrastive_st.models.configuration import LossConfig, asks_for_code, max_positions
-from contrastive_st.models.graph import GraphModel
+from contrastive_st.models.checkpoint import Checkpoint, most_tokens, of_settings
+from contrastive_st.models.configuration import LossConfig, asks_for_code
 from contrastive_st.models.poolings import recorded_pooling
 from contrastive_st.models.saving import write_use
 from contrastive_st.models.static_encoder import StaticEncoder, static_tokenizer
@@ -71,11 +70,6 @@ def opened(found: Checkpoint, device: str | torch.device | None, pooling: str | 
     if getattr(model, "is_table", False):
         tokenizer.model_max_length = 1 << 30  # other loaders of static models do not truncate
     return model, tokenizer, found
-
-
-def exported(found: Checkpoint, precision: str) -> tuple[GraphModel, Any]:
-    """The graph of an exported folder, and its tokenizer."""
-    return GraphModel(found, precision), load_tokenizer(found)
 
 
 def in_memory(model: Any, tokenizer: Any) -> Opened:
@@ -120,7 +114,7 @@ class Running:
     """A model, run over rows of token ids.
 
     Args:
-        model: a torch module or an exported graph.
+        model: a torch module.
         tokenizer: its tokenizer.
         name: its name in messages.
         max_length: maximum number of tokens of a row; None if there is no limit.
@@ -165,27 +159,18 @@ class Running:
         Raises:
             InputError: it leaves no room besides a template.
         """
-        length = min(asked or self.tokenizer.model_max_length, max_positions(self.model.config))
-        before, after, _ = getattr(self.model.config, "contrastive", {}).get("template") or (0, 0, 0)
-        if length <= before + after > 0:
-            raise InputError(f"max_length {length} leaves no room besides the {before + after} tokens of the template")
-        return int(length) if length < 1 << 29 else None
+        return most_tokens(asked or self.tokenizer.model_max_length, self.model.config)
 
     def on(self, device: str | torch.device) -> Any:
         """The model on another device, and its last state there.
 
         Raises:
-            InputError: torch does not know or find the device, or the model is an exported graph.
+            InputError: torch does not know or find the device.
         """
-        asked = _usable(device)
-        if isinstance(self.model, GraphModel) and asked.type != "cpu":
-            raise InputError(f"{self.name} is exported: it runs on the cpu")
-        return self.model.to(asked)
+        return self.model.to(_usable(device))
 
     def precision(self, asked: str) -> tuple[str, bool]:
         """The precision in which the model runs if one is asked for, and whether its weights are to be rounded."""
-        if isinstance(self.model, GraphModel):
-            return self.model.precision, False
         fast = asked == "bf16" or (asked == "auto" and bf16_is_fast(self.device))
         fast = fast and not getattr(self.model, "is_table", False)
         return ("bf16" if fast else "fp32"), fast
@@ -372,7 +357,7 @@ class Running:
 
     @property
     def _on_cores(self) -> bool:
-        return speed_is_on() and self.device.type == "cpu" and not isinstance(self.model, GraphModel)
+        return speed_is_on() and self.device.type == "cpu"
 
 
 def _one_ahead(work: Callable[[Item], Result], items: Iterable[Item | None]) -> Iterator[Result]:

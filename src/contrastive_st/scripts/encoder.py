@@ -13,8 +13,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.models import AutoModelForCL, BertForCL
 from contrastive_st.models.adapters import add_lora
 from contrastive_st.models.auto import family, load_config, load_tokenizer
-from contrastive_st.models.checkpoint import Checkpoint
-from contrastive_st.models.configuration import max_positions
+from contrastive_st.models.checkpoint import Checkpoint, max_positions
 from contrastive_st.scripts.arguments import EncoderArguments
 
 _FROM_SCRATCH = 128  # longest text of an encoder from scratch, in tokens

@@ -94,26 +94,25 @@ def run(work: Path, args: Any, kills: int) -> None:
     told = {"command": 0, "server": 0}
     move = [sys.executable, "-m", "contrastive_st.cli", "migrate", NAME, "--model", args.model, "--store",
             str(work / "store"), *(["--share", args.share] if kills else [])]  # fmt: skip
-    while True:
-        process = subprocess.Popen(move, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if sum(told.values()) >= kills:
-            said = process.communicate()[0]
-            break
+    process = subprocess.Popen(move, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    while sum(told.values()) < kills:
         with suppress(subprocess.TimeoutExpired):
             process.wait(chance.uniform(0.5, args.pause))
-        if process.poll() == 0:
-            said = process.communicate()[0]
-            break
-        target = chance.choice(("command", "server"))
-        if target == "server":
+        if process.poll() == 0:  # too early: once more, from the beginning
+            command(work, "migrate", NAME, "--rollback")
+        elif process.poll() is None and chance.random() < 0.5:
             with suppress(OSError, ValueError, IndexError):
                 os.kill(int((work / "store/pgdata/postmaster.pid").read_text().split()[0]), signal.SIGKILL)
                 told["server"] += 1
-            process.wait(600)
-        else:
+        elif process.poll() is None:
             process.kill()
             process.wait()
             told["command"] += 1
+        if process.poll() is not None:
+            process = subprocess.Popen(move, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    said = process.communicate()[0]
+    if process.returncode:  # by the last kill of the server
+        said = subprocess.run(move, check=True, capture_output=True, text=True).stdout
     ended = time.time()
     time.sleep(3)
     asking.terminate()

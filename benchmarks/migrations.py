@@ -178,6 +178,7 @@ def main() -> None:
                 rows += moved(kind, old, new, data, vectors, true, args.seeds)
     if rows:
         summary(rows)
+        print("\n".join(markdown(rows)))
     if args.csv and rows:
         with open(args.csv, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, rows[0], lineterminator="\n")
@@ -228,6 +229,24 @@ def moved(kind: str, old: str, new: str, data: Data, vectors: Any, true: Any, se
               f"{some[0]['mrr_full']}; predicted {said:+.1f}, bridges {sum(row['bridged'] for row in some)} of {seeds}",
               flush=True)  # fmt: skip
     return rows
+
+
+def markdown(rows: list[dict[str, Any]]) -> list[str]:
+    """The table of the page: old, bridged at each share and full, means over the seeds, and how often it bridges."""
+    kinds = list(dict.fromkeys(row["data"] for row in rows))
+    lines = ["| old to new | " + " | ".join(kinds) + " | bridges |", "|---|" + "--:|" * (len(kinds) + 1)]
+    for old, new in MOVES:
+        some = [row for row in rows if (row["old"], row["new"]) == (old, new)]
+        if not some:
+            continue
+        cells = []
+        for kind in kinds:
+            own = [row for row in some if row["data"] == kind]
+            means = [np.mean([float(row["mrr_bridged"]) for row in own if row["encoded"] == share]) for share in SHARES]
+            cells.append(" ".join([own[0]["mrr_old"], *(f"{mean:.1f}" for mean in means), own[0]["mrr_full"]]))
+        counts = [sum(row["bridged"] for row in some if row["encoded"] == share) for share in SHARES]
+        lines.append(f"| {old} to {new} | " + " | ".join(cells) + " | " + " ".join(map(str, counts)) + " |")
+    return lines
 
 
 def mixed(old: str, new: str, data: Data, vectors: Any, seeds: int = 3) -> None:

@@ -3,9 +3,9 @@
     python benchmarks/query_students.py --data DATA --students FOLDER [FOLDER ...] [--align]
 
 Data are those of `migrations.py`; documents have the teacher's vectors. For each student: nDCG@10 of its queries in
-the teacher's space (`distill --align`), and of an index of its own, as shares of the teacher's with a 95% interval
-(bootstrap over the queries); the time of a query, one at a time, and whether torch was imported for it. `--align`
-records the space in folders without a record, by texts of the data that are neither queries nor answers.
+the teacher's space (`distill --align`), as a share of the teacher's with a 95% interval (bootstrap over the queries),
+and with --own that of an index of its own; the time of a query, one at a time, and whether torch was imported for it.
+`--align` records the space in folders without a record, by texts of the data that are neither queries nor answers.
 """
 
 from __future__ import annotations
@@ -71,6 +71,9 @@ def main() -> None:
     parser.add_argument("--students", nargs="+", required=True)
     parser.add_argument("--kinds", nargs="+", default=["questions", "documentation", "news"])
     parser.add_argument("--align", action="store_true")
+    parser.add_argument(
+        "--own", action="store_true", help="also an index of the student's own vectors, which takes longer"
+    )
     parser.add_argument("--work", default="/tmp/contrastive-st-migrations")
     args = parser.parse_args()
     print(machine(), flush=True)
@@ -95,11 +98,11 @@ def main() -> None:
                 align(Path(folder), teacher, [data.texts[i] for i in rest], documents[rest])
             space = InSpace(student, *QuerySpace.of(student))  # type: ignore[misc]
             asked = unit_vectors(space.encode_query([data.texts[i] for i in data.queries]))
-            alone = vectors_of(Path(folder).name, student, data.texts, work)
-            name = Path(folder).name
-            print(f"  {name:16} on the teacher's index {share(scores(asked, documents, data), own)}, on its "
-                  f"own {share(scores(alone[data.queries], alone, data), own)}; agreement {space.space.agreement}",
-                  flush=True)  # fmt: skip
+            name, shown = Path(folder).name, share(scores(asked, documents, data), own)
+            if args.own:
+                alone = vectors_of(name, student, data.texts, work)
+                shown += f", on its own {share(scores(alone[data.queries], alone, data), own)}"
+            print(f"  {name:16} on the teacher's index {shown}; agreement {space.space.agreement}", flush=True)
     texts = "\n".join(" ".join(data.texts[i].split()) for i in data.queries)
     for folder in args.students:
         command = [sys.executable, "-c", TIMED, folder]

@@ -13,6 +13,7 @@ import numpy as np
 import psycopg
 import pytest
 from made_documents import pdf_of
+from scripts import load
 from store_places import store_place, unit_vectors
 
 from contrastive_st.cli import main
@@ -237,6 +238,22 @@ def test_any_history_with_kills_ends_in_the_collection_made_at_once(place, tmp_p
         store.drop(), once.drop()
 
 
+def test_long_documents_are_written_a_few_at_a_time(place, tmp_path, monkeypatch):
+    from contrastive_st.search.postgres.store import VectorStore
+
+    monkeypatch.setattr("contrastive_st.search.ingest.SHARD_CHARACTERS", 100)
+    write(tmp_path, **{f"n{i}_md": f"Text {i}. " * (20 if i == 2 else 1) for i in range(6)})
+    with VectorStore.create(place, "long", **MADE) as store:
+        corpus, shards = by_file(open_corpus(str(tmp_path))), []
+        loader = store.loader(corpus.name, corpus.fingerprint, own_ids=True, files=corpus.files)
+        add = loader.add
+        loader.add = lambda shard, *rest: (shards.append(len(rest[0])), add(shard, *rest))
+        assert index_corpus(corpus, Words(), loader, shard_rows=5).complete
+        loader.close()
+        assert (shards, len(store)) == ([3, 3], 6)
+        store.drop()
+
+
 def test_two_folders_of_a_collection_have_documents_of_their_own(place, tmp_path):
     from contrastive_st.search.postgres.store import VectorStore
 
@@ -261,12 +278,20 @@ def test_files_below_a_folder_that_cannot_be_read_have_not_left(name):
     assert not there.are_without("gone.pdf")
 
 
-def test_the_folder_of_many_files_by_the_script(tmp_path):
-    """As with 10,000 files, by commands that are killed."""
-    script = [sys.executable, str(ROOT / "benchmarks" / "folder_sync.py"), "--files", "20", "--kills", "1"]
-    done = subprocess.run(script, capture_output=True, text=True, env={**os.environ, "TMPDIR": "/tmp"}, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.count("made at once") == 3
+@pytest.mark.slow
+def test_the_folder_of_many_files_by_the_script(monkeypatch, capsys):
+    """As with 10,000 files, by commands that are killed; those that are not are run in this process."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    script = load("folder_sync", ROOT / "benchmarks")
+
+    def seconds(*arguments):
+        assert main(script.command(*arguments)[3:]) == 0
+        return np.array([3.0, 1.0])
+
+    monkeypatch.setattr(script, "seconds", seconds)
+    monkeypatch.setattr(sys, "argv", ["folder_sync.py", "--files", "20", "--kills", "1"])
+    script.main()
+    assert capsys.readouterr().out.count("made at once") == 3
 
 
 # --- What other programs wrote
@@ -446,6 +471,7 @@ def test_what_an_account_may_not_purge_is_an_error(index, server, capsys):
 # --- Watching
 
 
+@pytest.mark.slow
 def test_watch_indexes_what_changes_until_it_is_interrupted(index, place):
     write(index.source, a_md="Rain.\n", b_md="Snow.\n")
     command = [sys.executable, "-m", "contrastive_st.cli", "index", str(index.source), "--store", place, "--watch"]

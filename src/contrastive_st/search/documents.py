@@ -180,10 +180,12 @@ def open_corpus(
 def _folder_corpus(name: str, entries: Sequence[Entry], choice: _Choice, asked: Sequence[str]) -> Corpus:
     """The corpus of the files of a folder or pattern."""
     digests: dict[str, str] = {}
+    way = digest_of(asked)
     unreadable = {entry.name for entry in entries if entry.reason in (UNREADABLE, MISSING)}
     for number, entry in enumerate(entries):
         try:
-            digests |= {} if entry.reason else {entry.name: digest_of([*asked, file_digest(entry.path)])}
+            if not entry.reason:
+                digests[entry.name] = f"{file_digest(entry.path)} {way}"
         except (OSError, InputError):  # it has gone meanwhile, or its disk is at fault
             entries = [*entries[:number], entry._replace(reason=UNREADABLE), *entries[number + 1 :]]
             unreadable.add(entry.name)
@@ -321,7 +323,8 @@ def _as(
     own_ids: bool = False,
 ) -> Corpus:
     """The corpus read in another way, which its fingerprints and those of its files tell."""
-    digests = {name: digest_of([digest, *how]) for name, digest in corpus.files.digests.items()}
+    way = digest_of(how)
+    digests = {name: f"{digest} {way}" for name, digest in corpus.files.digests.items()}
     return replace(
         corpus, fingerprint=digest_of([corpus.fingerprint, *how]), documents=read, own_ids=own_ids,
         files=replace(corpus.files, digests=digests), rest=lambda files: again(corpus.without(files)),

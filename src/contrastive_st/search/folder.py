@@ -104,7 +104,7 @@ def file_digest(path: str | Path) -> str:
     with reading(path):
         facts = os.stat(path)
         if facts.st_size > _LARGE:
-            return digest_of([str(facts.st_size), content_digest(Path(path))])
+            return f"{content_digest(Path(path))}-{facts.st_size}"
         known = str(path), facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
         fresh = time.time_ns() - facts.st_mtime_ns < _FRESH
         return (_small_digest.__wrapped__ if fresh else _small_digest)(*known)
@@ -113,7 +113,7 @@ def file_digest(path: str | Path) -> str:
 @functools.lru_cache(1 << 18)
 def _small_digest(path: str, size: int, *_: int) -> str:
     with open(path, "rb") as file:
-        return digest_of([str(size), hashlib.blake2b(file.read(), digest_size=16).hexdigest()])
+        return f"{hashlib.blake2b(file.read(), digest_size=16).hexdigest()}-{size}"
 
 
 def content_digest(path: Path) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )  # imported late: it imports torch, which loading does not need
 
 SHARD_ROWS = 16_384  # rows that are sorted by length and committed together: a kill loses at most one such shard
+SHARD_CHARACTERS = 1 << 24
 Shard = tuple[int, Members, Ids, list[Document]]  # its number, its documents, what is to be encoded with its ids
 
 
@@ -159,9 +160,16 @@ def _where(document: Document) -> str:
 
 
 def _shards(corpus: Corpus, shard_rows: int, report: Report) -> Iterator[tuple[int, list[Document]]]:
+    """Shards of so many rows, or of documents with ids also fewer, so that long ones do not fill the memory."""
     documents = corpus.read(report)
     for shard in itertools.count():
-        rows = list(itertools.islice(documents, shard_rows))
+        rows: list[Document] = []
+        characters = 0
+        for document in itertools.islice(documents, shard_rows):
+            rows.append(document)
+            characters += len(document.text)
+            if corpus.own_ids and characters >= SHARD_CHARACTERS:
+                break
         if not rows:
             return
         yield shard, rows

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, about
 
 if TYPE_CHECKING:
     import torch
@@ -110,7 +110,7 @@ def _tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest
     if not texts:
         return []
     sound = [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
-    try:
+    with about("the tokenizer"):
         asked = {"truncation": longest is not None, "max_length": longest}
         rows: list[list[int]] = tokenizer(sound[:1], **asked)["input_ids"]  # this sets up the backend for the others
         backend = getattr(tokenizer, "backend_tokenizer", None)
@@ -118,10 +118,6 @@ def _tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest
             rows += [row.ids for row in backend.encode_batch_fast(sound[1:])]
         else:  # a tokenizer that does more than its backend, or has none
             rows += tokenizer(sound[1:], **asked)["input_ids"] if sound[1:] else []
-    except Exception as error:
-        if type(error) is not Exception:  # the library raises bare ones for a damaged vocabulary
-            raise
-        raise InputError(f"the tokenizer is damaged: {first_line(error)}; save it again") from error
     return rows
 
 

@@ -298,8 +298,9 @@ def test_a_damaged_graph_is_one_line(exported, tmp_path):
     folder = shutil.copytree(exported, tmp_path / "damaged")
     path = next(p for p in (folder / "onnx" / "model.onnx", folder / "openvino" / "openvino_model.xml") if p.is_file())
     path.write_bytes(path.read_bytes()[:300])
-    with pytest.raises(InputError, match="cannot be opened"):
+    with pytest.raises(Exception) as fault:  # as onnxruntime or OpenVINO says it  # noqa: PT011
         SentenceEncoder(folder)
+    assert fault.value.about == str(path)
     path.unlink()
     with pytest.raises(InputError, match="lacks its graph"):
         SentenceEncoder(folder)

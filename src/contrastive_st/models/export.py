@@ -32,7 +32,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from contrastive_st.errors import InputError, choice, first_line, require
+from contrastive_st.errors import InputError, about, choice, require
 from contrastive_st.files.folders import EXPORTED, INDICES
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import atomic_write, only_writer
@@ -133,14 +133,12 @@ def _trace(encoder: SentenceEncoder, path: Path) -> None:
     running: Any = encoder._torch
     with warnings.catch_warnings(), running.ready(None, many=False):
         warnings.simplefilter("ignore")  # the exporter's, about itself
-        try:
+        with about(f"torch, exporting {name} ({kind})"):
             program: Any = torch.onnx.export(
                 _Whole(encoder).eval(), kwargs=rows, dynamo=True, opset_version=opset, verbose=False,
                 input_names=list(names), output_names=[EMBEDDING, STATES], dynamic_shapes=shapes,
             )  # fmt: skip
             program.save(path)
-        except Exception as error:  # of an exporter that follows any code
-            raise InputError(f"torch cannot export {name} ({kind}): {first_line(error)}") from error
 
 
 def _write_about(encoder: SentenceEncoder, folder: Path, backend: str, precision: str) -> None:

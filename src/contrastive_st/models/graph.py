@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.errors import InputError, about, first_line, require
+from contrastive_st.errors import InputError, about, require
 from contrastive_st.files.folders import read_export
 from contrastive_st.files.reading import read_json
 from contrastive_st.models.backends import BACKENDS
@@ -108,12 +108,8 @@ class GraphVectors:
         half = self.backend == "openvino" and asked and (precision == "bf16" or bf16_is_fast("cpu"))
         self.runs_in = "int8" if int8 else "bf16" if half else "fp32"
         open_graph = {"onnx": _onnx_graph, "openvino": _openvino_graph}[self.backend]
-        try:
+        with about(path):
             self._names, self._run = open_graph(path, half)
-        except InputError:
-            raise
-        except Exception as error:  # of bytes from anywhere
-            raise InputError(f"{path} cannot be opened: {first_line(error)}") from error
 
     # ------------------------------------------------------------------ what `SentenceEncoder` asks, as of `Running`
 

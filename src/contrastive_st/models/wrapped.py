@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError
 from contrastive_st.losses import Loss
 from contrastive_st.models.adapters import has_adapter
 from contrastive_st.models.configuration import LossConfig
@@ -114,8 +114,6 @@ class EncoderForCL(ForCL, PreTrainedModel):
             with torch.no_grad():
                 self.encoder.eval()
                 return int(self._encode(torch.ones_like(token), input_ids=token).pooler_output.shape[-1])
-        except Exception as error:  # a module of the user's raises errors of any type
-            raise InputError(f"{type(self.encoder).__name__} cannot encode a token: {first_line(error)}") from error
         finally:
             self.encoder.train(training)
 

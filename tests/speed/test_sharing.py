@@ -25,11 +25,11 @@ def machine(monkeypatch):
     torch.set_num_threads(before)
 
 
-def threads_after(looks, found, device="cpu"):
+def threads_after(looks, found, device="cpu", full_determinism=False):
     looks += found
     callback, numbers = sharing.FreeCores(), []
     for _ in found:
-        callback.on_step_begin(SimpleNamespace(device=torch.device(device)))
+        callback.on_step_begin(SimpleNamespace(device=torch.device(device), full_determinism=full_determinism))
         numbers.append(torch.get_num_threads())
     callback.on_train_end()
     return numbers
@@ -43,6 +43,7 @@ def test_two_looks_in_a_row_decide(machine):
 
 def test_a_number_that_the_user_has_set_stays(machine, monkeypatch):
     assert threads_after(machine, [3.0, 3.0], "cuda") == [4, 4]
+    assert threads_after(machine, [3.0, 3.0], full_determinism=True) == [4, 4]
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     assert threads_after(machine, [3.0, 3.0]) == [4, 4]
 

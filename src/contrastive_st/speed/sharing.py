@@ -24,8 +24,8 @@ class FreeCores(TrainerCallback):
     two threads make fewer steps than one (docs/launching.md has figures). What two looks in a row say is done: threads
     are taken away when others come, and given back when they go.
 
-    Another number of threads rounds sums otherwise. Where OMP_NUM_THREADS is set, their number stays, and with it
-    every bit of a run that is repeated.
+    Another number of threads rounds sums otherwise. With `full_determinism`, and where OMP_NUM_THREADS is set, their
+    number stays, and with it every bit of a run that is repeated.
     """
 
     def __init__(self) -> None:
@@ -33,8 +33,8 @@ class FreeCores(TrainerCallback):
         self.others, self.next_look = Others(), 0.0
 
     def on_step_begin(self, args: Any, *rest: Any, **options: Any) -> None:
-        fixed = self.most == 1 or args.device.type != "cpu" or "OMP_NUM_THREADS" in os.environ or not speed_is_on()
-        if fixed or time.monotonic() < self.next_look:
+        fixed = args.full_determinism or "OMP_NUM_THREADS" in os.environ or not speed_is_on()
+        if fixed or self.most == 1 or args.device.type != "cpu" or time.monotonic() < self.next_look:
             return
         self.next_look = time.monotonic() + _SECONDS
         taken = self.others.taken()

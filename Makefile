@@ -33,7 +33,7 @@ $(VENV)-contracts/.done:
 
 $(VENV)/.contracts: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		-e ".[mteb,langchain]" langchain-tests==1.1.9
+		-e ".[mteb,langchain,haystack,search]" langchain-tests==1.1.9
 	touch $@
 
 test-contracts: $(VENV)/.contracts $(VENV)-contracts/.done  ## what the libraries around this one expect of it; HTTP for FUZZ_SECONDS

@@ -7,25 +7,47 @@ are allowed.
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from haystack import Document, component, default_from_dict, default_to_dict
+from haystack.document_stores.errors import DuplicateDocumentError
+from haystack.document_stores.types import DuplicatePolicy
+from haystack.errors import FilterError
 from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import warn_of_unknown
-from contrastive_st.search.filters import Condition, Filter, as_filter
+from contrastive_st.search.filters import NUMBER, Condition, Filter, as_filter
 from contrastive_st.search.floor import above, floor
-from contrastive_st.search.opening import open_encoder_for, open_index
+from contrastive_st.search.index import Hit
+from contrastive_st.search.opening import open_collection, open_encoder_for, open_index
+from contrastive_st.search.values import ID
 
 
-class _Embedder:
-    """Base class of both embedders: their settings, and the model, which is opened when it is first needed."""
+class _Described:
+    """Base class of what a pipeline saves: it is made again from its settings."""
 
     settings: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """A dictionary from which `from_dict` makes it again."""
+        described: dict[str, Any] = default_to_dict(self, **self.settings)
+        return described
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Any:
+        """Make one from the result of `to_dict`."""
+        return default_from_dict(cls, data)
+
+
+class _Embedder(_Described):
+    """Base class of both embedders: the model, which is opened when it is first needed."""
+
     _encoder: SentenceEncoder | None = None
 
     def warm_up(self) -> None:
@@ -37,16 +59,6 @@ class _Embedder:
             own = {name: self.settings[name] for name in ("precision", "pooling")}
             self._encoder = SentenceEncoder(self.settings["model"], **own)
         return self._encoder
-
-    def to_dict(self) -> dict[str, Any]:
-        """A dictionary from which `from_dict` makes the component again."""
-        described: dict[str, Any] = default_to_dict(self, **self.settings)
-        return described
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Any:
-        """Make a component from the result of `to_dict`."""
-        return default_from_dict(cls, data)
 
 
 @component
@@ -151,7 +163,7 @@ class ContrastiveDocumentEmbedder(_Embedder):
 
 
 @component
-class ContrastiveRetriever:
+class ContrastiveRetriever(_Described):
     """Retrieves the documents of an index that are nearest to an embedding.
 
     Args:
@@ -195,17 +207,6 @@ class ContrastiveRetriever:
             self._index.close()
             self._index = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """A dictionary from which `from_dict` makes the component again."""
-        described: dict[str, Any] = default_to_dict(self, **self.settings)
-        return described
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> ContrastiveRetriever:
-        """Make a component from the result of `to_dict`."""
-        made: ContrastiveRetriever = default_from_dict(cls, data)
-        return made
-
     @component.output_types(documents=list[Document])
     def run(
         self, query_embedding: list[float], filters: dict[str, Any] | None = None, top_k: int | None = None
@@ -216,11 +217,81 @@ class ContrastiveRetriever:
         vector = np.asarray(query_embedding, dtype=np.float32)
         k = self.settings["top_k"] if top_k is None else top_k
         hits = self._index.search(vector, k, filter=translate_filters(chosen) if chosen else None)[0]
-        found = [
-            Document(id=str(hit.own_id), content=hit.text, meta=hit.metadata, score=hit.score)
-            for hit in above(hits, self._lowest)
+        return {"documents": [_document(hit) for hit in above(hits, self._lowest)]}
+
+
+class ContrastiveDocumentStore(_Described):
+    """A Haystack document store over a collection, which the commands `index`, `search` and `api` use too.
+
+    Documents without an embedding are embedded by the model; others keep theirs, as unit vectors.
+
+    Args:
+        model: checkpoint folder or Hub name.
+        where: folder or DSN of the store, as for `open_index`.
+        collection: its name; it is made if it does not exist.
+
+    Raises:
+        InputError: the collection has vectors of another model.
+
+    Example:
+        >>> store = ContrastiveDocumentStore("static-minilm", "/tmp/store")  # doctest: +SKIP
+        >>> store.write_documents([Document(content="the tide rises", meta={"year": 1999})])  # doctest: +SKIP
+        1
+    """
+
+    def __init__(self, model: str | None = None, where: str | None = None, collection: str = "documents") -> None:
+        self.settings = {"model": model, "where": where, "collection": collection}
+        self._encoder = SentenceEncoder(model, precision="auto")
+        self.store = open_collection(self._encoder, where, collection)
+
+    def count_documents(self) -> int:
+        """How many documents there are."""
+        return len(self.store)
+
+    def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
+        """The documents that meet a filter, ordered by their ids in the store, without embeddings.
+
+        Raises:
+            FilterError: the filter is at fault.
+        """
+        try:
+            chosen = translate_filters(filters) if filters else None
+        except InputError as error:
+            raise FilterError(str(error)) from error
+        rows = (row for ids, texts, items, _ in self.store.scan() for row in zip(ids, texts, items, strict=True))
+        return [
+            _document(Hit(int(id), math.nan, text, item)) for id, text, item in rows if not chosen or chosen.holds(item)
         ]
-        return {"documents": found}
+
+    def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
+        """Write documents; without a policy one that is there is an error. Returns how many were written.
+
+        Raises:
+            ValueError: these are no documents.
+            DuplicateDocumentError: a document is there, or given twice, and the policy is not to skip or overwrite it.
+        """
+        if not isinstance(documents, list) or not all(isinstance(document, Document) for document in documents):
+            raise ValueError("write_documents takes a list of documents")
+        new = {document.id: document for document in documents}
+        known = {_document(hit).id for hit in self.store.get(self.store.known(list(new)))}
+        if policy == DuplicatePolicy.SKIP:
+            new = {id: document for id, document in new.items() if id not in known}
+        elif policy != DuplicatePolicy.OVERWRITE and (known or len(new) < len(documents)):
+            raise DuplicateDocumentError(f"there is a document {next(iter(known), documents[0].id)!r} already")
+        made = iter(self._encoder.encode_document([one.content or "" for one in new.values() if one.embedding is None]))
+        vectors = [next(made) if one.embedding is None else one.embedding for one in new.values()]
+        texts = [one.content or "" for one in new.values()]
+        self.store.upsert(list(new), texts, vectors, [{**one.meta, ID: one.id} for one in new.values()])
+        return len(new) if policy == DuplicatePolicy.SKIP else len(documents)
+
+    def delete_documents(self, document_ids: list[str]) -> None:
+        """Delete the documents of these ids that there are."""
+        self.store.delete(document_ids)
+
+
+def _document(hit: Hit) -> Document:
+    meta = {name: value for name, value in hit.metadata.items() if name != ID}
+    return Document(id=str(hit.own_id), content=hit.text, meta=meta, score=None if math.isnan(hit.score) else hit.score)
 
 
 def translate_filters(filters: dict[str, Any]) -> Filter:
@@ -233,12 +304,18 @@ def translate_filters(filters: dict[str, Any]) -> Filter:
     """
     joins: dict[Any, Any] = {"AND": "and", "OR": "or", "NOT": "not"}
     operator = filters.get("operator")
-    if operator in joins:
-        return Filter(tuple(translate_filters(one) for one in filters.get("conditions", [])), joins[operator])
-    if "field" not in filters or operator not in ("==", "!=", "<", "<=", ">", ">=", "in", "not in"):
+    if operator in joins and "conditions" in filters:
+        return Filter(tuple(translate_filters(one) for one in filters["conditions"]), joins[operator])
+    value, several, ranges = filters.get("value"), operator in ("in", "not in"), operator in ("<", "<=", ">", ">=")
+    known = several or ranges or operator in ("==", "!=")
+    text = ranges and isinstance(value, str) and re.fullmatch(NUMBER, value)  # Haystack compares dates alone as text
+    if not {"field", "value"} <= filters.keys() or not known or several != isinstance(value, list) or text:
         raise InputError(f"filter {filters}: an index takes comparisons, `in`, `not in`, and AND, OR and NOT of these")
     column = filters["field"].removeprefix("meta.")
-    wanted = as_filter({column: {{"in": "=", "not in": "!="}.get(operator, operator): filters.get("value")}})
+    missing = Condition(column, "=", (None,))
+    if ranges and value is None:
+        return Filter((missing, Condition(column, "!=", (None,))))  # of no document
+    wanted = as_filter({column: {{"in": "=", "not in": "!="}.get(str(operator), operator): value}})
     if operator not in ("!=", "not in") or None in next(wanted.conditions()).values:
         return wanted
-    return Filter((wanted, Condition(column, "=", (None,))), "or")
+    return Filter((wanted, missing), "or")

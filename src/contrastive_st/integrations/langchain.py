@@ -1,14 +1,25 @@
-"""LangChain `Embeddings` with this package's encoders; needs `pip install 'contrastive-st[langchain]'`."""
+"""LangChain's `Embeddings` and `VectorStore` with this package's encoders and collections.
+
+Needs `pip install 'contrastive-st[langchain]'`, and `[search]` for the store.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+from uuid import uuid4
 
+import numpy as np
+from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import warn_of_unknown
+from contrastive_st.search.index import Hit
+from contrastive_st.search.opening import open_collection
+from contrastive_st.search.values import ID
 
 
 class ContrastiveEmbeddings(Embeddings):
@@ -54,3 +65,95 @@ class ContrastiveEmbeddings(Embeddings):
         vector = self.encoder.encode_query(text, prompt=self.query_prefix or None, normalize_embeddings=True)
         row: list[float] = vector.tolist()
         return row
+
+
+class ContrastiveVectorStore(VectorStore):
+    """A collection of a store, which the commands `index`, `search` and `api` use too.
+
+    Args:
+        embedding: `ContrastiveEmbeddings`, or what it takes: a checkpoint folder, a Hub name, or an opened encoder.
+        where: folder or DSN of the store, as for `open_index`.
+        collection: its name; it is made if it does not exist.
+
+    Raises:
+        InputError: the collection has vectors of another model.
+
+    Example:
+        >>> store = ContrastiveVectorStore("static-minilm", "/tmp/store")  # doctest: +SKIP
+        >>> store.add_texts(["the tide rises"], [{"year": 1999}], ids=["a"])  # doctest: +SKIP
+        ['a']
+        >>> store.similarity_search("sea", k=1, filter="year<2000")[0].id  # doctest: +SKIP
+        'a'
+    """
+
+    def __init__(self, embedding: Any = None, where: str | None = None, collection: str = "documents") -> None:
+        ours = isinstance(embedding, ContrastiveEmbeddings)
+        self._embedding: ContrastiveEmbeddings = embedding if ours else ContrastiveEmbeddings(embedding)
+        self.store = open_collection(self._embedding.encoder, where, collection)
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """What embeds the texts and queries."""
+        return self._embedding
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str | None] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
+        """Insert texts, or replace those with the same ids; return the ids."""
+        content = list(texts)
+        names = [name or str(uuid4()) for name in ids or [None] * len(content)]
+        last = {name: place for place, name in enumerate(names)}  # of an id that is given twice the last text counts
+        given = metadatas or [{}] * len(content)
+        rows = [content[i] for i in last.values()], self._embedding.embed_documents([content[i] for i in last.values()])
+        self.store.upsert(list(last), *rows, [{**given[i], ID: name} for name, i in last.items()])
+        return names
+
+    def similarity_search_with_score_by_vector(
+        self, embedding: list[float], k: int = 4, filter: Any = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """The nearest documents, each with its cosine; `filter` is one of `VectorIndex`."""
+        return [(_document(hit), hit.score) for hit in self.store.search(np.array(embedding), k, filter=filter)[0]]
+
+    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
+        """As `similarity_search_with_score_by_vector`, for a text."""
+        return self.similarity_search_with_score_by_vector(self._embedding.embed_query(query), k, **kwargs)
+
+    def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
+        """The nearest documents of a vector."""
+        return [document for document, _ in self.similarity_search_with_score_by_vector(embedding, k, **kwargs)]
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        """The nearest documents of a text."""
+        return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """The documents of these ids that there are."""
+        return [_document(hit) for hit in self.store.get(self.store.known(list(ids)))]
+
+    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
+        """Delete documents by their ids."""
+        self.store.delete(ids or [])
+        return True
+
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        return lambda cosine: max(cosine, 0.0)
+
+    @classmethod
+    def from_texts(
+        cls, texts: list[str], embedding: Any, metadatas: list[dict[str, Any]] | None = None, **kwargs: Any
+    ) -> ContrastiveVectorStore:
+        """A collection with these texts; `kwargs` are `where`, `collection` and `ids`."""
+        ids = kwargs.pop("ids", None)
+        made = cls(embedding, **kwargs)
+        made.add_texts(texts, metadatas, ids=ids)
+        return made
+
+
+def _document(hit: Hit) -> Document:
+    metadata = {name: value for name, value in hit.metadata.items() if name != ID}
+    return Document(id=str(hit.own_id), page_content=hit.text, metadata=metadata)

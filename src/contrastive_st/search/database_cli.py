@@ -60,7 +60,7 @@ class Collections(StoreCommand):
         elif self.alias:
             naming.set_alias(database, self.alias, self.name)
             note(f"{self.alias!r} stands for collection {self.name!r} now")
-        elif naming.drop_alias(database, self.name):
+        elif database.run(lambda connection: naming.forget_alias(connection, database.schema, self.name)):
             note(f"deleted the alias {self.name!r}; its collection stays")
         else:
             with vector_store()(self.store, self.name) as store:

@@ -108,6 +108,7 @@ class Index(CollectionCommand):
 
     def _index(self) -> None:
         from contrastive_st.search.ingest import index_corpus, load_shards
+        from contrastive_st.search.opening import model_name
         from contrastive_st.search.report import Report
         from contrastive_st.search.shards import RECORD, Encoding, ShardFolder
 
@@ -229,13 +230,6 @@ class Index(CollectionCommand):
                     with suppress(Exception):  # the database itself may have failed
                         store.drop(only_unused=True)
                 raise
-
-
-def model_name(encoder: Any) -> str:
-    """What an index records: the folder of its model; the name of the one in this package, whose folder may move."""
-    from contrastive_st.files.folders import SHIPPED
-
-    return str(encoder.name if encoder.folder in (None, SHIPPED) else encoder.folder.absolute())
 
 
 def _tell(outcome: Outcome, started: float, where: str, report: Report) -> None:

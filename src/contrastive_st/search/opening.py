@@ -83,6 +83,23 @@ def open_database(where: str | Path | None = None) -> Database:
     return Database(where)
 
 
+def model_name(encoder: Any) -> str:
+    """What an index records: the folder of its model; the name of the one in this package, whose folder may move."""
+    from contrastive_st.files.folders import SHIPPED
+
+    return str(encoder.name if encoder.folder in (None, SHIPPED) else encoder.folder.absolute())
+
+
+def open_collection(encoder: Any, where: str | Path | None = None, collection: str = "documents") -> VectorStore:
+    """Open a collection to write vectors of a model; it is made if it does not exist.
+
+    Raises:
+        InputError: it has vectors of another model.
+    """
+    made = {"model": model_name(encoder), "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
+    return vector_store().create(where, collection, **made)
+
+
 def vector_store() -> type[VectorStore]:
     """The class `VectorStore`, or an error that says what to install."""
     require("a store", "search", "psycopg", "psycopg_pool", "pgvector")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError
 
 _ID = re.compile(r"-?(0|[1-9][0-9]{0,18})")
+ID = "_id"  # the name in the metadata of an id that is text, for libraries whose metadata may have an `id` of their own
 _EXACT = 1 << 53  # JavaScript, and every parser that reads JSON numbers as doubles, rounds larger integers
 
 
@@ -211,7 +212,7 @@ def as_documents(
 ) -> tuple[NDArray[np.int64], list[str], list[dict[str, Any]]]:
     """Ids, texts and metadata of documents as an index holds them, one for each of so many vectors.
 
-    An id that is text stays in the metadata as `id`.
+    An id that is text stays in the metadata: as `id`, unless it is there already.
 
     Raises:
         InputError: one of them is at fault, their numbers differ, or an id is given twice.
@@ -231,6 +232,6 @@ def as_documents(
     items = as_metadata(metadata, len(numbers))
     if not isinstance(given, np.ndarray):
         for id, number, item in zip(given, numbers.tolist(), items, strict=True):
-            if isinstance(id, str) and id.strip() != str(number):
+            if isinstance(id, str) and id.strip() != str(number) and own_id(number, item) == number:
                 item.setdefault("id", storable(id))
     return numbers, kept, items

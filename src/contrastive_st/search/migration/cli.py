@@ -50,10 +50,9 @@ class Migrate(StoreCommand):
         """Look, bridge, encode and switch; or finish, or roll back."""
         from contrastive_st.models.protocol import open_encoder
         from contrastive_st.search.exact import ExactIndex
-        from contrastive_st.search.index_cli import model_name
         from contrastive_st.search.migration.folders import MovableFolder
         from contrastive_st.search.migration.moving import Move, finish, roll_back
-        from contrastive_st.search.opening import open_named
+        from contrastive_st.search.opening import model_name, open_named
 
         if self.rollback + self.finish + self.dry_run > 1:
             raise InputError("give one of --dry_run, --finish and --rollback")

@@ -182,22 +182,13 @@ def set_alias(database: Database, name: str, collection: str) -> None:
     database.run(work)
 
 
-def drop_alias(database: Database, name: str) -> bool:
-    """Take an alias away; whether there was one."""
-
-    def work(connection: StoreConnection) -> bool:
-        with connection.transaction():
-            return forget_alias(connection, database.schema, name)
-
-    return database.run(work)
-
-
 def forget_alias(connection: StoreConnection, schema: str, name: str) -> bool:
-    """As `drop_alias`, in the open transaction."""
-    there = connection.execute("DELETE FROM _aliases WHERE name = %s", (name,)).rowcount > 0
-    if there:
-        connection.execute(sql.SQL("DROP VIEW {}").format(sql.Identifier(schema, name)))
-    return there
+    """Take an alias away; whether there was one."""
+    with connection.transaction():
+        there = connection.execute("DELETE FROM _aliases WHERE name = %s", (name,)).rowcount > 0
+        if there:
+            connection.execute(sql.SQL("DROP VIEW {}").format(sql.Identifier(schema, name)))
+        return there
 
 
 def _check_names(connection: StoreConnection, database: Database, name: str, new: str | None = None) -> Tables:

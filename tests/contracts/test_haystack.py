@@ -1,0 +1,71 @@
+"""The document store under Haystack's own tests of one."""
+
+import os
+
+import numpy as np
+import pytest
+
+pytest.importorskip("haystack")
+os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
+
+from haystack import Document
+from haystack.document_stores.errors import DuplicateDocumentError
+from haystack.testing.document_store import DocumentStoreBaseTests
+from store_places import store_place
+
+from contrastive_st import InputError
+from contrastive_st.integrations import haystack as adapter
+from contrastive_st.integrations.haystack import ContrastiveDocumentStore, ContrastiveRetriever, ContrastiveTextEmbedder
+from contrastive_st.search.postgres.server import EmbeddedServer
+
+
+@pytest.fixture(scope="module")
+def place():
+    with store_place() as folder, EmbeddedServer(folder):
+        yield str(folder)
+
+
+class TestDocumentStore(DocumentStoreBaseTests):
+    """With vectors of 768 dimensions, as those of the tests have."""
+
+    @pytest.fixture
+    def document_store(self, place, monkeypatch):
+        class Wide:
+            name, fingerprint, dimension, folder = "wide", "f", 768, None
+
+            def __init__(self, *args, **options):
+                pass
+
+            def encode_document(self, texts):
+                return np.ones((len(texts), 768), np.float32)
+
+        monkeypatch.setattr(adapter, "SentenceEncoder", Wide)
+        store = ContrastiveDocumentStore("wide", place, "haystack")
+        yield store
+        store.store.drop()
+        store.store.close()
+
+    @staticmethod
+    def assert_documents_are_equal(received, expected):
+        """The store returns no embeddings, and orders by its own ids."""
+        rows = lambda documents: sorted((one.id, one.content, sorted(one.meta.items())) for one in documents)
+        assert rows(received) == rows(expected)
+
+    def test_write_documents(self, document_store):
+        assert document_store.write_documents([Document(content="one"), Document(content="two")]) == 2
+        with pytest.raises(DuplicateDocumentError):
+            document_store.write_documents([Document(content="one")])
+        assert document_store.count_documents() == 2
+
+
+def test_a_pipeline_finds_what_was_written(place):
+    store = ContrastiveDocumentStore("static-minilm", place, "pipeline")
+    store.write_documents([Document(content="the tide rises", meta={"id": 7}), Document(id="b", content="a cat sat")])
+    vector = ContrastiveTextEmbedder("static-minilm").run("the tide")["embedding"]
+    (found,) = ContrastiveRetriever(place, "pipeline", top_k=1).run(vector)["documents"]
+    assert (found.content, found.meta) == ("the tide rises", {"id": 7})
+    assert found.id == Document(content="the tide rises", meta={"id": 7}).id
+    assert ContrastiveDocumentStore.from_dict(store.to_dict()).count_documents() == 2
+    with pytest.raises(InputError, match="has vectors of 256 dimensions, not 384"):
+        ContrastiveDocumentStore("model_cards/minilm-1-layer", place, "pipeline")
+    store.store.close()

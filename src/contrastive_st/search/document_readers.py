@@ -12,6 +12,8 @@ import importlib.util
 import json
 import mailbox
 import re
+import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
@@ -19,7 +21,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import tomllib
 import yaml
 
 from contrastive_st.data.reading.content import check_file, decode, format_of, open_bytes, reading
@@ -109,7 +110,7 @@ def front_matter(text: str) -> tuple[str, Cells]:
     match, facts, end = _FRONT_MATTER.match(text), None, 0
     try:
         if match:
-            read = tomllib.loads if match["mark"] == "+++" else _yaml
+            read = _toml if match["mark"] == "+++" else _yaml
             facts, end = read(match["facts"].replace("\r\n", "\n")), match.end()
         elif text.startswith(("{\n", "{\r\n")):
             facts, end = json.JSONDecoder().raw_decode(text)
@@ -118,6 +119,14 @@ def front_matter(text: str) -> tuple[str, Cells]:
     if not isinstance(facts, dict):
         return text, {}
     return text[end:].removeprefix("\n"), {str(key): value for key, value in facts.items()}
+
+
+def _toml(text: str) -> Any:
+    if sys.version_info < (3, 11):
+        raise ValueError("Python 3.10 has no reader of TOML")
+    import tomllib
+
+    return tomllib.loads(text)
 
 
 def _yaml(text: str) -> Any:
@@ -239,7 +248,7 @@ def _office(path: Path, source: str) -> Iterator[Cells]:
     content = _content(path, source)
     if _ENCRYPTED_OFFICE in content:
         raise Encrypted(f"{source} is encrypted; save it without a password")
-    kind, read_as = str(_needed("kreuzberg", source).detect_mime_type_from_path(str(path))), list[str]()
+    kind, read_as = _kind(path, source), list[str]()
     if format_of(path) in _OF_TEXT:  # which kreuzberg reads as UTF-8, whatever they are
         text, read_as = _decoded(content, source)
         content = text.encode()
@@ -248,6 +257,15 @@ def _office(path: Path, source: str) -> Iterator[Cells]:
         if "\0" in part["text"]:  # the bytes of a file that its reader does not understand
             raise InputError(f"{source} is no {format_of(path)} file")
         yield {**part, NOTES: read_as}
+
+
+def _kind(path: Path, source: str) -> str:
+    """What kreuzberg calls a file like this; a compressed one as it calls one with the extension before."""
+    detect = _needed("kreuzberg", source).detect_mime_type_from_path
+    if path.suffix.lower() == format_of(path):
+        return str(detect(str(path)))
+    with tempfile.NamedTemporaryFile(suffix=format_of(path)) as empty:
+        return str(detect(empty.name))
 
 
 def _extracted(content: bytes, kind: str, source: str) -> Iterator[Cells]:

@@ -56,6 +56,7 @@ def test_a_student_queries_its_teachers_index(models, index):
     assert space.agreement > 0.9
     assert encoder.encode_query("barcel").shape == (12,)
     assert encoder.dimension == 12
+    assert encoder.fingerprint == student.fingerprint  # so it does not write documents
     found = index.search(own[:50], 1)
     assert np.mean([hits[0].text == text for hits, text in zip(found, TEXTS, strict=False)]) > 0.9
 

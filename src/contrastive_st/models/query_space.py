@@ -78,7 +78,7 @@ def align(folder: Path, teacher: Any, texts: Sequence[str], vectors: NDArray[np.
 
 
 class InSpace:
-    """An encoder whose vectors are those of the space that its folder records; all else is its own.
+    """An encoder whose vectors are those of the space that its folder records; all else is its own, as its fingerprint.
 
     Args:
         encoder: the encoder.
@@ -88,7 +88,6 @@ class InSpace:
 
     def __init__(self, encoder: Any, space: QuerySpace, lift: LinearMap | None) -> None:
         self._encoder, self._lift, self.space = encoder, lift, space
-        self.fingerprint = space.fingerprint
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._encoder, name)

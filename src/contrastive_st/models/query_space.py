@@ -90,24 +90,15 @@ class InSpace:
         self._encoder, self._lift, self.space = encoder, lift, space
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._encoder, name)
+        own = getattr(self._encoder, name)
+        if name not in ("encode", "encode_query", "encode_document"):
+            return own
+        return lambda texts, **options: self._lifted(own(texts, **options))
 
     @property
     def dimension(self) -> int:
         """Dimension of the vectors."""
         return int(self._encoder.dimension) if self._lift is None else self._lift.matrix.shape[1]
-
-    def encode(self, texts: Any, **options: Any) -> NDArray[np.float32]:
-        """As the encoder's own, in the space."""
-        return self._lifted(self._encoder.encode(texts, **options))
-
-    def encode_query(self, texts: Any, **options: Any) -> NDArray[np.float32]:
-        """As `encode`, for queries."""
-        return self._lifted(self._encoder.encode_query(texts, **options))
-
-    def encode_document(self, texts: Any, **options: Any) -> NDArray[np.float32]:
-        """As `encode`, for documents."""
-        return self._lifted(self._encoder.encode_document(texts, **options))
 
     def encode_buckets(self, buckets: Any) -> Any:
         """As the encoder's own, in the space."""

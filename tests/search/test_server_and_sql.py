@@ -366,3 +366,14 @@ def test_the_check_finds_what_it_is_for():
                  "d.rows('SELECT ' + text)"):  # fmt: skip
         tree = ast.parse(line)
         assert not all(_is_safe(statement, _names(tree)) for statement in _statements(tree)), line
+
+
+def test_a_store_is_opened_though_its_server_was_just_killed():
+    from contrastive_st.search.postgres.store import VectorStore
+
+    with store_place() as folder, VectorStore.create(folder, "k", model="m", fingerprint="f", dimension=3) as store:
+        store.upsert([1], ["one"], [[1.0, 0.0, 0.0]])
+        for _ in range(3):
+            os.kill(postmaster(folder), signal.SIGKILL)
+            with VectorStore(folder, "k") as again:
+                assert again.search([1.0, 0.0, 0.0])[0][0].text == "one"

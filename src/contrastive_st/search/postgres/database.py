@@ -83,12 +83,14 @@ class Database:
         self.server = None if is_dsn(self.where) else EmbeddedServer(self.where)
         self.dsn = self.server.dsn if self.server else self.where
         try:
-            with about(self.shown), psycopg.connect(self.dsn, autocommit=True, connect_timeout=30) as connection:
-                version = store_schema.version_of(connection, self.schema)
-                if version < len(store_schema.MIGRATIONS) and (setup or self.server):
-                    store_schema.migrate(connection, self.schema)
-                elif version < len(store_schema.MIGRATIONS):
-                    raise InputError(self._outdated(version))
+            with about(self.shown):
+                try:
+                    self._check(setup)
+                except psycopg.OperationalError:  # a server that has just been killed
+                    if not self.server:
+                        raise
+                    self.server.ensure_running()
+                    self._check(setup)
             self._pool = ConnectionPool(
                 self.dsn, connection_class=StoreConnection, min_size=1, max_size=pool, timeout=_WAIT, open=True,
                 kwargs={"autocommit": True, "application_name": "contrastive-st"},
@@ -98,6 +100,15 @@ class Database:
             if self.server:
                 self.server.close()
             raise
+
+    def _check(self, setup: bool) -> None:
+        """Look for the store of this version; make or migrate it, if that is asked for."""
+        with psycopg.connect(self.dsn, autocommit=True, connect_timeout=30) as connection:
+            version = store_schema.version_of(connection, self.schema)
+            if version < len(store_schema.MIGRATIONS) and (setup or self.server):
+                store_schema.migrate(connection, self.schema)
+            elif version < len(store_schema.MIGRATIONS):
+                raise InputError(self._outdated(version))
 
     def _outdated(self, version: int) -> str:
         if not version:

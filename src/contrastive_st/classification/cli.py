@@ -102,7 +102,7 @@ class Classify(TuningSettings):
             [
                 *(f"    {label}: " + ", ".join(f"{word} {effect:+.2f}" for word, effect in words)
                   for label, words in reason.words.items()),
-                *(f"    {cosine:.3f}  {_shown(examples.labels[n])}  {' '.join(examples.texts[n].split())}"
+                *(f"    {cosine:.3f}  {'|'.join(_each([examples.labels[n]]))}  {' '.join(examples.texts[n].split())}"
                   for n, cosine in reason.nearest if examples),
             ]
             for reason in found
@@ -244,10 +244,6 @@ def _check_known(test: LabelledTexts, known: Sequence[str]) -> None:
     if unknown := sorted(set(_each(test.labels)) - set(known)):
         names, there = ", ".join(unknown), ", ".join(known)
         raise InputError(f"--test_file: no examples of {names}; the labels are {there} (leave out texts of others)")
-
-
-def _shown(label: Any) -> str:
-    return label if isinstance(label, str) else "|".join(map(str, label))
 
 
 def _each(labels: Sequence[Any]) -> list[str]:

@@ -139,11 +139,10 @@ def rename(database: Database, old: str, new: str) -> None:
     check_free(check_name(new))
 
     def work(connection: StoreConnection) -> None:
-        with connection.transaction():
-            _check_names(connection, database, old, new)
-            _move(connection, database.schema, old, new)
+        _check_names(connection, database, old, new)
+        _move(connection, database.schema, old, new)
 
-    database.run(work)
+    _alone(database, work)
 
 
 def swap(database: Database, one: str, other: str) -> None:
@@ -154,13 +153,12 @@ def swap(database: Database, one: str, other: str) -> None:
     """
 
     def work(connection: StoreConnection) -> None:
-        with connection.transaction():
-            _check_names(connection, database, one)
-            _check_names(connection, database, other)
-            for old, new in ((one, "_swapped"), (other, one), ("_swapped", other)):
-                _move(connection, database.schema, old, new)
+        _check_names(connection, database, one)
+        _check_names(connection, database, other)
+        for old, new in ((one, "_swapped"), (other, one), ("_swapped", other)):
+            _move(connection, database.schema, old, new)
 
-    database.run(work)
+    _alone(database, work)
 
 
 def set_alias(database: Database, name: str, collection: str) -> None:
@@ -172,14 +170,13 @@ def set_alias(database: Database, name: str, collection: str) -> None:
     check_free(check_name(name))
 
     def work(connection: StoreConnection) -> None:
-        with connection.transaction():
-            tables = _check_names(connection, database, collection)
-            forget_alias(connection, database.schema, name)
-            _check_names(connection, database, collection, name)
-            connection.execute("INSERT INTO _aliases (name, collection) VALUES (%s, %s)", (name, tables.prefix))
-            create_view(connection, name, tables)
+        tables = _check_names(connection, database, collection)
+        forget_alias(connection, database.schema, name)
+        _check_names(connection, database, collection, name)
+        connection.execute("INSERT INTO _aliases (name, collection) VALUES (%s, %s)", (name, tables.prefix))
+        create_view(connection, name, tables)
 
-    database.run(work)
+    _alone(database, work)
 
 
 def forget_alias(connection: StoreConnection, schema: str, name: str) -> bool:
@@ -191,9 +188,19 @@ def forget_alias(connection: StoreConnection, schema: str, name: str) -> bool:
         return there
 
 
+def _alone(database: Database, work: Callable[[StoreConnection], None]) -> None:
+    """Do the work in one transaction, during which no other gives names."""
+
+    def once(connection: StoreConnection) -> None:
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            work(connection)
+
+    database.run(once)
+
+
 def _check_names(connection: StoreConnection, database: Database, name: str, new: str | None = None) -> Tables:
-    """The tables of a name, which must exist, unlike `new`; until the end of the transaction no name changes."""
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    """The tables of a name, which must exist, unlike `new`."""
     statement = f"SELECT tables, space FROM collections {_BY_NAME}"
     found, taken = (connection.execute(statement, {"name": one}).fetchone() for one in (name, new))
     if found is None:

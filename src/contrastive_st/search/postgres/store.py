@@ -138,10 +138,9 @@ class VectorStore(StoreWrites):
 
         database = Database(where, pool, setup=True)
         try:
-            if not (there := collection in cls.names(database)):
-                there = not database.run(make)
+            made = collection not in cls.names(database) and database.run(make)
             store = cls(database, collection)
-            store.made = not there
+            store.made = made
             store.check(fingerprint=fingerprint, dimension=dimension)
         except BaseException:
             database.close()

@@ -196,12 +196,12 @@ class StoreLoader:
 
         def work(connection: StoreConnection) -> bool:
             with connection.transaction():
-                mine = connection.execute(
+                recorded = connection.execute(
                     "UPDATE sources SET shards = %s WHERE collection = %s AND number = %s AND mark = %s AND run = %s",
                     (shards, self.store.tables.prefix, self.number, self.fingerprint, self.run),
                 ).rowcount
                 self._done = self._loaded(connection)
-                complete = bool(mine) and len(self._done) == shards
+                complete = bool(recorded) and len(self._done) == shards
                 self.removed = self._settle(connection, unread) if complete and self.own_ids else 0
                 return complete
 

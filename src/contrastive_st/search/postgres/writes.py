@@ -18,11 +18,12 @@ from contrastive_st.errors import InputError, about, choice
 from contrastive_st.memory import peak_resident
 from contrastive_st.search.filters import Filterable, as_filter
 from contrastive_st.search.index import Id, Ids, Metadata, Vectors, all_known, as_queries, check_filter
+from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.copying import Put, code_rows, copy_rows, merge_rows, text_rows, vectors_of
 from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES, UNKNOWN_LANGUAGE
 from contrastive_st.search.postgres.naming import forget_alias
 from contrastive_st.search.postgres.predicates import as_jsonpath
-from contrastive_st.search.postgres.schema import create_codes, stop_words, words_index
+from contrastive_st.search.postgres.schema import create_codes
 from contrastive_st.search.postgres.spaces import StoreSpaces
 from contrastive_st.search.shards import FIRST
 from contrastive_st.search.values import as_documents, as_id, as_ids, as_metadata
@@ -320,10 +321,12 @@ class StoreWrites(StoreSpaces):
                 return
             gin = sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING gin (metadata jsonb_path_ops)")
             connection.execute(gin.format(tables.index("metadata"), tables.texts))
-            language = language or self.language or _language_of(connection.execute(stop_words(tables)).fetchall())
+            language = (
+                language or self.language or _language_of(connection.execute(queries.stop_words(tables)).fetchall())
+            )
             if language != self.language:
                 connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(tables.name("words")))
-            connection.execute(words_index(tables, language))
+            connection.execute(queries.words_index(tables, language))
             statement = "UPDATE collections SET language = %s WHERE tables = %s"
             connection.execute(statement, (language, tables.prefix))
 

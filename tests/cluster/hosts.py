@@ -32,7 +32,7 @@ class Cluster:
     def __init__(self, *names, slow=(), delay=20, loss=0.01):
         self.prefix = f"cst{os.getpid()}"
         self.addresses = {name: f"10.77.0.{number}" for number, name in enumerate(names, 1)}
-        self.slow, self.link, self.started = slow, (str(delay), str(loss)), []
+        self.slow, self.link, self.cables = slow, (str(delay), str(loss)), []
 
     def __enter__(self):
         if shutil.which("ip") is None:
@@ -46,8 +46,8 @@ class Cluster:
             ip("netns", "add", self.space(name))
             if name in self.slow:
                 command = [sys.executable, CABLE, self.space(name), self.space("switch"), f"port{number}", *self.link]
-                cable = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
-                self.started.append(cable)
+                cable = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+                self.cables.append(cable)
                 assert cable.stdout.readline() == "ready\n"
             else:
                 ip("link", "add", "eth0", "netns", self.space(name), "type", "veth",
@@ -59,11 +59,12 @@ class Cluster:
         return self
 
     def __exit__(self, *exception):
-        for process in self.started:
-            self.kill(process)
         for name in (*self.addresses, "switch"):
-            with contextlib.suppress(subprocess.CalledProcessError):
-                ip("netns", "del", self.space(name))
+            self.crash(name)
+            ip("netns", "del", self.space(name))
+        for cable in self.cables:
+            cable.kill()
+            cable.wait()
 
     def space(self, name):
         return f"{self.prefix}-{name}"
@@ -74,26 +75,27 @@ class Cluster:
         try:
             out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            self.kill(process)
+            self.crash(host)
             raise AssertionError(f"{command} on {host}: no end\n{process.communicate()[1][-3000:]}") from None
         assert process.returncode == 0 or not check, f"{command} on {host}\n{out[-2000:]}\n{err[-3000:]}"
         return subprocess.CompletedProcess(command, process.returncode, out, err)
 
     def start(self, host, *command, **environment):
-        """A process on a host, with those that it starts in a group of its own."""
+        """A process on a host."""
         inside = ["nsenter", f"--net=/run/netns/{self.space(host)}", *map(str, command)]
         own = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "GLOO_SOCKET_IFNAME": "eth0"}
-        process = subprocess.Popen(
-            inside, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-            env={**os.environ, **own, **environment},
-        )  # fmt: skip
-        self.started.append(process)
-        return process
+        return subprocess.Popen(
+            inside, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **own, **environment}
+        )
 
-    def kill(self, process):
-        """End a process and those that it started, as when a host loses its power."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+    def crash(self, host):
+        """End all processes of a host, as when it loses its power."""
+        found = subprocess.run(
+            ["ip", "netns", "pids", self.space(host)], check=True, capture_output=True, text=True
+        ).stdout.split()
+        for number in map(int, found):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
 
     def cut(self, host, cut=True):
         """Pull the cable of a host, or put it back."""

@@ -16,7 +16,7 @@ from contrastive_st import SentenceEncoder
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'contrastive-st[ray]'")
 DRIVER = Path(__file__).with_name("ray_driver.py")
 RAY = [sys.executable, "-m", "ray.scripts.scripts", "start", "--num-cpus", "2", "--object-store-memory", "100000000"]
-pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+pytestmark = pytest.mark.slow
 
 
 def test_two_nodes_encode_and_train_as_one():

@@ -13,7 +13,7 @@ from store_places import store_place
 
 CLI = [sys.executable, "-m", "contrastive_st.cli"]
 SHARDS, ROWS = 6, 16_384
-pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -96,9 +96,9 @@ def test_two_writers_load_the_shards_that_a_third_host_searches(cluster, databas
 
 def test_a_writer_that_goes_away_leaves_its_shards_to_the_other(cluster, database, shards):
     """That on the slow link is killed in its first shard."""
-    slow = cluster.start("far", *load(shards, database, "rest"))
+    cluster.start("far", *load(shards, database, "rest"))
     until(lambda: "rest" in cluster.run("one", *CLI, "collections", "--store", database.dsn).stdout, "it began")
-    cluster.kill(slow)
+    cluster.crash("far")
     cluster.run("one", *load(shards, database, "rest"))
     assert count(cluster, database, "rest") == SHARDS * ROWS
 
@@ -121,7 +121,7 @@ def test_the_api_behind_a_proxy_survives_a_replica_and_the_database(cluster, dat
         return [told() for _ in range(number)]
 
     assert {one["status"] for one in answers(30)} == {200}
-    cluster.kill(replicas[0])
+    cluster.crash("one")
     assert {one["status"] for one in answers(60)} == {200}
     cluster.cut("data")
     time.sleep(4)

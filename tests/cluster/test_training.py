@@ -17,7 +17,7 @@ TINY = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_si
         "--disable_tqdm", "true", "--save_strategy", "steps", "--save_steps", "1000",
         "--logging_steps", "5"]  # fmt: skip
 WAYS = {"plain": [], "gradcache": ["--chunk_size", "3"], "fsdp": ["--save_only_model", "true"]}
-pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +83,9 @@ def test_a_host_that_goes_away_ends_the_run_which_is_resumed_bit_for_bit(cluster
     steps = ["--max_steps", "300", "--save_steps", "50", "--logging_steps", "100"]
     ended(launched(cluster, ["one", "two"], "plain", text, tmp_path / "whole", *steps))
     out = tmp_path / "broken"
-    main, other = launched(cluster, ["one", "two"], "plain", text, out, *steps, port=29512)
+    main, _ = launched(cluster, ["one", "two"], "plain", text, out, *steps, port=29512)
     until(lambda: (out / "checkpoint-50").is_dir(), "the first checkpoint", 120)
-    cluster.kill(other)
+    cluster.crash("two")
     _, err = main.communicate(timeout=120)
     assert main.returncode != 0
     assert not (out / "checkpoint-300").exists()

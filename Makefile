@@ -5,7 +5,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 300
-.PHONY: demo test test-contracts test-fast test-min lint lint-workflows docs wheel lite readme clean
+.PHONY: demo test test-contracts test-cluster test-fast test-min lint lint-workflows docs wheel lite readme clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -40,6 +40,13 @@ test-contracts: $(VENV)/.contracts $(VENV)-contracts/.done  ## what the librarie
 	HF_HUB_OFFLINE=1 SCHEMATHESIS=$(abspath $(VENV)-contracts)/bin/schemathesis CONTRASTIVE_ST_FUZZ_SECONDS=$(FUZZ_SECONDS) \
 		CONTRASTIVE_ST_CONTRACTS=$(abspath $(VENV)-contracts)/fetched \
 		$(BIN)/python -m pytest tests/contracts -o asyncio_mode=auto $(PYTEST_ARGS)
+
+$(VENV)/.cluster: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[ray]" "ray[train]"
+	touch $@
+
+test-cluster: $(VENV)/.cluster  ## several hosts: network namespaces, which need root and iproute2, and nginx for the proxy; ten minutes
+	CONTRASTIVE_ST_CLUSTER=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -rs tests/cluster $(PYTEST_ARGS)
 
 $(VENV)-min/.test: pyproject.toml constraints-min.txt
 	test -x $(VENV)-min/bin/python || $(PYTHON) -m venv $(VENV)-min

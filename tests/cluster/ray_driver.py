@@ -74,7 +74,8 @@ def main(address, folder):
     ray.init(address, log_to_driver=False)
     rows = ray.data.from_arrow(pa.table({"id": range(len(TEXTS)), "text": TEXTS})).repartition(16)
     pool = ray.data.ActorPoolStrategy(size=2)
-    found = rows.map_batches(Told, compute=pool, batch_size=25, batch_format="pyarrow", num_cpus=2).to_pandas()
+    options = {"batch_size": 25, "batch_format": "pyarrow", "num_cpus": 1, "scheduling_strategy": "SPREAD"}
+    found = rows.map_batches(Told, compute=pool, **options).to_pandas()
     vectors = np.array(found.sort_values("id")["embedding"].tolist(), np.float32)
     np.save(folder / "vectors.npy", vectors)
     (folder / "texts.json").write_text(json.dumps(TEXTS))

@@ -28,7 +28,7 @@ def test_two_nodes_encode_and_train_as_one():
             head = ["--head", "--port", "6379", "--include-dashboard", "false", "--temp-dir", folder / "r", "--block"]
             cluster.start("one", *RAY, "--node-ip-address", one, *head, **quiet)
             cluster.start("two", *RAY, "--node-ip-address", two, "--address", f"{one}:6379", "--block", **quiet)
-            done = cluster.run("one", sys.executable, DRIVER, f"{one}:6379", folder, timeout=400, **quiet)
+            done = cluster.run("one", sys.executable, DRIVER, f"{one}:6379", folder, timeout=240, **quiet)
             told = json.loads(done.stdout.splitlines()[-1])
             assert told["encoded"] == [one, two]
             assert told["STRICT_SPREAD"] == [one, two]

@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+collect_ignore = ["ray_driver.py"]  # imports Ray, which is not installed everywhere
+
 
 def pytest_collection_modifyitems(items):
     if not os.environ.get("CONTRASTIVE_ST_CLUSTER"):

@@ -315,7 +315,7 @@ def _is_safe(node, constants):
         return node.attr in ("storage", "SEARCH_PATH")  # one of two words, checked where it is made; a constant
     if isinstance(node, ast.Call):
         function = node.func
-        name = function.attr if isinstance(function, ast.Attribute) else function.id
+        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
         if name in ("SQL", "_compose"):
             return _is_safe(node.args[0], constants)
         if name in ("format", "encode"):

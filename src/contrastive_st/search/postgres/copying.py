@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
-from contrastive_st.search.index import CHANGED, NEW, UNCHANGED, Ids, Metadata, Vectors
+from contrastive_st.search.index import Ids, Metadata, Vectors
 from contrastive_st.search.postgres.names import SIGNS
 from contrastive_st.search.values import storable
 from contrastive_st.vectors import rotated
@@ -70,25 +69,23 @@ def vectors_of(rows: Sequence[bytes], storage: str) -> Vectors:
     return np.ascontiguousarray(raw[:, 4:]).view(FLOATS[storage]).astype(np.float32)
 
 
-def copy_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequence[str], rows: bytes) -> Counter[str]:
-    """COPY rows of `id` and these columns into a table, in the open transaction; how many are new."""
+def copy_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequence[str], rows: bytes) -> int:
+    """COPY rows of `id` and these columns into a table, in the open transaction; return their number."""
     names = sql.SQL(", ").join(map(sql.Identifier, ("id", *columns)))
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(table, names)
     with connection.cursor() as cursor:
         with cursor.copy(statement) as copy:
             for piece in (SIGNATURE, rows, END):
                 copy.write(piece)
-        return Counter({NEW: cursor.rowcount})
+        return cursor.rowcount
 
 
-def merge_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequence[str], rows: bytes) -> Counter[str]:
-    """As `copy_rows`, but rows whose id exists are replaced, if they differ; how many are new, changed or unchanged."""
+def merge_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequence[str], rows: bytes) -> int:
+    """As `copy_rows`, but rows whose id exists are replaced, if they differ; return how many were written."""
     staged = sql.Identifier("staged")
     connection.execute(sql.SQL("CREATE TEMP TABLE {} (LIKE {})").format(staged, table))
-    all_rows = copy_rows(connection, staged, columns, rows)[NEW]
+    copy_rows(connection, staged, columns, rows)
     old, new = (sql.SQL(", ").join(sql.Identifier(side, name) for name in columns) for side in ("old", "excluded"))
-    known = sql.SQL("SELECT count(*) FROM {} WHERE id IN (SELECT id FROM {})").format(table, staged)
-    (there,) = connection.execute(known).fetchone()  # type: ignore[misc]
     written = connection.execute(
         sql.SQL(
             "INSERT INTO {} AS old SELECT * FROM {} ORDER BY id ON CONFLICT (id) DO UPDATE SET ({}) = ROW ({})"
@@ -96,8 +93,8 @@ def merge_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequ
         ).format(table, staged, sql.SQL(", ").join(map(sql.Identifier, columns)), new, old, new)
     ).rowcount
     connection.execute(sql.SQL("DROP TABLE {}").format(staged))
-    return Counter({NEW: all_rows - there, CHANGED: written - all_rows + there, UNCHANGED: all_rows - written})
+    return written
 
 
 #: `copy_rows` for rows that are all new, or else `merge_rows`
-Put = Callable[["StoreConnection", sql.Identifier, Sequence[str], bytes], Counter[str]]
+Put = Callable[["StoreConnection", sql.Identifier, Sequence[str], bytes], int]

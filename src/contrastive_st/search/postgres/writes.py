@@ -17,7 +17,18 @@ from psycopg.types.json import Jsonb
 from contrastive_st.errors import InputError, about, choice
 from contrastive_st.memory import peak_resident
 from contrastive_st.search.filters import Filterable, as_filter
-from contrastive_st.search.index import Id, Ids, Metadata, Vectors, all_known, as_queries, check_filter
+from contrastive_st.search.index import (
+    CHANGED,
+    NEW,
+    UNCHANGED,
+    Id,
+    Ids,
+    Metadata,
+    Vectors,
+    all_known,
+    as_queries,
+    check_filter,
+)
 from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.copying import Put, code_rows, copy_rows, merge_rows, text_rows, vectors_of
 from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES, UNKNOWN_LANGUAGE
@@ -71,9 +82,12 @@ class StoreWrites(StoreSpaces):
         def work(connection: StoreConnection) -> Counter[str]:
             with connection.transaction():
                 now = self.at(connection, lock=True)
-                states: Counter[str] = now.write(connection, numbers, kept, unit, items, put=merge_rows)
+                known = sql.SQL("SELECT count(*) FROM {} WHERE id = ANY(%s)").format(now.tables.texts)
+                (there,) = connection.execute(known, (numbers.tolist(),)).fetchone()  # type: ignore[misc]
+                written = now.write(connection, numbers, kept, unit, items, put=merge_rows)
                 now.revive(connection, numbers)
-                return states
+                new, unchanged = len(numbers) - there, len(numbers) - written
+                return Counter({NEW: new, CHANGED: written - new, UNCHANGED: unchanged})
 
         return self.database.run(work)
 
@@ -102,14 +116,18 @@ class StoreWrites(StoreSpaces):
         vectors: Vectors,
         metadata: Metadata,
         put: Put,
-    ) -> Counter[str]:
-        """Write documents in the open transaction; `put` is `copy_rows` if all are new, or else `merge_rows`."""
+    ) -> int:
+        """Write documents in the open transaction; `put` is `copy_rows` if all are new, or else `merge_rows`.
+
+        Returns:
+            How many texts or metadata were written, because they differ.
+        """
         others = self.other_spaces(connection)
         changed = self.changed(connection, ids, texts) if others else []
-        states = put(connection, self.tables.texts, ("text", "metadata"), text_rows(ids, texts, metadata))
+        written = put(connection, self.tables.texts, ("text", "metadata"), text_rows(ids, texts, metadata))
         self.write_vectors(connection, ids, vectors, put)
         self.write_elsewhere(connection, others, ids, vectors, changed)
-        return states
+        return written
 
     def set_metadata(self, id: Id, metadata: Mapping[str, Any]) -> None:
         """Replace a document's metadata; its vector and its entry in the index do not change."""
@@ -321,9 +339,8 @@ class StoreWrites(StoreSpaces):
                 return
             gin = sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING gin (metadata jsonb_path_ops)")
             connection.execute(gin.format(tables.index("metadata"), tables.texts))
-            language = (
-                language or self.language or _language_of(connection.execute(queries.stop_words(tables)).fetchall())
-            )
+            shares = connection.execute(queries.stop_words(tables)).fetchall()
+            language = language or self.language or _language_of(shares)
             if language != self.language:
                 connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(tables.name("words")))
             connection.execute(queries.words_index(tables, language))

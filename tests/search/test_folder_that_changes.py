@@ -255,6 +255,24 @@ def test_long_documents_are_written_a_few_at_a_time(place, tmp_path, monkeypatch
         store.drop()
 
 
+def test_a_file_is_read_again_when_its_size_times_or_inode_change(tmp_path, monkeypatch):
+    """A change of the content is seen though size and time of modification are those of before."""
+    write(tmp_path, a_md="On tides.\n", b_md="On rain.\n")
+    for path in tmp_path.iterdir():
+        os.utime(path, (1, 1))
+    before = open_corpus(str(tmp_path)).files.digests
+    opened = []
+    monkeypatch.setattr(
+        "contrastive_st.search.folder.open", lambda *a: (opened.append(a[0]), open(*a))[1], raising=False
+    )
+    assert (open_corpus(str(tmp_path)).files.digests, opened) == (before, [])
+    write(tmp_path, a_md="On tidal\n")
+    os.utime(tmp_path / "a.md", (1, 1))
+    now = open_corpus(str(tmp_path)).files.digests
+    assert ([Path(path).name for path in opened], now["b.md"]) == (["a.md"], before["b.md"])
+    assert now["a.md"] != before["a.md"]
+
+
 def test_two_folders_of_a_collection_have_documents_of_their_own(place, tmp_path):
     from contrastive_st.search.postgres.store import VectorStore
 

@@ -31,7 +31,16 @@ from contrastive_st.data.reading.table import open_file
 from contrastive_st.data.roles import text_column
 from contrastive_st.errors import InputError, one_line
 from contrastive_st.search.document_readers import NOTES, READERS, SEVERAL, Encrypted, front_matter, read_document
-from contrastive_st.search.folder import MISSING, UNREADABLE, Entry, digest_of, file_digest, files_in, files_like
+from contrastive_st.search.folder import (
+    MISSING,
+    UNREADABLE,
+    Entry,
+    content_digest,
+    content_digests,
+    digest_of,
+    files_in,
+    files_like,
+)
 from contrastive_st.search.index import Files
 from contrastive_st.search.report import LeftOut, Report
 from contrastive_st.search.splitting import FILES, LINES, WHOLE, is_list, split
@@ -152,7 +161,8 @@ def open_corpus(
         named = format_of(path) in (*TABLES, *READERS) or path.is_absolute() or source.startswith(".") or path.exists()
     if saved:
         files = sorted(file for file in path.rglob("*") if file.is_file())
-        parts = [*asked, hub_split, *(part for file in files for part in (file.name, file_digest(file)))]
+        digests = content_digests(str(path.absolute()), {str(file.relative_to(path)): str(file) for file in files})
+        parts = [*asked, hub_split, *(part for pair in digests.items() for part in pair)]
         opened = partial(open_table, source, split=hub_split)
         return Corpus(str(path.absolute()), digest_of(parts), lambda report: choice.documents([_File(opened)], report))
     if not named:
@@ -172,23 +182,20 @@ def open_corpus(
         raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; save or name it as one of {known}")
     check_file(path, source)
     entry = Entry(str(path), path.name)
-    digest = digest_of([*asked, entry.name, file_digest(path)])
+    digest = digest_of([*asked, entry.name, content_digest(path)])
     read_one = partial(choice.of_files, [entry], False, False)
     return Corpus(name, digest, read_one, _estimated_rows(path), mixed=format_of(path) in READERS)
 
 
 def _folder_corpus(name: str, entries: Sequence[Entry], choice: _Choice, asked: Sequence[str]) -> Corpus:
     """The corpus of the files of a folder or pattern."""
-    digests: dict[str, str] = {}
-    way = digest_of(asked)
     unreadable = {entry.name for entry in entries if entry.reason in (UNREADABLE, MISSING)}
-    for number, entry in enumerate(entries):
-        try:
-            if not entry.reason:
-                digests[entry.name] = f"{file_digest(entry.path)} {way}"
-        except (OSError, InputError):  # it has gone meanwhile, or its disk is at fault
-            entries = [*entries[:number], entry._replace(reason=UNREADABLE), *entries[number + 1 :]]
-            unreadable.add(entry.name)
+    read, way = {entry.name: entry.path for entry in entries if not entry.reason}, digest_of(asked)
+    found = content_digests(name, read, unreadable)
+    digests = {file: f"{digest} {way}" for file, digest in found.items()}
+    entries = [
+        entry if entry.reason or entry.name in digests else entry._replace(reason=UNREADABLE) for entry in entries
+    ]
     kinds = {format_of(entry.path) for entry in entries if not entry.reason}
 
     def without(names: Collection[str]) -> Corpus:

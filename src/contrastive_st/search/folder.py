@@ -10,9 +10,9 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from contrastive_st.data.reading import TABLES, MissingData, reading
 from contrastive_st.data.reading.content import format_of
@@ -25,7 +25,6 @@ UNREADABLE, HIDDEN, LINKED = "unreadable", "hidden", "linked folders"
 UNSUPPORTED = "of an unsupported type"
 MISSING = f"without a reader ({install('documents')})"
 _FRESH = 2_000_000_000  # nanoseconds: a file written more recently may change again within the same time stamp
-_LARGE = 1 << 21  # bytes; the digest of a larger file is kept on the disk
 
 
 class Entry(NamedTuple):
@@ -99,44 +98,54 @@ def _unread(suffix: str) -> str:
 # --- Digests.
 
 
-def file_digest(path: str | Path) -> str:
-    """A digest of the size and content of a file; one that is known is taken again until the file's `stat` changes."""
-    with reading(path):
-        facts = os.stat(path)
-        if facts.st_size > _LARGE:
-            return f"{content_digest(Path(path))}-{facts.st_size}"
-        known = str(path), facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
-        fresh = time.time_ns() - facts.st_mtime_ns < _FRESH
-        return (_small_digest.__wrapped__ if fresh else _small_digest)(*known)
+def content_digests(corpus: str, paths: Mapping[str, str], unread: set[str] | None = None) -> dict[str, str]:
+    """A digest of the content of each file of a corpus, by its name.
 
+    They are kept in a file of the cache, and each is taken from there until the size, the times or the inode of the
+    file change. What was written in the last two seconds may change again within the same time stamp, and is not kept.
 
-@functools.lru_cache(1 << 18)
-def _small_digest(path: str, size: int, *_: int) -> str:
-    with open(path, "rb") as file:
-        return f"{hashlib.blake2b(file.read(), digest_size=16).hexdigest()}-{size}"
+    Args:
+        corpus: the name of the corpus.
+        paths: where the files are, by their names.
+        unread: gets the names of files that cannot be read; without it, such a file is an error.
+    """
+    kept = own_cache("digests") / f"{digest_of([corpus])}.json"
+    known, found, now = dict[str, Any](), dict[str, str](), dict[str, Any]()
+    with contextlib.suppress(OSError, ValueError):
+        known = json.loads(kept.read_bytes())
+    for name, path in paths.items():
+        try:
+            with reading(path):
+                facts = os.stat(path)
+                state = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
+                *then, digest = known.get(name) or [""]
+                found[name] = digest if then == state else _digest_of_file(path)
+        except (OSError, InputError):
+            if unread is None:
+                raise
+            unread.add(name)
+            continue
+        if time.time_ns() - facts.st_mtime_ns > _FRESH:
+            now[name] = [*state, found[name]]
+    if now != known:
+        with (
+            contextlib.suppress(OSError, InputError),  # without a writable cache, the digests are computed each time
+            atomic_write(kept, overwrite=True, parents=True) as new,
+        ):
+            new.write_text(json.dumps(now), encoding="utf-8")
+    return found
 
 
 def content_digest(path: Path) -> str:
-    """A digest of the content of a file; it is cached until the size, the times or the inode of the file change."""
-    with reading(path):
-        facts = path.stat()
-        known = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
-        place = hashlib.blake2b(str(path.resolve()).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
-        kept = own_cache("digests") / f"digest-{place}.json"
-        with contextlib.suppress(OSError, ValueError, TypeError):
-            *then, digest = json.loads(kept.read_bytes())
-            if then == known:
-                return str(digest)
-        content = hashlib.blake2b(digest_size=16)
-        with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                content.update(block)
-    if time.time_ns() - facts.st_mtime_ns > _FRESH:
-        with (
-            contextlib.suppress(OSError, InputError),  # without a writable cache, the digest is computed each time
-            atomic_write(kept, overwrite=True, parents=True) as new,
-        ):
-            new.write_text(json.dumps([*known, content.hexdigest()]), encoding="utf-8")
+    """As `content_digests`, of one file."""
+    return content_digests(str(path.resolve()), {"": str(path)})[""]
+
+
+def _digest_of_file(path: str) -> str:
+    content = hashlib.blake2b(digest_size=16)
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            content.update(block)
     return content.hexdigest()
 
 

@@ -19,6 +19,7 @@ from store_places import store_place, unit_vectors
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
+from contrastive_st.search import folder as listing
 from contrastive_st.search.document_readers import front_matter, read_document
 from contrastive_st.search.documents import by_file, cut, open_corpus
 from contrastive_st.search.folder import files_in
@@ -261,10 +262,8 @@ def test_a_file_is_read_again_when_its_size_times_or_inode_change(tmp_path, monk
     for path in tmp_path.iterdir():
         os.utime(path, (1, 1))
     before = open_corpus(str(tmp_path)).files.digests
-    opened = []
-    monkeypatch.setattr(
-        "contrastive_st.search.folder.open", lambda *a: (opened.append(a[0]), open(*a))[1], raising=False
-    )
+    opened, digest = [], listing._digest_of_file
+    monkeypatch.setattr(listing, "_digest_of_file", lambda path: opened.append(path) or digest(path))
     assert (open_corpus(str(tmp_path)).files.digests, opened) == (before, [])
     write(tmp_path, a_md="On tidal\n")
     os.utime(tmp_path / "a.md", (1, 1))

@@ -99,7 +99,8 @@ def test_bytes_that_are_not_utf8_are_read_with_a_line(text_file, tmp_path, caplo
 
 
 def test_the_best_checkpoint_on_sts_is_what_is_saved(text_file, tmp_path, data_root):
-    best = ["--load_best_model_at_end", "true", "--eval_strategy", "steps", "--eval_steps", "1", "--save_steps", "1"]
+    best = ["--load_best_model_at_end", "true", "--metric_for_best_model", "stsb_spearman", "--eval_strategy", "steps",
+            "--eval_steps", "1", "--save_steps", "1"]  # fmt: skip
     figures = run(*best, text_file=text_file, output=tmp_path / "out")
     state = json.loads((tmp_path / "out" / "trainer_state.json").read_text())
     assert state["best_metric"] == figures["eval_stsb_spearman"]

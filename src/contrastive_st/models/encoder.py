@@ -667,6 +667,8 @@ def _similarity(name: str) -> str:
 
 def _codes(vectors: Vectors, precision: str) -> NDArray[Any]:
     """`quantize`, and two more encodings of the same codes: bytes from 0 on, and bits as signed bytes."""
+    if precision == "float32":  # `quantize` would copy them
+        return vectors
     if precision not in (other := {"uint8": ("int8", np.uint8), "binary": ("ubinary", np.int8)}):
         return quantize(vectors, precision)
     of, dtype = other[precision]

@@ -54,10 +54,10 @@ value.
 |---|---|---|
 {chr(10).join(map(_row, EXAMPLES))}
 
-A range takes a number or an ISO date. A date is compared in the precision that is written, so `date<=2024-05` holds all
-through May; times are compared as they are written, whatever their zone. Numbers in text are compared as numbers of 15
-digits. Metadata are kept as JSON: dates and times as ISO 8601 text, decimals and numbers of numpy as numbers, sets,
-tuples and arrays as lists; NaN and infinity as null.
+A range takes a number or an ISO date, which is compared in the precision that is written, so `date<=2024-05` holds all
+through May; zones of times are not looked at. Numbers in text are compared as numbers of 15 digits. Metadata are kept as
+JSON: dates and times as ISO 8601 text, decimals and numbers of numpy as numbers, sets, tuples and arrays as lists; NaN
+and infinity as null.
 
 ## What is refused
 

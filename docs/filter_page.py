@@ -55,9 +55,9 @@ value.
 {chr(10).join(map(_row, EXAMPLES))}
 
 A range takes a number or an ISO date, which is compared in the precision that is written, so `date<=2024-05` holds all
-through May; zones of times are not looked at. Numbers in text are compared as numbers of 15 digits. Metadata are kept as
-JSON: dates and times as ISO 8601 text, decimals and numbers of numpy as numbers, sets, tuples and arrays as lists; NaN
-and infinity as null.
+through May; zones of times are not looked at. Numbers in text are compared as numbers of 15 digits. Metadata are kept
+as JSON: dates and times as ISO 8601 text, decimals and numbers of numpy as numbers, sets, tuples and arrays as lists;
+NaN and infinity as null.
 
 ## What is refused
 

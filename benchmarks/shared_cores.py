@@ -77,7 +77,9 @@ def measured(name: str, args: argparse.Namespace) -> tuple[float, float]:
     with spinning() as spinner, tempfile.TemporaryFile("w+") as errors:
         if args.started_busy:
             spinner.send_signal(signal.SIGCONT)
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, start_new_session=True
+        )
         lines = (line for line in process.stdout or () if line.startswith("@"))
         reader = threading.Thread(target=lambda: done.extend(map(_stamp, lines)), daemon=True)
         reader.start()
@@ -98,7 +100,7 @@ def measured(name: str, args: argparse.Namespace) -> tuple[float, float]:
                     time.sleep(0.5)
                 rates[state].append(found)
         finally:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # with the server of `api`
             process.wait()
     return statistics.median(rates[signal.SIGSTOP]), statistics.median(rates[signal.SIGCONT])
 

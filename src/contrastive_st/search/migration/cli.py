@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 from annotated_types import Gt, Le
 
 from contrastive_st.commands import MODEL_HELP, POOLING_HELP
@@ -18,7 +17,6 @@ from contrastive_st.errors import InputError, first_line
 from contrastive_st.options import NotNegative, option
 from contrastive_st.search.cli import ModelPrecision, StoreCommand
 from contrastive_st.terminal import note, progress_is_shown, say
-from contrastive_st.vectors import cosine
 
 if TYPE_CHECKING:
     from contrastive_st.search.migration.look import Answers, Look
@@ -87,7 +85,10 @@ class Migrate(StoreCommand):
         Raises:
             InputError: the vectors are not those of the texts, so that encoding these would give others.
         """
+        import numpy as np
+
         from contrastive_st.search.opening import open_encoder_for
+        from contrastive_st.vectors import cosine
 
         try:
             encoder = open_encoder_for(index)

@@ -114,7 +114,7 @@ def run(work: Path, args: Any, kills: int) -> None:
     if process.returncode:  # by the last kill of the server
         said = subprocess.run(move, check=True, capture_output=True, text=True).stdout
     ended = time.time()
-    time.sleep(3)
+    time.sleep(3 if kills else 20)
     asking.terminate()
     asking.wait()
     lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -187,25 +187,32 @@ def compare(work: Path, args: Any) -> None:
 
 
 def draw(lines: list[dict[str, Any]], started: float, ended: float, path: Path) -> None:
-    """Recall over time, in windows of two seconds."""
+    """Recall over time, in windows of five seconds, and the mean of each phase with its name."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    found = [line for line in lines if "recall" in line]
-    windows = {}
+    found = [{**line, "at": line["at"] - started} for line in lines if "recall" in line]
+    bridged = next((line["at"] for line in found if line["model"] == "new"), ended - started)
+    windows: dict[int, list[float]] = {}
     for line in found:
-        windows.setdefault(int((line["at"] - started) // 2), []).append(line["recall"])
+        windows.setdefault(int(line["at"] // 5), []).append(line["recall"])
+    figure, axis = plt.subplots(figsize=(8, 3.4), layout="constrained")
     at = sorted(windows)
-    figure, axis = plt.subplots(figsize=(8, 3.6), layout="constrained")
-    axis.plot([2 * i + 1 for i in at], [np.mean(windows[i]) for i in at], color="#1f5fa8", lw=2)
-    for name, color in (("old", "#c66"), ("new", "#2a7")):
-        axis.axhline(np.mean([line["recall"] for line in found if line["model"] == name]), color=color, lw=0.8, ls=":")
-    axis.axvline(ended - started, color="#999", lw=0.8)
-    axis.set_xlabel("seconds since contrastive-st migrate")
+    axis.plot([5 * i + 2.5 for i in at], [np.mean(windows[i]) for i in at], color="#1f5fa8", lw=1.2, alpha=0.5)
+    last = max(line["at"] for line in found)
+    for name, begin, end in (("old vectors", 0, bridged), ("old vectors, lifted", bridged, ended - started - 2),
+                             ("all encoded", ended - started, last + 1)):  # fmt: skip
+        own = [line["recall"] for line in found if begin <= line["at"] < end]
+        if own:
+            axis.plot([begin, end], [np.mean(own)] * 2, color="#1f5fa8", lw=3, solid_capstyle="butt")
+            right = end >= last
+            axis.text(end if right else begin, np.mean(own) + (0.02 if right else 0.13), f"{name}: {np.mean(own):.2f}",
+                      ha="right" if right else "left")  # fmt: skip
+    axis.set_xlabel("seconds since contrastive-st migrate; a client searches all the time")
     axis.set_ylabel("of the new model's ten nearest")
-    axis.set_ylim(0, 1.03)
+    axis.set_ylim(0, 1.1)
     axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
 

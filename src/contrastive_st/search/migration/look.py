@@ -19,6 +19,7 @@ from contrastive_st.vectors import top_k_in_blocks, unit_vectors
 K = 10  # hits that are compared
 MOST = 5_000  # documents of a sample: with 10,000 the map is a tenth of a point better
 FAITHFUL = 0.5  # of the new model's nearest documents that lifted vectors find, or the map says too little
+RICHER = 0.01  # by how much the old ranking must follow better from the new model than the other way round
 LEAST = 200  # below this there is nothing to bridge: all is encoded at once
 _DRAWS, _BATCH, _BLOCK = 2_000, 256, 32_768
 Values = NDArray[np.float64]
@@ -100,7 +101,7 @@ class Look:
         if self.labelled is not None:
             return self.labelled.gain.low > 0
         faithful = float(self.recall.lifted.mean()) >= FAITHFUL
-        return faithful and self.recall.gain.low > 0 and self.richer.low > 0
+        return faithful and self.recall.gain.low > 0 and self.richer.low > RICHER
 
     def lines(self) -> list[str]:
         """The figures as text."""
@@ -123,7 +124,7 @@ class Look:
             return f"lifted vectors are not clearly better than the old ones ({gain.low:+.3f} to {gain.high:+.3f})"
         if self.labelled is None and float(self.recall.lifted.mean()) < FAITHFUL:
             return f"lifted vectors find less than {FAITHFUL:.0%} of what the new model finds"
-        if self.labelled is None and self.richer.low <= 0:
+        if self.labelled is None and self.richer.low <= RICHER:
             return "the new model does not clearly know more than the old one (--queries or --retrieval would tell)"
         return f"lifted vectors are better than the old ones ({gain.low:+.3f} to {gain.high:+.3f})"
 

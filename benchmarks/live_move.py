@@ -110,9 +110,12 @@ def run(work: Path, args: Any, kills: int) -> None:
             told["command"] += 1
         if process.poll() is not None:
             process = subprocess.Popen(move, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if kills:  # the rest at full speed
+        process.kill()
+        process.wait()
+        move = move[: move.index("--share")]
+        process = subprocess.Popen(move, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     said = process.communicate()[0]
-    if process.returncode:  # by the last kill of the server
-        said = subprocess.run(move, check=True, capture_output=True, text=True).stdout
     ended = time.time()
     time.sleep(3 if kills else 20)
     asking.terminate()

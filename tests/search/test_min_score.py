@@ -50,3 +50,26 @@ def test_what_scores_mean_is_told(index, encoder):
     near, foreign = (float(shown[what].split()[3].rstrip(",")) for what in ("nearest document", "foreign sentences"))
     assert near > foreign
     assert describe_scores(ExactIndex([1], ["one"], np.eye(1)), encoder) == {}
+
+
+def test_langchain_and_haystack_take_it(encoder):
+    pytest.importorskip("langchain_core")
+    pytest.importorskip("haystack")
+    from store_places import store_place
+
+    from contrastive_st.integrations.haystack import ContrastiveRetriever
+    from contrastive_st.integrations.langchain import ContrastiveVectorStore
+
+    with store_place() as folder:
+        store = ContrastiveVectorStore.from_texts(TEXTS, "static-minilm", where=str(folder), ids=TEXTS)
+        scores = [score for _, score in store.similarity_search_with_score("the tide in Cork", k=16)]
+        kept = store.similarity_search_with_score("the tide in Cork", k=16, min_score=scores[4])
+        assert [score for _, score in kept] == scores[:5]
+        assert len(store.similarity_search("the tide in Cork", k=16, min_score="auto")) > 0
+        assert store.similarity_search("quarterly tax returns", k=16, min_score="auto") == []
+        vector = encoder.encode("the tide in Cork").tolist()
+        for asked, many in ((scores[4], 5), ("auto", 1)):
+            retriever = ContrastiveRetriever(str(folder), top_k=16, min_score=asked)
+            assert len(retriever.run(vector)["documents"]) >= many
+            retriever.close()
+        store.store.close()

@@ -17,6 +17,7 @@ from langchain_core.vectorstores import VectorStore
 from contrastive_st.errors import InputError
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import warn_of_unknown
+from contrastive_st.search.floor import Floors, MinScore, above
 from contrastive_st.search.index import Hit
 from contrastive_st.search.opening import open_collection
 from contrastive_st.search.values import ID
@@ -90,6 +91,7 @@ class ContrastiveVectorStore(VectorStore):
         ours = isinstance(embedding, ContrastiveEmbeddings)
         self._embedding: ContrastiveEmbeddings = embedding if ours else ContrastiveEmbeddings(embedding)
         self.store = open_collection(self._embedding.encoder, where, collection)
+        self._floors = Floors()
 
     @property
     def embeddings(self) -> Embeddings:
@@ -114,10 +116,25 @@ class ContrastiveVectorStore(VectorStore):
         return names
 
     def similarity_search_with_score_by_vector(
-        self, embedding: list[float], k: int = 4, filter: Any = None, **kwargs: Any
+        self,
+        embedding: list[float],
+        k: int = 4,
+        filter: Any = None,
+        min_score: MinScore | None = None,
+        **kwargs: Any,
     ) -> list[tuple[Document, float]]:
-        """The nearest documents, each with its cosine; `filter` is one of `VectorIndex`."""
-        return [(_document(hit), hit.score) for hit in self.store.search(np.array(embedding), k, filter=filter)[0]]
+        """The nearest documents, each with its cosine.
+
+        Args:
+            embedding: the vector.
+            k: how many.
+            filter: one of `VectorIndex`.
+            min_score: the lowest cosine, or `auto` (`search/floor.py`).
+            kwargs: ignored.
+        """
+        lowest = self._floors("", self.store, self._embedding.encoder, min_score)
+        hits = above(self.store.search(np.array(embedding), k, filter=filter)[0], lowest)
+        return [(_document(hit), hit.score) for hit in hits]
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
         """As `similarity_search_with_score_by_vector`, for a text."""

@@ -189,7 +189,8 @@ def choice(what: str, name: Any, known: Iterable[Any]) -> Any:
     """
     known = list(known)
     if name not in known:
-        raise InputError(f"unknown {what} {name!r}; choose one of {', '.join(map(str, known))}")
+        names = ", ".join(str(one) for one in known if one is not None)
+        raise InputError(f"unknown {what} {name!r}; choose one of {names}")
     return name
 
 

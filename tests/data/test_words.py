@@ -168,7 +168,7 @@ def test_expansion_is_least_squares_and_needs_enough_words():
 
 def test_glove(data_root):
     path = data_root / "vocab" / "glove.6B.100d.top2718.txt"
-    with pytest.raises(InputError, match="line 2718: 1 numbers where there must be 100"):
+    with pytest.raises(InputError, match=r"line 2718: .* is not a word and 100 finite numbers"):
         read_word_vectors(path)  # its last line is cut short
     vectors = read_word_vectors(path, limit=2717)
     lines = path.read_text(encoding="utf-8").split("\n")[:2717]

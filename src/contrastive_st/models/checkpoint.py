@@ -129,6 +129,11 @@ class Checkpoint:
         path = self.model / "config.json"
         return self.table_alone or (path.is_file() and read_json(path, dict).get("model_type") in STATIC_KINDS)
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether there are no prompts and all dimensions are kept."""
+        return self.truncate_dim is None and not any(self.prompts.values())
+
     @classmethod
     def find(cls, name: str | Path | None = None, revision: str | None = None, **options: Any) -> Checkpoint:
         """Find a checkpoint by its folder or Hub name and read what it records.

@@ -561,6 +561,8 @@ class SentenceEncoder:
         from contrastive_st.models.running import opened
 
         self._model, self._tokenizer, self.checkpoint = opened(found, device, pooling)
+        if found.is_table and found.is_bare:  # that of the same folder without torch
+            self._fingerprint = StaticVectors.from_pretrained(found.folder).fingerprint
 
     @property
     def _running(self) -> Engine:

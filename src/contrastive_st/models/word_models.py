@@ -173,6 +173,7 @@ class InferSentBiLSTM(OwnArchitecture, InferSentModel):
 
     Example:
         >>> import torch
+        >>> from contrastive_st import InferSentConfig
         >>> model = InferSentBiLSTM(InferSentConfig(vocab_size=50, embedding_size=4, hidden_size=8))
         >>> ids = torch.tensor([[[2, 7], [8, 9]], [[5, 6], [4, 3]]])  # two pairs
         >>> model(ids, targets=torch.tensor([0, 2])).loss.shape
@@ -202,6 +203,7 @@ class UniversalSentenceEncoder(OwnArchitecture, UniversalModel):
 
     Example:
         >>> import torch
+        >>> from contrastive_st import UniversalConfig
         >>> from contrastive_st.tokens import name_number
         >>> config = UniversalConfig(vocab_size=50, embedding_size=4, hidden_size=8, bigram_buckets=30)
         >>> tasks = {"answers": {"loss": "info_nce"}, "nli": {"loss": "softmax"}}
@@ -237,6 +239,7 @@ class QuickThoughtsGRU(OwnArchitecture, QuickThoughtsModel):
 
     Example:
         >>> import torch
+        >>> from contrastive_st import QuickThoughtsConfig
         >>> config = QuickThoughtsConfig(vocab_size=50, embedding_size=4, hidden_size=8)
         >>> model = QuickThoughtsGRU(config, targets="next")
         >>> ids = torch.tensor([[2, 7, 8], [9, 5, 0], [4, 0, 0]])  # three sentences, one after the other

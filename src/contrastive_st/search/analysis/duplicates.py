@@ -203,14 +203,15 @@ def _turned_vectors(
         found, hashes = [], []
         with open(Path(folder, "vectors"), "wb") as vectors, open(Path(folder, "heads"), "wb") as heads:
             for ids, texts, _, batch in index.scan():
-                turned = unit_vectors(batch) @ basis
+                units = unit_vectors(batch)
                 if knows is not None:
-                    turned[~knows(list(texts))] = 0
+                    units = units * knows(list(texts))[:, None]
+                turned = units @ basis  # which may round equal rows otherwise
                 rest = np.linalg.norm(turned[:, head:], axis=1)[:, None]
                 turned.tofile(vectors)
                 np.concatenate([turned[:, :head], rest], axis=1).tofile(heads)
                 found.append(ids)
-                hashes.append(_hashes(texts, turned))
+                hashes.append(_hashes(texts, units))
         ids = np.concatenate(found)
         turned = np.memmap(Path(folder, "vectors"), dtype=np.float32, mode="r", shape=(len(ids), index.dimension))
         bounds = np.memmap(Path(folder, "heads"), dtype=np.float32, mode="r", shape=(len(ids), head + 1))

@@ -1,9 +1,16 @@
-"""The blocks of README.md, top to bottom and as written, its installation first, as one script for bash on stdout."""
+"""The blocks of README.md, top to bottom and as written, its installation first, as one script for bash on stdout.
+
+Blocks that need what is not at hand (`<!-- not run: ... -->`) are left out; the installation, marked so too, is not.
+"""
 
 import re
 from pathlib import Path
 
 README = Path(__file__).parents[1] / "README.md"
 
-for kind, body in re.findall(r"^```(sh|python)\n(.*?)^```$", README.read_text(encoding="utf-8"), re.M | re.S):
+BLOCK = r"(?:^<!-- not run: ([^\n]+) -->\n)?^```(sh|python)\n(.*?)^```$"
+
+for why, kind, body in re.findall(BLOCK, README.read_text(encoding="utf-8"), re.M | re.S):
+    if why and "installation" not in why:
+        continue
     print(body if kind == "sh" else f"python - <<'END'\n{body}END\n")

@@ -103,7 +103,7 @@ class ContrastiveVectorStore(VectorStore):
         texts: Iterable[str],
         metadatas: list[dict[str, Any]] | None = None,
         *,
-        ids: list[str | None] | None = None,
+        ids: Sequence[str | None] | None = None,
         **kwargs: Any,
     ) -> list[str]:
         """Insert texts, or replace those with the same ids; return the ids."""

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 from torch import Tensor
 from torch.nn import functional
 
@@ -44,7 +43,7 @@ def gram_directions(
     counts = count_rows(rows, len(grams))
     if frequencies is not None:
         of_gram = np.minimum((counts > 0).T @ frequencies, texts)  # at most: two tokens of a text may share a gram
-        counts = counts @ sparse.diags_array((np.log((1 + texts) / (1 + of_gram)) + 1).astype(np.float32))
+        counts = counts.multiply((np.log((1 + texts) / (1 + of_gram)) + 1).astype(np.float32)).tocsr()
     draw = torch.Generator().manual_seed(seed)
     table = np.empty((len(tokens), dim), np.float32)
     for first in range(0, dim, _DRAWN):  # directions of all grams would take more memory than the table

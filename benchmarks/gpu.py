@@ -6,10 +6,11 @@
 
 Unsupervised SimCSE (each text twice, in-batch negatives, cosine / 0.05) in bfloat16, lengths as those of sentences of
 Wikipedia (log-normal, median 28 words, at most 126). Trainers of both packages, with their defaults but for bf16, and
-four workers. "useful" are the operations of the matrix products over real tokens: 6 a weight and token in a step, 8 in
-a GradCache step, and those of attention; its share is of the rate at which this device multiplies bf16 matrices of
-8192 x 8192, measured here. Cases that no time is left for are written down as not run, those that the memory is too
-small for as such.
+four workers. Cached steps are run in chunks of sentences and of tokens by either system: compare the best of each.
+"useful" are the operations of the matrix products over real tokens: 6 a weight and token in a step, 8 in a GradCache
+step, and those of attention; its share is of the rate at which this device multiplies bf16 matrices of 8192 x 8192,
+measured here. Cases that no time is left for are written down as not run, those that the memory is too small for as
+such.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
 WARM_UP = 2
 SIZES = {"MiniLM-sized": (384, 6, 12, 1536), "BERT-base-sized": (768, 12, 12, 3072)}
-PLAIN, CACHED = (64, 512), (512, 4096, 16_384)
+PLAIN, CACHED, CHUNKS = (64, 512), (4096, 512, 32_768), ("256", "16384 tokens")
 WORDS = 20_000
 
 
@@ -88,6 +89,7 @@ def about(args: argparse.Namespace) -> dict[str, Any]:
 def cases(sizes: dict[str, Any], smoke: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     """What is measured, in the order of its weight."""
     plain, cached, texts = ((8,), (16,), 64) if smoke else (PLAIN, CACHED, 16_384)
+    chunks = ("8", "256 tokens") if smoke else CHUNKS
     for model in sizes:
         for batch in reversed(plain):
             for system in ("ours", "sentence-transformers", "ours, unpadded", "ours, padded"):
@@ -96,8 +98,9 @@ def cases(sizes: dict[str, Any], smoke: bool) -> Iterator[tuple[str, dict[str, A
             yield "encoding", {"model": model, "system": system, "texts": texts}
     for batch in cached:
         for model in sizes:
-            for system in ("ours", "sentence-transformers"):
-                yield "training", {"model": model, "system": system, "batch": batch, "chunk": 8 if smoke else 256}
+            for chunk in chunks:
+                for system in ("ours", "sentence-transformers"):
+                    yield "training", {"model": model, "system": system, "batch": batch, "chunk": chunk}
 
 
 def measured(kind: str, case: dict[str, Any], folder: Path, until: float) -> dict[str, Any]:
@@ -234,7 +237,15 @@ def train(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {"texts_per_second": round(batch / clock.step_seconds, 1), "useful_tflops": round(rate / 1e12, 3)}
 
 
-def ours(model: Path, texts: list[str], settings: dict, chunk: int | None, clock: Clock, system: str) -> Any:
+def size_of(chunk: str | None, sentences: str, tokens: str) -> dict[str, int]:
+    """The size of a chunk by the name of the argument that takes it."""
+    if chunk is None:
+        return {}
+    size, _, unit = chunk.partition(" ")
+    return {tokens if unit else sentences: int(size)}
+
+
+def ours(model: Path, texts: list[str], settings: dict, chunk: str | None, clock: Clock, system: str) -> Any:
     """This package's trainer."""
     from contrastive_st import (
         AutoModelForCL,
@@ -248,13 +259,14 @@ def ours(model: Path, texts: list[str], settings: dict, chunk: int | None, clock
     own = AutoModelForCL.from_pretrained(model)
     own.length_bucketing = system != "ours, padded"
     rows = tokenize(Dataset.from_dict({"text": texts}), tokenizer, 128)
-    args = ContrastiveTrainingArguments(**settings, chunk_size=chunk, unpadded=system == "ours, unpadded")
+    chunks = size_of(chunk, "chunk_size", "chunk_tokens")
+    args = ContrastiveTrainingArguments(**settings, **chunks, unpadded=system == "ours, unpadded")
     return ContrastiveTrainer(
         own, args, train_dataset=rows, data_collator=DropoutPairCollator(tokenizer), callbacks=[clock]
     )
 
 
-def peer(model: Path, texts: list[str], settings: dict, chunk: int | None, clock: Clock, system: str) -> Any:
+def peer(model: Path, texts: list[str], settings: dict, chunk: str | None, clock: Clock, system: str) -> Any:
     """The trainer of sentence-transformers."""
     from sentence_transformers import (
         SentenceTransformer,
@@ -266,7 +278,8 @@ def peer(model: Path, texts: list[str], settings: dict, chunk: int | None, clock
     own = SentenceTransformer(str(model), device=DEVICE)
     own.max_seq_length = 128
     if chunk:
-        loss = losses.CachedMultipleNegativesRankingLoss(own, mini_batch_size=chunk)
+        sizes = size_of(chunk, "mini_batch_size", "mini_batch_num_tokens")
+        loss = losses.CachedMultipleNegativesRankingLoss(own, **sizes)
     else:
         loss = losses.MultipleNegativesRankingLoss(own)
     args = SentenceTransformerTrainingArguments(**settings)
@@ -285,7 +298,7 @@ def encode(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     else:
         from sentence_transformers import SentenceTransformer
 
-        other = SentenceTransformer(path, device=DEVICE, model_kwargs={"torch_dtype": torch.bfloat16})
+        other = SentenceTransformer(path, device=DEVICE, model_kwargs={"dtype": torch.bfloat16})
         run = lambda: other.encode(texts, batch_size=256)
     seconds = []
     for _ in range(3):

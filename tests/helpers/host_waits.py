@@ -18,7 +18,7 @@ READS = {
     "_coalesce", "repeat_interleave",
 }  # fmt: skip
 METHODS = {"cpu", "numpy", "tolist", "item", "__bool__", "__int__", "__float__", "__index__", "__array__"}
-MAKERS = {torch.tensor, torch.as_tensor}
+MAKERS = {torch.tensor, torch.as_tensor}  # with a device; `new_tensor` has that of its tensor
 
 
 class Watch:
@@ -70,7 +70,8 @@ class Methods(TorchFunctionMode):
         ours = "contrastive_st/" in sys._getframe(1).f_code.co_filename
         moved = name == "to" and any(isinstance(x, torch.device) for x in (*args[1:], kwargs.get("device")))
         waits = moved and not kwargs.get("non_blocking")
-        if name in METHODS or (ours and (waits or (function in MAKERS and "device" in kwargs))):
+        made = name == "new_tensor" or (function in MAKERS and "device" in kwargs)
+        if name in METHODS or (ours and (waits or made)):
             self.watch.note(name)
         return function(*args, **kwargs)
 
@@ -119,8 +120,11 @@ def watched(method, folder, monkeypatch, on_steps=None, **changes):
     trainer.watch, trainer.reads_late = watch, True
     if on_steps is not None:
         trainer.on_steps = on_steps
-    with Operations(watch), Methods(watch):
-        trainer.train()
+    try:
+        with Operations(watch), Methods(watch):
+            trainer.train()
+    finally:  # the mode is that of the process
+        trainer.on_steps("default")
     assert trainer.state.global_step == 4
     return watch.found
 

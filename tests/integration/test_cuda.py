@@ -5,6 +5,7 @@ They run where a GPU is at hand. With CONTRASTIVE_ST_TEST_DEVICE=cpu they run on
 
 import distributed_worker
 import host_waits
+import numpy as np
 import pytest
 import torch
 from ranks import launch, relative_error
@@ -12,6 +13,7 @@ from transformers import AutoModel
 
 from conftest import DEVICE, SENTENCES
 from contrastive_st import AutoModelForCL, BertForCL, PairCollator, SentenceEncoder
+from contrastive_st.speed.packing import PackedRows
 from training.test_trainer import trainer_for
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow]
@@ -31,7 +33,10 @@ def results(tmp_path_factory):
 @pytest.mark.parametrize("method", [case[0] for case in distributed_worker.SHORT])
 def test_the_exactness_grid(results, method):
     case = (method, torch.float64, 0.0)
-    reference = results["cpu", 1][(*case, False, "padded")]
+    there, reference = (results[device, 1][(*case, False, "padded")] for device in ("cpu", DEVICE))
+    # The angles of rotary positions are float32, by the cosine of each device.
+    assert relative_error(reference["gradients"], there["gradients"]) < 1e-7
+    torch.testing.assert_close(reference["losses"][0], there["losses"][0], rtol=1e-7, atol=0)
     for world in (1, 2):
         for cached, rows in distributed_worker.ways(case):
             ours = results[DEVICE, world][(*case, cached, rows)]
@@ -90,6 +95,23 @@ def test_cuda_itself_finds_no_wait(device, method, step, tmp_path, monkeypatch):
         method, tmp_path, monkeypatch, on_steps=torch.cuda.set_sync_debug_mode, **host_waits.STEPS[step]
     )
     assert found == []
+
+
+@pytest.mark.parametrize("dim", [8, 12, 32])
+def test_packed_rows_attend_as_padded_ones(device, dim):
+    """In half precision, by flash attention where the size of a head allows it: output and gradients."""
+    if device.type != "cuda":
+        pytest.skip("a CPU attends in groups")
+    lengths = np.array([3, 1, 9, 5])
+    rows = PackedRows(lengths, 9, device)
+    tokens = [torch.randn(1, 2, int(lengths.sum()), dim, device=device) for _ in range(3)]
+    found = []
+    for dtype in (torch.float32, torch.bfloat16):
+        own = [x.to(dtype).requires_grad_() for x in tokens]
+        attended = rows.attend(torch.nn.functional.scaled_dot_product_attention, *own, dropout_p=0.0, scale=None)
+        found.append([attended, *torch.autograd.grad(attended.float().square().sum(), own)])
+    for half, single in zip(found[1], found[0], strict=True):
+        torch.testing.assert_close(half.float(), single, rtol=0.05, atol=0.05)
 
 
 @pytest.mark.parametrize("step", ["plain", "gradcache"])

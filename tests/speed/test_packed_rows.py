@@ -78,11 +78,11 @@ def computed(model, rows, unpadded):
     return embeddings.detach(), gradients, seen.rows
 
 
-@pytest.fixture(params=["groups", "jagged"])
+@pytest.fixture(params=["groups", "padded"])
 def way(request, monkeypatch):
     """Attention as on a CPU, here in several groups, or as on a GPU."""
     monkeypatch.setattr(packing, "_GROUP", 8)
-    if request.param == "jagged":
+    if request.param == "padded":
         monkeypatch.setattr(packing, "_groups", lambda lengths, device: [])
 
 

@@ -271,7 +271,7 @@ class CoSENTLoss(Loss):
         """
         scores = gather(_rows(targets, views, 2, "scores"))
         require(scores.isfinite().all(), lambda: "a score is not finite; mend the scores")
-        several = scores.new_tensor(len(scores) >= 2)
+        several = scores.new_full((), len(scores) >= 2, dtype=torch.bool)  # filled on the device: nothing is copied
         require(several, lambda: "one pair cannot be ranked; give a larger batch size", skips=True)
         return rank_loss(gather(self.similarities(views) / self.temperature), scores)
 

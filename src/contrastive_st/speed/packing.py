@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,21 +9,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
 from contrastive_st.tokens import bucket_rows, round_up
 
 Kernel = Callable[..., Tensor]
+_HALF = (torch.float16, torch.bfloat16)
 _GROUP = 256  # so many tokens attend together on a CPU, even if the rows have more padding than others
 
 
 class PackedRows:
     """Rows of different lengths in one row of all their tokens: next to nothing is computed for padding.
 
-    Everything in an encoder but attention treats each token alone; `attend` keeps the rows apart. On a GPU it does so
-    by torch's jagged tensors, which in half precision is one call of flash attention. On a CPU, where calls are cheap,
-    the kernel is called for groups of rows of similar length. They are padded to the longest of the group, and the row
-    of all tokens to one of few lengths, since oneDNN compiles code for each.
+    Everything in an encoder but attention treats each token alone; `attend` keeps the rows apart. On a GPU in half
+    precision that is one call of flash attention, which takes the places where rows start; in other precisions the rows
+    are padded for attention alone. On a CPU, where calls are cheap, the kernel is called for groups of rows of similar
+    length. They are padded to the longest of the group, and the row of all tokens to one of few lengths, since oneDNN
+    compiles code for each.
 
     Args:
         lengths: number of tokens of each row, `[N]`, known on the host; none is 0.
@@ -40,14 +40,14 @@ class PackedRows:
 
     def __init__(self, lengths: NDArray[np.int64], width: int, device: torch.device) -> None:
         self.shape = len(lengths), width
-        self.shortest, self.longest = int(lengths.min()), int(lengths.max())
+        self.longest = int(lengths.max())
         self.groups = _groups(lengths, device)
         places = np.flatnonzero(np.arange(width) < lengths[:, None])
         if self.groups:
             places = np.concatenate([(rows[:, None] * width + np.arange(most)).ravel() for rows, most in self.groups])
         self.spare = _few(len(places)) - len(places) if self.groups else 0
         self.masks = [_mask(lengths[rows]) for rows, _ in self.groups]
-        starts = np.concatenate([[0], lengths.cumsum()])
+        starts = np.concatenate([[0], lengths.cumsum()]).astype(np.int32)
         self.places, self.starts = (torch.from_numpy(x).to(device, non_blocking=True) for x in (places, starts))
 
     def pack(self, x: Tensor) -> Tensor:
@@ -70,7 +70,12 @@ class PackedRows:
             options: `dropout_p` and `scale`.
         """
         tokens = [x[0].transpose(0, 1) for x in (query, key, value)]  # [T, heads, d]
-        attended = self._in_groups(kernel, *tokens, **options) if self.groups else self._jagged(*tokens, **options)
+        if self.groups:
+            attended = self._in_groups(kernel, *tokens, **options)
+        elif query.dtype in _HALF and query.shape[3] % 8 == 0:
+            attended = self._flash(*tokens, **options)
+        else:
+            attended = self._padded(kernel, *tokens, **options)
         return attended.transpose(0, 1)[None]
 
     def _in_groups(self, kernel: Kernel, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
@@ -84,17 +89,19 @@ class PackedRows:
         tokens = [x.transpose(1, 2).flatten(0, 1) for x in found]
         return torch.cat([*tokens, value[len(self.places) :].to(tokens[0].dtype)])
 
-    def _jagged(self, *tokens: Tensor, **options: Any) -> Tensor:
-        known: dict[str, Any] = {"min_seqlen": self.shortest, "max_seqlen": self.longest}  # else the host waits
-
-        def jagged(x: Tensor) -> Tensor:
-            return torch.nested.nested_tensor_from_jagged(x.contiguous(), self.starts, **known).transpose(1, 2)
-
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The PyTorch API of nested tensors")  # which torch itself uses on a CPU
-            q, k, v = map(jagged, tokens)
-            found: Tensor = scaled_dot_product_attention(q, k, v, **options).transpose(1, 2).values()
+    def _flash(self, *tokens: Tensor, dropout_p: float = 0.0, scale: float | None = None) -> Tensor:
+        """The operation of torch that its own jagged tensors call; torch's public function for it has no dropout."""
+        starts, most = (self.starts, self.starts), (self.longest, self.longest)
+        found: Tensor = torch.ops.aten._flash_attention_forward(
+            *(x.contiguous() for x in tokens), *starts, *most, dropout_p, False, False, scale=scale
+        )[0]
         return found
+
+    def _padded(self, kernel: Kernel, *tokens: Tensor, **options: Any) -> Tensor:
+        seen = torch.arange(self.shape[1], device=self.starts.device) < self.starts.diff()[:, None]
+        rows = [self.unpack(x[None]).transpose(1, 2) for x in tokens]
+        attended = kernel(*rows, attn_mask=seen[:, None, None], **options)
+        return attended.transpose(1, 2).flatten(0, 1)[self.places]
 
 
 def packed_tokens(lengths: NDArray[np.int64], device: torch.device) -> int:

@@ -92,14 +92,14 @@ def cases(sizes: dict[str, Any], smoke: bool) -> Iterator[tuple[str, dict[str, A
     chunks = ("8", "256 tokens") if smoke else CHUNKS
     for model in sizes:
         for batch in reversed(plain):
-            for system in ("ours", "sentence-transformers", "ours, unpadded", "ours, padded"):
+            for system in ("ours", "sentence-transformers", "ours, buckets", "ours, padded"):
                 yield "training", {"model": model, "system": system, "batch": batch, "chunk": None}
         for system in ("ours", "sentence-transformers"):
             yield "encoding", {"model": model, "system": system, "texts": texts}
     for batch in cached:
         for model in sizes:
             for chunk in chunks:
-                for system in ("ours", "sentence-transformers"):
+                for system in ("ours", "sentence-transformers", "ours, buckets"):
                     yield "training", {"model": model, "system": system, "batch": batch, "chunk": chunk}
 
 
@@ -260,7 +260,7 @@ def ours(model: Path, texts: list[str], settings: dict, chunk: str | None, clock
     own.length_bucketing = system != "ours, padded"
     rows = tokenize(Dataset.from_dict({"text": texts}), tokenizer, 128)
     chunks = size_of(chunk, "chunk_size", "chunk_tokens")
-    args = ContrastiveTrainingArguments(**settings, **chunks, unpadded=system == "ours, unpadded")
+    args = ContrastiveTrainingArguments(**settings, **chunks, unpadded=False if "," in system else None)
     return ContrastiveTrainer(
         own, args, train_dataset=rows, data_collator=DropoutPairCollator(tokenizer), callbacks=[clock]
     )

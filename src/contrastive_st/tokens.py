@@ -377,7 +377,7 @@ def take_rows(
     import torch
 
     mask = batch["attention_mask"]
-    order = torch.from_numpy(np.concatenate(buckets)).to(mask.device, non_blocking=True)
+    order = on_device(np.concatenate(buckets), mask.device)
     widths = padded_widths(lengths, most or mask.shape[1])
 
     def taken(x: Tensor, index: Tensor, width: int) -> Tensor:
@@ -395,8 +395,28 @@ def in_order(outputs: Sequence[Tensor], buckets: list[NDArray[np.int64]]) -> Ten
     """Join the outputs of the buckets and put their rows back into the original order."""
     import torch
 
-    back = torch.from_numpy(np.argsort(np.concatenate(buckets)))
-    return torch.cat(list(outputs))[back.to(outputs[0].device, non_blocking=True)]
+    return torch.cat(list(outputs))[on_device(np.argsort(np.concatenate(buckets)), outputs[0].device)]
+
+
+def on_device(values: NDArray[Any] | Tensor, device: torch.device) -> Tensor:
+    """Copy from the host, which does not wait: a GPU copies more than 64 KiB at once from pinned memory alone.
+
+    Args:
+        values: an array or a tensor, in the host's memory.
+        device: where to.
+
+    Returns:
+        The tensor there; it may share memory with `values` on a CPU.
+
+    Example:
+        >>> import torch
+        >>> on_device(np.array([1, 2]), torch.device("cpu"))
+        tensor([1, 2])
+    """
+    import torch
+
+    tensor = torch.as_tensor(values)
+    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 
 def in_buckets(

@@ -387,7 +387,8 @@ class ContrastiveMixin(ForCL):
     settings_class = ContrastiveConfig
     takes_lengths = True
     length_bucketing = True
-    #: Whether rows are packed in training (`PackedRows`), instead of padded in buckets; by default on a CPU
+    #: Whether rows are packed in training (`PackedRows`), instead of padded in buckets; by default on a CPU, and the
+    #: Trainer sets it on a GPU in half precision
     unpadded: bool | None = None
     packable: ClassVar[bool] = True  # whether attention sees all tokens of a row, and nothing but their states
     pooled: ClassVar[bool] = False  # whether the backbone's pooler is a Linear and Tanh over the first token

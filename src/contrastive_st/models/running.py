@@ -38,7 +38,7 @@ from contrastive_st.speed import speed_is_on
 from contrastive_st.speed.cores import on_cores
 from contrastive_st.speed.products import packed_products
 from contrastive_st.static_vectors import StaticTable, StaticVectors
-from contrastive_st.tokens import bucket_rows, check_id, pad_rows, padded_widths, prompt_length, token_ids
+from contrastive_st.tokens import bucket_rows, check_id, on_device, pad_rows, padded_widths, prompt_length, token_ids
 
 #: Options of `bucket_rows` for a forward pass; on a CPU all have about as many tokens, so that few shapes are compiled
 _BUCKETS: dict[str, dict[str, float]] = {
@@ -307,7 +307,7 @@ class Running:
     def forward(self, rows: list[list[int]], before: int, width: int) -> Tensor:
         """Vectors of rows that are padded to `width`."""
         padded = pad_rows(rows, self.tokenizer.pad_token_id, least=width)
-        ids, mask = (x.to(self.device, non_blocking=True) for x in padded)
+        ids, mask = (on_device(x, self.device) for x in padded)
         text: dict[str, Any] = (
             {"text_mask": mask * (torch.arange(mask.shape[1], device=mask.device) >= before)} if before else {}
         )

@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contrastive_st.tokens import bucket_rows, round_up
+from contrastive_st.tokens import bucket_rows, on_device, round_up
 
 Kernel = Callable[..., Tensor]
-_HALF = (torch.float16, torch.bfloat16)
+HALF = (torch.float16, torch.bfloat16)
 _GROUP = 256  # so many tokens attend together on a CPU, even if the rows have more padding than others
 
 
@@ -48,7 +48,7 @@ class PackedRows:
         self.spare = _few(len(places)) - len(places) if self.groups else 0
         self.masks = [_mask(lengths[rows]) for rows, _ in self.groups]
         starts = np.concatenate([[0], lengths.cumsum()]).astype(np.int32)
-        self.places, self.starts = (torch.from_numpy(x).to(device, non_blocking=True) for x in (places, starts))
+        self.places, self.starts = (on_device(x, device) for x in (places, starts))
 
     def pack(self, x: Tensor) -> Tensor:
         """The tokens of `[N, L, ...]`, as `[1, T, ...]`."""
@@ -72,7 +72,7 @@ class PackedRows:
         tokens = [x[0].transpose(0, 1) for x in (query, key, value)]  # [T, heads, d]
         if self.groups:
             attended = self._in_groups(kernel, *tokens, **options)
-        elif query.dtype in _HALF and query.shape[3] % 8 == 0:
+        elif query.dtype in HALF and query.shape[3] % 8 == 0:
             attended = self._flash(*tokens, **options)
         else:
             attended = self._padded(kernel, *tokens, **options)

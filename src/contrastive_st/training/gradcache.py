@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from contrastive_st.distributed import default_gather
-from contrastive_st.tokens import bucket_rows, in_order, row_lengths, take_rows, training_buckets
+from contrastive_st.tokens import bucket_rows, in_order, on_device, row_lengths, take_rows, training_buckets
 
 
 def gradcache_step(
@@ -62,7 +62,7 @@ def gradcache_step(
     views = in_order(chunk_views, buckets).view(*shape, -1).requires_grad_()
     loss = loss_fn(views)
     gradient, *own = torch.autograd.grad(loss, [views, *parameters], materialize_grads=True)
-    order = torch.from_numpy(np.concatenate(buckets)).to(gradient.device, non_blocking=True)
+    order = on_device(np.concatenate(buckets), gradient.device)
     gradients = gradient.flatten(0, 1)[order].split([len(rows) for rows in buckets])
     for i, (rows, state, wanted) in enumerate(zip(chunks, states, gradients, strict=True)):
         last = i == len(chunks) - 1

@@ -337,8 +337,11 @@ class ContrastiveTrainer(CheckpointTrainer):
             core.length_bucketing = False
         if self.args.torch_compile:
             self._compile(core)
-        if self.args.unpadded is not None:
-            core.unpadded = self.args.unpadded
+        half = self.args.device.type == "cuda" and (self.args.bf16 or self.args.fp16)  # flash attention knows the rows
+        if self.args.unpadded is not None or half:
+            core.unpadded = (
+                getattr(core, "length_bucketing", False) if self.args.unpadded is None else self.args.unpadded
+            )
 
     def _adapt_accelerator(self) -> None:
         self.order.read_for_itself()

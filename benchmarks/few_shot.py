@@ -3,7 +3,7 @@
     pip install setfit
     python benchmarks/few_shot.py all-MiniLM-L6-v2 --data senteval --output few_shot.csv
 
-For each task, number of texts a class and draw, each method gets the same texts and is measured on the same test rows:
+For each task, number of texts per class and draw, each method gets the same texts and is measured on the same test rows:
 
 * `logistic`: `SentenceClassifier(model)`, logistic regression on the embeddings.
 * `tuned`: `SentenceClassifier(model, tune=True)`, which first trains the encoder on pairs of the classes.
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--data", default=os.environ.get("CONTRASTIVE_ST_DATA"), help="a folder of SentEval's files")
     parser.add_argument("--output", "-o", default="few_shot.csv")
     parser.add_argument("--tasks", nargs="+", default=["CR", "SST2"])
-    parser.add_argument("--sizes", nargs="+", type=int, default=[8, 16, 64], help="texts a class")
+    parser.add_argument("--sizes", nargs="+", type=int, default=[8, 16, 64], help="texts per class")
     parser.add_argument("--draws", nargs="+", type=int, default=list(range(10)))
     parser.add_argument("--methods", nargs="+", default=SHOWN, choices=list(METHODS))
     parser.add_argument("--table", action="store_true", help="print the table of --output, and measure nothing")
@@ -187,7 +187,7 @@ def table(rows: Sequence[dict[str, str]]) -> str:
         own = 100 * float(row["accuracy"]), float(row["seconds"])
         cells[row["task"], int(row["texts_a_class"])][row["method"]][row["draw"]] = own
     lines = [
-        "| task | texts a class | draws | logistic regression | `--tune` | setfit | `--tune` minus setfit | seconds, "
+        "| task | texts per class | draws | logistic regression | `--tune` | setfit | `--tune` minus setfit | seconds, "
         "`--tune` | setfit |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]

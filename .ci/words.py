@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+NOT_PROSE = re.compile(r"^```.*?^```$|<!--.*?-->|`[^`]*`|(?<=\])\([^)]*\)|^ {4}.*?$", re.M | re.S)
 PAGES = ("docs/*.md", "README.md", "CONTRIBUTING.md", "model_cards/*.md", "examples/**/*.md", "benchmarks/**/*.md")
 CODE = ("docs/*.py", "examples/**/*.py", "benchmarks/**/*.py")
 #: Texts that are data, not prose: a file, and what is passed over in it
@@ -39,7 +40,7 @@ def pages() -> Iterator[tuple[Path, str]]:
         text = path.read_text(encoding="utf-8")
         if path.name == "CHANGELOG.md":
             text = "\n## ".join(text.split("\n## ")[:2])
-        yield path, re.sub(r"^```.*?^```$|<!--.*?-->|`[^`]*`|(?<=\])\([^)]*\)|^ {4}.*?$", blank, text, flags=re.M | re.S)
+        yield path, NOT_PROSE.sub(blank, text)
 
 
 def modules() -> Iterator[tuple[Path, str]]:
@@ -63,7 +64,8 @@ def findings() -> Iterator[str]:
             text = text.replace(passed_over, "")
         for words, instead in rules():
             for match in words.finditer(text):
-                yield f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {' '.join(match[0].split())!r}: write {instead}"
+                line = text.count("\n", 0, match.start()) + 1
+                yield f"{name}:{line}: {' '.join(match[0].split())!r}: write {instead.strip()}"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     pip install setfit
     python benchmarks/few_shot.py all-MiniLM-L6-v2 --data senteval --output few_shot.csv
 
-For each task, number of texts per class and draw, each method gets the same texts and is measured on the same test rows:
+For each task, number of texts per class and draw, every method gets the same texts and the same test rows:
 
 * `logistic`: `SentenceClassifier(model)`, logistic regression on the embeddings.
 * `tuned`: `SentenceClassifier(model, tune=True)`, which first trains the encoder on pairs of the classes.

@@ -23,7 +23,7 @@ import logging
 import platform
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,11 @@ from transformers import BertConfig, PreTrainedTokenizerFast, TrainerCallback
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
-WARM_UP = 2
+WARM_UP = 2  # steps that are not counted
 SIZES = {"MiniLM-sized": (384, 6, 12, 1536), "BERT-base-sized": (768, 12, 12, 3072)}
-PLAIN, CACHED, CHUNKS = (64, 512), (4096, 512, 32_768), ("256", "16384 tokens")
+#: A small batch, a batch, those of GradCache with the sizes of their chunks, and how many texts are encoded
+FULL = 64, 512, (4096, 512, 32_768), ("256", "16384 tokens"), 16_384
+SMOKE = 8, 8, (16,), ("8", "256 tokens"), 64
 WORDS = 20_000
 
 
@@ -88,19 +90,21 @@ def about(args: argparse.Namespace) -> dict[str, Any]:
 
 def cases(sizes: dict[str, Any], smoke: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     """What is measured, in the order of its weight."""
-    plain, cached, texts = ((8,), (16,), 64) if smoke else (PLAIN, CACHED, 16_384)
-    chunks = ("8", "256 tokens") if smoke else CHUNKS
-    for model in sizes:
-        for batch in reversed(plain):
-            for system in ("ours", "sentence-transformers", "ours, buckets", "ours, padded"):
-                yield "training", {"model": model, "system": system, "batch": batch, "chunk": None}
-        for system in ("ours", "sentence-transformers"):
-            yield "encoding", {"model": model, "system": system, "texts": texts}
-    for batch in cached:
-        for model in sizes:
-            for chunk in chunks:
-                for system in ("ours", "sentence-transformers", "ours, buckets"):
-                    yield "training", {"model": model, "system": system, "batch": batch, "chunk": chunk}
+    small, batch, cached, chunks, texts = SMOKE if smoke else FULL
+    smallest = next(iter(sizes))
+
+    def training(models: Iterable[str], batch: int, chunk: str | None, *systems: str) -> Iterator[Any]:
+        for model, system in itertools.product(models, systems):
+            yield "training", {"model": model, "system": system, "batch": batch, "chunk": chunk}
+
+    yield from training(sizes, batch, None, "ours", "sentence-transformers", "ours, buckets")
+    for model, system in itertools.product(sizes, ("ours", "sentence-transformers")):
+        yield "encoding", {"model": model, "system": system, "texts": texts}
+    for size, chunk in itertools.product(cached, chunks):
+        models = sizes if size == cached[0] else (smallest,)
+        yield from training(models, size, chunk, "ours", "sentence-transformers")
+    yield from training(sizes, small, None, "ours", "sentence-transformers")
+    yield from training(sizes, batch, None, "ours, padded")
 
 
 def measured(kind: str, case: dict[str, Any], folder: Path, until: float) -> dict[str, Any]:
@@ -221,7 +225,7 @@ class Clock(TrainerCallback):
 def train(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Texts a second of a system's trainer, over its steps after the first two."""
     batch, chunk = case["batch"], case["chunk"]
-    steps = max(3, min(30, 16_384 // batch)) if CUDA else 3
+    steps = max(2, min(30, 16_384 // batch)) if CUDA else 3
     texts = make_texts(batch * (steps + WARM_UP))
     lengths = np.array([len(text.split()) + 2 for text in texts[batch * WARM_UP :]]).repeat(2)
     clock = Clock()

@@ -212,7 +212,7 @@ def test_every_script_refuses_what_is_out_of_range_before_it_reads(name, value, 
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--vocab_size", "5"], "vocab_size 5 leaves no room"),
+        (["--vocab_size", "5"], "vocab_size 5: give a whole number above 5"),
         (["--optim", "apollo_adamw"], "optim apollo_adamw"),
         (["--lr_scheduler_type", "cosine_with_restarts", "--lr_scheduler_kwargs", '{"a": 1}'], "unexpected keyword"),
         (["--eval_strategy", "steps"], "eval_strategy"),

@@ -175,11 +175,20 @@ def require(what: str, extra: str, *modules: str) -> Any:
     return importlib.import_module(modules[0])
 
 
-def choice(what: str, name: Any, known: Iterable[Any]) -> Any:
+def choice(what: str, name: Any, known: Iterable[Any], where: object = "") -> Any:
     """The name, if it is among the known ones.
 
+    Args:
+        what: what it is the name of, for the message.
+        name: the name.
+        known: the known ones.
+        where: the file in which it is looked for, if it is one.
+
+    Returns:
+        The name.
+
     Raises:
-        InputError: it is not; the message says what it is the name of.
+        InputError: it is not one of them.
 
     Example:
         >>> choice("precision", "int4", ["float32", "int8"])
@@ -190,7 +199,7 @@ def choice(what: str, name: Any, known: Iterable[Any]) -> Any:
     known = list(known)
     if name not in known:
         names = ", ".join(str(one) for one in known if one is not None)
-        raise InputError(f"unknown {what} {name!r}; choose one of {names}")
+        raise InputError(f"{f'{where}: ' if where else ''}unknown {what} {name!r}; choose one of {names}")
     return name
 
 

@@ -86,9 +86,32 @@ def check_options(options: Any, types_of: Mapping[str, Any] | None = None) -> No
         contrastive_st.options.OptionError: temperature nan: give a number above 0
     """
     for name, kind in (field_types(type(options)) if types_of is None else types_of).items():
-        value = getattr(options, name)
-        if not fits(value, kind):
-            raise OptionError(name, value if isinstance(value, (int, float)) else repr(value), in_words(kind))
+        checked(name, getattr(options, name), kind)
+
+
+def checked(name: str, value: Kind, kind: Any) -> Kind:
+    """A value, if it is of a type and within its bounds.
+
+    Args:
+        name: what it is called in the message.
+        value: the value.
+        kind: the type.
+
+    Returns:
+        The value.
+
+    Raises:
+        OptionError: it is not.
+
+    Example:
+        >>> checked("k", 0, Count)
+        Traceback (most recent call last):
+        ...
+        contrastive_st.options.OptionError: k 0: give a whole number of 1 or more
+    """
+    if not fits(value, kind):
+        raise OptionError(name, value if isinstance(value, (int, float)) else repr(value), in_words(kind))
+    return value
 
 
 def field_types(kind: Any) -> dict[str, Any]:
@@ -124,7 +147,9 @@ def fits(value: Any, kind: Any) -> bool:
     if origin in (list, tuple, Sequence) and args:
         kinds: Any = Iterable if origin is Sequence else (list, tuple)
         listed = isinstance(value, kinds) and not isinstance(value, str)
-        return listed and ((origin is tuple and ... not in args) or all(fits(item, args[0]) for item in value))
+        if origin is tuple and ... not in args:
+            return listed and len(value) == len(args) and all(map(fits, value, args))
+        return listed and all(fits(item, args[0]) for item in value)
     if origin is dict:
         return isinstance(value, dict) and all(
             fits(x, own) for pair in value.items() for x, own in zip(pair, args, strict=True)

@@ -167,7 +167,7 @@ def test_rows_that_are_left_out(tmp_path, caplog):
         ({"pos_scores": [1, 2], "neg_scores": []}, "line 2: 3 scores"),
         ({"pos_scores": ["high"]}, "line 2: column 'pos_scores' holds scores, and 'high' is not a number"),
         ({"neg_scores": [None]}, "line 2: column 'neg_scores' holds scores, and 'None' is not a number"),
-        ({"neg": [5]}, "line 2: 'neg' holds 5, not a text"),
+        ({"neg": [5]}, "line 2: 'neg' is 5, not a text"),
     ],
 )
 def test_rows_with_a_fault(change, words, tmp_path):

@@ -77,7 +77,7 @@ def test_the_same_texts_are_tokenized_once(tokenizer, monkeypatch):
         tokenize(texts, tokenizer, 6)
 
 
-@pytest.mark.parametrize(("length", "words"), [(2, "3 or more"), (513, "512 or less")])
+@pytest.mark.parametrize(("length", "words"), [(2, "3 or more"), (513, "at most 512")])
 def test_a_length_that_cannot_be_is_said(length, words):
     with pytest.raises(InputError, match=words):
         check_max_length(length, 512)

@@ -194,12 +194,12 @@ def test_a_pool_mixes_its_rows_and_no_others():
 
 
 BAD = {
-    "no column 'text'; name one of words, doc": ({"words": ["a"], "doc": [0]}, {}),
-    "no column 'story'; name one of text; without a document column, the file is one document": (
+    "unknown column 'text'; choose one of words, doc": ({"words": ["a"], "doc": [0]}, {}),
+    "unknown column 'story'; choose one of text": (
         {"text": ["a"]}, {"document_column": "story"},
     ),
-    "column 'doc' holds int64, not text": ({"text": ["a"], "doc": [0]}, {"text_column": "doc"}),
-    "row 4: document 0 continues after another one; sort the rows by 'doc'": (
+    "'doc' is 0, not a text": ({"text": ["a"], "doc": [0]}, {"text_column": "doc"}),
+    "row 4: document '0' continues after another one; sort the rows by 'doc'": (
         {"text": list("abcd"), "doc": [0, 0, 1, 0]}, {},
     ),
     "row 2: column 'doc' is empty; name the document there": ({"text": list("ab"), "doc": [0, None]}, {}),
@@ -226,7 +226,8 @@ def test_bad_parquet_is_one_line(tokenizer, tmp_path, message):
         ("a.parquet", b"", "the file is empty"),
         ("a.txt", b"", "the file is empty"),
         ("a.txt", b"\n \n", "every line is blank"),
-        ("a.csv", b"text\n", "must be a .txt, .parquet or .jsonl file"),
+        ("a.csv", b"text\n", "every line is blank"),
+        ("a.doc", b"text\n", "no reader for .doc"),
         ("none.txt", None, "there is no such file"),
     ],
 )

@@ -57,7 +57,8 @@ def test_what_is_no_file(door, tmp_path):
     (tmp_path / "folder.txt").mkdir()
     with pytest.raises((InputError, OSError)):
         DOORS[door](str(tmp_path / "folder.txt"))
-    refused(door, "no\0name.txt", "no such file")
+    with pytest.raises(ValueError, match=r"null|no such file"):
+        DOORS[door]("no\0name.txt")
 
 
 @pytest.mark.parametrize("door", [*TABLES, "sentences"])
@@ -140,7 +141,7 @@ def test_a_saved_folder_is_data_at_every_door(tmp_path):
             ("how", {"answer": "thus", "score": 1.0}),
         ]
     assert read_texts(str(tmp_path / "split"), split="test").num_rows == 1
-    with pytest.raises(InputError, match="no split 'dev'; name one of train, test"):
+    with pytest.raises(InputError, match="unknown split 'dev'; choose one of train, test"):
         read_texts(str(tmp_path / "split"), split="dev")
     before = open_corpus(str(tmp_path / "one")).fingerprint
     (tmp_path / "one" / "data-00000-of-00001.arrow").write_bytes(b"not arrow")

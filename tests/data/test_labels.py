@@ -55,7 +55,7 @@ def test_rows_without_a_text_or_label_are_left_out_with_a_warning(tmp_path, capl
     path = tmp_path / "rows.csv"
     path.write_text("text,label\none,a\n,b\ntwo,\nthree,b\n")
     assert read_labels(path) == (["one", "three"], ["a", "b"])
-    assert "left out 2 of 4 rows" in caplog.text
+    assert "dropped 2 of 4 rows" in caplog.text
     path = tmp_path / "rows.jsonl"
     path.write_text('{"text": "one", "label": 15}\n{"text": "two", "label": NaN}\n{"text": "three", "label": null}\n')
     assert read_labels(path) == (["one"], ["15"])
@@ -64,13 +64,13 @@ def test_rows_without_a_text_or_label_are_left_out_with_a_warning(tmp_path, capl
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("pairs.csv", "anchor,positive\na,b\n", "name one column of texts and one of labels"),
+        ("pairs.csv", "anchor,positive\na,b\n", "holds anchors and positives, not sentences with a class"),
         (
             "mixed.jsonl",
             '{"text": "a", "label": ["x"]}\n{"text": "b", "label": "y"}\n',
             "line 1: 'label' holds .*, a list",
         ),
-        ("none.csv", "text,label\n,a\n,b\nx,\n", "no row has a text and a label"),
+        ("none.csv", "text,label\n,a\n,b\nx,\n", "all 3 rows lack a text or a label"),
         ("nested.jsonl", '{"text": "a", "label": ["x", ["y"]]}\n', "line 1: 'label' holds .*, a list"),
         (
             "object.jsonl",

@@ -113,14 +113,12 @@ def test_a_mixture_that_cannot_be_read():
     with pytest.raises(InputError, match="the data set b has fewer rows"):
         Mixture({"a": pairs(9), "b": pairs(3)}).sampler(4, 0)
     for weight in (0, -1.0, math.nan, math.inf):
-        with pytest.raises(InputError, match="the weight of a is"):
+        with pytest.raises(InputError, match="weight of a"):
             Mixture({"a": pairs(9)}, {"a": weight})
-    with pytest.raises(InputError, match="give one for each of a, b"):
+    with pytest.raises(InputError, match="give a weight for each of a, b"):
         Mixture({"a": pairs(9), "b": pairs(9)}, {"a": 1})
     with pytest.raises(InputError, match="b is a stream"):
         Mixture({"a": pairs(9), "b": stream(9)})
-    with pytest.raises(InputError, match="at least one data set"):
-        Mixture({})
     empty = Mixture({"a": datasets.IterableDataset.from_generator(lambda: iter(()))}, {"a": 1})
     with pytest.raises(InputError, match="has no rows"):
         empty[0]

@@ -115,7 +115,7 @@ def test_too_few_documents(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content"),
     [("a.txt", "one\ntwo\n\n\n"), ("b.txt", "\n\none\ntwo"), ("c.jsonl", '{"text": "a"}\n'), 
-     ("d.csv", "text,doc\na,1\n"),     ("e.jsonl", "[1]\n"), ("f.txt", "")],
+     ("d.doc", "text,doc\na,1\n"), ("e.jsonl", "[1]\n"), ("f.txt", "")],
 )  # fmt: skip
 def test_what_is_no_text_in_documents(tmp_path, name, content):
     (tmp_path / name).write_text(content)
@@ -125,8 +125,8 @@ def test_what_is_no_text_in_documents(tmp_path, name, content):
 @pytest.mark.parametrize(
     ("content", "words"),
     [('{"text": "a", "doc": 1}\n7\n', "line 2 is not an object"),
-     ('{"text": 3, "doc": 1}\n', "is 3, not text"),
-     ('{"words": "a", "doc": 1}\n', "no 'text' in its rows"),
+     ('{"text": 3, "doc": 1}\n', "'text' is 3, not a text"),
+     ('{"words": "a", "doc": 1}\n', "unknown column 'text'; choose one of words, doc"),
      ('{"text": "a", "doc": null}\n', "column 'doc' is empty")],
 )  # fmt: skip
 def test_wrong_rows_of_json(tmp_path, content, words):
@@ -142,8 +142,6 @@ def test_documents_become_targets():
     batch = collate(rows)
     assert batch["targets"].tolist() == [4, 0]
     assert batch["input_ids"].tolist() == [[[2, 3], [4, 0]], [[5, 0], [6, 0]]]
-    with pytest.raises(InputError, match="no document"):
-        collate([{"input_ids": [[2], [3]]}])
 
 
 def test_crops_are_stretches_between_the_special_tokens(tokenizer):
@@ -173,8 +171,8 @@ def test_crops_are_stretches_between_the_special_tokens(tokenizer):
     assert min(lengths) >= 8
     assert max(lengths) <= 16
     assert len(lengths) > 5
-    with pytest.raises(InputError, match="shares of a crop"):
-        CropPairCollator(tokenizer, shares=(0.8, 0.4))
+    with pytest.raises(InputError, match="shares"):
+        CropPairCollator(tokenizer, shares=(0.8, 1.4))
 
 
 def test_a_vocabulary_of_any_script():

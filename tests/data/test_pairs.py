@@ -93,7 +93,7 @@ def test_names_of_the_hub(monkeypatch, name):
         ("premise\thypothesis\n", "at least one row"),
         ("premise\thypothesis\na\tb\n", "holds anchors and positives, not pairs with a class or pairs with a score"),
         ("premise\thypothesis\tlabel\na\tb\t-\n", "no row has a label"),
-        ("sentence1\tsentence2\tscore\na\tb\t4.2\n", "row 2: the score 4.2 .* give the scale"),
+        ("sentence1\tsentence2\tscore\na\tb\t4.2\n", "row 2: '4.2' in column 'score' .* give the scale"),
         ("sentence1\tsentence2\tlabel\na\tb\t-7\n", "row 2: '-7' in column 'label' is not a class"),
         ("sentence1\tsentence2\tlabel\na\tb\t1\nc\td\tnan\n", "row 3: 'nan' in column 'label' is not a class"),
     ],

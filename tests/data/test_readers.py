@@ -10,7 +10,7 @@ import pytest
 
 from contrastive_st.data import read_texts
 from contrastive_st.data.reading import cells, columns, content, open_table
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, one_line
 from contrastive_st.search.document_readers import read_document
 
 
@@ -250,7 +250,9 @@ def test_what_is_not_there_or_not_a_file(write, tmp_path, monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     refused(str(tmp_path / "gone.csv"), "gone.csv", "no such file")
     refused("./gone", "./gone", "no such file")
-    refused("owner/gone", "owner/gone", "not a file", "Hub", "no route")
+    with pytest.raises(ConnectionError) as caught:
+        read_texts("owner/gone")
+    assert one_line(caught.value).startswith("owner/gone is not a file")
     refused(str(tmp_path), "is a folder")
     refused(write("a.doc", "x"), "a.doc", ".doc", ".jsonl")
     refused(write("plain", "x"), "no extension", ".txt")

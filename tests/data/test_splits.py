@@ -34,9 +34,9 @@ def test_the_seed_decides():
 @pytest.mark.parametrize(
     ("count", "anchors", "share", "message"),
     [
-        (10, 10, 0.0, "between 0 and 1"),
-        (10, 10, 1.0, "between 0 and 1"),
-        (10, 10, float("nan"), "between 0 and 1"),
+        (10, 10, 0.0, "above 0 and below 1"),
+        (10, 10, 1.0, "above 0 and below 1"),
+        (10, 10, float("nan"), "above 0 and below 1"),
         (10, 10, 0.01, "no rows for validation"),
         (10, 10, 0.99, "no rows for training"),
         (10, 1, 0.5, "no rows for"),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from contrastive_st import InputError, read_word_vectors
+from contrastive_st.errors import one_line
 
 WORDS = ["the", ",", "n't", "\u00e9t\u00e9", "1999", "a\x85b", "\u3000"]
 VECTORS = np.random.default_rng(0).normal(size=(len(WORDS), 6)).astype(np.float32)
@@ -80,20 +81,19 @@ FAULTS = {
     "no word": (broken(NUMBERS), "line 3: .* is not a word"),
     "repeated": (broken(b"the" + NUMBERS), "line 3: 'the' is there already, in line 1"),
     "not UTF-8": (broken(b"\xff" + NUMBERS), "line 3: byte 0xff"),
-    "empty": (b"", "line 1 is empty"),
+    "empty": (b"", "line 1 is not a word and its numbers"),
     "prose": (b"this is no vector file\n", "line 1 is not a word and its numbers"),
     "header, no rows": (HEADER, "line 2: the first line says 7 words, but there are 0"),
     "fewer rows": (b"8 6\n" + text(), "line 9: the first line says 8 words, but there are 7"),
-    "more rows": (b"6 6\n" + text(), "line 8: more words than the 6 of the first line"),
+    "more rows": (b"6 6\n" + text(), "line 9: the first line says 6 words, but there are 7"),
     "header of another dimension": (b"7 5\n" + text(), "line 2: .* is not a word and 5 finite"),
-    "header of no dimension": (b"7 0\n" + text(), "line 1: 7 words of 0 dimensions"),
+    "header of no dimension": (b"7 0\n" + text(), "line 2: .* is not a word and 1 finite"),
     "short row below a header": (HEADER + broken(b"x 1 2", 1), "line 2: 'x 1 2' is not a word and 6"),
     "binary cut short": (binary()[:-9], "row 7: .* truncated"),
     "binary with more words promised": (b"9" + binary()[1:], "row 8: .* truncated"),
     "binary repeated": (binary(["a", "b", "a"], VECTORS[:3]), "row 3: 'a' is there already, in row 1"),
     "binary nan": (binary(["a", "b"], np.float32([[1] * 6, [np.nan] * 6])), "row 2: .* finite numbers"),
     "fastText model": ((793712314).to_bytes(4, "little") + b"\x0c\0\0\0", "is a fastText model; give the .vec file"),
-    "gzip cut short": (gzip.compress(text())[:-20], "cannot be read"),
 }
 
 
@@ -108,16 +108,16 @@ def test_faults_are_named_with_file_and_place(content, words, tmp_path):
 
 
 def test_other_bad_input(tmp_path):
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(FileNotFoundError):
         read_word_vectors(tmp_path / "none.txt")
-    with pytest.raises(InputError, match="cannot be read"):
-        read_word_vectors(tmp_path)
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(text())[:-20])
+    with pytest.raises(EOFError) as caught:
+        read_word_vectors(tmp_path / "cut.gz")
+    assert one_line(caught.value).startswith(f"{tmp_path / 'cut.gz'}: gzip: ")
     path = tmp_path / "vectors.txt"
     path.write_bytes(text())
-    with pytest.raises(InputError, match="limit is 0"):
+    with pytest.raises(InputError, match="limit 0"):
         read_word_vectors(path, limit=0)
-    with pytest.raises(InputError, match="none of the 1 words wanted"):
-        read_word_vectors(path, words=["absent"])
 
 
 @pytest.mark.parametrize("kind", ["text", "binary"])

@@ -185,12 +185,12 @@ READ = [
 
 #: name, content, what the error says
 REFUSED = [
-    ("sheet.xlsx", b"PK\x03\x04", "save it as csv"),
+    ("sheet.xlsx", b"PK\x03\x04", "no reader for .xlsx"),
     ("unknown.doc", "text", "no reader for .doc"),
     ("missing.csv", None, "no such file"),
     ("part-*.jsonl", None, "no file matches"),
     ("mixed_folder", {"a.csv": PAIRS, "b.jsonl": PAIRS}, "several formats"),
-    ("no_such_split", {"test.csv": PAIRS}, "no split 'train'"),
+    ("no_such_split", {"test.csv": PAIRS}, "unknown split 'train'"),
     ("graded.csv", with_column(["1", "2", "3", "0"], "relevance"), "relevance=score --score_scale 0 3"),
     ("rating.csv", with_column(["5", "1", "3", "4"], "rating"), "rating=score --score_scale 1 5"),
     ("cosines.csv", with_column(["-0.5", "0.5", "1", "0"], "x"), "x=score --score_scale -0.5 1"),

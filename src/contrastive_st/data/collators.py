@@ -5,13 +5,15 @@ They work with `transformers.Trainer`, with `ContrastiveTrainer` and in a plain 
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from annotated_types import Gt, Le
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBase
@@ -25,6 +27,7 @@ from contrastive_st.tokens import pad_rows
 # --- words.
 
 WEIGHTINGS = ("counts", "tfidf", "tfidf_bin")
+_Part = Annotated[float, Gt(0), Le(1)]
 _EXACT = 1 << 24  # integers below it are exact in float32
 
 
@@ -48,11 +51,6 @@ class ContextWindowCollator:
     tokenizer: PreTrainedTokenizerBase
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
-        if missing := {"document", "position"} - set(rows[0]):
-            raise InputError(
-                f"rows have no {' and no '.join(sorted(missing))}; context windows need both columns, in the order of "
-                "the documents, as SentenceCorpus gives them"
-            )
         batch = pad_sentences(self.tokenizer, rows)
         batch["targets"] = torch.tensor([[row["document"], row["position"]] for row in rows])
         return batch
@@ -87,8 +85,6 @@ class CooccurrenceCollator:
         choice("weighting", self.weighting, WEIGHTINGS)
         if (self.idf is None) != (self.weighting == "counts"):
             raise InputError(f"weighting {self.weighting!r}: tfidf and tfidf_bin need idf (by fit_idf), counts none")
-        if len(self.tokenizer) > _EXACT:
-            raise InputError("the vocabulary has more than 16,777,216 words, too many for bags with float32 ids")
         self._left_out = np.array(sorted(self.tokenizer.all_special_ids), dtype=np.int64)
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
@@ -123,6 +119,32 @@ def token_ids_of(row: dict[str, Any]) -> Any:
     return _column([row], "input_ids", "train on tokenize(dataset, tokenizer, max_length)")[0]
 
 
+def texts_of(row: dict[str, Any], least: int, most: float = math.inf) -> Sequence[Sequence[int]]:
+    """The ids of each text of a row.
+
+    Args:
+        row: with `input_ids`.
+        least: how many texts it must have at least.
+        most: and at most.
+
+    Raises:
+        InputError: the row is not tokenized, or has fewer or more texts.
+
+    Example:
+        >>> texts_of({"input_ids": [5, 6]}, 1), texts_of({"input_ids": [[5, 6], [7]]}, 2)
+        ([[5, 6]], [[5, 6], [7]])
+    """
+    ids = token_ids_of(row)
+    texts: Sequence[Sequence[int]] = [ids] if not len(ids) or isinstance(ids[0], (int, np.integer)) else ids
+    if not least <= len(texts) <= most:
+        wanted = "one" if most == 1 else f"{least} or more"
+        raise InputError(
+            f"a row has {len(texts)} texts, and this collator takes {wanted}; PairCollator takes two or more, "
+            "NLITripletCollator also a hard negative, and DropoutPairCollator one"
+        )
+    return texts
+
+
 def _column(rows: Sequence[dict[str, Any]], name: str, mend: str) -> list[Any]:
     """The cells of a column that all rows must have."""
     if name not in rows[0]:
@@ -130,17 +152,9 @@ def _column(rows: Sequence[dict[str, Any]], name: str, mend: str) -> list[Any]:
     return [row[name] for row in rows]
 
 
-def _one_text(row: dict[str, Any]) -> Sequence[int]:
-    """The ids of a row with one text."""
-    ids: Sequence[int] = token_ids_of(row)
-    if len(ids) and not isinstance(ids[0], (int, np.integer)):
-        raise InputError("a row has several texts, and one is needed here; give one text column, or use PairCollator")
-    return ids
-
-
 def pad_sentences(tokenizer: PreTrainedTokenizerBase, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
     """Pad rows with one text each to `input_ids` and `attention_mask` `[B, 1, L]`; an empty text is all padding."""
-    padded, mask = pad_rows([_one_text(row) for row in rows], tokenizer.pad_token_id)
+    padded, mask = pad_rows([texts_of(row, 1, 1)[0] for row in rows], tokenizer.pad_token_id)
     return {"input_ids": padded[:, None], "attention_mask": mask[:, None]}
 
 
@@ -218,13 +232,7 @@ class PairCollator:
 
     def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
         """The V lists of ids of one row."""
-        views: Sequence[Sequence[int]] = token_ids_of(row)
-        if not views or isinstance(views[0], int):
-            raise InputError(
-                "a row has one text, and pairs need two or more; give a file with two columns, or train on "
-                "dropout pairs with DropoutPairCollator"
-            )
-        return views
+        return texts_of(row, 2)
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
         views = [self.views(row) for row in rows]
@@ -271,11 +279,11 @@ class DropoutPairCollator(PairCollator):
     num_views: int = 2
 
     def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
-        return [_one_text(row)] * self.num_views
+        return [*texts_of(row, 1, 1)] * self.num_views
 
 
 @dataclass
-class CropPairCollator(PairCollator):
+class CropPairCollator(PairCollator, Options):
     """Collate rows with one text, whose two views are random crops of it: stretches of its tokens.
 
     Special tokens at the ends of a text, such as [CLS] and [SEP], and the prompt before it are kept. The random seed is
@@ -290,14 +298,10 @@ class CropPairCollator(PairCollator):
             [{"input_ids": [2, 7, 8, 9, 6, 3]}]  ->  input_ids  [[[2, 7, 8, 3], [2, 8, 9, 6, 3]]]
     """
 
-    shares: tuple[float, float] = field(default=(0.4, 0.8), kw_only=True)
-
-    def __post_init__(self) -> None:
-        if not 0 < self.shares[0] <= self.shares[1] <= 1:
-            raise InputError(f"shares of a crop {self.shares}: give the least and the greatest, above 0 and at most 1")
+    shares: tuple[_Part, _Part] = field(default=(0.4, 0.8), kw_only=True)
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
-        texts = [_one_text(row) for row in rows]
+        texts = [texts_of(row, 1, 1)[0] for row in rows]
         random = np.random.default_rng(zlib.crc32(repr([list(ids) for ids in texts]).encode()))
         special = set(self.tokenizer.all_special_ids)
         crops = [{**row, "input_ids": [self._crop(ids, row.get("prompt_length", 0), special, random) for _ in range(2)]}
@@ -340,7 +344,7 @@ class TemplatePairCollator(PairCollator):
             )
 
     def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
-        ids = list(_one_text(row))
+        ids = list(texts_of(row, 1, 1)[0])
         first, second = self.templates
         return [ids, [*second.before, *ids[len(first.before) : len(ids) - len(first.after)], *second.after]]
 
@@ -393,10 +397,8 @@ class NLITripletCollator(PairCollator):
     """
 
     def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
-        views = super().views(row)
-        if len(views) < 3:
-            raise InputError("a row has two texts, and a triplet needs a hard negative as third; use PairCollator")
-        return views
+        """The ids of the anchor, the positive and each negative."""
+        return texts_of(row, 3)
 
 
 # --- Collators of labelled rows.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -12,15 +11,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from datasets import config
 from datasets.fingerprint import Hasher
 from filelock import FileLock
 from torch.utils.data import Dataset, Sampler
 from transformers import PreTrainedTokenizerBase
 
-from contrastive_st.data.reading import check_file, check_utf8, numbered_lines, parse_json, path_of, reading
-from contrastive_st.errors import InputError
+from contrastive_st.data.reading import TABLES, Table, check_file, files_of, numbered_lines, path_of
+from contrastive_st.data.reading.cells import as_text
+from contrastive_st.data.reading.content import format_of
+from contrastive_st.data.reading.table import open_file
+from contrastive_st.errors import InputError, choice
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.tokens import prompt_length, token_ids
 
@@ -90,25 +91,15 @@ Chunk = tuple[pa.Array, np.ndarray]  # texts, and which of them start a document
 
 def block_file(path: Path, text_column: str, document_column: str | None) -> Path:
     """The file of blocks of a corpus, written now if it is not in the cache; for the arguments see `SentenceCorpus`."""
-    read = {".txt": _text_chunks, ".parquet": _parquet_chunks, ".jsonl": _json_chunks}.get(path.suffix.lower())
-    if read is None:
-        raise InputError(f"{path}: a corpus of documents must be a .txt, .parquet or .jsonl file; convert it to one")
     facts = check_file(path, path)
-    with reading(path):
-        given = [str(path.resolve()), facts.st_size, facts.st_mtime_ns, text_column, document_column, _DOCUMENT]
-        folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
-        folder.mkdir(parents=True, exist_ok=True)
-        target = folder / f"corpus-{Hasher.hash(given)}.arrow"
-        with FileLock(f"{target}.lock"):  # one process converts, the others wait for it
-            if not target.exists():
-                _write(_read_with(read(path, text_column, document_column), path), target, str(path))
+    given = [str(path.resolve()), facts.st_size, facts.st_mtime_ns, text_column, document_column, _DOCUMENT]
+    folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"corpus-{Hasher.hash(given)}.arrow"
+    with FileLock(f"{target}.lock"):  # one process converts, the others wait for it
+        if not target.exists():
+            _write(_chunks(path, text_column, document_column), target, str(path))
     return target
-
-
-def _read_with(chunks: Iterator[Chunk], path: Path) -> Iterator[Chunk]:
-    """The chunks; what goes wrong in reading them is not told as an error of writing."""
-    with reading(path):
-        yield from chunks
 
 
 def _write(chunks: Iterator[Chunk], target: Path, source: str) -> None:
@@ -140,74 +131,52 @@ def _numbered(chunks: Iterator[Chunk]) -> Iterator[pa.Table]:
         yield table.filter(pc.greater(pc.utf8_length(table["text"]), 0))
 
 
-def _text_chunks(path: Path, text_column: str, document_column: str | None) -> Iterator[Chunk]:
-    """Chunks of a text file with one sentence per line; a blank line ends a document."""
-    texts: list[str] = []
-    starts: list[bool] = []
+def _chunks(path: Path, text_column: str, document_column: str | None) -> Iterator[Chunk]:
+    """The sentences of a file, some thousands at a time."""
+    table = open_file(path, str(path)).said()
+    first = next(iter(table), None)
+    names = table.columns or list(first.cells if first else ())
+    if table.unit == "line" and names == ["text"]:
+        sentences = _of_lines(table)
+    elif first:
+        choice("column", text_column, names, path)
+        document_column = _DOCUMENT if document_column is None and _DOCUMENT in names else document_column
+        if document_column:
+            choice("column", document_column, names, path)
+        sentences = _of_rows(table, text_column, document_column)
+    else:
+        sentences = iter(())
+    while some := list(islice(sentences, _CHUNK)):
+        texts, starts = zip(*some, strict=True)
+        yield pa.array(texts, pa.string()), np.array(starts)
+
+
+def _of_lines(table: Table) -> Iterator[tuple[str, bool]]:
+    """The lines with text, and which of them start a document: the first, and those after a blank line."""
     new = True
-    for _, line in numbered_lines(path, str(path)):
-        line = line.strip()
-        if line:
-            texts.append(line)
-            starts.append(new)
-        new = not line
-        if len(texts) == _CHUNK:
-            yield pa.array(texts, pa.string()), np.array(starts)
-            texts, starts = [], []
-    yield pa.array(texts, pa.string()), np.array(starts, dtype=bool)
+    for _, cells in table:
+        if blank := not cells["text"].strip():
+            new = True
+        else:
+            yield cells["text"], new
+            new = blank
 
 
-def _parquet_chunks(path: Path, text_column: str, document_column: str | None) -> Iterator[Chunk]:
-    """Chunks of a Parquet file with one sentence per row.
-
-    A document is a run of equal values in `document_column`, or the whole file.
-    """
-    # mapped, since pyarrow 17 and 18 give wrong bytes from a file that they read through a buffer
-    with pq.ParquetFile(path, memory_map=True) as file:
-        there = file.schema_arrow.names
-        if document_column is None and _DOCUMENT in there:
-            document_column = _DOCUMENT
-        names = [text_column, *([document_column] if document_column else [])]
-        for name in names:
-            if name not in there:
-                end = "" if name == text_column else "; without a document column, the file is one document"
-                raise InputError(f"{path}: there is no column {name!r}; name one of {', '.join(there)}{end}")
-        kind = file.schema_arrow.field(text_column).type
-        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            raise InputError(f"{path}: column {text_column!r} holds {kind}, not text; name another column")
-        runs, rows = _Runs(str(path), document_column or None), 0
-        for batch in file.iter_batches(_CHUNK, columns=names, use_threads=False):
-            check_utf8(batch, str(path), rows)
-            rows += len(batch)
-            yield pc.fill_null(batch[text_column].cast(pa.string()), ""), runs.starts(batch)
-
-
-def _json_chunks(path: Path, text_column: str, document_column: str | None) -> Iterator[Chunk]:
-    """Chunks of a file with one JSON object per line, as of a Parquet file with its columns."""
-    rows = numbered_lines(path, str(path))
-    objects = (_object(str(path), number, line) for number, line in rows if line.strip())
-    runs: _Runs | None = None
-    while some := list(islice(objects, _CHUNK)):
-        if runs is None:
-            named = _DOCUMENT if document_column is None and _DOCUMENT in some[0] else document_column
-            runs = _Runs(str(path), named or None)
-        texts = [row.get(text_column) for row in some]
-        if wrong := next((text for text in texts if not isinstance(text, str | None)), None):
-            raise InputError(f"{path}: {text_column!r} is {json.dumps(wrong)[:40]}, not text; name another column")
-        if not any(texts):
-            raise InputError(f"{path}: there is no {text_column!r} in its rows; name one of {', '.join(some[0])}")
-        columns = {text_column: pa.array([text or "" for text in texts], pa.string())}
-        if runs.column is not None:
-            columns[runs.column] = pa.array([row.get(runs.column) for row in some])
-        yield columns[text_column], runs.starts(pa.RecordBatch.from_pydict(columns))
-
-
-def _object(source: str, number: int, line: str) -> dict[str, Any]:
-    row = parse_json(line, source, number)
-    if not isinstance(row, dict):
-        raise InputError(f"{source}, line {number} is not an object; write one {{...}} per line")
-    return row
+def _of_rows(table: Table, text: str, column: str | None) -> Iterator[tuple[str, bool]]:
+    """The sentences of the rows, and which of them start a document: a run of equal cells in `column`, or the table."""
+    seen: set[str] = set()
+    last = None
+    for number, cells in table:
+        where = table.where(number)
+        document = as_text(cells.get(column), column, where) if column else "the table"
+        if column and not document:
+            raise InputError(f"{where}: column {column!r} is empty; name the document there")
+        if document != last and document in seen:
+            what = f"document {document!r} continues after another one"
+            raise InputError(f"{where}: {what}; sort the rows by {column!r}")
+        yield as_text(cells.get(text), text, where, only_strings=True), document != last
+        seen.add(document)
+        last = document
 
 
 def in_documents(path: str | Path) -> bool:
@@ -222,73 +191,29 @@ def in_documents(path: str | Path) -> bool:
         (True, False)
     """
     path = path_of(path)
-    if not path.is_file():
+    if not path.is_file() or format_of(path) not in TABLES:
         return False
-    if path.suffix.lower() == ".txt":
+    if format_of(path) == ".txt":
         blank = [not line.strip() for _, line in islice(numbered_lines(path), _CHUNK)]
         blank = blank[blank.index(False) :] if False in blank else []  # from the first sentence
         return True in blank and False in blank[blank.index(True) :]
-    if path.suffix.lower() == ".parquet":
-        with reading(path):
-            return {"text", _DOCUMENT} <= set(pq.read_schema(path).names)
-    if path.suffix.lower() == ".jsonl":
-        first = next((line for _, line in numbered_lines(path) if line.strip()), "0")
-        row = parse_json(first, str(path))
-        return isinstance(row, dict) and {"text", _DOCUMENT} <= set(row)
-    return False
+    first = next(iter(open_file(path, str(path))), None)
+    return first is not None and {"text", _DOCUMENT} <= first.cells.keys()
 
 
-class _Runs:
-    """Finds where documents start in the batches of one file; a document that comes twice is an error."""
-
-    def __init__(self, source: str, column: str | None) -> None:
-        self.source, self.column = source, column
-        self.seen: set[object] = set()
-        self.last: object = None
-        self.rows = 0
-
-    def starts(self, batch: pa.RecordBatch) -> np.ndarray:
-        starts = np.zeros(len(batch), dtype=bool)
-        if self.column is None:
-            starts[:1] = self.rows == 0
-        else:
-            ids = batch[self.column]
-            ids = ids.dictionary_decode() if pa.types.is_dictionary(ids.type) else ids
-            if ids.null_count:
-                row = self.rows + pc.index(pc.is_null(ids), True).as_py() + 1
-                raise InputError(f"{self.source}, row {row}: column {self.column!r} is empty; name the document there")
-            changes = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
-            starts[1:] = changes
-            starts[:1] = self.rows == 0 or ids[0].as_py() != self.last
-            for place in np.flatnonzero(starts):
-                self._add(ids[int(place)].as_py(), self.rows + int(place) + 1)
-            self.last = ids[-1].as_py()
-        self.rows += len(batch)
-        return starts
-
-    def _add(self, document: object, row: int) -> None:
-        if document in self.seen:
-            what = f"document {document!r} continues after another one"
-            raise InputError(f"{self.source}, row {row}: {what}; sort the rows by {self.column!r}")
-        self.seen.add(document)
+def _files(paths: str | Path | Sequence[str | Path]) -> list[Path]:
+    return files_of([paths] if isinstance(paths, (str, Path)) else paths) or []
 
 
 def corpus_texts(
     paths: str | Path | Sequence[str | Path], text_column: str = "text", document_column: str | None = None
 ) -> Iterator[str]:
     """Yield the sentences of a corpus in order; arguments and errors are those of `SentenceCorpus`."""
-    for path in _as_list(paths):
+    for path in _files(paths):
         file = block_file(path, text_column, document_column)
         with pa.OSFile(str(file)) as source, pa.ipc.open_file(source) as reader:
             for i in range(reader.num_record_batches):
                 yield from reader.get_batch(i)["text"].to_pylist()
-
-
-def _as_list(paths: str | Path | Sequence[str | Path]) -> list[Path]:
-    given = [paths] if isinstance(paths, (str, Path)) else paths
-    if not given:
-        raise InputError("no file of sentences is given; give at least one")
-    return [path_of(path) for path in given]
 
 
 class SentenceCorpus(Dataset[dict[str, Any]]):
@@ -303,8 +228,9 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
     only its own batches.
 
     Args:
-        paths: `.txt` files (one sentence per line, a blank line ends a document), `.parquet` or `.jsonl` files. They
-            are copied once to files in the cache of `datasets`, from which any block of sentences can be read.
+        paths: `.txt` files (one sentence per line, a blank line ends a document), or tables such as `.parquet` and
+            `.jsonl`. They are copied once to files in the cache of `datasets`, from which any block of sentences can be
+            read.
         tokenizer: any tokenizer of transformers; it is called on each batch when the batch is read.
         max_length: maximum number of tokens, special tokens included; longer sentences are cut.
         text_column: column of the sentences in Parquet and JSON files.
@@ -347,7 +273,7 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
         if run_length is not None and (run_length < 1 or shuffle_buffer):
             raise InputError(f"run_length is {run_length}; give 1 or more consecutive sentences, and no shuffle buffer")
         self.run_length = run_length
-        self.files = [str(block_file(path, text_column, document_column)) for path in _as_list(paths)]
+        self.files = [str(block_file(path, text_column, document_column)) for path in _files(paths)]
         self.tokenizer, self.max_length, self.pool = tokenizer, max_length, -(-shuffle_buffer // BLOCK)
         length = prompt_length(tokenizer, prompt, max_length)
         self.prompt, self._of_prompt = prompt, {"prompt_length": length} if length else {}

@@ -17,9 +17,10 @@ import sysconfig
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+from annotated_types import Ge, Lt
 from numpy.typing import NDArray
 
 from contrastive_st.data import docstrings
@@ -27,6 +28,7 @@ from contrastive_st.data.docstrings import pairs_of_files
 from contrastive_st.errors import InputError
 from contrastive_st.files.caches import own_cache
 from contrastive_st.files.writing import atomic_write
+from contrastive_st.options import checked
 from contrastive_st.processors import usable
 
 logger = logging.getLogger(__name__)
@@ -120,8 +122,7 @@ def split_pairs(pairs: Iterable[DocPair], heldout: int = 1000) -> tuple[list[Doc
         (3, 2, True)
     """
     pairs = list(pairs)
-    if not 0 <= heldout < len(pairs):
-        raise InputError(f"cannot hold out {heldout} of {len(pairs)} pairs; hold out fewer, and at least 0")
+    checked(f"heldout of {len(pairs)} pairs", heldout, Annotated[int, Ge(0), Lt(len(pairs))])
     ranked = sorted(pairs, key=lambda pair: (hashlib.sha256(pair.text.encode()).digest(), pair))
     test = ranked[:heldout]
     titles = {pair.title.casefold() for pair in test}

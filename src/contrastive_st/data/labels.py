@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from contrastive_st.data.profile import items_of
 from contrastive_st.data.reading import header_of, open_table
-from contrastive_st.data.reading.cells import as_text
+from contrastive_st.data.reading.cells import as_text, report
 from contrastive_st.data.roles import column_roles
-from contrastive_st.errors import InputError
-
-logger = logging.getLogger(__name__)
 
 
 class LabelledTexts(NamedTuple):
@@ -55,13 +51,9 @@ def read_labels(
         (['sea|moon', 'kitchen'], [['sea', 'moon'], ['kitchen']])
     """
     table = open_table(source, split=split, header=header_of(columns))
-    roles = column_roles(table.profile, columns, source=table.source)
-    if roles.kind != "labelled_texts":
-        raise InputError(
-            f"{table.source} has {roles.words}; name one column of texts and one of labels: --columns TEXT L=label"
-        )
+    roles = column_roles(table.profile, columns, source=table.source, kinds=["labelled_texts"])
     (text,), gold = roles.texts, str(roles.gold)
-    several, texts, labels, rows = separator is not None or gold in roles.lists, [], [], 0
+    several, texts, labels, rows, first = separator is not None or gold in roles.lists, [], [], 0, 0
     for number, cells in table:
         rows += 1
         one = as_text(cells.get(text), text, table.where(number), only_strings=True).strip()
@@ -69,10 +61,9 @@ def read_labels(
         if one and given is not None and (given or several):
             texts.append(one)
             labels.append(given if several else given[0])
-    if not texts:
-        raise InputError(f"{table.source}: no row has a text and a label; give labelled rows")
-    if len(texts) < rows:
-        logger.warning(f"{table.source}: left out {rows - len(texts)} of {rows} rows, without a text or a label")
+        else:
+            first = first or number
+    report(rows, rows - len(texts), first, table, what="lack a text or a label")
     return LabelledTexts(texts, labels)
 
 

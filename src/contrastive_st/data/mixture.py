@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import heapq
 import itertools
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from torch.utils.data import Dataset, IterableDataset, Sampler, get_worker_info
 
 from contrastive_st.distributed import world_size
 from contrastive_st.errors import InputError
+from contrastive_st.options import Positive, checked
 from contrastive_st.tokens import name_number
 
 _STREAM_ROWS = 1 << 40  # row numbers that a mixture reserves for a stream
@@ -53,18 +53,16 @@ class Mixture(Dataset[dict[str, Any]]):
     """
 
     def __init__(self, datasets: Mapping[str, Any], weights: Mapping[str, float] | None = None) -> None:
-        if not datasets:
-            raise InputError("a mixture needs at least one data set; give them by name")
         self.names = list(datasets)
         self.parts = [_Forward(rows) if _is_stream(rows) else rows for rows in datasets.values()]
         streams = [name for name, part in zip(self.names, self.parts, strict=True) if isinstance(part, _Forward)]
-        if weights is None and streams:
-            raise InputError(f"{streams[0]} is a stream of unknown length; give a weight for each data set")
-        if weights is not None and set(weights) != set(self.names):
-            raise InputError(f"weights are for {', '.join(weights)}; give one for each of {', '.join(self.names)}")
+        if streams if weights is None else set(weights) != set(self.names):
+            given = (
+                f"weights are for {', '.join(weights)}" if weights else f"{streams[0]} is a stream of unknown length"
+            )
+            raise InputError(f"{given}; give a weight for each of {', '.join(self.names)}")
         for name, weight in (weights or {}).items():
-            if not 0 < weight < math.inf:
-                raise InputError(f"the weight of {name} is {weight}; give a positive number, or leave the data set out")
+            checked(f"weight of {name}", weight, Positive)
         self.weights = None if weights is None else [float(weights[name]) for name in self.names]
         self.endless = bool(streams)
         sizes = [_STREAM_ROWS if isinstance(part, _Forward) else len(part) for part in self.parts]

@@ -7,12 +7,12 @@ texts of a corpus.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from contrastive_st.data.profile import NOTHING, NUMBERS, OTHER, TEXTS, Column, is_blank, profile, simple
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, choice
 
 TEXT, ANCHOR, POSITIVE, NEGATIVE, SCORE, LABEL = "text", "anchor", "positive", "negative", "score", "label"
 #: A teacher's scores: of the positive, of the negatives, or of the positive and then the negatives in one list
@@ -239,6 +239,7 @@ def column_roles(
     *,
     source: str = "the data",
     gold: str | None = None,
+    kinds: Sequence[str] = (),
 ) -> ColumnRoles:
     """Find the role of each column from its name and its cells.
 
@@ -258,6 +259,7 @@ def column_roles(
             known name, and if none of these is a text column, all columns of text.
         source: name of the source in messages.
         gold: the column of the score or the label, if several could be.
+        kinds: the kinds of rows that are wanted, keys of `KINDS`; by default any.
 
     Raises:
         InputError: the roles cannot be found, or do not fit together; the message shows how to name them.
@@ -269,19 +271,22 @@ def column_roles(
         {'b': 'anchor', 'a': 'positive'}
     """
     held = rows if isinstance(rows, Mapping) else profile(rows)
-    if not any(column.rows for column in held.values()):
-        raise InputError(f"{source} is empty; it needs at least one row")
     finder = _Finder(held, dict(named_columns(columns, list(held), source)), source, gold)
-    found = finder.roles()
-    return found if isinstance(rows, Mapping) else found.with_example(rows)
+    roles = finder.roles()
+    if kinds and roles.kind not in kinds:
+        raise finder.fault(f"it holds {roles.words}, not {' or '.join(KINDS[kind].words for kind in kinds)}")
+    return roles if isinstance(rows, Mapping) else roles.with_example(rows)
 
 
-def text_column(table: Any, columns: Sequence[str | int] | str | int | None = None) -> str:
+def text_column(table: Any, column: Sequence[str | int] | str | int | None = None) -> str:
     """The column of the texts of a corpus: the one asked for, else `text`, else the only column of sentences.
 
     Args:
         table: as `contrastive_st.data.reading.open_table` gives it.
-        columns: the column asked for, by name or position; None if none is.
+        column: the column asked for, by name or position, or a list of this one; None if none is.
+
+    Returns:
+        The name of the column.
 
     Raises:
         InputError: there is no such column, or it is not clear which one is meant; names the columns.
@@ -293,23 +298,22 @@ def text_column(table: Any, columns: Sequence[str | int] | str | int | None = No
         'question'
     """
     names: list[str] = list(table.columns or table.profile)
-    asked = list(named_columns(columns, names, table.source))
-    if len(asked) > 1:
-        raise InputError(f"{table.source}: columns {' and '.join(asked)} are named; name the one that has the texts")
-    if asked:
-        return asked[0]
-    if exact := [name for name in names if plain_name(name) == TEXT]:
-        return exact[0]
+    asked = list(named_columns(column, names, table.source))
+    if exact := asked or [name for name in names if plain_name(name) == TEXT][:1]:
+        return _only(exact, names, table.source)
     aside = (BESIDE, LABEL, SCORE, *CANDIDATE_SCORES)
     held = table.profile
     texts = [name for name in names
              if held[name].held == TEXTS and not held[name].objects and role_of(name, names) not in aside]  # fmt: skip
     sentences = [name for name in texts if not (held[name].aside or held[name].category)]
-    found = sentences or texts or [name for name in names if len(names) == 1]
-    if len(found) != 1:
-        what = "it is not clear which column has the text" if found else "no column of text"
-        raise InputError(f"{table.source}: {what}; name one of {', '.join(found or names) or '(there are none)'}")
-    return found[0]
+    return _only(sentences or texts or [name for name in names if len(names) == 1], names, table.source)
+
+
+def _only(texts: Sequence[str], names: Sequence[str], source: str) -> str:
+    if len(texts) != 1:
+        what = "it is not clear which column has the text" if texts else "no column of text"
+        raise InputError(f"{source}: {what}; name one of {', '.join(texts or names) or '(there are none)'}")
+    return texts[0]
 
 
 def named_columns(columns: Any, names: Sequence[str], source: str) -> dict[str, str | None]:
@@ -323,18 +327,14 @@ def named_columns(columns: Any, names: Sequence[str], source: str) -> dict[str, 
         {'text': None, 'id': None, 'topic': 'label'}
     """
     given: dict[str, str | None] = {}
-    there = ", ".join(names) or "(there are none)"
     for column in [columns] if isinstance(columns, (str, int)) else columns or []:
         name, role = str(column), None
         if name not in names and "=" in name:
             name, _, role = name.rpartition("=")
-            if role not in _NAMED:
-                raise InputError(f"{source}: {role!r} is not a role; give {name}=ROLE with one of {', '.join(_NAMED)}")
+            choice("role", role, _NAMED, source)
         if name not in names and name.isdecimal() and int(name) < len(names):
             name = names[int(name)]
-        if name not in names:
-            raise InputError(f"{source}: there is no column {name!r}; name one or more of {there}")
-        if name in given:
+        if choice("column", name, names, source) in given:
             raise InputError(f"{source}: column {name!r} is asked for twice; name each column once")
         given[name] = role
     return given
@@ -356,8 +356,8 @@ class _Finder:
         self, held: Mapping[str, Column], given: Mapping[str, str | None], source: str, gold: str | None
     ) -> None:
         self.given, self.source, self.gold, self.names = given, source, gold, list(held)
-        if gold is not None and gold not in held:
-            raise InputError(f"{source}: there is no column {gold!r}; name one of {', '.join(held)}")
+        if gold is not None:
+            choice("column", gold, held, source)
         self.role = {name: given.get(name) or role_of(name, self.names) for name in held}
         wanted = given or held
         self.lists = [
@@ -371,6 +371,8 @@ class _Finder:
 
     def roles(self) -> ColumnRoles:
         """The roles of all columns."""
+        if not any(column.rows for column in self.held.values()):
+            self._refuse([("it is empty", "it needs at least one row")])
         named: dict[str, str | None] = {}
         for name in self.names:
             if self.given and name not in self.given:
@@ -380,7 +382,7 @@ class _Finder:
             if why:
                 self.left_out[name] = why
             else:
-                self._check_held(name, role)
+                self._refuse(self._faults_of_cells(name, role))
                 named[name] = role
         if not self.given:
             plain = {plain_name(name): name for name in named}
@@ -388,13 +390,13 @@ class _Finder:
                 if second in plain and set(firsts) & set(plain):
                     del named[plain[second]]
                     self.left_out[plain[second]] = "the pairs have a label too"
-            self._unknown_scores(named)
-            self._check_references(named)
+            self._refuse(self._unknown_scores(named))
+            self._refuse(self._references(named))
         roles = self._placed(named)
         texts = [name for name, role in roles.items() if role in _TEXTS]
         if len(texts) > 1 and not any(named[name] for name in texts):
             if not self.given:
-                self._check_varied(texts, list(roles))
+                self._refuse(self._few_values(texts, list(roles)))
             self.notes.append("roles taken by position: no column of text has a known name")
         for name in texts if len(texts) > 1 else ():
             if (column := self.held[name]).category:
@@ -425,20 +427,25 @@ class _Finder:
             return role, _UNUSED.get(column.held, f"it holds {column.held}")
         return role, ""
 
-    def _check_held(self, name: str, role: str | None) -> None:
+    def _refuse(self, faults: Iterable[tuple[str, str]]) -> None:
+        """Raise for the first fault: what is wrong, and what to do about it."""
+        for what, mend in faults:
+            raise self.fault(what, mend)
+
+    def _faults_of_cells(self, name: str, role: str | None) -> Iterator[tuple[str, str]]:
         """A column that has a role must hold what the role needs."""
         column, needed = self.held[name], _ROLE[role].holds if role else (TEXTS,)
         if column.held == NOTHING:
-            raise self.fault(f"column {name!r} holds nothing: every cell is blank", _FILL)
+            yield f"column {name!r} holds nothing: every cell is blank", _FILL
         if column.held in needed or (NUMBERS in needed and column.numbers):
             return
         if NUMBERS in needed and TEXTS not in needed and column.measured and column.texts:
             written = f"column {name!r} holds {column.example!r}, and scores are numbers"
-            raise self.fault(written, "write them with a point and without a unit, such as 0.5")
+            yield written, "write them with a point and without a unit, such as 0.5"
         wanted = "scores" if needed == (NUMBERS,) else "labels" if NUMBERS in needed else "sentences"
-        raise self.fault(f"column {name!r} holds {column.held}, not {wanted}")
+        yield f"column {name!r} holds {column.held}, not {wanted}", ""
 
-    def _unknown_scores(self, named: dict[str, str | None]) -> None:
+    def _unknown_scores(self, named: dict[str, str | None]) -> Iterator[tuple[str, str]]:
         """Numbers that may be scores of pairs are never left out silently: the pairs of score 0 would be positives."""
         texts = [name for name, role in named.items() if role in (None, *_TEXTS)]
         if len(texts) != 2 or len(texts) < len(named) or NEGATIVE in named.values() or set(texts) & set(self.lists):
@@ -449,7 +456,7 @@ class _Finder:
             column = self.held[name]
             if self.role[name] is None and column.held == TEXTS and column.measured and len(column.distinct) > 1:
                 mend = f"write them as numbers, such as 0.5, or leave the column out: --columns {' '.join(texts)}"
-                raise self.fault(f"the values of column {name!r} ({column.example!r}) may be scores", mend)
+                yield f"the values of column {name!r} ({column.example!r}) may be scores", mend
         for name in maybe:
             column = self.held[name]
             if len(maybe) > 1 or column.low < 0 or column.high > 1:
@@ -458,12 +465,12 @@ class _Finder:
                     f"name it, --columns {' '.join(texts)} {name}=score --score_scale {scale}, or leave it out, "
                     f"--columns {' '.join(texts)}"
                 )
-                raise self.fault(f"the numbers in column {name!r} ({scale.replace(' ', ' to ')}) may be scores", mend)
+                yield f"the numbers in column {name!r} ({scale.replace(' ', ' to ')}) may be scores", mend
             named[name] = SCORE
             del self.left_out[name]
             self.notes.append(f"{name} is taken as the score of each pair: its values are 0 to 1")
 
-    def _check_references(self, named: dict[str, str | None]) -> None:
+    def _references(self, named: dict[str, str | None]) -> Iterator[tuple[str, str]]:
         """A lone text beside the ids or the lists of what belongs to it is not a text to crop."""
         texts = [name for name, role in named.items() if role in (None, *_TEXTS)]
         if len(texts) != 1 or len(named) != 1:
@@ -472,8 +479,7 @@ class _Finder:
             held, refers = self.held[name].held, _REFERS.fullmatch(plain_name(name))
             if refers or (named[texts[0]] == ANCHOR and held == OTHER and self.role[name] != BESIDE):
                 what = f"{texts[0]!r} is the only text, and {name!r} ({_shown(self.held[name].example)}) is not read"
-                mend = f"write the texts it stands for in a column, or train on crops: --columns {texts[0]}"
-                raise self.fault(what, mend)
+                yield what, f"write the texts it stands for in a column, or train on crops: --columns {texts[0]}"
 
     @staticmethod
     def _like_scores(column: Column) -> bool:
@@ -481,17 +487,16 @@ class _Finder:
         varied = len(column.distinct) > 1 and low <= column.low <= column.high <= high
         return varied and (column.graded or len(column.distinct) <= _FEW)
 
-    def _check_varied(self, texts: Sequence[str], used: Sequence[str]) -> None:
+    def _few_values(self, texts: Sequence[str], used: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Columns that have their roles by position must hold many texts."""
         for name in texts:
             column = self.held[name]
             others = " ".join(other for other in used if other != name)
             if column.count >= 5 and len(column.distinct) == 1:
-                what = f"every cell of column {name!r} is {_shown(column.example)}"
-                raise self.fault(what, f"leave it out: --columns {others}")
+                yield f"every cell of column {name!r} is {_shown(column.example)}", f"leave it out: --columns {others}"
             if column.category:
                 what = f"column {name!r} has {len(column.distinct)} values in {column.count} rows, so it is not a text"
-                raise self.fault(what, f"leave it out, --columns {others}, or name its role, such as {name}=label")
+                yield what, f"leave it out, --columns {others}, or name its role, such as {name}=label"
 
     def _placed(self, named: dict[str, str | None]) -> dict[str, str]:
         """The roles of all columns that training uses, in the order that collators expect."""
@@ -503,57 +508,58 @@ class _Finder:
         scores = [*by_role[POSITIVE_SCORE], *by_role[NEGATIVE_SCORE]]
         anchors, positives, negatives, texts = (by_role[role] for role in (ANCHOR, POSITIVE, NEGATIVE, TEXT))
         one = ((ANCHOR, anchors), (POSITIVE, positives), (TEXT, texts), (POSITIVE_SCORE, by_role[POSITIVE_SCORE]))
-        for role, found in (*one, ("score or label", gold)):
-            if len(found) > 1:
-                raise self.fault(f"columns {' and '.join(map(repr, found))} would each be the {role}")
+        self._refuse((f"columns {' and '.join(map(repr, several))} would each be the {role}", "")
+                     for role, several in (*one, ("score or label", gold)) if len(several) > 1)  # fmt: skip
         kept = [name for name, role in named.items() if role in KEPT]
         known, gold = anchors or positives or negatives or texts, [*gold, *scores, *kept]
         if len(named) - len(gold) == 1 or not known or (self.given and not (anchors or positives or negatives)):
             ordered = [name for name in named if name not in gold]  # by position
             anchors, positives, negatives = ordered[:1], ordered[1:2], ordered[2:]
         else:
-            anchors, positives = self._known(by_role, unknown, gold)
-        if not anchors:
-            raise self.fault("no column holds text")
-        if by_role[SCORES] or scores:
-            self._check_scores(by_role, positives, negatives)
-        elif len(gold) > len(kept) and (negatives or (not positives and by_role[SCORE])):
-            needed = "two text columns" if by_role[SCORE] else "one or two text columns"
-            raise self.fault(f"a {named[gold[0]]} needs {needed}")
+            self._refuse(self._faults_of_names(by_role, unknown, gold))
+            if not (anchors and positives):
+                anchors, positives = anchors or texts + unknown, positives or texts + unknown
+        self._refuse(self._faults_of_places(by_role, anchors, positives, negatives))
         roles = {anchors[0]: ANCHOR if positives else TEXT, **dict.fromkeys(positives, POSITIVE)}
         return {**roles, **dict.fromkeys(negatives, NEGATIVE), **{name: str(named[name]) for name in gold}}
 
-    def _known(
+    def _faults_of_names(
         self, by_role: Mapping[str, list[str]], unknown: list[str], gold: list[str]
-    ) -> tuple[list[str], list[str]]:
-        """The anchor and the positive of a table in which the name of a text is known."""
+    ) -> Iterator[tuple[str, str]]:
+        """Where the name of one text is known, those of the others must be too, but for an anchor or a positive."""
         anchors, positives, negatives, texts = (by_role[role] for role in (ANCHOR, POSITIVE, NEGATIVE, TEXT))
+        spare = texts + unknown
         if texts and not (anchors or positives or negatives):
-            raise self.fault(f"besides {texts[0]!r} there is text in {', '.join(map(repr, unknown))}")
-        if not (anchors and positives):
-            spare = texts + unknown
-            missing = ANCHOR if not anchors else POSITIVE
-            if len(spare) != 1 or not (anchors or positives) or (unknown and not self.given):
-                could = f" ({', '.join(spare)} could be)" if spare else ""
-                raise self.fault(f"no column is the {missing}{could}")
-            anchors, positives, texts, unknown = anchors or spare, positives or spare, [], []
-        if texts or unknown:
-            other, used = (texts + unknown)[0], " ".join([*anchors, *positives, *negatives, *gold])
-            mend = f"leave it out, --columns {used}, or name its role: --columns {used} {other}={NEGATIVE}"
-            raise self.fault(f"column {other!r} has no role: it is text, and its name says nothing", mend)
-        return anchors, positives
+            yield f"besides {texts[0]!r} there is text in {', '.join(map(repr, unknown))}", ""
+        if anchors and positives and spare:
+            used = " ".join([*anchors, *positives, *negatives, *gold])
+            mend = f"leave it out, --columns {used}, or name its role: --columns {used} {spare[0]}={NEGATIVE}"
+            yield f"column {spare[0]!r} has no role: it is text, and its name says nothing", mend
+        pair = anchors and positives
+        if not pair and (len(spare) != 1 or not (anchors or positives) or (unknown and not self.given)):
+            could = f" ({', '.join(spare)} could be)" if spare else ""
+            yield f"no column is the {POSITIVE if anchors else ANCHOR}{could}", ""
 
-    def _check_scores(self, by_role: Mapping[str, list[str]], positives: list[str], negatives: list[str]) -> None:
-        """Scores of candidates need their texts, and each text its score."""
-        if not (positives and negatives):
-            raise self.fault("scores of candidates need a positive and negatives")
+    def _faults_of_places(
+        self, by_role: Mapping[str, list[str]], anchors: list[str], positives: list[str], negatives: list[str]
+    ) -> Iterator[tuple[str, str]]:
+        """A score or a label needs its texts; scores of candidates need each text, and each text its score."""
         first, others = by_role[POSITIVE_SCORE], by_role[NEGATIVE_SCORE]
-        rivals = [*by_role[SCORES], *by_role[SCORE], *by_role[LABEL], *[*first, *others][:1]]
-        if len(rivals) > 1:
-            raise self.fault(f"columns {rivals[0]!r} and {rivals[1]!r} would both be the scores")
-        if not by_role[SCORES] and (not first or len(others) != len(negatives)):
-            found = f"{len(first)} of the positive and {len(others)} of the negatives"
-            raise self.fault(f"there are columns of scores, {found}, for {len(negatives)} of negatives")
+        if not anchors:
+            yield "no column holds text", ""
+        if by_role[SCORES] or first or others:
+            if not (positives and negatives):
+                yield "scores of candidates need a positive and negatives", ""
+            rivals = [*by_role[SCORES], *by_role[SCORE], *by_role[LABEL], *[*first, *others][:1]]
+            if len(rivals) > 1:
+                yield f"columns {rivals[0]!r} and {rivals[1]!r} would both be the scores", ""
+            if not by_role[SCORES] and (not first or len(others) != len(negatives)):
+                there = f"{len(first)} of the positive and {len(others)} of the negatives"
+                yield f"there are columns of scores, {there}, for {len(negatives)} of negatives", ""
+        elif by_role[SCORE] and (negatives or not positives):
+            yield f"a {SCORE} needs two text columns", ""
+        elif by_role[LABEL] and negatives:
+            yield f"a {LABEL} needs one or two text columns", ""
 
     def fault(self, what: str, mend: str = "") -> InputError:
         """An error that shows how to name the columns."""

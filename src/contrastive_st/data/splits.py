@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Gt, Lt
 from datasets import Dataset
 
 from contrastive_st.errors import InputError
+from contrastive_st.options import checked
 
 
 def sample(rows: Dataset, count: int | None, seed: int = 0) -> Dataset:
@@ -71,8 +73,7 @@ def split_rows(rows: Dataset, share: float, seed: int = 0) -> tuple[Dataset, Dat
         >>> len(train) + len(validation), set(train["anchor"]) & set(validation["anchor"])
         (4, set())
     """
-    if not 0 < share < 1:
-        raise InputError(f"a share of {share:g} for validation: give one between 0 and 1, such as 0.05")
+    checked("share of the rows for validation", share, Annotated[float, Gt(0), Lt(1)])
     number: dict[Any, int] = {}
     group = np.array([number.setdefault(text, len(number)) for text in rows[rows.column_names[0]][:]], dtype=np.int64)
     sizes = np.bincount(group, minlength=len(number))

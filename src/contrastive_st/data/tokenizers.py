@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from annotated_types import Ge, Gt, Le
 from datasets import Dataset, DatasetDict, IterableDataset, config
 from datasets.fingerprint import Hasher
 from numpy.typing import NDArray
@@ -23,7 +24,8 @@ from contrastive_st.data.reading import open_table
 from contrastive_st.data.reading.examples import read_examples
 from contrastive_st.data.reading.table import in_memory
 from contrastive_st.data.roles import ANCHOR, NEGATIVE, POSITIVE, SCORE, TARGETS, TEXT, column_roles, role_of
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, choice
+from contrastive_st.options import checked
 from contrastive_st.tokens import prompt_length, token_ids
 from contrastive_st.word_cache import WORD_SPLIT, WordCache, reads_word_by_word
 
@@ -64,9 +66,7 @@ def train_wordpiece(
         ['the', 'cat']
     """
     check_max_length(max_length, max_length)
-    if vocab_size <= len(SPECIAL_TOKENS):
-        given, least = f"vocab_size {vocab_size}", len(SPECIAL_TOKENS) + 1
-        raise InputError(f"{given} leaves no room besides the special tokens; give {least} or more")
+    checked("vocab_size", vocab_size, Annotated[int, Gt(len(SPECIAL_TOKENS))])
     words = _count_words(texts)
     letters: Counter[str] = Counter()
     for word, count in words.items():
@@ -132,13 +132,15 @@ def word_tokenizer(words: Iterable[str], max_length: int = 128, lowercase: bool 
         [[2, 3, 4], [1, 3], []]
     """
     ids = {PAD: PAD_ID, UNK: UNK_ID}
+    _add_words(ids, words)
+    return _fast(_backend(models.WordLevel(vocab=ids, unk_token=UNK), lowercase), max_length)
+
+
+def _add_words(ids: dict[str, int], words: Iterable[str]) -> None:
     for word in words:
         if ids.setdefault(word, len(ids)) != len(ids) - 1:
             what = "a reserved name" if word in (PAD, UNK) else f"there twice (first with id {ids[word]})"
             raise InputError(f"the vocabulary's word {word!r} is {what}; remove it")
-    if len(ids) == 2:
-        raise InputError("the vocabulary has no words; give at least one")
-    return _fast(_backend(models.WordLevel(vocab=ids, unk_token=UNK), lowercase), max_length)
 
 
 def train_word_tokenizer(
@@ -163,8 +165,7 @@ def train_word_tokenizer(
         >>> tokenizer.convert_ids_to_tokens(range(5))
         ['[PAD]', '[UNK]', 'sat', 'the', 'cat']
     """
-    if vocab_size < 3:
-        raise InputError(f"vocab_size {vocab_size} leaves no room besides the two reserved ids; give 3 or more")
+    checked("vocab_size", vocab_size, Annotated[int, Gt(2)])
     backend = _backend(models.WordLevel(unk_token=UNK), lowercase)
     trainer = trainers.WordLevelTrainer(
         vocab_size=vocab_size, min_frequency=0, special_tokens=[PAD, UNK], show_progress=False
@@ -174,8 +175,6 @@ def train_word_tokenizer(
 
 def _learned(backend: Tokenizer, texts: Iterable[str], trainer: Any, max_length: int) -> PreTrainedTokenizerFast:
     backend.train_from_iterator(texts, trainer)
-    if backend.get_vocab_size() == 2:
-        raise InputError("the texts have no words to make a vocabulary of; give other texts")
     return _fast(backend, max_length)
 
 
@@ -245,10 +244,7 @@ def with_more_words(tokenizer: PreTrainedTokenizerFast, words: Iterable[str]) ->
         [1, 3, 1, 1, 2]
     """
     state = json.loads(tokenizer.backend_tokenizer.to_str())
-    ids = state["model"]["vocab"]
-    for word in words:
-        if ids.setdefault(word, len(ids)) != len(ids) - 1:
-            raise InputError(f"the vocabulary has the word {word!r} already; remove it from the new words")
+    _add_words(state["model"]["vocab"], words)
     return _fast(Tokenizer.from_str(json.dumps(state)), tokenizer.model_max_length)
 
 
@@ -261,6 +257,8 @@ def _backend(model: models.Model, lowercase: bool) -> Tokenizer:
 
 
 def _fast(backend: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
+    if backend.get_vocab_size() == 2:
+        raise InputError("the vocabulary has no words; give other texts, or at least one word")
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
         pad_token=PAD,
@@ -339,8 +337,8 @@ def with_template(tokenizer: Any, template: Template, max_length: int) -> PreTra
         >>> tokenizer.decode(tokenizer("c c c c c c", truncation=True)["input_ids"])
         '[CLS] a c c c b [MASK] [SEP]'
     """
-    if max_length <= (own := sum(template.shape[:2])):
-        raise InputError(f"max_length {max_length} leaves no room besides the {own} tokens of the template; give more")
+    around_text = sum(template.shape[:2])
+    checked(f"max_length with a template of {around_text} tokens", max_length, Annotated[int, Gt(around_text)])
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     around = [{"id": f"<{name}>", "ids": ids, "tokens": tokenizer.convert_ids_to_tokens(ids)}
               for name, ids in (("before", template.before), ("after", template.after))]  # fmt: skip
@@ -355,12 +353,19 @@ def with_template(tokenizer: Any, template: Template, max_length: int) -> PreTra
 
 
 def check_max_length(max_length: int, limit: int) -> int:
-    """Return `max_length` if it leaves room for a word and is within the model's `limit` positions, else raise."""
-    if max_length < 3:
-        raise InputError(f"max_length {max_length} leaves no room for text between the special tokens; give 3 or more")
-    if max_length > limit:
-        raise InputError(f"max_length {max_length} is above the model's {limit} positions; give {limit} or less")
-    return max_length
+    """Check that a maximum length leaves room for a word between two special tokens.
+
+    Args:
+        max_length: number of tokens.
+        limit: number of positions of the model.
+
+    Returns:
+        `max_length`.
+
+    Raises:
+        OptionError: it is below 3 or above the limit.
+    """
+    return checked("max_length", max_length, Annotated[int, Ge(3), Le(limit)])
 
 
 def tokenize(
@@ -447,9 +452,8 @@ class _Encoding:
         """The prompt of each column."""
         if isinstance(self.prompts, str):
             return dict.fromkeys(columns, self.prompts)
-        if unknown := sorted(set(self.prompts or {}) - set(columns)):
-            what = f"a prompt for column {unknown[0]!r}, but the text columns are {', '.join(columns)}"
-            raise InputError(f"{what}; name one")
+        for name in self.prompts or ():
+            choice("column of a prompt", name, columns)
         return {name: (self.prompts or {}).get(name, "") for name in columns}
 
     def lengths(self, columns: Sequence[str]) -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,8 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from contrastive_st.data.reading import utf8
 from contrastive_st.data.tokenizers import PAD_ID, UNK_ID, reachable, with_more_words, word_tokenizer, words_of
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, about
+from contrastive_st.options import Count, checked
 from contrastive_st.vectors import unit_vectors
 
 # --- Word vectors computed from a corpus by latent semantic analysis.
@@ -109,17 +109,13 @@ def read_word_vectors(path: str | Path, limit: int | None = None, words: Collect
         ...     read_word_vectors(path)
         WordVectors(words=['the', '. . .'], vectors=array([[ 0.5,  1. ], [ 2. , -0.1]], dtype=float32))
     """
-    if limit is not None and limit < 1:
-        raise InputError(f"limit is {limit}; give 1 or more rows to read of {path}")
-    try:
+    checked("limit", limit, Count | None)
+    with about(path):
         with open(path, "rb") as plain:
             packed = plain.read(2) == b"\x1f\x8b"
         with cast(BinaryIO, gzip.open(path, "rb")) if packed else open(path, "rb") as file:
             unit, rows = _open(file, str(path))
             return _collect(rows, unit, str(path), limit, None if words is None else frozenset(words))
-    except (OSError, EOFError, zlib.error) as error:  # EOFError, zlib.error: a damaged or truncated gzip file
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{path} cannot be read ({reason}); check the path and the file") from error
 
 
 def _collect(
@@ -138,8 +134,6 @@ def _collect(
             vectors[size] = vector
         if count == limit or (wanted is not None and len(seen) == len(wanted)):
             break
-    if not seen:
-        raise InputError(f"{source} has none of the {len(wanted or ())} words wanted; is it the right file?")
     vectors.resize((len(seen), vectors.shape[1]), refcheck=False)
     return WordVectors(list(seen), vectors)
 
@@ -147,16 +141,12 @@ def _collect(
 def _open(file: BinaryIO, source: str) -> tuple[str, Iterator[Row]]:
     """What a row is called in messages, and the rows."""
     first = file.readline(_LONGEST_LINE)
-    if not first.strip():
-        raise InputError(f"{source}, line 1 is empty; a vector file has a word and its numbers in each line")
     if first.startswith(_FASTTEXT_MODEL):
         raise InputError(f"{source} is a fastText model; give the .vec file with its vectors")
     header = _HEADER.fullmatch(first)
-    if header is None:
+    if header is None or not int(header[1]) * int(header[2]):
         return "line", _text_rows(first, file, source, 1, _dimension(first, source), None)
     count, dimension = int(header[1]), int(header[2])
-    if not count or not dimension:
-        raise InputError(f"{source}, line 1: {count} words of {dimension} dimensions; is it a vector file?")
     start = file.tell()
     is_text = _is_text(file.readline(_LONGEST_LINE))
     file.seek(start)
@@ -171,19 +161,17 @@ def _open(file: BinaryIO, source: str) -> tuple[str, Iterator[Row]]:
 def _text_rows(
     line: bytes, file: BinaryIO, source: str, number: int, dimension: int, count: int | None
 ) -> Iterator[Row]:
-    last = None if count is None else number + count - 1
+    first = number
     while line:
-        if last is not None and number > last:
-            raise InputError(f"{source}, line {number}: more words than the {count} of the first line; mend that line")
         found, place = _parsed(line.rstrip(b" \r\n"), dimension), f"{source}, line {number}"
         if found is None:
             what = f"{line.decode('utf-8', 'replace').strip()[:40]!r} is not a word and {dimension} finite numbers"
             raise InputError(f"{place}: {what}; mend the row, or read only those before it (limit)")
         yield number, utf8(found[0], place, "is it a vector file?"), found[1]
         line, number = file.readline(), number + 1
-    if last is not None and number <= last:
-        what = f"the first line says {count} words, but there are {number - 2}"
-        raise InputError(f"{source}, line {number}: {what}; the file is truncated, download it again")
+    if count not in (None, number - first):
+        what = f"the first line says {count} words, but there are {number - first}"
+        raise InputError(f"{source}, line {number}: {what}; download the file again")
 
 
 def _parsed(line: bytes, dimension: int) -> tuple[bytes, NDArray[np.float32]] | None:
@@ -294,11 +282,11 @@ def embedding_matrix(vectors: WordVectors, tokenizer: PreTrainedTokenizerFast) -
         >>> embedding_matrix(table, word_tokenizer(["dog", "saw"])).tolist()
         [[0.0, 0.0], [0.5, 1.5], [0.0, 3.0], [0.5, 1.5]]
     """
-    matrix = np.empty((len(tokenizer), vectors.vectors.shape[1]), dtype=np.float32)
-    matrix[:] = vectors.vectors.mean(0, dtype=np.float64)
     rows, ids = _shared(vectors, tokenizer)
     if not len(rows):
         raise InputError(f"none of the tokenizer's {len(tokenizer) - 2} words has a vector; do capitals differ?")
+    matrix = np.empty((len(tokenizer), vectors.vectors.shape[1]), dtype=np.float32)
+    matrix[:] = vectors.vectors.mean(0, dtype=np.float64)
     matrix[ids] = vectors.vectors[rows]
     matrix[PAD_ID] = 0
     return torch.from_numpy(matrix)
@@ -323,7 +311,7 @@ def expand_vocabulary(
         The larger tokenizer, and its embeddings `[len(larger), e]` in the dtype of `embeddings`.
 
     Raises:
-        InputError: fewer than d + 1 words in common, too few for the map; or `embeddings` of another length.
+        InputError: fewer than d + 1 words in common, too few for the map.
 
     Example:
         >>> table = WordVectors(["cat", "dog", "owl", "bee"], np.array([[0], [1], [2], [3]], np.float32))
@@ -332,9 +320,6 @@ def expand_vocabulary(
         >>> larger("owl bee")["input_ids"], grown[4:].round(decimals=4).tolist()
         ([4, 5], [[3.0, -2.0], [4.0, -3.0]])
     """
-    if embeddings.ndim != 2 or len(embeddings) != len(tokenizer):
-        shape = list(embeddings.shape)
-        raise InputError(f"embeddings of shape {shape} for {len(tokenizer)} tokens; give one row per token")
     rows, ids = _shared(vectors, tokenizer)
     needed = vectors.vectors.shape[1] + 1
     if len(rows) < needed:

@@ -28,7 +28,7 @@ def columns_of(
         texts: those of them in which numbers are refused.
     """
     if table.mapped is not None and all(table.is_stored(name, name in texts) for name in names):
-        report(len(list(islice(table, 1))), 0, 0, table, strict)  # `datasets` fails on a table without rows
+        report(len(list(islice(table, 1))), 0, 0, table)  # `datasets` fails on a table without rows
         return _tidied(table.mapped(list(names)), table, strict, gold)
     chunks, total, dropped, first = [], 0, 0, 0
     rows = iter(table)

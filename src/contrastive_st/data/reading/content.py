@@ -79,8 +79,6 @@ def open_bytes(path: Path) -> BinaryIO:
 @contextlib.contextmanager
 def reading(source: str | Path) -> Iterator[None]:
     """Name the file in the errors of reading it; a file that does not exist is `MissingData`."""
-    if "\0" in str(source):
-        raise MissingData(f"{str(source)!r}: there is no such file; remove the null character")
     try:
         with about(source):
             yield

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from contrastive_st.data.pair_sets import pair_set
 from contrastive_st.data.profile import BOOLEANS, NUMBER, items_of, number_of, simple
-from contrastive_st.data.reading.cells import report
+from contrastive_st.data.reading.cells import as_text, report
 from contrastive_st.data.reading.columns import CHUNK, columns_of
 from contrastive_st.data.reading.sources import Source
 from contrastive_st.data.reading.table import Table, open_table
@@ -26,7 +26,6 @@ from contrastive_st.data.roles import (
     ANCHOR,
     CANDIDATE_SCORES,
     KEPT,
-    KINDS,
     LABEL,
     NEGATIVE,
     POSITIVE,
@@ -92,10 +91,8 @@ def read_examples(
     table = open_table(
         source, split=split, header=header_of([columns] if isinstance(columns, str) else columns, header)
     )
-    roles = column_roles(table.profile, columns, source=table.source, gold=gold)
+    roles = column_roles(table.profile, columns, source=table.source, gold=gold, kinds=kinds)
     roles = roles.with_example(row.cells for row in table)
-    if kinds and roles.kind not in kinds:
-        raise InputError(f"{table.source} holds {roles.words}, not {' or '.join(KINDS[kind].words for kind in kinds)}")
     if roles.gold in roles.lists:
         raise InputError(f"{table.source}: {roles.gold!r} holds lists of labels; training takes one label of each row")
     ragged = len({table.profile[name].count for name in roles.texts}) > 1 and len(table.files) > 1
@@ -131,17 +128,20 @@ def _with_gold(
     name = str(roles.gold)
     cells = [(cell or "").strip() for cell in data[name][:]]
 
-    def where(wrong: Callable[[str], bool]) -> str:
-        """The first row of the source whose cell is wrong."""
-        found = (row for row in table if wrong("" if row.cells.get(name) is None else str(row.cells[name]).strip()))
-        return next((table.where(row.number) for row in found), table.source)
+    def check(valid: Callable[[str], bool], what: str) -> None:
+        """Raise an error with the first row of the source whose cell is not valid."""
+        if (bad := next((cell for cell in cells if not valid(cell)), None)) is not None:
+            written = ((row.number, row.cells.get(name)) for row in table)
+            same = lambda cell: ("" if cell is None else str(cell).strip().lower()) == bad.lower()
+            where = (table.where(number) for number, cell in written if same(cell))
+            raise InputError(f"{next(where, table.source)}: {bad[:40]!r} in column {name!r} {what}")
 
     rest = data.remove_columns(name)
     if roles.columns[name] == SCORE:
         bounds = scale or SCALES.get(plain_name(name), (0.0, 1.0))
-        return rest.add_column(SCORE, _scores(cells, name, bounds, where))
+        return rest.add_column(SCORE, _scores(cells, bounds, check))
     none = {"", "-1"} if name in table.classes else _unlabelled(Counter(cells), name)
-    labels = _labels(cells, none, name, where)
+    labels = _labels(cells, none, check)
     kept = np.flatnonzero(labels >= 0)
     if not len(kept):
         raise InputError(f"{table.source}: no row has a label; give labelled rows")
@@ -153,39 +153,37 @@ def _with_gold(
     return rest.select(kept) if unlabelled else rest
 
 
-def _scores(cells: list[str], name: str, scale: tuple[float, float], where: Callable[..., str]) -> NDArray[np.float64]:
+_Check = Callable[[Callable[[str], bool], str], None]
+
+
+def _scores(cells: list[str], scale: tuple[float, float], check: _Check) -> NDArray[np.float64]:
     """The scores, scaled to 0 to 1."""
-    if {cell.lower() for cell in cells} <= BOOLEANS.keys():
-        cells = [str(BOOLEANS[cell.lower()]) for cell in cells]
-    wrong = next((cell for cell in cells if not NUMBER.fullmatch(cell)), None)
-    if wrong is not None:
-        what = f"{wrong[:40]!r} is not a number" if wrong else "it is blank"
-        place = where(lambda cell: not NUMBER.fullmatch(cell))
-        raise InputError(f"{place}: column {name!r} holds scores, and {what}; write a number, or remove the row")
-    scores, (low, high) = np.array(cells, dtype=np.float64), scale
-    if len(outside := scores[(scores < low) | (scores > high)]):
-        place = where(lambda cell: bool(NUMBER.fullmatch(cell)) and not low <= float(cell) <= high)
-        what = f"the score {outside[0]:g} in column {name!r} is not in {low:g} to {high:g}"
+    answers = {cell.lower() for cell in cells} <= BOOLEANS.keys()
+    number = lambda cell: BOOLEANS[cell.lower()] if answers else float(cell)
+    check(lambda cell: answers or bool(NUMBER.fullmatch(cell)), "is not a score; write a number, or remove the row")
+    scores, (low, high) = np.array([number(cell) for cell in cells], dtype=np.float64), scale
+    if len(scores) and (min(scores) < low or max(scores) > high):
         mend = f"give the scale of the scores, such as --score_scale {min(scores):g} {max(scores):g}"
-        raise InputError(f"{place}: {what}; {mend}")
+        check(lambda cell: low <= number(cell) <= high, f"is not in {low:g} to {high:g}; {mend}")
     return (scores - low) / (high - low)
 
 
-def _labels(cells: list[str], none: set[str], name: str, where: Callable[..., str]) -> NDArray[np.int64]:
+def _labels(cells: list[str], none: set[str], check: _Check) -> NDArray[np.int64]:
     """The number of each class, -1 where a cell is one of `none`."""
     given = [cell for cell in cells if cell not in none]
     if sum(bool(NUMBER.fullmatch(cell)) for cell in given) * 2 >= len(given):
         numbers = {float(cell) for cell in set(given) if NUMBER.fullmatch(cell)}
         signs = -1.0 in numbers and numbers <= _SIGNS
-        valid, what = (lambda cell: signs or _is_class(cell)), "is not a class; give 0, 1, ..."
+        valid, what = (
+            (lambda cell: bool(NUMBER.fullmatch(cell)) if signs else _is_class(cell)),
+            "is not a class; give 0, 1, ...",
+        )
     elif (found := {cell.lower() for cell in set(given)}) <= set(NLI_LABELS) or found & {"entailment", "contradiction"}:
         valid, what, signs = (lambda cell: cell.lower() in NLI_LABELS), f"is none of {', '.join(NLI_LABELS)}", False
     else:
         names = {label: number for number, label in enumerate(sorted(set(given)))}
         return np.array([names.get(cell, -1) for cell in cells])
-    if bad := next((cell for cell in given if not valid(cell)), None):
-        place = where(lambda cell: cell not in none and not valid(cell))
-        raise InputError(f"{place}: {bad[:40]!r} in column {name!r} {what}, or leave the cell blank")
+    check(lambda cell: cell in none or valid(cell), f"{what}, or leave the cell blank")
     order = sorted({float(cell) for cell in set(given)}) if signs else []
     number = {cell: order.index(float(cell)) if signs else _class_of(cell) for cell in set(given)}
     return np.array([number.get(cell, -1) for cell in cells])
@@ -310,14 +308,8 @@ class _Reader:
 
     def _texts(self, cells: Mapping[str, Any], role: str, number: int) -> list[str]:
         """The texts of the columns of a role, one after the other; blank for null."""
-        found = []
-        for name in self.by_role.get(role, []):
-            for text in self._items(cells, name):
-                if text is not None and not isinstance(text, str):
-                    what = f"{name!r} holds {str(text)[:40]}, not a text"
-                    raise InputError(f"{self.table.where(number)}: {what}; put quotes around it, or remove it")
-                found.append("" if text is None else text.strip())
-        return found
+        return [as_text(text, name, self.table.where(number), only_strings=True).strip()
+                for name in self.by_role.get(role, []) for text in self._items(cells, name)]  # fmt: skip
 
     def _items(self, cells: Mapping[str, Any], name: str) -> Sequence[Any]:
         """The items of a cell with a list, else the cell itself."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from contrastive_st.data.pair_sets import pair_set
 from contrastive_st.data.reading.content import MissingData, format_of, path_of, reading
-from contrastive_st.errors import InputError, about, first_line
+from contrastive_st.errors import InputError, about, choice
 
 if TYPE_CHECKING:
     import datasets
@@ -22,7 +22,6 @@ _SAVED = ("dataset_info.json", "dataset_dict.json")  # files that `save_to_disk`
 _SPLITS = {"train": ("train", "training"), "test": ("test", "testing", "eval", "evaluation"),
            "validation": ("validation", "valid", "val", "dev")}  # fmt: skip
 _SPLIT_OF = {name: split for split, names in _SPLITS.items() for name in names}
-_ELSEWHERE = {".xlsx": "a sheet", ".xls": "a sheet", ".ods": "a sheet", ".numbers": "a sheet"}
 
 Source = str | Path | Sequence[str | Path]
 
@@ -53,19 +52,14 @@ def files_of(source: Source, split: str = "train") -> list[Path] | None:
         if not found:
             raise MissingData(f"{source}: no file matches; check the pattern (seen from {Path.cwd()})")
         return [_known(one, str(one)) for one in found]
-    if format_of(path) in TABLES:
-        raise MissingData(f"{source}: there is no such file; check the path (seen from {Path.cwd()})")
     return None
 
 
 def _known(path: Path, source: str) -> Path:
-    kind = format_of(path)
-    if kind in TABLES:
+    if format_of(path) in TABLES:
         return path
-    if kind in _ELSEWHERE:
-        raise InputError(f"{source}: no reader for {_ELSEWHERE[kind]} ({kind}); save it as csv (UTF-8) and name that")
     known = ", ".join(TABLES)
-    raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; save or name it as one of {known}")
+    raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; save it as one of {known}")
 
 
 def _shards(folder: Path, source: str, split: str) -> list[Path]:
@@ -75,18 +69,13 @@ def _shards(folder: Path, source: str, split: str) -> list[Path]:
     splits = {path: _SPLIT_OF.get(re.split(r"[-_.]", path.name.lower())[0]) or _SPLIT_OF.get(path.parent.name.lower())
               for path in files}  # fmt: skip
     if any(splits.values()):
-        wanted = _SPLIT_OF.get(split, split)
         there = sorted({str(one) for one in splits.values()})
+        wanted = choice("split", _SPLIT_OF.get(split, split), there, source)
         files = [path for path in files if splits[path] == wanted]
-        if not files:
-            raise InputError(f"{source}: there is no split {split!r}; its files are of {', '.join(there)}")
     kinds = sorted({format_of(path) for path in files})
-    if not files:
-        raise InputError(f"{source} is a folder without files of rows; name one of its files ({', '.join(TABLES)})")
-    if len(kinds) > 1:
-        raise InputError(
-            f"{source} is a folder of several formats ({', '.join(kinds)}); name files, such as {source}/*{kinds[0]}"
-        )
+    if len(kinds) != 1:
+        found = f"of several formats ({', '.join(kinds)})" if kinds else "without files of rows"
+        raise InputError(f"{source} is a folder {found}; name files, such as {source}/*{(kinds or TABLES)[0]}")
     return files
 
 
@@ -131,13 +120,10 @@ def hub_commit(source: str, split: str = "train") -> str:
 @contextlib.contextmanager
 def _on_hub(source: str, split: str) -> Iterator[re.Match[str]]:
     match = HUB_NAME.fullmatch(source)
-    if not match:
+    if not match or format_of(source) in TABLES:
         raise MissingData(f"{source}: there is no such file; check the path (seen from {Path.cwd()})")
-    try:
+    with about(f"{source} is not a file, and split {split!r} of a data set of the Hub of that name cannot be read"):
         yield match
-    except Exception as error:  # a dozen types, from not found to no network to no such split
-        what = f"{source} is not a file, and split {split!r} of a data set of that name cannot be read from the Hub"
-        raise InputError(f"{what} ({type(error).__name__}: {first_line(error)}); check the name") from error
 
 
 def is_saved(path: Path) -> bool:
@@ -152,6 +138,4 @@ def _from_disk(source: str, split: str) -> datasets.Dataset:
         data = datasets.load_from_disk(str(path_of(source)))
     if isinstance(data, datasets.Dataset):
         return data
-    if split not in data:
-        raise InputError(f"{source}: there is no split {split!r}; name one of {', '.join(data) or '(there are none)'}")
-    return data[split]
+    return data[choice("split", split, data, source)]

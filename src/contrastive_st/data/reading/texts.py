@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from contrastive_st.data.reading.cells import as_text, report
 from contrastive_st.data.reading.sources import Source
-from contrastive_st.data.reading.table import open_table
+from contrastive_st.data.reading.table import Table, open_table
 from contrastive_st.data.roles import named_columns, text_column
 from contrastive_st.errors import InputError
 
@@ -58,7 +58,7 @@ def read_texts(
     columns = [columns] if isinstance(columns, (str, int)) else columns
     table = open_table(source, split=split, header=header_of(columns, header))
     names = table.columns or list(table.profile)
-    report(len(list(islice(table, 1))), 0, 0, table, strict)
+    report(len(list(islice(table, 1))), 0, 0, table)
     if columns is None:
         texts = [name for name in names if table.only_texts(name)]
         blank = [name for name in names if not table.profile[name].count]
@@ -99,8 +99,7 @@ def stream_texts(
         ['one', '', 'three']
     """
     table = open_table(source, header=header_of(None if column is None else [column]), name=name)
-    report(len(list(islice(table, 1))), 0, 0, table, strict=False)
-    chosen = text_column(table, column)
+    chosen = _column(table, column)
     return lambda: (as_text(cells.get(chosen), chosen, table.where(number)).strip() for number, cells in table)
 
 
@@ -117,8 +116,13 @@ def read_corpus(source: Source, column: str | int | None = None) -> datasets.Dat
     from contrastive_st.data.reading.columns import columns_of
 
     table = open_table(source, header=header_of(None if column is None else [column]))
-    report(len(list(islice(table, 1))), 0, 0, table, strict=False)
-    return columns_of(table, [text_column(table, column)])
+    return columns_of(table, [_column(table, column)])
+
+
+def _column(table: Table, column: str | int | None) -> str:
+    """The column of the texts of a table, which must have rows."""
+    report(len(list(islice(table, 1))), 0, 0, table)
+    return text_column(table, column)
 
 
 def corpus_texts(source: Source, column: str | int | None = None) -> list[str]:
@@ -133,8 +137,7 @@ def corpus_texts(source: Source, column: str | int | None = None) -> list[str]:
         ['one', 'three']
     """
     table = open_table(source, header=header_of(None if column is None else [column]))
-    report(len(list(islice(table, 1))), 0, 0, table, strict=False)
-    name = text_column(table, column)
+    name = _column(table, column)
     if table.mapped is not None:
         from contrastive_st.data.reading.columns import columns_of
 
@@ -142,5 +145,5 @@ def corpus_texts(source: Source, column: str | int | None = None) -> list[str]:
         return texts
     rows = [(row.number, as_text(row.cells.get(name), name, table.where(row.number)).strip()) for row in table]
     blank = [number for number, text in rows if not text]
-    report(len(rows), len(blank), blank[0] if blank else 0, table, strict=False)
+    report(len(rows), len(blank), blank[0] if blank else 0, table)
     return [text for _, text in rows if text]

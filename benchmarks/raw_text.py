@@ -91,7 +91,7 @@ class Cell:
         }
 
 
-MEAN = Cell("mean", "all levers")
+MEAN = Cell("mean", "all settings")
 GRU = replace(MEAN, group="gru", encoder="gru", hidden=200, towers=2, batch=400, learning_rate=1e-3)
 POSTS = replace(
     GRU, group="posts", readout="max", shared=False, vectors="random", weights="none", scores="dot", temperature=1.0,
@@ -135,7 +135,7 @@ def cells() -> list[Cell]:
     for target in ("tfidf_bin", "next"):
         gru = replace(GRU, targets=target, group=f"gru, {names[target]}")
         found += [
-            replace(gru, label="all levers"),
+            replace(gru, label="all settings"),
             replace(gru, label="dot products", scores="dot", temperature=1.0),
             replace(gru, label="max readout", readout="max"),
             replace(gru, label="random word vectors", vectors="random"),

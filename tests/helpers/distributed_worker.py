@@ -17,8 +17,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from transformers import BertConfig, Qwen3Config
 
-from contrastive_st.distributed import add_gradients
-from contrastive_st.losses import MatryoshkaLoss, ReconstructionLoss, TargetsLoss
+from contrastive_st.distributed import add_gradients, default_gather
+from contrastive_st.losses import DecodingLoss, MatryoshkaLoss, ReconstructionLoss, TargetsLoss
 from contrastive_st.losses.targets import BAGS
 from contrastive_st.models import (
     BertForCL,
@@ -28,6 +28,8 @@ from contrastive_st.models import (
     QuickThoughtsConfig,
     QuickThoughtsGRU,
     Qwen3ForCL,
+    SkipThoughts,
+    SkipThoughtsConfig,
     StaticConfig,
     StaticEncoder,
     UniversalConfig,
@@ -35,7 +37,7 @@ from contrastive_st.models import (
 )
 from contrastive_st.models.modeling import text_hashes
 from contrastive_st.tokens import name_number
-from contrastive_st.training.gradcache import gradcache_step, mlm_step, sparse_look_ups
+from contrastive_st.training.gradcache import gradcache_step, sparse_look_ups
 from contrastive_st.training.trainer import PlanningCollator
 
 ROWS, LENGTH = 10, 9
@@ -158,6 +160,12 @@ METHODS = {
     "window-pairwise": towers(targets="window", row_loss="pairwise", surrogate="hinge"),
     "counts-kl": towers(targets="counts"),
     "counts-reconstruction": towers(loss=ReconstructionLoss(TargetsLoss("next"), vocab_size=60, weight=0.7)),
+    "next-decoding": towers(loss=DecodingLoss(TargetsLoss("next"), weight=0.7)),
+    "skip_thoughts": (
+        1,
+        lambda dropout: SkipThoughts(SkipThoughtsConfig(vocab_size=60, embedding_size=6, hidden_size=8)),
+    ),
+    "tsdae": bert(1, loss="tsdae", pooling="mean"),
     "counts-l2": towers(targets="counts", row_loss="l2"),
     "tfidf-cross_entropy": towers(targets="tfidf", row_loss="cross_entropy", target_temperature=0.2),
     "tfidf_bin-kl": towers("transformer", targets="tfidf_bin"),
@@ -211,7 +219,7 @@ METHODS = {
 CUT = ("token_cutoff", "span_cutoff", "feature_cutoff")
 TOWERS = (
     "next", "window-smoothed", "window-block", "window-pairwise", "window-one_mean", "counts", "tfidf",
-    "relational-similarities",
+    "relational-similarities", "skip_thoughts", "tsdae",
 )  # fmt: skip
 METHODS |= {f"{name}-matryoshka": in_cuts(*METHODS[name]) for name in METHODS if not name.startswith(CUT + TOWERS)}
 # once is enough
@@ -222,7 +230,8 @@ ONCE = (
 #: A row for each model. Chunks, buckets and dropout masks are a matter of the model, which meets each of them alone
 #: and together; to a loss they are views and gradients of views, so the others meet all at once
 EVERY_WAY = (
-    "info_nce-V2", "info_nce-V3", "window-one_tower", "next-kl", "window-smoothed", "tfidf_bin-kl", "next-cosine",
+    "info_nce-V2", "info_nce-V3", "window-one_tower", "next-kl", "next-decoding",
+    "skip_thoughts", "tsdae", "window-smoothed", "tfidf_bin-kl", "next-cosine",
     "window-one_mean_tower", "prompted", "template", "mlm", "decoder-last", "decoder-bidirectional", "multi_task",
     "classification-bilstm", "multi_task-dan", "embeddings-static", "user-encoder", "user_regression-encoder",
     "static-info_nce",
@@ -302,6 +311,10 @@ def batches(num_views, kind):
             teachers = {"relational": weights, "embeddings": weights.repeat(1, 4)}
             bags = torch.cat([places[:, None], torch.stack([words, weights], -1)], 1)
             batch["targets"] = bags if kind in BAGS else teachers.get(kind, places)
+            if kind == "tsdae":  # the whole sentences; the rows are parts of them
+                whole = torch.cat([batch["input_ids"][:, 0], torch.randint(5, 60, (ROWS, 3), generator=generator)], 1)
+                padding = torch.arange(LENGTH + 3) > lengths[:, 0] + 2
+                batch["targets"] = whole.masked_fill(whole == 0, 7).masked_fill(padding, -100)
         yield batch
 
 
@@ -349,9 +362,7 @@ def train(case, cached, rows, rank, world):
             hashes = text_hashes(batch["input_ids"], batch["attention_mask"], batch.get("text_mask"))
             targets, task = batch.pop("targets", None), batch.pop("task", None)
             no_sync = unsynced(model, core)
-            words = torch.zeros((), device=DEVICE)
-            if "mlm_targets" in batch:
-                words = mlm_step(core, batch, lambda scalar: scalar.backward(), no_sync, chunk_size=3)
+            words = core.words_of({**batch, "targets": targets})
             loss, _ = gradcache_step(
                 {name: x for name, x in batch.items() if not name.startswith(("mlm", "predicted"))},
                 lambda **chunk: model(**chunk).pooler_output,
@@ -363,8 +374,8 @@ def train(case, cached, rows, rank, world):
                 chunk_size=3,
                 parameters=core.head_parameters(),
                 most=core.positions,
+                words=words and words.parts(default_gather()),
             )
-            loss = loss + words
         else:
             loss = model(**batch).loss
             loss.backward()

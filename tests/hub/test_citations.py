@@ -41,6 +41,7 @@ OF_LOSSES = [
      "SimCSE, supervised, Matryoshka", ["gao2021simcse", "kusupati2022matryoshka"]),
     ({"loss": "triplet"}, {}, "Triplets", ["reimers2019sentence"]),
     ({"loss": "reconstruction", "vocab_size": 8}, {}, "reconstruction beside contrast", ["logeswaran2018efficient"]),
+    ({"loss": "decoding"}, {}, "decoding beside contrast", ["logeswaran2018efficient", "kiros2015skip"]),
     ({"loss": "embedding_distillation"}, {}, "Distillation of embeddings", []),
     ({"loss": "relational_distillation"}, {}, "Relational distillation", ["park2019relational"]),
     ({"loss": "margin_mse"}, {"collator": "CandidatesCollator"}, "MarginMSE", ["hofstatter2020improving"]),

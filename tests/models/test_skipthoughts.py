@@ -12,8 +12,16 @@ from warm_python import python
 
 from contrastive_st.data import ContextWindowCollator, word_tokenizer
 from contrastive_st.errors import InputError
-from contrastive_st.models import AutoModelForCL, SentenceEncoder, SkipThoughts, SkipThoughtsConfig
-from contrastive_st.models.word_models import neighbors
+from contrastive_st.losses import DecodingLoss, TargetsLoss
+from contrastive_st.losses.words import neighbors
+from contrastive_st.models import (
+    AutoModelForCL,
+    QuickThoughtsConfig,
+    QuickThoughtsGRU,
+    SentenceEncoder,
+    SkipThoughts,
+    SkipThoughtsConfig,
+)
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 
 WORDS = ["the", "cat", "sat", "on", "mat", "rain", "a", "dog", "ran", "far"]
@@ -40,7 +48,7 @@ def gru_step(gru, x, h):
     return (1 - update) * new + update * h
 
 
-def loop_loss(model, batch):
+def loop_loss(model, batch, decoders):
     """Word by word; the vectors of the sentences are the model's own."""
     ids = [
         row[mask > 0].tolist()
@@ -48,11 +56,11 @@ def loop_loss(model, batch):
     ]
     vectors, losses = model.word_embeddings.weight, []
     found = model(batch["input_ids"][:, 0], attention_mask=batch["attention_mask"][:, 0]).pooler_output
-    for decoder, step in ((model.loss_head.before, -1), (model.loss_head.after, 1)):
+    for decoder, step in decoders:
         for i, (document, position) in enumerate(PLACES.tolist()):
             for j, (other, at) in enumerate(PLACES.tolist()):
                 if other == document and at == position + step:
-                    state, word = torch.zeros(6, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
+                    state, word = torch.zeros(6).double(), torch.zeros(vectors.shape[1]).double()
                     for wanted in [*ids[j], 0]:
                         state = gru_step(decoder, torch.cat([word, found[i]]), state)
                         losses.append(-model.loss_head.words.log_prob(state[None])[0, wanted])
@@ -60,16 +68,32 @@ def loop_loss(model, batch):
     return sum(losses) / len(losses), len(losses)
 
 
-@pytest.mark.parametrize("both", [False, True])
-def test_value_and_gradient_are_those_of_the_definition(both):
-    model, batch = model_of(both=both), batch_of()
-    ours = model(**batch).loss
-    wanted, count = loop_loss(model, batch)
-    assert count == sum([3 + 1, 5, 5, 2, 7, 3])  # words and ends of 1, 0 and 2, 1, and of 5 and 4; none across the gap
+def assert_same(model, ours, wanted):
+    """Value and gradient."""
     torch.testing.assert_close(ours, wanted, rtol=1e-10, atol=0)
     gradients = [torch.autograd.grad(loss, list(model.parameters()), allow_unused=True) for loss in (ours, wanted)]
     for (name, _), a, b in zip(model.named_parameters(), *gradients, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-12, msg=name)
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_value_and_gradient_are_those_of_the_definition(both):
+    model, batch = model_of(both=both), batch_of()
+    ours = model(**batch).loss
+    wanted, count = loop_loss(model, batch, [(model.loss_head.before, -1), (model.loss_head.after, 1)])
+    assert count == sum([3 + 1, 5, 5, 2, 7, 3])  # words and ends of 1, 0 and 2, 1, and of 5 and 4; none across the gap
+    assert_same(model, ours, wanted)
+
+
+@pytest.mark.parametrize("shape", [{"towers": 1}, {"towers": 2}, {"shared_embeddings": True, "readout": "mean"}])
+def test_quickthoughts_writes_each_sentence_beside_its_contrastive_loss(shape):
+    inner = TargetsLoss("next")
+    config = QuickThoughtsConfig(vocab_size=12, embedding_size=4, hidden_size=6, **shape)
+    model, batch = QuickThoughtsGRU(config, loss=DecodingLoss(inner, weight=0.3)).double(), batch_of()
+    words, count = loop_loss(model, batch, [(model.loss_head.itself, 0)])
+    assert count == int(batch["attention_mask"].sum()) + 6
+    contrast = inner(model(**batch).views, batch["targets"])
+    assert_same(model, model(**batch).loss, contrast + 0.3 * words)
 
 
 def test_probabilities_of_all_words_sum_to_one():
@@ -94,8 +118,6 @@ def test_what_cannot_be_trained(bert_config):
     model, batch = model_of(), batch_of()
     with pytest.raises(InputError, match="ContextWindowCollator"):
         model(batch["input_ids"], attention_mask=batch["attention_mask"])
-    with pytest.raises(InputError, match="leave out chunk_size"):
-        model.compute_loss(torch.zeros(2, 1, 6))
     alone = PLACES * torch.tensor([[1, 3]])
     with pytest.raises(InputError, match="no sentence of this batch has a neighbour"):
         model(**{**batch, "targets": alone})

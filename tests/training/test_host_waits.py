@@ -10,9 +10,12 @@ from host_waits import STEPS, watched
 
 from contrastive_st.losses import InfoNCE
 
+#: Decoders ask: torch's adaptive softmax for the words of each cluster, and Skip-Thoughts for who is whose neighbour
+DECODERS = ("next-decoding", "skip_thoughts")
 CASES = [
     (method, step)
     for method in grid.METHODS
+    if method not in DECODERS
     for step in STEPS
     if not method.endswith("matryoshka") or method in ("guided-V3-matryoshka", "mixture-matryoshka")
     if "queue" not in step or method in ("info_nce-V2", "info_nce-V3", "guided-V2")

@@ -10,8 +10,8 @@ from contrastive_st.losses.info_nce import ConsistentInfoNCE, DocumentInfoNCE, G
 from contrastive_st.losses.labelled_pairs import AnglELoss, CoSENTLoss, CosineSimilarityLoss, SoftmaxLoss, TripletLoss
 from contrastive_st.losses.matryoshka import MatryoshkaLoss
 from contrastive_st.losses.multi_task import MixtureLoss, MultiTaskLoss
-from contrastive_st.losses.reconstruction import ReconstructionLoss
-from contrastive_st.losses.targets import SkipThoughtsLoss, TargetsLoss, TSDAELoss
+from contrastive_st.losses.targets import TargetsLoss
+from contrastive_st.losses.words import DecodingLoss, ReconstructionLoss, SkipThoughtsLoss, TSDAELoss
 
 __all__ = [
     "LOCAL",
@@ -21,6 +21,7 @@ __all__ = [
     "CoSENTLoss",
     "ConsistentInfoNCE",
     "CosineSimilarityLoss",
+    "DecodingLoss",
     "DocumentInfoNCE",
     "EmbeddingDistillationLoss",
     "Gather",

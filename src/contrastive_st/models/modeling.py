@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers import PreTrainedConfig
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import ModelOutput, can_return_tuple
@@ -23,8 +22,8 @@ from contrastive_st.files.folders import ADAPTER, check_weights
 from contrastive_st.files.reading import weight_types
 from contrastive_st.files.repositories import HUB_OPTIONS, WEIGHTS, local_folder
 from contrastive_st.losses import LOCAL, LOSSES, TSDAELoss, default_gather
-from contrastive_st.losses.functional import at_least_float32
 from contrastive_st.losses.info_nce import NO_TEXT, InfoNCE, Queue
+from contrastive_st.losses.words import WordsLoss
 from contrastive_st.models.adapters import attach, has_adapter, save_adapter
 from contrastive_st.models.configuration import (
     ContrastiveConfig,
@@ -34,7 +33,6 @@ from contrastive_st.models.configuration import (
     without_code,
 )
 from contrastive_st.models.pooling import (
-    VectorDecoder,
     draw_cutoff,
     final_layers,
     scaled_output,
@@ -49,11 +47,12 @@ from contrastive_st.models.saving import (
     weights_as,
     write_sentence_transformers,
 )
+from contrastive_st.models.words import Rows, VectorDecoder, Words, cross_entropies, row_index
 from contrastive_st.speed import speed_is_on
 from contrastive_st.speed.attention import training_attention
 from contrastive_st.speed.dropout import use_integer_dropout
 from contrastive_st.speed.packing import PackedRows
-from contrastive_st.tokens import flat_indices, in_buckets, training_buckets
+from contrastive_st.tokens import in_buckets, row_lengths, training_buckets
 
 # --- The base of all contrastive models: views computed from tokens, and a loss computed from views.
 
@@ -113,6 +112,8 @@ class ForCL(_Base):
     ) -> Tensor:
         """The loss of views `[B, V, d]`, with candidates from all processes in training, and from the queue.
 
+        It is zero for a loss of words alone; `words_of` has that.
+
         Args:
             views: `[B, V, d]`.
             targets: the targets of the loss.
@@ -120,11 +121,21 @@ class ForCL(_Base):
             queue: candidates from earlier batches.
             task: the data set of a mixture's batch, if it is known without reading the targets.
         """
+        if isinstance(self.settings.loss, WordsLoss):
+            return 0.0 * views.sum()
         queued: dict[str, Any] = {} if queue is None else {"queue": queue}  # only InfoNCE accepts one
         gather = default_gather() if self.training else LOCAL
         loss_fn = self.loss_fn if task is None else self.loss_fn.of_task(task)
         loss: Tensor = loss_fn(views, targets, text_hashes=text_hashes, gather=gather, **queued)
         return loss
+
+    def words_of(self, batch: Mapping[str, Any]) -> Words | None:
+        """The words that a batch predicts from states of tokens; None if the loss is of views alone.
+
+        Args:
+            batch: the arguments of `forward`, `input_ids` of the shape `[B, V, L]`.
+        """
+        return None
 
     @classmethod
     def parse_settings(cls, config: PreTrainedConfig, given: Mapping[str, Any]) -> Any:
@@ -197,7 +208,11 @@ class ForCL(_Base):
         key_embeddings: Tensor | None = None,
         queue: Queue | None = None,
         text_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        mlm_input_ids: Tensor | None = None,
+        mlm_targets: Tensor | None = None,
         lengths: NDArray[np.int64] | None = None,
+        predicted: NDArray[np.int64] | None = None,
         task: str | None = None,
         return_loss: bool = True,
         **other: Any,
@@ -207,26 +222,40 @@ class ForCL(_Base):
         Args:
             input_ids: token ids, padded on the right.
             attention_mask: 1 on real tokens; by default all ones.
-            targets: the targets of the loss, from the collator.
+            targets: the targets of the loss, from the collator; with TSDAE the ids of the whole sentences, `[B, L]`
+                with -100 on padding, while `input_ids` `[B, 1, L']` has a part of each.
             key_embeddings: all views except the first, `[B, V-1, d]`, if the momentum encoder has encoded them.
             queue: candidates from earlier batches.
             text_mask: 1 on the tokens of a text, 0 on its prompt and on padding; pooled with `include_prompt=False`.
+            mlm_input_ids: `[B, V, L]`, masked copies for the auxiliary loss (`do_mlm`).
+            mlm_targets: the masked ids, -100 elsewhere.
             lengths: tokens of each row, `[N]` or `[B, V]`, if the host knows them; then it need not read the mask.
+            predicted: tokens to predict in each row, `[B, V]`, with TSDAE `[B]`, if the host knows them.
             task: the data set of a mixture's batch, if it is known; then the targets are not read for it.
             return_loss: not used; its default tells the Trainer of transformers that the model returns a loss.
-            other: other inputs of the encoder, such as `token_type_ids`, and with `[N, L]` what else an encoder of
-                transformers returns: `output_hidden_states`, `output_attentions`.
+            token_type_ids: as in BERT; ignored by families that have none.
+            other: other inputs of the encoder, and with `[N, L]` what else an encoder of transformers returns:
+                `output_hidden_states`, `output_attentions`.
         """
         outputs = {name: other.pop(name, None) for name in ("output_hidden_states", "output_attentions")}
-        rows: dict[str, Any] = {"attention_mask": attention_mask, "text_mask": text_mask, **other}
+        rows: dict[str, Any] = {"attention_mask": attention_mask, "text_mask": text_mask}
+        rows |= {"token_type_ids": token_type_ids, **other}
         rows |= {"input_ids": input_ids} if lengths is None else {"input_ids": input_ids, "lengths": lengths}
         if input_ids.dim() == 2:
             return self._encode(**self._rows(**rows, **(outputs if hasattr(self, "backbone") else {})))
+        words = self.words_of(
+            {**rows, "targets": targets, "mlm_input_ids": mlm_input_ids, "mlm_targets": mlm_targets}
+            | {"lengths": lengths, "predicted": predicted}
+        )
         if key_embeddings is not None:
             rows = {name: None if x is None else x[:, :1] for name, x in rows.items()}
-        views = with_key_embeddings(self.split_views(self.embed(**rows)), key_embeddings)
+        embeddings = self.embed(**rows)
+        views = with_key_embeddings(self.split_views(embeddings), key_embeddings)
         hashes = text_hashes(input_ids, attention_mask, text_mask)
         loss = self.compute_loss(views, targets, hashes, queue, **({} if task is None else {"task": task}))
+        if words is not None:
+            parts = words.parts(default_gather() if self.training else LOCAL)
+            loss = loss + parts(embeddings.flatten(0, 1), None)
         return ContrastiveOutput(loss=loss, views=views, text_hashes=hashes)
 
     @classmethod
@@ -453,45 +482,6 @@ class ContrastiveMixin(ForCL):
         return {"position_ids": counted.cumsum(-1) * counted + padding}
 
     # ------------------------------------------------------------------ methods that transformers calls
-
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        targets: Tensor | None = None,
-        mlm_input_ids: Tensor | None = None,
-        mlm_targets: Tensor | None = None,
-        predicted: NDArray[np.int64] | None = None,
-        return_loss: bool = True,
-        **other: Any,
-    ) -> BaseModelOutputWithPooling | ContrastiveOutput:
-        """As `ForCL.forward`, with an auxiliary masked-language-model loss if `do_mlm`; or only the loss of TSDAE.
-
-        Args:
-            input_ids: token ids `[N, L]` or `[B, V, L]`, padded on the right.
-            attention_mask: 1 on real tokens; by default all ones.
-            token_type_ids: as in BERT; ignored by families that have none.
-            targets: the targets of the loss, from the collator; with TSDAE the ids of the whole sentences, `[B, L]`
-                with -100 on padding, while `input_ids` `[B, 1, L']` has a part of each.
-            mlm_input_ids: `[B, V, L]`, masked copies for the auxiliary loss (`do_mlm`).
-            mlm_targets: the masked ids, -100 elsewhere.
-            predicted: number of tokens to predict in each row, `[B, V]`, with TSDAE `[B]`, if the host knows it; then
-                they need not be counted on the device.
-            return_loss: as for `ForCL.forward`.
-            other: `key_embeddings`, `queue`, `text_mask`, `lengths` and `task`, as in `ForCL.forward`.
-        """
-        if input_ids.dim() == 3 and isinstance(self.settings.loss, TSDAELoss):
-            known = {"predicted": predicted, "lengths": other.get("lengths")}
-            return self._written(input_ids, attention_mask, targets, token_type_ids=token_type_ids, **known)
-        output: Any = super().forward(input_ids, attention_mask, targets, token_type_ids=token_type_ids, **other)
-        if mlm_input_ids is not None and mlm_targets is not None and self.settings.do_mlm:
-            known = {"predicted": predicted, "lengths": other.get("lengths")}
-            total, count = self.mlm_sum(mlm_input_ids, mlm_targets, attention_mask, token_type_ids, **known)
-            gather = default_gather() if self.training else LOCAL
-            output.loss = output.loss + self.settings.mlm_weight * gather.mean(total, count)
-        found: BaseModelOutputWithPooling | ContrastiveOutput = output
-        return found
 
     @classmethod
     def from_pretrained(
@@ -733,24 +723,44 @@ class ContrastiveMixin(ForCL):
         tsdae = isinstance(self.settings.loss, TSDAELoss) and self.settings.with_head
         return self.settings.do_mlm or tsdae
 
-    def _written(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None,
-        targets: Tensor | None,
-        predicted: NDArray[np.int64] | None = None,
-        **other: Any,
-    ) -> ContrastiveOutput:
-        if targets is None or targets.dim() != 2 or input_ids.shape[1] != 1:
+    def words_of(self, batch: Mapping[str, Any]) -> Words | None:
+        """The masked words of the auxiliary loss (`do_mlm`), or with TSDAE those of the whole sentences."""
+        if isinstance(self.settings.loss, TSDAELoss):
+            return self._whole_sentences(batch)
+        return self._masked(batch) if self.settings.do_mlm and batch.get("mlm_targets") is not None else None
+
+    def _whole_sentences(self, batch: Mapping[str, Any]) -> Words:
+        targets: Tensor | None = batch.get("targets")
+        if targets is None or targets.dim() != 2 or batch["input_ids"].shape[1] != 1:
             raise InputError("tsdae needs both a part of each sentence and the whole sentence; use DeletionCollator")
         if not self.settings.with_head:
             raise InputError("this encoder was saved without its decoder; open it with with_head=True to train")
-        views = self.embed(input_ids, attention_mask, **other)
-        read, write = targets[:, :-1].clamp(min=0), targets[:, 1:]
-        states = self.loss_head(self.backbone, read, views[:, 0])
-        loss, count = self._words_sum(states, write, _count(predicted, write))
-        mean = (default_gather() if self.training else LOCAL).mean(loss, count)
-        return ContrastiveOutput(loss=mean, views=views, text_hashes=text_hashes(input_ids, attention_mask))
+        whole = targets
+        predicted = row_lengths(whole[:, 1:] != -100, batch.get("predicted"))
+
+        def sum_of(vectors: Tensor, rows: Rows) -> Tensor:
+            own, counts = whole[row_index(rows, whole.device)], predicted[slice(None) if rows is None else rows]
+            states = self.loss_head(self.backbone, own[:, :-1].clamp(min=0), vectors)
+            return cross_entropies(self.mlm_logits, states, own[:, 1:], int(counts.sum()))
+
+        return Words(1.0, int(predicted.sum()), sum_of)
+
+    def _masked(self, batch: Mapping[str, Any]) -> Words:
+        wanted, known = batch["mlm_targets"].flatten(0, -2), batch.get("lengths")
+        predicted = row_lengths(batch["mlm_targets"] != -100, batch.get("predicted")).reshape(-1)
+        texts = self._rows(
+            batch["mlm_input_ids"], batch.get("attention_mask"), token_type_ids=batch.get("token_type_ids")
+        )
+
+        def sum_of(vectors: Tensor, rows: Rows) -> Tensor:
+            own, of_host = row_index(rows, wanted.device), slice(None) if rows is None else rows
+            lengths = None if known is None else known.reshape(-1)[of_host]
+            width = wanted.shape[1] if rows is None or lengths is None else int(lengths.max())
+            with self._attention(padded=_padded(lengths, width)):
+                states = self.backbone(**{name: x[own, :width] for name, x in texts.items()}).last_hidden_state
+            return cross_entropies(self.mlm_logits, states, wanted[own, :width], int(predicted[of_host].sum()))
+
+        return Words(self.settings.mlm_weight, int(predicted.sum()), sum_of)
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
         """Vocabulary scores `[n, vocabulary]` of token states `[n, d]`, from the family's MLM head."""
@@ -760,39 +770,7 @@ class ContrastiveMixin(ForCL):
             hidden = getattr(self, name)(hidden)
         return hidden
 
-    def mlm_sum(
-        self,
-        mlm_input_ids: Tensor,
-        mlm_targets: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        lengths: NDArray[np.int64] | None = None,
-        predicted: NDArray[np.int64] | None = None,
-        **other: Any,
-    ) -> tuple[Tensor, int]:
-        """The sum of the cross-entropies of the masked tokens, and their number; arguments as in `forward`."""
-        rows = self._rows(mlm_input_ids, attention_mask, lengths, token_type_ids=token_type_ids)
-        with self._attention(padded=_padded(rows.pop("lengths", None), mlm_input_ids.shape[-1])):
-            hidden = self.backbone(**rows).last_hidden_state
-        labels = mlm_targets.flatten(0, -2)
-        return self._words_sum(hidden, labels, _count(predicted, mlm_targets))
-
-    def _words_sum(self, states: Tensor, wanted: Tensor, count: int) -> tuple[Tensor, int]:
-        """The sum of the cross-entropies of `wanted` words (-100: none) given states `[N, L, d]`, and their number."""
-        places = flat_indices(wanted != -100, count)  # the head only gets states to predict from
-        logits = at_least_float32(self.mlm_logits(states.flatten(0, 1)[places]))
-        if not count:
-            return logits.sum(), 0  # zero, with every parameter in its graph as DDP expects
-        return functional.cross_entropy(logits, wanted.flatten()[places], reduction="sum"), count
-
 
 def _padded(lengths: NDArray[np.int64] | None, width: int, holes: bool = False) -> bool | None:
     """Whether a mask of this width has zeros, given the `lengths` of its rows and `holes`; None if not known."""
     return None if lengths is None else holes or bool((lengths < width).any())
-
-
-def _count(predicted: NDArray[np.int64] | None, wanted: Tensor) -> int:
-    """How many words are to be predicted: the sum of `predicted` if given, else counted in `wanted` `[..., L]`."""
-    if predicted is not None and predicted.shape == wanted.shape[:-1]:
-        return int(predicted.sum())
-    return int((wanted != -100).sum())

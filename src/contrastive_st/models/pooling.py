@@ -1,4 +1,4 @@
-"""What a pooling has before and after it: cutoff and templates, dense layers and `Normalize`, the TSDAE decoder."""
+"""What a pooling has before and after it: cutoff and templates, dense layers and `Normalize`."""
 
 from __future__ import annotations
 
@@ -156,55 +156,3 @@ def final_layers(dim: int, dense: Sequence[Mapping[str, Any]], normalized: bool)
     if normalized:
         layers.append(Normalize())
     return layers
-
-
-# --- TSDAE (Wang et al. 2021, https://arxiv.org/abs/2104.06979): a decoder that generates a sentence from its vector.
-
-
-class VectorDecoder(nn.Module):
-    """A decoder that shares the encoder's layers: each token sees the tokens before it and one sentence vector.
-
-    The decoder only adds a cross-attention to each layer, between self-attention and feed-forward. Attention to a
-    single vector always has weight 1, so its output is that of the value and output projections; queries and keys would
-    have no effect and no gradient, and are left out.
-
-    Args:
-        config: a config of BERT, RoBERTa, XLM-RoBERTa or CamemBERT.
-        width: dimension of the sentence vectors.
-
-    Raises:
-        InputError: a config of another family, whose layers have another structure.
-    """
-
-    def __init__(self, config: Any, width: int) -> None:
-        super().__init__()
-        if config.model_type not in ("bert", "roberta", "xlm-roberta", "camembert"):
-            raise InputError(
-                "tsdae needs BERT, RoBERTa, XLM-RoBERTa or CamemBERT, and this is "
-                f"{config.model_type}; use one of those families"
-            )
-        dim, layers = config.hidden_size, range(config.num_hidden_layers)
-        self.values = nn.ModuleList(nn.Linear(width, dim) for _ in layers)
-        self.outputs = nn.ModuleList(nn.Linear(dim, dim) for _ in layers)
-        self.norms = nn.ModuleList(nn.LayerNorm(dim, eps=config.layer_norm_eps) for _ in layers)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
-
-    def forward(self, encoder: Any, input_ids: Tensor, vectors: Tensor) -> Tensor:
-        """The states `[N, L, d]` from which the next tokens are predicted.
-
-        Args:
-            encoder: the encoder, a model of transformers.
-            input_ids: `[N, L]`, padded on the right; real tokens do not see the padding.
-            vectors: `[N, width]`, the sentence vectors.
-        """
-        hidden = encoder.embeddings(input_ids=input_ids)
-        later = torch.ones(2 * input_ids.shape[1:], dtype=torch.bool, device=hidden.device).triu(1)
-        unseen = hidden.new_zeros(later.shape).masked_fill(later, torch.finfo(hidden.dtype).min)[None, None]
-        for layer, value, output, norm in zip(
-            encoder.encoder.layer, self.values, self.outputs, self.norms, strict=True
-        ):
-            attended = layer.attention(hidden, unseen)[0]
-            crossed = norm(self.dropout(output(value(vectors)))[:, None] + attended)
-            hidden = layer.feed_forward_chunk(crossed)
-        states: Tensor = hidden
-        return states

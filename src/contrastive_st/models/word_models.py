@@ -2,44 +2,123 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.utils import can_return_tuple
 
+from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
-from contrastive_st.losses import LOCAL, SkipThoughtsLoss, TargetsLoss, default_gather
-from contrastive_st.losses.functional import at_least_float32
-from contrastive_st.losses.targets import neighbors
+from contrastive_st.losses import DecodingLoss, SkipThoughtsLoss, TargetsLoss, default_gather
+from contrastive_st.losses.base import require
+from contrastive_st.losses.words import neighbors
 from contrastive_st.models.architectures.infersent import InferSentModel
-from contrastive_st.models.architectures.quickthoughts import (
-    PackedGRU,
-    Packing,
-    QuickThoughtsModel,
-)
-from contrastive_st.models.architectures.skipthoughts import SkipThoughtsConfig, SkipThoughtsModel
+from contrastive_st.models.architectures.quickthoughts import QuickThoughtsModel
+from contrastive_st.models.architectures.skipthoughts import SkipThoughtsModel
 from contrastive_st.models.architectures.universal import UniversalModel
-from contrastive_st.models.modeling import ContrastiveOutput, OwnArchitecture, text_hashes
+from contrastive_st.models.modeling import OwnArchitecture
 from contrastive_st.models.saving import register
+from contrastive_st.models.words import Decoders, Pairs, Rows, Words, row_index
+
+# --- Architectures whose loss may generate sentences from vectors.
+
+
+class DecodingArchitecture(OwnArchitecture):
+    """Base of the architectures whose loss may be that of sentences generated from vectors (`Decoders`)."""
+
+    @property
+    def decoder_names(self) -> tuple[str, ...]:
+        """A name for each decoder; none if the loss generates no words."""
+        return ()
+
+    def to_generate(self, rows: dict[str, Tensor], targets: Tensor, gather: Gather) -> tuple[dict[str, Tensor], Pairs]:
+        """The sentences to generate.
+
+        Args:
+            rows: `input_ids` and `attention_mask` `[B, L]` of the sentences that are read.
+            targets: `[B, 2]`: the document of each sentence, and its position in it.
+            gather: collects the sentences of all processes.
+
+        Returns:
+            Sentences in the form of `rows`; and for each decoder, the row numbers of the vectors and of the sentences
+            to generate from them.
+        """
+        raise NotImplementedError
+
+    def add_head(self) -> None:
+        """Create the decoders, or the head of the loss."""
+        if not (self.settings.with_head and self.decoder_names):
+            super().add_head()
+            return
+        table: Any = self.get_input_embeddings()
+        config = self.config
+        self.loss_head = Decoders(
+            self.decoder_names, table.embedding_dim, self.embedding_dim, config.hidden_size, config.vocab_size
+        )
+        self.loss_head.apply(self._init_weights)
+
+    def words_of(self, batch: Mapping[str, Any]) -> Words | None:
+        """The words of the sentences to generate, which are sentences of the batch of all processes."""
+        if not self.decoder_names:
+            return None
+        ids, targets = batch["input_ids"], batch.get("targets")
+        if targets is None or targets.shape != (len(ids), 2) or ids.shape[1] != 1:
+            raise InputError(
+                f"{self.settings.loss.words} needs single sentences in order and their places; use "
+                "ContextWindowCollator"
+            )
+        if not self.settings.with_head:
+            raise InputError("this encoder was saved without its decoders, so it cannot be trained; give a new model")
+        gather = default_gather() if self.training else LOCAL
+        rows, pairs = self.to_generate(self._rows(ids, batch.get("attention_mask")), targets, gather)
+        lengths = rows["attention_mask"].sum(1) + 1
+        count = int(sum(lengths[written].sum() for _, written in pairs))
+        require(gather.sum(torch.tensor(count, device=ids.device)) > 0, _no_neighbors, skips=True)
+
+        def sum_of(vectors: Tensor, own: Rows) -> Tensor:
+            found = pairs if own is None else [_of_rows(pair, row_index(own, ids.device), len(ids)) for pair in pairs]
+            total: Tensor = self.loss_head(self.get_input_embeddings().weight, vectors, rows, found)
+            return total
+
+        return Words(self.settings.loss.words_weight, count, sum_of)
+
+    def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> Any:
+        """As `PreTrainedModel.resize_token_embeddings`; the decoders get a new softmax over the words."""
+        resized = super().resize_token_embeddings(*args, **kwargs)
+        if isinstance(head := getattr(self, "loss_head", None), Decoders):
+            head.resize(self.config.vocab_size)
+            head.to(self.device)
+        return resized
+
+    def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
+        return super()._encode(attention_mask, states=not self.training, **rows)
+
+
+def _of_rows(pair: tuple[Tensor, Tensor], rows: Tensor | slice, count: int) -> tuple[Tensor, Tensor]:
+    """The pairs whose vectors are those of some of `count` rows, with their places among these."""
+    readers, written = pair
+    numbers = torch.arange(count, device=readers.device)
+    places = torch.full_like(numbers, -1).index_copy(0, numbers[rows], numbers[: len(numbers[rows])])[readers]
+    return places[places >= 0], written[places >= 0]
+
+
+def _no_neighbors() -> str:
+    return "no sentence of this batch has a neighbour in it; give documents of several sentences"
+
 
 # --- Skip-Thoughts: an encoder trained to generate neighbouring sentences. The generative baseline of QuickThoughts.
 
-END = 0  # the id of padding, which is not a word: the decoders start from it and end with it
-
 
 @register
-class SkipThoughts(OwnArchitecture, SkipThoughtsModel):
+class SkipThoughts(DecodingArchitecture, SkipThoughtsModel):
     r"""Skip-Thoughts (Kiros et al. 2015): two decoders generate the neighbours of a sentence from its vector.
 
         loss = - mean over the words w_t of all neighbours, end tokens included, of log P(w_t | w_1 .. w_{t-1}, vector)
 
-    The decoders are GRUs that read the previous word (teacher forcing) and the vector at every step, as the conditional
-    gates of the paper do, and use the encoder's word vectors. Both share an adaptive softmax with three clusters (Grave
-    et al. 2017, https://arxiv.org/abs/1609.04309), which is exact and fast if ids are sorted by descending frequency,
-    as those of word tokenizers are. `drop_heads` removes the decoders before the encoder is saved.
+    The decoders (`Decoders`) use the encoder's word vectors. `drop_heads` removes them before the encoder is saved.
 
     A batch has consecutive sentences of a corpus (`ContextWindowCollator`), so the neighbours to generate are in it.
 
@@ -48,6 +127,7 @@ class SkipThoughts(OwnArchitecture, SkipThoughtsModel):
         settings: `with_head=False` for an encoder without decoders.
 
     Example:
+        >>> from contrastive_st import SkipThoughtsConfig
         >>> model = SkipThoughts(SkipThoughtsConfig(vocab_size=50, embedding_size=4, hidden_size=8))
         >>> ids = torch.tensor([[2, 7, 8], [9, 5, 0], [4, 0, 0]])  # three sentences, one after the other
         >>> places = torch.tensor([[0, 0], [0, 1], [0, 2]])
@@ -62,100 +142,16 @@ class SkipThoughts(OwnArchitecture, SkipThoughtsModel):
     default_settings: ClassVar[dict[str, Any]] = {"loss": "skip_thoughts"}
     suitable_losses = ("skip_thoughts",)
 
-    def add_head(self) -> None:
-        """Create the decoders."""
-        if self.settings.with_head:
-            config: Any = self.config
-            self.loss_head = Decoders(config)
-            self.loss_head.apply(self._init_weights)
+    @property
+    def decoder_names(self) -> tuple[str, ...]:
+        """The sentences that are generated."""
+        return "before", "after"
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        targets: Tensor | None = None,
-        return_loss: bool = True,
-    ) -> BaseModelOutputWithPooling | ContrastiveOutput:
-        """`input_ids [N, L]` gives embeddings in `pooler_output [N, h]`; `[B, 1, L]` the loss of consecutive sentences.
-
-        Args:
-            input_ids: word ids.
-            attention_mask: not zero on real words.
-            targets: `[B, 2]`: the document of each sentence, and its position in it.
-            return_loss: as for `ForCL.forward`.
-        """
-        if input_ids.dim() == 2:
-            return self._encode(**self._rows(input_ids, attention_mask))
-        if targets is None or targets.shape != (len(input_ids), 2) or input_ids.shape[1] != 1:
-            raise InputError(
-                "Skip-Thoughts needs single sentences in order and their places; use ContextWindowCollator"
-            )
-        if not self.settings.with_head:
-            raise InputError("this encoder was saved without its decoders, so it cannot be trained; give a new model")
-        rows = self._rows(input_ids, attention_mask)
-        embeddings: Any = self._encode(**rows).pooler_output
-        vectors = self.word_embeddings.weight
-        total, count = self.loss_head(vectors, embeddings, rows["input_ids"], rows["attention_mask"], targets)
-        gather = default_gather() if self.training else LOCAL
-        if not gather.total(count):
-            raise InputError("no sentence of this batch has a neighbour in it; give documents of several sentences")
-        hashes = text_hashes(input_ids, attention_mask)
-        return ContrastiveOutput(loss=gather.mean(total, count), views=embeddings[:, None], text_hashes=hashes)
-
-    def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
-        return super()._encode(attention_mask, states=not self.training, **rows)
-
-    def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> Any:
-        """As `PreTrainedModel.resize_token_embeddings`; the decoders get a new softmax over the words."""
-        resized = super().resize_token_embeddings(*args, **kwargs)
-        if self.settings.with_head:
-            config: Any = self.config
-            self.loss_head.words = Decoders(config).words.to(self.device)
-        return resized
-
-
-class Decoders(nn.Module):
-    """Generates the sentence before and the sentence after, word by word."""
-
-    def __init__(self, config: SkipThoughtsConfig) -> None:
-        super().__init__()
-        dim = config.embedding_size + config.hidden_size
-        self.before, self.after = PackedGRU(dim, config.hidden_size), PackedGRU(dim, config.hidden_size)
-        often = sorted({max(config.vocab_size // 10, 1), max(config.vocab_size // 2, 1)})
-        self.words = nn.AdaptiveLogSoftmaxWithLoss(config.hidden_size, config.vocab_size, often)
-
-    def forward(
-        self, vectors: Tensor, embeddings: Tensor, input_ids: Tensor, attention_mask: Tensor, places: Tensor
-    ) -> tuple[Tensor, int]:
-        """The sum of the losses of all words to generate, and their number.
-
-        Args:
-            vectors: word vectors `[V, e]`.
-            embeddings: sentence vectors `[B, h]`.
-            input_ids: `[B, L]`, padded on the right.
-            attention_mask: `[B, L]`, 1 on words.
-            places: `[B, 2]`: document and position.
-        """
-        states, words = [], []
-        end = torch.full_like(input_ids[:, :1], END)
-        ids, mask = input_ids * attention_mask, torch.cat([end + 1, attention_mask], 1)
-        read, write = torch.cat([end, ids], 1), torch.cat([ids, end], 1)  # the previous word, and the word
-        for decoder, (readers, written) in zip((self.before, self.after), neighbors(places), strict=True):
-            packing = Packing(mask[written])
-            own = embeddings[readers][packing.source // mask.shape[1]]
-            before = functional.embedding(read[written].flatten()[packing.source], vectors, padding_idx=END)
-            states.append(decoder(torch.cat([before, own], 1), packing))
-            words.append(write[written].flatten()[packing.source])
-        found, wanted = at_least_float32(torch.cat(states)), torch.cat(words)
-        with torch.autocast(found.device.type, enabled=False):
-            # without neighbours in the batch the loss is zero, but depends on every parameter, as DDP expects
-            loss = -self.words(found, wanted).output.sum() if len(wanted) else found.sum() + _nothing_of(self)
-        return loss, len(wanted)
-
-
-def _nothing_of(module: nn.Module) -> Tensor:
-    return sum((p.sum() * 0 for p in module.parameters()), torch.zeros(()))
+    def to_generate(self, rows: dict[str, Tensor], targets: Tensor, gather: Gather) -> tuple[dict[str, Tensor], Pairs]:
+        """The sentences of all processes: of each that is read, the one before it and the one after it."""
+        wider = gather.widest(rows["input_ids"].shape[1]) - rows["input_ids"].shape[1]
+        everybody = {name: gather(functional.pad(x, (0, wider)).contiguous()) for name, x in rows.items()}
+        return everybody, neighbors(targets, gather(targets))
 
 
 # --- Encoders over word vectors trained on labelled pairs (InferSent) and on several tasks (USE).
@@ -228,7 +224,7 @@ class UniversalSentenceEncoder(OwnArchitecture, UniversalModel):
 
 
 @register
-class QuickThoughtsGRU(OwnArchitecture, QuickThoughtsModel):
+class QuickThoughtsGRU(DecodingArchitecture, QuickThoughtsModel):
     """QuickThoughts (Logeswaran and Lee 2018): the f vector of a sentence must find the g vectors of its neighbours.
 
     The sentence embedding is `[f; g]`; both towers are GRUs by default. With one tower it is f, compared with itself.
@@ -254,12 +250,14 @@ class QuickThoughtsGRU(OwnArchitecture, QuickThoughtsModel):
     code_class = QuickThoughtsModel
     takes_lengths = True
     default_settings: ClassVar[dict[str, Any]] = {"loss": "targets", "targets": "window"}
-    suitable_losses = ("targets", "relational_distillation", "reconstruction")
+    suitable_losses = ("targets", "relational_distillation", "reconstruction", "decoding")
 
-    def split_views(self, embeddings: Tensor) -> Tensor:
-        """Split embeddings `[B, 1, 2h]` into the vectors of the two towers, `[B, 2, h]`, or of the one."""
-        towers: Tensor = embeddings.unflatten(-1, (self.config.towers, -1))
-        return towers.flatten(1, 2)
+    @property
+    def decoder_names(self) -> tuple[str, ...]:
+        """One decoder, with `DecodingLoss`."""
+        return ("itself",) if isinstance(self.settings.loss, DecodingLoss) else ()
 
-    def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
-        return super()._encode(attention_mask, states=not self.training, **rows)
+    def to_generate(self, rows: dict[str, Tensor], targets: Tensor, gather: Gather) -> tuple[dict[str, Tensor], Pairs]:
+        """Each sentence that is read."""
+        every = torch.arange(len(targets), device=targets.device)
+        return rows, [(every, every)]

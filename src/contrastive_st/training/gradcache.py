@@ -4,6 +4,8 @@
     2. loss     of the views of the whole batch, and its gradient with respect to the views
     3. replay   every chunk with gradient and the same dropout masks, and backpropagate the gradient of its views
 
+A loss of words, which are predicted from states of tokens, is a sum over rows: the replay adds that of its chunk.
+
 By the chain rule this is exactly the gradient of the plain step. Only the activations of one chunk are in memory,
 whatever the batch size. The method is from Gao et al. 2021 (GradCache, https://arxiv.org/abs/2101.06983). Under DDP,
 only the last chunk synchronises gradients, so there is one all-reduce per step.
@@ -20,7 +22,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from contrastive_st.distributed import default_gather
 from contrastive_st.tokens import bucket_rows, in_order, on_device, row_lengths, take_rows, training_buckets
 
 
@@ -35,6 +36,7 @@ def gradcache_step(
     parameters: Sequence[Tensor] = (),
     even: bool = False,
     most: int | None = None,
+    words: Callable[[Tensor, NDArray[np.int64]], Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Accumulate the gradient of one batch; returns the loss and the views `[B, V, d]`, both detached.
 
@@ -51,6 +53,8 @@ def gradcache_step(
         even: make the number of chunks depend only on the number of rows and not on their lengths. Sharded weights
             (FSDP) need this, because all processes take part in each forward pass.
         most: most tokens that rows may be padded to, such as the model's `positions`; by default L.
+        words: returns the part of the loss that is due to the words of some rows (`models.words.Words.parts`), given
+            their embeddings `[n, d]` and their numbers. A sum over rows needs no cache: it is added in the replay.
     """
     shape = batch["input_ids"].shape[:2]
     chunks, buckets = cut_chunks(batch, chunk_size, chunk_tokens, even, most)
@@ -64,51 +68,19 @@ def gradcache_step(
     gradient, *own = torch.autograd.grad(loss, [views, *parameters], materialize_grads=True)
     order = on_device(np.concatenate(buckets), gradient.device)
     gradients = gradient.flatten(0, 1)[order].split([len(rows) for rows in buckets])
-    for i, (rows, state, wanted) in enumerate(zip(chunks, states, gradients, strict=True)):
+    loss = loss.detach()
+    for i, (rows, numbers, state, wanted) in enumerate(zip(chunks, buckets, states, gradients, strict=True)):
         last = i == len(chunks) - 1
         with contextlib.nullcontext() if last else no_sync(), replayed(state):
             embeddings = encode(**rows)
             total = (embeddings.to(wanted.dtype) * wanted).sum()
+            if words is not None:
+                own_words = words(embeddings, numbers)
+                total, loss = total + own_words, loss + own_words.detach()
             for parameter, slope in zip(parameters, own, strict=True) if last else ():
                 total = total + (parameter * slope).sum()
             backward(total)
-    return loss.detach(), views.detach()
-
-
-def mlm_step(
-    model: Any,
-    batch: dict[str, Any],
-    backward: Callable[[Tensor], None],
-    no_sync: Callable[[], contextlib.AbstractContextManager[Any]],
-    chunk_size: int | None = None,
-    chunk_tokens: int | None = None,
-    scale: float = 1.0,
-    autocast: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
-) -> Tensor:
-    """Accumulate the gradient of the auxiliary masked-language-model loss; returns the loss `[]`, detached.
-
-    The loss is a sum over tokens, so chunks are independent and each needs only one pass. Gradients are not
-    synchronised: the `gradcache_step` that follows does this, also for the head, which is in its `parameters`.
-
-    Args:
-        model: the model, whose `mlm_sum` is called with the rows of each chunk.
-        batch: as for `gradcache_step`, with `mlm_input_ids` and `mlm_targets` `[B, V, L]`; also the array `predicted`
-            `[B, V]`, the number of masked tokens of each row, if the host knows it.
-        backward, no_sync, chunk_size, chunk_tokens: as for `gradcache_step`.
-        scale: factor of the loss, in addition to the `mlm_weight` of the model's settings.
-        autocast: the context to encode in.
-    """
-    predicted = row_lengths(batch["mlm_targets"] != -100, batch.get("predicted"))
-    gather = default_gather()
-    weight = scale * model.settings.mlm_weight * gather.world / max(gather.total(int(predicted.sum())), 1)
-    total = torch.zeros((), device=batch["mlm_targets"].device)
-    for rows in cut_chunks({**batch, "predicted": predicted}, chunk_size, chunk_tokens)[0]:
-        with no_sync():
-            with autocast():
-                loss = model.mlm_sum(**rows)[0] * weight
-            backward(loss)
-        total = total + loss.detach()
-    return total
+    return loss, views.detach()
 
 
 @torch.no_grad()

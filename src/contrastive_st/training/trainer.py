@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from accelerate.utils import DDPCommunicationHookType, DistributedDataParallelKwargs, DynamoBackend
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import IterableDataset
 from transformers import (
@@ -47,7 +49,7 @@ from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, TaskLosses, Throughput, run_summary
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.evaluator import Evaluation
-from contrastive_st.training.gradcache import gradcache_step, mlm_step, sparse_look_ups
+from contrastive_st.training.gradcache import gradcache_step, sparse_look_ups
 from contrastive_st.training.momentum import TOKEN_KEYS, Keys, MomentumQueue
 from contrastive_st.training.optimizers import sparse_norm
 from contrastive_st.training.order import Order
@@ -373,10 +375,8 @@ class ContrastiveTrainer(CheckpointTrainer):
                 raise InputError("FSDP needs equally many chunks on all processes; give chunk_size, not chunk_tokens")
             if settings.loss.name == "tsdae":
                 raise InputError("tsdae calls the encoder's layers one by one, which FSDP does not support; use DDP")
-            if getattr(settings, "do_mlm", False) and args.chunk_size:
-                raise InputError(
-                    "with FSDP, GradCache has no masked-language-model loss; leave out do_mlm or chunk_size"
-                )
+            if (getattr(settings, "do_mlm", False) or settings.loss.words_weight) and args.chunk_size:
+                raise InputError("with FSDP, GradCache has no loss of words (do_mlm, decoders); leave out chunk_size")
         if args.unpadded and (args.torch_compile or not getattr(core, "can_pack", False)):
             kind = getattr(core.config, "_attn_implementation", None)
             why = "with torch_compile" if args.torch_compile else f"for {type(core).__name__} with {kind} attention"
@@ -544,12 +544,6 @@ class ContrastiveTrainer(CheckpointTrainer):
         core, scale = self.accelerator.unwrap_model(model), 1 / self.current_gradient_accumulation_steps
         limits = {"chunk_size": self.args.chunk_size, "chunk_tokens": self.args.chunk_tokens}
         no_sync = lambda: self._no_sync(model)
-        words = None
-        if "mlm_targets" in inputs and getattr(core.settings, "do_mlm", False):
-            names = (*TOKEN_KEYS, "mlm_input_ids", "mlm_targets", "predicted")
-            masked = {name: inputs[name] for name in names if name in inputs}
-            autocast = self.compute_loss_context_manager
-            words = mlm_step(core, masked, self.accelerator.backward, no_sync, **limits, scale=scale, autocast=autocast)
         rows = {name: inputs[name] for name in TOKEN_KEYS if name in inputs}
         targets, named = inputs.get("targets"), {"task": inputs["task"]} if "task" in inputs else {}
         hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
@@ -568,9 +562,27 @@ class ContrastiveTrainer(CheckpointTrainer):
             even=self.is_fsdp_enabled,
             parameters=core.head_parameters(),
             most=core.positions,
+            words=self._words(core, inputs, 1 if key_embeddings is None else inputs["input_ids"].shape[1], scale),
         )
         self._remember(complete(views), targets, hashes, queue)
-        return loss if words is None else loss + words
+        return loss
+
+    def _words(
+        self, core: Any, inputs: dict[str, Any], views: int, scale: float
+    ) -> Callable[[Tensor, NDArray[np.int64]], Tensor] | None:
+        """What gives the words' part of the loss for a chunk, or None; an encoded row stands for so many `views`."""
+        words = core.words_of(inputs)
+        if words is None:
+            return None
+        parts = words.parts(default_gather())
+
+        def part(embeddings: Tensor, rows: NDArray[np.int64]) -> Tensor:
+            every = (rows[:, None] * views + np.arange(views)).reshape(-1)
+            with self.compute_loss_context_manager():
+                loss: Tensor = parts(embeddings, every) * scale
+            return loss
+
+        return part
 
     def encoder_of(self, model: nn.Module) -> Callable[..., Tensor]:
         """A function that encodes rows `[n, l]` to embeddings `[n, d]` with the wrapper and autocast of training."""

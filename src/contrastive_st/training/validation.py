@@ -373,10 +373,17 @@ class Validation:
             views = encode(**flat).view(*inputs["input_ids"].shape[:2], -1)
         if self.collator is not None:
             return None, views
+        embeddings, words = views.flatten(0, 1), core.words_of(inputs)
         views = core.split_views(views)
         hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
         named = {"task": inputs["task"]} if "task" in inputs else {}
-        return core.compute_loss(views, inputs.get("targets"), hashes, **named).detach(), views
+        loss = core.compute_loss(views, inputs.get("targets"), hashes, **named).detach()
+        if words is not None:  # as many texts at a time as there are in a chunk, about
+            parts = np.array_split(np.arange(len(embeddings)), -(-len(embeddings) // (limits[0] or 32)))
+            with self.trainer.compute_loss_context_manager():
+                of_words = words.parts()
+                loss = loss + sum(of_words(embeddings[rows], rows) for rows in parts)
+        return loss, views
 
     def metrics(self) -> dict[str, float]:
         """The metrics of each part by its name, and their means; a collective call."""

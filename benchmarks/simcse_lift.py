@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 
 from datasets import Dataset
 from torch import Tensor
-from transformers import set_seed
+from transformers import TrainerCallback, set_seed
 
 from compare import cell_of
 from contrastive_st import (
@@ -38,6 +38,7 @@ from contrastive_st import (
     DropoutPairCollator,
     InfoNCE,
     PairCollator,
+    SentenceEncoder,
     evaluate,
     read_examples,
     read_texts,
@@ -45,6 +46,7 @@ from contrastive_st import (
 )
 from contrastive_st.models import load_tokenizer
 from contrastive_st.models.auto import load_config
+from contrastive_st.random_state import preserved_random_state
 from contrastive_st.scripts import with_dropout
 from contrastive_st.training import trainer as training
 
@@ -137,8 +139,35 @@ def columns_of(args: argparse.Namespace, variant: Variant, seed: int) -> dict[st
     return columns
 
 
-def trained(args: argparse.Namespace, variant: Variant, learning_rate: float, seed: int) -> dict[str, float]:
-    """Train one variant with one seed and judge it."""
+class Curve(TrainerCallback):
+    """Alignment and uniformity of STS-B dev, every so many steps, the start included."""
+
+    def __init__(self, senteval: Path, every: int, points: list[dict[str, float]]) -> None:
+        self.senteval, self.every, self.points, self.tokenizer = senteval, every, points, None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        self.tokenizer = kwargs["processing_class"]
+        self.add(state, model)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        if state.global_step % self.every == 0:
+            self.add(state, model)
+
+    def add(self, state: Any, model: Any) -> None:
+        """A point of the curve; the model goes on training as if it had not been asked."""
+        with preserved_random_state():
+            found = evaluate([SentenceEncoder(model, self.tokenizer)], "space,STSB", self.senteval).scores
+        model.train()
+        names = {("space", "alignment"), ("space", "uniformity"), ("STSB", "spearman")}
+        point = {s.metric: s.value for s in found if (s.task, s.metric) in names and s.split == "dev"}
+        self.points.append({"step": state.global_step, **{name: round(x, 4) for name, x in point.items()}})
+
+
+def trained(
+    args: argparse.Namespace, variant: Variant, learning_rate: float, seed: int,
+    judge: Callable[[str], dict[str, float]] | None = None, every: int = 0, curve: list[dict[str, float]] | None = None,
+) -> dict[str, float]:  # fmt: skip
+    """Train one variant with one seed and judge it; points of its `curve` are added `every` so many steps."""
     training.check_views = lambda views, hashes: None  # it refuses dropout pairs without dropout, which are a row here
     set_seed(seed)
     tokenizer, columns = load_tokenizer(args.start), columns_of(args, variant, seed)
@@ -154,11 +183,12 @@ def trained(args: argparse.Namespace, variant: Variant, learning_rate: float, se
             ),
             train_dataset=tokenize(Dataset.from_dict(columns), tokenizer, 32), processing_class=tokenizer,
             data_collator=PairCollator(tokenizer) if len(columns) > 1 else DropoutPairCollator(tokenizer),
+            callbacks=[Curve(args.senteval, every, curve)] if every and curve is not None else [],
         )  # fmt: skip
         trainer.train()
         model.drop_heads()
         trainer.save_model()
-        return judged(folder, args.senteval)
+        return judge(folder) if judge else judged(folder, args.senteval)
 
 
 def recorded(args: argparse.Namespace, run: dict[str, Any], measure: Callable[[], dict[str, float]]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses.functional import at_least_float32
 from contrastive_st.models.architectures.quickthoughts import PackedGRU, Packing
-from contrastive_st.tokens import flat_indices
+from contrastive_st.tokens import flat_indices, on_device
 
 Rows = NDArray[np.int64] | None  # numbers of the rows of a chunk; None: all rows of the batch
 Pairs = list[tuple[Tensor, Tensor]]  # for each decoder, row numbers `[m]` of vectors and of sentences to generate
@@ -73,7 +73,7 @@ def cross_entropies(scores: Callable[[Tensor], Tensor], states: Tensor, wanted: 
 
 def row_index(rows: Rows, device: torch.device) -> Tensor | slice:
     """What takes these rows from a tensor of the device."""
-    return slice(None) if rows is None else torch.from_numpy(rows).to(device, non_blocking=True)
+    return slice(None) if rows is None else on_device(rows, device)
 
 
 # --- Decoders of vectors.

@@ -116,7 +116,7 @@ def main() -> None:
         rows = token_rows(tokenizer, texts)
         sets = read_sets(args.data, lambda own: count_rows(token_rows(tokenizer, own), len(tokenizer)))
         with open(args.output, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, ("lever", *COLUMNS))
+            writer = csv.DictWriter(file, ("change", *COLUMNS))
             writer.writeheader()
             for name, lever in FITS.items():
                 table, _ = fitted(vectors, tokens, rows, lever)

@@ -83,7 +83,7 @@ def figures(lever: Lever, sets: dict[str, tuple[Any, Any, NDArray[Any]]]) -> dic
         a, b = (unit_vectors(change(unit_vectors(np.asarray(own @ table, np.float32)))) for own in (first, second))
         found[of] = 100 * spearmanr((a * b).sum(1), gold).statistic
     found["mean"] = np.mean([found[of] for of in SETS])
-    return {"lever": name, **{column: f"{found[column]:.2f}" for column in COLUMNS}}
+    return {"change": name, **{column: f"{found[column]:.2f}" for column in COLUMNS}}
 
 
 def read_sets(data: Path, count: Callable[[list[str]], Any]) -> dict[str, tuple[Any, Any, NDArray[Any]]]:
@@ -124,7 +124,7 @@ def main() -> None:
         shares = np.bincount(tokens, minlength=encoder.vocabulary_size) / len(tokens)
         table = StaticEncoder.from_pretrained(SHIPPED).table().detach().numpy()
         with open(args.output, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, ("lever", *COLUMNS))
+            writer = csv.DictWriter(file, ("change", *COLUMNS))
             writer.writeheader()
             writer.writerows(figures(lever, sets) for lever in levers(table, count(texts), shares))
     print(table_of(args.table or args.output))

@@ -139,22 +139,22 @@ class Bench:
         if lever.texts:
             train(embed, encoder.model.parameters(), rows, targets, lever, seed, rate=5e-4)
         encoder.model.eval()
-        found: dict[str, Any] = {"lever": name}
+        found: dict[str, Any] = {"change": name}
         for of, (first, second, gold) in read_sets(self.data, lambda own: own).items():
             a, b = (unit_vectors(encoder.encode(own)) for own in (first, second))
             found[of] = 100 * spearmanr((a * b).sum(1), gold).statistic
         found["mean"] = np.mean([found[of] for of in SETS])
-        return {"lever": name, **{column: f"{found[column]:.2f}" for column in COLUMNS}}
+        return {"change": name, **{column: f"{found[column]:.2f}" for column in COLUMNS}}
 
 
 def table_of(path: Path) -> str:
     """The file as a table of a page: mean and standard deviation over the seeds."""
     with open(path, newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    kinds = dict.fromkeys((row["student"], row["lever"]) for row in rows)
-    lines = [f"| student | lever | {' | '.join(COLUMNS)} |", "|---|---|" + "--:|" * len(COLUMNS)]
+    kinds = dict.fromkeys((row["student"], row["change"]) for row in rows)
+    lines = [f"| student | change | {' | '.join(COLUMNS)} |", "|---|---|" + "--:|" * len(COLUMNS)]
     for kind in kinds:
-        own = [row for row in rows if (row["student"], row["lever"]) == kind]
+        own = [row for row in rows if (row["student"], row["change"]) == kind]
         cells = []
         for column in COLUMNS:
             values = [float(row[column]) for row in own]
@@ -179,10 +179,10 @@ def main() -> None:
         done = set()
         if args.output.exists():
             with open(args.output, newline="", encoding="utf-8") as file:
-                done = {(row["student"], row["lever"], row["seed"]) for row in csv.DictReader(file)}
+                done = {(row["student"], row["change"], row["seed"]) for row in csv.DictReader(file)}
         bench = Bench(args.data, args.teacher, args.cache)
         with open(args.output, "a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, ("student", "lever", "seed", *COLUMNS))
+            writer = csv.DictWriter(file, ("student", "change", "seed", *COLUMNS))
             if not done:
                 writer.writeheader()
             for seed in args.seeds:

@@ -33,7 +33,7 @@ def key_of(label):
     """The method and the source of a row's label, or None where it is another table's."""
     label = label.strip().strip("*")
     source = "published" if label.endswith(", published") else "measured"
-    label = label.removesuffix(", published").removesuffix(", levers").removeprefix("QuickThoughts, ")
+    label = label.removesuffix(", published").removesuffix(", all settings").removeprefix("QuickThoughts, ")
     label = re.sub(r"^window of (\d)$", r"context size \1", label)
     label = re.sub(r"^the BERT that the next \w+ start from$", "the BERT", label)
     names = {re.sub(r"^the BERT that .*", "the BERT", method.label): method.name for method in EVERY}
@@ -56,7 +56,7 @@ def test_printed_rows_are_those_of_the_files(page):
         assert "±" in line or page.name not in ("README.md", "results.md")
         of = (
             levers
-            if label.strip().endswith(", levers")
+            if label.strip().endswith(", all settings")
             else known["±" in line or (key in known[True] and key[1] == "published")]
         )
         runs = of[key]

@@ -73,19 +73,15 @@ class Run:
 def runs(args: argparse.Namespace) -> Iterator[Run]:
     """The runs, in the order in which they begin: the base, then all of one seed before the next."""
     yield Run("base", 0, "mlm", f"{BERT} --max_steps {args.base_steps} --per_device_train_batch_size 128")
+    gru = f"{GRU} --readout max --learning_rate 2e-3"
     for seed in args.seeds:
-        gru = f"{GRU} --readout max --learning_rate 2e-3"
         yield Run("contrast alone", seed, "quickthoughts", gru)
-        yield Run("before training", seed, "quickthoughts", f"{GRU} --readout max --learning_rate 1e-12 --max_steps 1")
-        for way in ("sequence", "bag"):
-            for weight in WEIGHTS:
-                flags = f"{gru} --reconstruction {weight} --reconstruction_as {way}"
-                yield Run(f"{way}, weight {weight}", seed, "quickthoughts", flags)
+        yield from reconstructed("sequence", seed, gru)
+        for temperature in TEMPERATURES:
+            yield Run(f"SimCSE, temperature {temperature:g}", seed, "lift", temperature=temperature, needs_base=True)
         for rate in ("5e-4", "2e-3"):
             flags = f"{GRU} --encoder transformer --readout mean --learning_rate {rate}"
             yield Run(f"transformer towers, rate {rate}", seed, "quickthoughts", flags)
-        for temperature in TEMPERATURES:
-            yield Run(f"SimCSE, temperature {temperature:g}", seed, "lift", temperature=temperature, needs_base=True)
         for order in ("0", str(args.order_seconds)):
             flags = f"{STUDENT} --learning_rate 1e-3 --max_steps {args.student_steps} --order_seconds {order}"
             label = "ordered by the teacher" if order != "0" else "shuffled"
@@ -93,6 +89,16 @@ def runs(args: argparse.Namespace) -> Iterator[Run]:
         if seed == args.seeds[0]:
             for variant in CURVES:
                 yield Run(f"curve, {variant}", seed, "lift", variant=variant, every=args.every, needs_base=True)
+    for seed in args.seeds:
+        yield Run("before training", seed, "quickthoughts", f"{GRU} --readout max --learning_rate 1e-12 --max_steps 1")
+        yield from reconstructed("bag", seed, gru)
+
+
+def reconstructed(way: str, seed: int, gru: str) -> Iterator[Run]:
+    """QuickThoughts with reconstruction, at each weight."""
+    for weight in WEIGHTS:
+        flags = f"{gru} --reconstruction {weight} --reconstruction_as {way}"
+        yield Run(f"{way}, weight {weight}", seed, "quickthoughts", flags)
 
 
 # ------------------------------------------------------------------ one run, in a process that has many
@@ -188,7 +194,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("ideas.jsonl"))
     parser.add_argument("--logs", type=Path, help="folder of models and logs; by default none is kept")
     parser.add_argument("--tiny", action="store_true", help="a few steps each: does it run?")
-    parser.add_argument("--base_steps", type=int, default=2500)
+    parser.add_argument("--base_steps", type=int, default=1500)
     parser.add_argument("--lift_steps", type=int, default=300)
     parser.add_argument("--lift_rate", type=float, default=1e-4)
     parser.add_argument("--every", type=int, default=20)

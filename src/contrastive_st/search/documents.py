@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
@@ -9,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,8 +89,7 @@ class Corpus:
 
     Args:
         name: its name in the store, where a corpus is indexed once.
-        fingerprint: changes with the content or the way of splitting, so that an interrupted run is not continued with
-            other documents.
+        state: changes with the content or the way of splitting, or returns what does: a large file is read for it.
         documents: yields the documents, from the first on, and counts in a report what is left out.
         rows: about how many rows the source has; None if unknown.
         own_ids: the documents have ids, so that they are not numbered by their rows.
@@ -100,13 +99,18 @@ class Corpus:
     """
 
     name: str
-    fingerprint: str
+    state: str | Callable[[], str]
     documents: Callable[[Report], Iterator[Document]]
     rows: int | None = None
     own_ids: bool = False
     mixed: bool = False
     files: Files = field(default_factory=Files)
     rest: Callable[[Collection[str]], Corpus] | None = None
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """The state; an interrupted run is not continued with documents of another one."""
+        return self.state if isinstance(self.state, str) else self.state()
 
     def without(self, files: Collection[str]) -> Corpus:
         """The corpus without the files of these names."""
@@ -163,7 +167,7 @@ def open_corpus(
         files = sorted(file for file in path.rglob("*") if file.is_file())
         digests = content_digests(str(path.absolute()), {str(file.relative_to(path)): str(file) for file in files})
         parts = [*asked, hub_split, *(part for pair in digests.items() for part in pair)]
-        opened = partial(open_table, source, split=hub_split)
+        opened = functools.partial(open_table, source, split=hub_split)
         return Corpus(str(path.absolute()), digest_of(parts), lambda report: choice.documents([_File(opened)], report))
     if not named:
         commit = hub_commit(source, hub_split)
@@ -182,9 +186,9 @@ def open_corpus(
         raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; save or name it as one of {known}")
     check_file(path, source)
     entry = Entry(str(path), path.name)
-    digest = digest_of([*asked, entry.name, content_digest(path)])
-    read_one = partial(choice.of_files, [entry], False, False)
-    return Corpus(name, digest, read_one, _estimated_rows(path), mixed=format_of(path) in READERS)
+    state = lambda: digest_of([*asked, entry.name, content_digest(path)])
+    read_one = functools.partial(choice.of_files, [entry], False, False)
+    return Corpus(name, state, read_one, _estimated_rows(path), mixed=format_of(path) in READERS)
 
 
 def _folder_corpus(name: str, entries: Sequence[Entry], choice: _Choice, asked: Sequence[str]) -> Corpus:
@@ -201,7 +205,7 @@ def _folder_corpus(name: str, entries: Sequence[Entry], choice: _Choice, asked: 
     def without(names: Collection[str]) -> Corpus:
         left = [entry for entry in entries if entry.name not in names]
         rows = sum(_estimated_rows(entry.path) for entry in left if not entry.reason)
-        read = partial(choice.of_files, left, True, bool(names))
+        read = functools.partial(choice.of_files, left, True, bool(names))
         return Corpus(name, digest_of(part for pair in digests.items() for part in pair), read, rows,
                       mixed=len(kinds) > 1 or not kinds.isdisjoint(READERS), files=Files(digests, unreadable),
                       rest=without)  # fmt: skip
@@ -333,7 +337,7 @@ def _as(
     way = digest_of(how)
     digests = {name: f"{digest} {way}" for name, digest in corpus.files.digests.items()}
     return replace(
-        corpus, fingerprint=digest_of([corpus.fingerprint, *how]), documents=read, own_ids=own_ids,
+        corpus, state=lambda: digest_of([corpus.fingerprint, *how]), documents=read, own_ids=own_ids,
         files=replace(corpus.files, digests=digests), rest=lambda files: again(corpus.without(files)),
     )  # fmt: skip
 
@@ -363,7 +367,7 @@ class _Choice:
             if entry.reason:
                 report.leave_out(entry.reason, entry.name)
         files = [
-            _File(partial(self._opened, entry, folder, report), entry.name if folder else "")
+            _File(functools.partial(self._opened, entry, folder, report), entry.name if folder else "")
             for entry in entries
             if not entry.reason
         ]

@@ -431,6 +431,8 @@ def check_checkpoint(folder: str | Path) -> None:
             raise InputError(f"{path} is damaged: it is not what was written (its checksum is another)")
     if not isinstance(read_json(folder / STATE, dict).get("global_step"), int):
         raise InputError(f"{folder / STATE} is damaged: it has no global_step")
+    if (folder / "config.json").is_file():  # an adapter or a module of the user has none; transformers reads it whole
+        read_json(folder / "config.json", dict)
     if not any(path.is_dir() for path in folder.glob("pytorch_model_fsdp*")):  # these have a format of their own
         _check_safetensors(folder)
 

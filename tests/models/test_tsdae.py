@@ -18,6 +18,7 @@ from contrastive_st import BertForCL, CamembertForCL, InputError, RobertaForCL, 
 from contrastive_st.data import DeletionCollator
 from contrastive_st.distributed import Gather
 from contrastive_st.models import DistilBertForCL
+from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 
 TINY = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_size", "4", "--max_steps", "4"]
 TINY += ["--disable_tqdm", "true", "--learning_rate", "1e-3", "--logging_steps", "1", "--save_steps", "2"]
@@ -141,6 +142,26 @@ def test_buckets_change_nothing_and_padding_is_not_seen(bert_config, batch):
     torch.testing.assert_close(model(**wide).loss, loss)
 
 
+@pytest.mark.parametrize("chunks", [{"chunk_size": 3}, {"chunk_tokens": 20}])
+def test_chunks_change_no_loss_of_training_and_validation(bert_config, tokenizer, tmp_path, chunks):
+    rows = [{"input_ids": tokenizer(text)["input_ids"]} for text in SENTENCES]
+    found = []
+    for given in ({}, chunks):
+        torch.manual_seed(0)
+        trainer = ContrastiveTrainer(
+            model=make(bert_config), train_dataset=rows, eval_dataset=rows, processing_class=tokenizer,
+            data_collator=DeletionCollator(tokenizer), args=ContrastiveTrainingArguments(
+                str(tmp_path), max_steps=3, per_device_train_batch_size=6, learning_rate=1e-3, logging_steps=1,
+                report_to="none", disable_tqdm=True, bf16=False, save_strategy="no", **given,
+            ),
+        )  # fmt: skip
+        trainer.train()
+        losses = [row["loss"] for row in trainer.state.log_history if "loss" in row]
+        found.append([*losses, trainer.evaluate()["eval_loss"]])
+    assert found[0] == pytest.approx(found[1], abs=1e-9)
+    assert found[0][0] != found[0][-1]
+
+
 def test_no_other_loss_can_be_made_of_it(bert_config, batch):
     config = deepcopy(bert_config)
     model = BertForCL(config, pooling="mean", loss="matryoshka", inner={"loss": "tsdae"}, dims=(8,))
@@ -225,5 +246,5 @@ def test_other_families_and_other_rows_are_one_line(tokenizer, bert_config, batc
         DistilBertForCL(DistilBertConfig(dim=16, n_layers=1, n_heads=2, hidden_dim=8), pooling="mean", loss="tsdae")
     with pytest.raises(InputError, match="DeletionCollator"):
         make(bert_config)(**{**batch, "targets": None})
-    with pytest.raises(InputError, match="a row has several texts"):
+    with pytest.raises(InputError, match="a row has 2 texts"):
         DeletionCollator(tokenizer)([{"input_ids": [[2, 3], [2, 3]]}])

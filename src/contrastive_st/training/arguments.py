@@ -50,7 +50,8 @@ class ContrastiveTrainingArguments(TrainingArguments):
     chunk_tokens: Count | None = option("The same limit in tokens, padding included; may be combined with chunk_size.")
     unpadded: bool | None = option(
         "Compute real tokens alone, in one row, which attention keeps apart, instead of padded buckets: by "
-        "default on a CPU, and on a GPU in half precision (flash attention). Not for MPNet, decoders or torch_compile."
+        "default on a CPU, and without chunks on a GPU in half precision (flash attention). Not for MPNet, decoders or "
+        "torch_compile."
     )
     momentum_queue: CountOrZero = option(
         "Also contrast with this many positives of earlier batches (MoCo), encoded by a moving average of "

@@ -339,11 +339,11 @@ class ContrastiveTrainer(CheckpointTrainer):
             core.length_bucketing = False
         if self.args.torch_compile:
             self._compile(core)
-        half = self.args.device.type == "cuda" and (self.args.bf16 or self.args.fp16)  # flash attention knows the rows
-        if self.args.unpadded is not None or half:
-            core.unpadded = (
-                getattr(core, "length_bucketing", False) if self.args.unpadded is None else self.args.unpadded
-            )
+        half = self.args.device.type == "cuda" and (self.args.bf16 or self.args.fp16)
+        if self.args.unpadded is not None:
+            core.unpadded = self.args.unpadded
+        elif half and not (self.args.chunk_size or self.args.chunk_tokens) and getattr(core, "length_bucketing", False):
+            core.unpadded = True  # by flash attention; in chunks of GradCache buckets are as fast (`benchmarks/gpu.py`)
 
     def _adapt_accelerator(self) -> None:
         self.order.read_for_itself()

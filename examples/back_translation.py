@@ -31,7 +31,8 @@ class Translator:
         num_beams: number of beams; 1 is greedy search.
 
     Raises:
-        InputError: the model cannot be opened: it is not found, has no safetensors weights, or needs code of its own.
+        InputError: the model cannot be opened: it is not found, has no safetensors weights, or needs code from its
+            repository.
     """
 
     def __init__(self, name: str | Path, device: str | None = None, max_length: int = 128, num_beams: int = 4) -> None:

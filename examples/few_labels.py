@@ -1,4 +1,4 @@
-"""Fine-tuning of an encoder and a new classifier on a few labelled sentences: what a pre-training is worth (CERT)."""
+"""Fine-tuning of an encoder and a new classifier on a few labelled sentences, to compare pre-trainings (CERT)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def fine_tuned_accuracy(
         start: folder of the encoder.
         tokenizer: texts are truncated to its `model_max_length`.
         parts: from `labelled_parts`.
-        args: of the training; its seed draws the classifier and the order of the rows.
+        args: arguments of the training; their seed initialises the classifier and orders the rows.
     """
     set_seed(args.seed)
     classes = int(parts["train"].gold.max()) + 1

@@ -1,4 +1,4 @@
-"""Accuracy of the classifier that a loss trains beside the encoder."""
+"""Accuracy of the classifier that a loss trains together with the encoder."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def label_accuracy(model: Any, tokenizer: Any, rows: Dataset, task: str | None =
     """The share of labelled pairs whose label the classifier of the model's loss predicts.
 
     Args:
-        model: a model whose loss is `softmax`, or has it for one of its tasks; with its head.
+        model: a model with its head, whose loss is `softmax`, or has `softmax` as one of its tasks.
         tokenizer: the tokenizer of the rows.
         rows: the result of `tokenize`; not empty.
         task: the name of the task, for a model that trains several.
-        batch_size: pairs at a time.
+        batch_size: number of pairs encoded at a time.
     """
     collate: Any = LabelledPairCollator(tokenizer)
     if task is not None:

@@ -1,4 +1,4 @@
-"""Random vectors of the letters of tokens, weighted by how rare they are, and whitened: a table without training."""
+"""Random vectors of the letters of tokens, weighted by rarity and whitened: an embedding matrix without training."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from contrastive_st.models.static_encoder import count_rows
 def gram_directions(
     tokens: Sequence[str], dim: int, seed: int = 0, frequencies: NDArray[np.integer] | None = None, texts: int = 0
 ) -> Tensor:
-    """Unit vectors `[V, dim]` of tokens, the sums of random directions of their 2- to 4-grams of characters.
+    """Unit vectors `[V, dim]` of tokens, the sums of random directions of their character 2- to 4-grams.
 
-    So words that share a stem are alike, as in fastText (Bojanowski et al. 2017). A `<` and a `>` mark the ends of a
+    So words that share a stem are similar, as in fastText (Bojanowski et al. 2017). A `<` and a `>` mark the ends of a
     token. The cosine of two tokens is, up to the noise of the directions, that of their vectors of grams.
 
     Args:
@@ -87,10 +87,10 @@ def untrained_static(
 
 
 def whitened(table: Tensor, rows: Sequence[Sequence[int]], silent: Sequence[int] = (), power: float = 0.5) -> Tensor:
-    """The table `[V, d]` with which texts like these have mean 0, and more equal variances in all directions.
+    """The matrix `[V, d]` with which texts like these have mean 0, and more equal variances in all directions.
 
     The mean of vectors that were shifted and rotated is the shifted and rotated mean, so whitening (Su et al. 2021,
-    https://arxiv.org/abs/2103.15316) can be a part of the table.
+    https://arxiv.org/abs/2103.15316) can be a part of the matrix.
 
     Args:
         table: the vectors of the tokens.

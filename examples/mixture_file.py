@@ -2,7 +2,7 @@
 
 datasets:
   - name: nli
-    train_file: nli.csv                # beside this file, or any file or data set that `train` reads
+    train_file: nli.csv                # relative to this file, or any file or data set that `train` reads
     columns: {anchor: sentence1, positive: sentence2, negative: hard}
     loss: {name: info_nce, temperature: 0.05}
     prompts: {query: "premise: ", document: "hypothesis: "}
@@ -48,7 +48,7 @@ _PROMPTS = Annotated[dict[str, str], "texts by name, such as {query: 'query: '}"
 
 @dataclass
 class Entry(Options):
-    """What a file says of a data set; the docstring of this module shows it."""
+    """An entry of the file; the docstring of this module shows it."""
 
     name: str
     train_file: str
@@ -88,7 +88,7 @@ class TrainingSet:
         rows: its texts, scores and labels; for a stream, the first rows.
         loss: the loss that trains them.
         weight: share of the batches; None for the number of rows.
-        prompts: its own prompts by name, in place of those of the encoder; None if it has none.
+        prompts: its prompts by name, instead of those of the encoder; None if it has none.
         streaming: read while training.
         seed: seed of the order of a stream.
     """
@@ -104,7 +104,7 @@ class TrainingSet:
     seed: int
 
     def tokenized(self, tokenizer: PreTrainedTokenizerBase, settings: LossConfig) -> Any:
-        """All rows to train on, or a stream of them; each text with its own prompt, else with that of the encoder.
+        """All rows to train on, or a stream of them; each text with its prompt, or else with that of the encoder.
 
         Args:
             tokenizer: texts are truncated to its `model_max_length`.
@@ -133,7 +133,7 @@ def read_mixture(path: str, seed: int = 0) -> list[TrainingSet]:
     """Read the data sets of a mixture file.
 
     Args:
-        path: path of the file; a `train_file` is searched beside it, then as given.
+        path: path of the file; a `train_file` is looked up relative to it, then as given.
         seed: seed of the partners of labelled texts (`pairs_of_labels`).
 
     Raises:
@@ -245,7 +245,7 @@ def streamed(
 ) -> datasets.IterableDataset:
     """Tokenized rows of a file or a data set of the Hub, read while training and mixed in a buffer of 10,000.
 
-    `before` has the prompt of each column. Rows with a blank cell are left out.
+    `before` has the prompt of each column. Rows with a blank cell are dropped.
     """
     columns = list(before)
     if files_of(source) is not None:

@@ -194,9 +194,9 @@ def order_corpus(
     """A permutation of the sentences that is a short path: neighbours on it have similar embeddings.
 
     Up to `most` sentences are ordered at once: first along nearest neighbours, then improved by 2-opt and Or-opt moves
-    between near neighbours. More sentences are split into clusters. The clusters are ordered by their centres, and each
-    is ordered by itself and reversed if that brings its start nearer to the end of the one before. Memory holds one
-    cluster beside the embeddings, which may be a memory map.
+    between near neighbours. More sentences are split into clusters. The clusters are ordered by their centres, and
+    each is ordered by itself and reversed if that brings its start nearer to the end of the one before. Memory holds
+    one cluster and the embeddings, which may be a memory map.
 
     Args:
         embeddings: `[N, d]`; zero vectors are allowed.

@@ -12,8 +12,8 @@ Pairs are made of sentences by two translation models, and kept as `pairs.csv` i
     accelerate launch examples/run_cert.py --train_file sentences.txt --model_name_or_path bert-large-uncased \
         --max_length 64 --translate_there Helsinki-NLP/opus-mt-en-de --translate_back Helsinki-NLP/opus-mt-de-en
 
-Without a file it runs offline: first lines of docstrings are the sentences, their paragraphs the back-translations, and
-the task `package` is to tell from which of four packages a paragraph is. In minutes:
+Without a file it runs offline: first lines of docstrings are the sentences, their paragraphs the back-translations,
+and the task `package` is to predict which of four packages a paragraph comes from. In minutes:
 
     accelerate launch examples/run_cert.py --hidden_size 128 --per_device_train_batch_size 128 --learning_rate 1e-3 \
         --optim adamw_torch --num_train_epochs 2 --momentum_queue 1024 --momentum 0.99 --task package

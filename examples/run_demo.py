@@ -3,7 +3,7 @@
     accelerate launch examples/run_demo.py
 
 It starts from the static model of the package, trains on first lines and paragraphs of docstrings, and searches among
-held-out ones, beside the best of four lexical baselines.
+held-out ones, compared with the best of four lexical baselines.
 """
 
 import json

@@ -5,13 +5,14 @@ epochs). They are for images; for sentences there are none:
 
     accelerate launch examples/run_distill.py --teacher sentence-transformers/all-MiniLM-L6-v2 --train_file wiki.txt
 
-On batches of similar sentences, which stand next to each other on a short path through the teacher's embeddings, and
+On batches of similar sentences, which are next to each other on a short path through the teacher's embeddings, and with
 fewer epochs:
 
     accelerate launch examples/run_distill.py --teacher sentence-transformers/all-MiniLM-L6-v2 --train_file wiki.txt \
         --order_seconds 60 --learning_rate 1e-3 --warmup_steps 0.1 --num_train_epochs 2 --output_dir out/ordered
 
-By the softmax of the teacher's similarities; or some of the teacher's layers, which learn its embeddings:
+With the softmax of the teacher's similarities as targets; or with some of the teacher's layers, which learn its
+embeddings:
 
     ... --similarity_weight 1 --distance_weight 0 --angle_weight 0
     ... --layers 0 3 5 --loss embedding_distillation --learning_rate 2e-4 --num_train_epochs 1

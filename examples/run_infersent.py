@@ -75,7 +75,7 @@ class InferSentArguments(ScriptArguments):
     embedding_size: Count = option("Dimension of word vectors without a file.", default=300)
     hidden_size: Count = option("Width of one direction.", default=2048)
     head_hidden: CountOrZero = option("Hidden layers of the classifier; 0: linear.", default=512)
-    max_length: Count = option("Longest text, in words.", default=50)
+    max_length: Count = option("Maximum length, in words.", default=50)
 
 
 class DevDecay(TrainerCallback, ExportableState):

@@ -3,9 +3,10 @@
     accelerate launch examples/run_mlm.py --train_file wikipedia.parquet --output_dir out/mlm
     contrastive-st train simcse --train_file wikipedia.parquet --model_name_or_path out/mlm --pooling mean
 
-With `--model_name_or_path` it goes on from a BERT, with its tokenizer and all of its layers or the first ones. Without
-a file it reads the Python documentation of this machine, offline. The settings are those that made the small encoder of
-docs/simcse.md; BERT's own (Devlin et al. 2018: a million steps of 256 blocks of 512 tokens) are for another size.
+With `--model_name_or_path` it continues from a BERT, with its tokenizer and all of its layers or the first ones.
+Without a file it reads the Python documentation of this machine, offline. The settings are those that made the small
+encoder of docs/simcse.md; those of BERT (Devlin et al. 2018: a million steps of 256 blocks of 512 tokens) are for
+another size.
 
 Sentences are packed into blocks without padding. Dropout is off, since one pass over much text does not overfit; the
 saved config keeps the usual 0.1, which unsupervised SimCSE needs. The head is computed for the masked tokens only.

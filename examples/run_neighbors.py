@@ -3,11 +3,11 @@
     contrastive-st train --train_file text.parquet --model_name_or_path microsoft/MiniLM-L12-H384-uncased \
         --pooling mean --output_dir out/neighbors
 
-`--train_file` is a .txt with a sentence a line and a blank line between documents, or a .parquet or .jsonl with a
-column `text`, a sentence a row in order, and a column `doc` that names its document. Each sentence and the next one are
-a pair, drawn from everywhere in the text; the loss is InfoNCE, in which sentences of the same document are no
-negatives. At the end the encoder is compared on documents that were held out: with TF-IDF, and with itself before the
-training.
+`--train_file` is a .txt with one sentence per line and a blank line between documents, or a .parquet or .jsonl with a
+column `text` with one sentence per row, in order, and a column `doc` that names its document. Each sentence and the
+next one are a pair, and a batch has pairs from many documents. The loss is InfoNCE, in which sentences of the same
+document are not negatives. At the end the encoder is evaluated on held-out documents and compared with TF-IDF and with
+the encoder before training.
 
 `contrastive-st train` runs this script for text in documents and a given encoder, and `run_static.py` without one.
 """

@@ -10,8 +10,8 @@ The published code truncates sentences to 32 tokens; `--max_length` counts the t
 templates are `This sentence : ' [X] ' means [MASK].` and `The sentence : ' [X] ' means [MASK].`
 
 With one template, the two views are dropout pairs, or the pairs and triplets of a file. Start from an encoder that was
-pre-trained by masked language modelling: only such a one has learned to fill in [MASK]. Without a file and an encoder
-it trains a small BERT on the Python documentation of this machine, offline, to see that it runs:
+pre-trained by masked language modelling, because only such an encoder has learned to fill in [MASK]. Without a file
+and an encoder it trains a small BERT on the Python documentation of this machine, offline, to see that it runs:
 
     accelerate launch examples/run_promptbert.py --per_device_train_batch_size 32 --max_steps 50
 """

@@ -2,8 +2,9 @@
 
 Two towers learn to find the neighbours of each sentence among the sentences of the batch. The defaults are published
 settings: batch 400, Adam at 5e-4 without decay, gradients of norm 5 at most, one epoch, sentences of 30 words, 50,000
-words of 620 dimensions (300 with the paper's file of GloVe vectors), a window of one sentence on each side. A tower has
-width 1000; the authors' code has 1200. On your own sentences in order (one a line, a blank line between documents):
+words of 620 dimensions (300 with the paper's file of GloVe vectors), a window of one sentence on each side. A tower
+has width 1000; the authors' code has 1200. On your own sentences in order (one per line, a blank line between
+documents):
 
     accelerate launch examples/run_quickthoughts.py --train_file books.txt --word_vectors glove.840B.300d.txt \
         --vocab_size 400000 --output_dir out/books
@@ -20,9 +21,9 @@ et al. 2019, https://arxiv.org/abs/1902.09229):
     accelerate launch examples/run_quickthoughts.py --row_loss block --context_size 3 --hidden_size 300 \
         --output_dir out/curl
 
-The published loss compares dot products and takes the rest of the document for negatives. For embeddings that are
-compared by cosine, other settings are far better (docs/quickthoughts.md has the figures): cosines, the mean of the
-states, word vectors fitted to the text, one table of them, and no negatives of one's own document:
+The published loss compares dot products and uses the rest of the document as negatives. For embeddings that are
+compared by cosine, other settings are far better (results in docs/quickthoughts.md): cosines, the mean of the states,
+one matrix of word vectors fitted to the text, and no negatives from the same document:
 
     accelerate launch examples/run_quickthoughts.py --scores cosine --own_document mask --run_length 8 \
         --readout mean --word_vectors corpus --shared_embeddings true --hidden_size 300 --embedding_size 300 \

@@ -1,15 +1,15 @@
 """Sentence-BERT (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084): pairs with labels or scores, triplets.
 
-The columns of the file say which loss is trained: `label` softmax, `score` cosine_similarity (or cosent, angle), three
-columns of text triplet (Euclidean, margin 1). With the published settings, which are the defaults (mean pooling, batch
-16, rate 2e-5, 10% of the steps as warm-up, one epoch):
+The columns of the file decide which loss is trained: `label` softmax, `score` cosine_similarity (or cosent, angle),
+three columns of text triplet (Euclidean, margin 1). With the published settings, which are the defaults (mean pooling,
+batch 16, rate 2e-5, 10% of the steps as warm-up, one epoch):
 
     accelerate launch examples/run_sbert.py --train_file allnli.csv --model_name_or_path bert-base-uncased
     accelerate launch examples/run_sbert.py --train_file stsb.csv --model_name_or_path out/sbert \
         --num_train_epochs 4 --output_dir out/sbert_sts
 
 (Four epochs for STS-B, as in the paper.) Without a file it trains a small BERT on summaries and paragraphs of the
-Python documentation of this machine, offline; `--loss` says what:
+Python documentation of this machine, offline; `--loss` chooses the loss:
 
     accelerate launch examples/run_sbert.py --loss triplet --hidden_size 128 --num_layers 1 --max_length 48 \
         --per_device_train_batch_size 64 --learning_rate 1e-3 --max_steps 180

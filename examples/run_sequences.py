@@ -1,7 +1,7 @@
 """DNA and protein sequences as sentences of k-mers (ProtVec's reading frames, Asgari and Mofrad 2015, for any k).
 
-https://doi.org/10.1371/journal.pone.0141287 trains vectors of 3-mers with skip-gram, so it has no settings of this
-training; the defaults are ours. On your own FASTA file, with names 'family|member':
+https://doi.org/10.1371/journal.pone.0141287 trains vectors of 3-mers with skip-gram, so it has no settings for this
+loss; the defaults are ours. On your own FASTA file, with names 'family|member':
 
     accelerate launch examples/run_sequences.py --fasta swissprot.fasta.gz --k 3 --output_dir out/swissprot
 
@@ -95,7 +95,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     own, training = scripts.start((SequenceArguments, ContrastiveTrainingArguments), DEFAULTS, argv)
     folder = Path(training.output_dir)
 
-    # data: sequences by family; generated ones are written beside the checkpoint; those held out are not trained on
+    # data: sequences by family; generated ones are written into the output folder; held-out ones are not trained on
     if own.fasta:
         families = read_families(own.fasta, own.kind)
     else:

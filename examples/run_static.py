@@ -2,12 +2,13 @@
 
     contrastive-st train --train_file text.parquet --output_dir out/mine
 
-`--train_file` is a .txt with a sentence a line and a blank line between documents, or a .parquet or .jsonl with a
-column `text`, a sentence a row in order, and a column `doc` that names its document. The vocabulary is learned from the
-text, in any language. Vectors are random directions of the letters of a word, with the weights of IDF and SIF. Most
-dimensions stay so, and compare the words of two sentences as TF-IDF of characters does; the others are trained by
-InfoNCE so that a sentence finds the next one among the sentences of other documents. At the end the encoder is compared
-on documents that were held out: with TF-IDF of words and of characters, and with itself before the training.
+`--train_file` is a .txt with one sentence per line and a blank line between documents, or a .parquet or .jsonl with a
+column `text` with one sentence per row, in order, and a column `doc` that names its document. The vocabulary is
+learned from the text, in any language. Vectors start as random directions of the letters of a word, weighted by IDF
+and SIF. Most dimensions are not trained, and compare two sentences as TF-IDF of characters does. The others are
+trained by InfoNCE, so that a sentence finds the next one among the sentences of other documents. At the end the
+encoder is evaluated on held-out documents and compared with TF-IDF of words and of characters, and with the encoder
+before training.
 
 The checkpoint opens in this package, in sentence-transformers and in model2vec.
 """
@@ -84,9 +85,9 @@ class SilentTokens(TrainerCallback):
 
 
 class LettersBeside(TrainerCallback):
-    """Puts the dimensions of the letters before the trained ones at the end, and whitens all of them by half.
+    """At the end, puts the dimensions of the letters before the trained ones, and whitens all of them by half.
 
-    What neighbours teach about the topic of a sentence is then added to the words it has, and does not replace them.
+    What neighbours teach about the topic of a sentence is then added to its words, and does not replace them.
 
     Args:
         letters: `[V, d]`, which are not trained.

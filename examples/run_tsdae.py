@@ -1,11 +1,11 @@
-"""TSDAE (Wang et al. 2021, https://arxiv.org/abs/2104.06979): from the vector of a part, write the whole sentence.
+"""TSDAE (Wang et al. 2021, https://arxiv.org/abs/2104.06979): from the vector of a part, generate the whole sentence.
 
 With the published settings, which are the defaults (60% of the tokens deleted, first token, batch 8, constant rate
 3e-5, no weight decay):
 
     accelerate launch examples/run_tsdae.py --train_file sentences.txt --model_name_or_path bert-base-uncased
 
-The script makes one pass over the file; how long the paper trains is not taken over (`--max_steps`). Without a file
+The script makes one pass over the file; the paper's number of steps is not the default (`--max_steps`). Without a file
 it trains a small BERT on the Python documentation of this machine, offline:
 
     accelerate launch examples/run_tsdae.py --max_steps 100

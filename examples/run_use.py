@@ -83,7 +83,7 @@ class UniversalArguments(ScriptArguments):
     embedding_size: Count = option("Dimension of the word vectors of a dan.", default=256)
     num_layers: CountOrZero = option("Feed-forward layers, or layers of the transformer.", default=2)
     vocab_size: Count = option("Most words.", default=20_000)
-    max_length: Count = option("Longest text, in words.", default=50)
+    max_length: Count = option("Maximum length, in words.", default=50)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -103,7 +103,7 @@ def _why(letter: str, kind: str) -> str:
     if letter in "-.":
         return "is a gap of an alignment; give the sequences without gaps"
     others = [name for name in ALPHABETS if name != kind and letter in ALPHABETS[name] + AMBIGUOUS[name]]
-    return f"is not a letter of {kind}" + (f"; is it {' or '.join(others)}?" if others else "; mend the file")
+    return f"is not a letter of {kind}" + (f"; is it {' or '.join(others)}?" if others else "; fix the file")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""Train a sentence encoder on your own file. Its columns say what is trained, and with which loss.
+"""Train a sentence encoder on your own file. Its columns decide what is trained, and with which loss.
 
 Fine-tune any encoder on pairs, and stop when the validation pairs stop getting better:
 
@@ -16,8 +16,8 @@ Fine-tune any encoder on pairs, and stop when the validation pairs stop getting 
 | two and `label`                          | pairs with a class                       | softmax           |
 | one and `label`                          | texts with a class, paired by it         | cosine_similarity |
 
-`contrastive-st train` runs this script. It saves what it opened: pooling, layers after it, prompts and longest text of
-the encoder stay as they are. The settings are usual ones for fine-tuning; each `run_*.py` has those of a paper.
+`contrastive-st train` runs this script. The saved encoder keeps the pooling, the layers after it, the prompts and the
+maximum length of its base. The defaults suit fine-tuning; each `run_*.py` has the settings of a paper.
 """
 
 import sys
@@ -87,7 +87,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         every = list(scripts.every_text(rows.texts))
         tokens = GuidedRows(tokens, rows.texts, EmbeddingStore(as_encoder(own.guide), every, default_cache()))
 
-    # training; beside the validation rows the evaluation is STS-B dev, if CONTRASTIVE_ST_DATA has it
+    # training; the validation rows and, if CONTRASTIVE_ST_DATA has it, STS-B dev
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=tokens, data_collator=rows.collator(tokenizer),
         processing_class=tokenizer, evaluator=sts_evaluator(tokenizer),

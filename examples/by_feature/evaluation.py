@@ -1,9 +1,9 @@
-"""Evaluate encoders: STS, transfer tasks and measures of the embedding space, in one report.
+"""Evaluate encoders: STS, transfer tasks and metrics of the embedding space, in one report.
 
     python examples/by_feature/evaluation.py out/demo --tasks sts,space --data FOLDER_OF_SENTEVAL
     python examples/by_feature/evaluation.py out/demo --tasks sts --data hub
 
-Several models are compared side by side; `contrastive-st evaluate` does the same.
+Several models are compared in one table; `contrastive-st evaluate` does the same.
 """
 
 import argparse

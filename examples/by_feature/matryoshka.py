@@ -1,6 +1,6 @@
 """Matryoshka embeddings (Kusupati et al. 2022, https://arxiv.org/abs/2205.13147): one embedding at several dimensions.
 
-The loss is computed for the full embedding and for its first dimensions alone, which then search nearly as well:
+The loss is computed for the full embedding and for its first dimensions, which can then be used alone for search:
 
     python examples/by_feature/matryoshka.py
     python examples/by_feature/matryoshka.py --dims 128 64 32 16 8 --weights 1 1 1 1 2

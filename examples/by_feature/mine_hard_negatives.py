@@ -1,7 +1,7 @@
 """Hard negatives (ANCE, Xiong et al. 2021, https://arxiv.org/abs/2007.00808): mined by one encoder, trained by another.
 
-For each anchor, an exact search over all positives finds the nearest texts that are not its own positives. A text that
-scores nearly as high as the positive is probably a positive too; `--relative_margin 0.05` leaves out texts that score
+For each anchor, an exact search over all positives finds the nearest texts that are not its positives. A text that
+scores nearly as high as the positive is probably a positive too; `--relative_margin 0.05` excludes texts that score
 above 95% of the positive's score (NV-Retriever, Moreira et al. 2024, https://arxiv.org/abs/2407.15831):
 
     python examples/by_feature/mine_hard_negatives.py

@@ -1,7 +1,7 @@
 """Prompts: a text before each query and another before each document, in training and in use.
 
-They tell the encoder which of the two it reads. The prompts are saved with the encoder; `encode_query` and
-`encode_document`, `contrastive-st index` and `search`, and sentence-transformers put them before the texts again:
+They show the encoder which of the two it reads. The prompts are saved with the encoder; `encode_query` and
+`encode_document`, `contrastive-st index` and `search`, and sentence-transformers add them to the texts:
 
     python examples/by_feature/prompts.py
     python examples/by_feature/prompts.py --include_prompt false    # read, but not pooled

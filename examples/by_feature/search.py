@@ -19,7 +19,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("query", nargs="+", help="what to look for")
     parser.add_argument("--model", default="out/demo", help="checkpoint folder or Hub name")
-    parser.add_argument("--corpus", required=True, help="a text file, a document a line, or any table")
+    parser.add_argument("--corpus", required=True, help="a text file with one document per line, or any table")
     parser.add_argument("-k", type=int, default=3, help="how many to find")
     args = parser.parse_args()
 

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 NOT_PROSE = re.compile(r"^```.*?^```$|<!--.*?-->|`[^`]*`|(?<=\])\([^)]*\)|^ {4}.*?$", re.M | re.S)
 PAGES = ("docs/*.md", "README.md", "CONTRIBUTING.md", "model_cards/*.md", "examples/**/*.md", "benchmarks/**/*.md")
 CODE = ("docs/*.py", "examples/**/*.py", "benchmarks/**/*.py")
+COMMANDS = re.compile(r"`[^`]*`|>>>.*|^ +(?:python|accelerate|contrastive-st|sh) .*", re.M)
 #: Texts that are data, not prose: a file, and what is passed over in it
 EXCEPT = {
     "README.md": ["mend a flat bicycle tyre"],
@@ -53,7 +54,7 @@ def modules() -> Iterator[tuple[Path, str]]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
                 texts[node.lineno] = f"{texts.get(node.lineno, '')} {node.value}"
         for line, text in texts.items():
-            yield path, "\n" * (line - 1) + re.sub(r"`[^`]*`|>>>.*", blank, text)
+            yield path, "\n" * (line - 1) + COMMANDS.sub(blank, text)
 
 
 def findings() -> Iterator[str]:

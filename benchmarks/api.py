@@ -3,12 +3,12 @@
     python benchmarks/api.py MODEL texts.parquet [--clients 64] [--seconds 20] [--rounds 3] [--per_request 1 8 32]
         [--shapes sentence long] [--systems float base64 sentence-transformers]
 
-The systems take turns, round by round; every figure is the median of its ratios to the `encode` of its own round, with
+The systems take turns, round by round; every result is the median of its ratios to the `encode` of its own round, with
 the least and the greatest. Each client sends a request of `--per_request` texts to `/v1/embeddings`, reads the whole
-answer and sends the next; after 429 it waits as long as it is told. The clients run on the cores of the server. `wall`
-is the ratio of texts a second. `processor` is that of texts per second of processor time of the server, which other
-programs on the same machine change less. The texts of the shape `long` have 300 words, more than most small models
-read: the lengths of the published test of text-embeddings-inference (a full input, one and 32 a request).
+answer and sends the next; after 429 it waits as long as Retry-After says. The clients run on the cores of the server.
+`wall` is the ratio of texts a second. `processor` is that of texts per second of processor time of the server, which
+other programs on the same machine change less. The texts of the shape `long` have 300 words, more than most small
+models read: the lengths of the published test of text-embeddings-inference (a full input, one and 32 a request).
 
 sentence-transformers is `SentenceTransformer(MODEL).encode(texts, normalize_embeddings=True).tolist()` in a route of
 FastAPI, in float32, as its documentation has it. At the end SIGTERM comes under load: 200 is an answer, a refused
@@ -222,7 +222,7 @@ def compare(args: argparse.Namespace, servers: dict[str, Server], encoder: Any, 
 
 
 def main() -> None:
-    """Print the figures."""
+    """Print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("texts", nargs="?")

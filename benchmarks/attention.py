@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=2 python benchmarks/attention.py
 
 4,096 tokens in rows of each length, 12 heads of 32, as all-MiniLM-L6-v2 has; milliseconds, the best of five rounds with
-the kernels in turns. `contrastive_st.speed.attention.training_attention` takes `plain_attention` up to 128 tokens.
+the kernels take turns. `contrastive_st.speed.attention.training_attention` takes `plain_attention` up to 128 tokens.
 """
 
 import time

@@ -89,7 +89,7 @@ def _table(
 
 
 def values_of(results: Results, column: str) -> list[float]:
-    """The figures of one column, x100, one per seed; none if it was not run."""
+    """The results of one column, x100, one per seed; none if it was not run."""
     wanted = FIGURE_OF.get(column, (column, None, None))
     found = []
     for result in results:
@@ -128,7 +128,7 @@ def other_columns(methods: Sequence[Method], figures: dict[str, Results], column
 
 
 def write_csv(path: Path, methods: Sequence[Method], figures: dict[str, Results]) -> None:
-    """One line per method, task and seed, and one per published figure."""
+    """One line per method, task and seed, and one per published result."""
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         of_run = ["seed", "learning_rate", "texts", "seconds"]
@@ -255,7 +255,7 @@ def _tenth(flags: Sequence[str]) -> list[str]:
 
 
 def dev_of(method: Method, folder: Path, result: dict[str, Any]) -> float:
-    """The figure by which a learning rate is chosen, higher is better; the lowest if the model has none.
+    """The score by which a learning rate is chosen, higher is better; the lowest if the model has none.
 
     It is STS-B dev, or without data the dev part of the documentation task. For QuickThoughts it is minus the training
     loss: a GRU of random weights has a higher STS than one after a tenth of the steps, so STS would choose the rate
@@ -346,7 +346,7 @@ def _parser() -> argparse.ArgumentParser:
         "--learning_rates", nargs="+", type=float, metavar="RATE", help="try these on a tenth of the steps and take "
         "the best on STS-B dev, for QuickThoughts by the loss (default: the method's own, see methods.py)",
     )  # fmt: skip
-    parser.add_argument("--output_dir", default="out/compare", help="checkpoints, figures and tables")
+    parser.add_argument("--output_dir", default="out/compare", help="checkpoints, results and tables")
     return parser
 
 

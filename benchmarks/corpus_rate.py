@@ -21,7 +21,7 @@ from machine import machine
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-LOGGED = 5  # steps of each figure; the first of a run is left out
+LOGGED = 5  # steps of each result; the first of a run is not counted
 
 
 def main() -> None:

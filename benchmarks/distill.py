@@ -1,4 +1,4 @@
-"""Seconds and quality of a static student of all-MiniLM-L6-v2, beside model2vec's distillation, which reads no texts.
+"""Seconds and quality of a static student of all-MiniLM-L6-v2, and of model2vec's distillation, which reads no texts.
 
     pip install "model2vec[distill]"
     python benchmarks/distill.py --texts wikipedia.parquet --data DATA        # DATA: the folder of SentEval's files

@@ -1,10 +1,10 @@
-"""Exported encoders beside this package's own, in one run: sentences a second, and what is left of the vectors.
+"""Exported encoders and this package, in one run: sentences per second, and how close the vectors are.
 
     python benchmarks/export.py --data DATA texts.txt                     # all-MiniLM-L6-v2
     python benchmarks/export.py --data DATA texts.parquet --model FOLDER --texts 2000 --rounds 7
 
 Every encoder encodes the same texts in each round, one after the other, in an order that moves on by one from round to
-round; a figure is the median of the rounds, warm-up left out. With one thread the seconds are those of the processor,
+round; a result is the median of the rounds, without warm-up. With one thread the seconds are those of the processor,
 which other programs disturb little. Cosines are with this package's float32. STS-B is the test split below DATA
 (SentEval's files), Spearman's rho x 100. int8 is calibrated with other texts than those that are measured. The last
 columns are the speed over that of this package's float32 and bf16 in the same round: median (least to greatest).
@@ -86,7 +86,7 @@ def opened(model: str, calibration: list[str], scratch: Path) -> dict[str, Any]:
 def turns(
     encoders: dict[str, Any], texts: list[str], rounds: int, clock: Callable[[], float]
 ) -> dict[str, list[float]]:
-    """Times of each, in turns."""
+    """Times of each; they take turns."""
     names = list(encoders)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for number in range(rounds + 1):

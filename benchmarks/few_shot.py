@@ -163,7 +163,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def append(path: Path, row: dict[str, Any]) -> None:
-    """Add a row to the csv, and say so."""
+    """Add a row to the csv, and print it."""
     new = not path.is_file()
     with open(path, "a", newline="") as file:
         writer = csv.DictWriter(file, FIELDS)

@@ -1,13 +1,13 @@
-"""Write the figures of `docs/figures.csv` into the pages that quote them.
+"""Write the numbers of `docs/figures.csv` into the pages that quote them.
 
     python benchmarks/figures.py
 
-Run it after you changed a row. A page names each figure in a comment right behind it, which no reader sees:
+Run it after you changed a row. A page names each number in a comment right behind it, which no reader sees:
 
     3.8 ms<!-- search.100k.p50 -->, **5.1 x** (4.5 to 5.2)<!-- training.epyc.float32 -->, 3.4%<!-- evaluation.probes -->
 
 The number before the comment, and its interval if one is printed, become those of the row, with as many digits as they
-had. A test fails where a page and the file differ, and where a figure of the file stands without its name.
+had. A test fails where a page and the file differ, and where a number of the file occurs without its name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUOTED = re.compile(
 
 
 def pages() -> list[Path]:
-    """Every page that may quote a figure."""
+    """Every page that may quote a number of the file."""
     folders = ("docs", "model_cards", "src/contrastive_st/static-minilm")
     return [ROOT / "README.md", *(page for folder in folders for page in sorted((ROOT / folder).rglob("*.md")))]
 
@@ -74,7 +74,7 @@ def written(text: str, figures: dict[str, dict[str, str]]) -> str:
 
 
 def names(text: str) -> Iterator[str]:
-    """The figures that a page names."""
+    """The numbers that a page names."""
     return (found["name"] for found in QUOTED.finditer(text))
 
 

@@ -3,7 +3,7 @@
     python benchmarks/fine_tuning.py nli/triplets.csv all-MiniLM-L6-v2 --rows 2000
 
 The scripts are read from the page, with another model, file, folder, batch and number of steps, and with more
-patience, so that both take all steps. Each runs in a process of its own, in turns, round after round; the seconds are
+patience, so that both take all steps. Each runs in a separate process, and they take turns; the seconds are
 those of the script without imports, with ten evaluations and checkpoints or fewer. Other rows of the file are kept from
 both; afterwards each saved folder, opened by sentence-transformers, has to find the positive of each of these anchors
 among all their positives. The accuracy is the share that it finds.

@@ -1,10 +1,10 @@
-"""Seconds until a fresh Python process has its first vector, of static models and of MiniLM, each beside its peers.
+"""Seconds until a fresh Python process has its first vector, of static models and of MiniLM, compared with peers.
 
     python benchmarks/first_vector.py                     # the model that comes with the package
     python benchmarks/first_vector.py --profile           # where the time goes: modules by their own import time
 
 Each way runs in a process of its own, interpreter included; the ways take turns, round after round. The first round
-fills the caches of the file system and is left out. Which of torch and transformers were imported is printed beside it.
+fills the caches of the file system and is not counted. It also prints which of torch and transformers were imported.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def command(work: Path, *words: str) -> None:
 
 
 def run(work: Path, args: Any, kills: int) -> None:
-    """One move with a client beside it."""
+    """One move while a client searches."""
     log = work / f"client-{kills}.jsonl"
     argv = [sys.executable, __file__, "--work", args.work, "--model", args.model, "--client", str(log), "x"]
     argv += ["--old", args.old] if args.old else []

@@ -14,7 +14,7 @@ from contrastive_st.memory import peak_resident
 
 
 def main() -> None:
-    """Print the figures."""
+    """Print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=32_768)
     parser.add_argument("--width", type=int, default=64)

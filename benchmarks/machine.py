@@ -18,7 +18,7 @@ def machine() -> str:
     """Date, processor with its fastest instructions for products, and cores; warns if other jobs use them."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if (busy := busy_cores()) > _BUSY:
-        print(f"warning: other jobs use {busy:.1f} of {cores} cores; these figures will be too low", file=sys.stderr)
+        print(f"warning: other jobs use {busy:.1f} of {cores} cores; these results will be too low", file=sys.stderr)
     return f"{date.today()}, {processor()}, {cores} cores, {busy:.1f} of them busy"
 
 

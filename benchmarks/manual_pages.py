@@ -6,7 +6,7 @@
 A query is the line of a page's first section ("name - description") without the name. It is searched among the texts of
 all pages, without that section. An encoder is trained on these texts, a paragraph a row and a page a document, by
 `contrastive-st train --train_file ... OPTIONS`. It searches with vectors of whole pages, and with those of passages,
-the best of which counts. Beside it: scikit-learn's TF-IDF of words and of characters (`char_wb`, 3 to 5), sublinear,
+the best of which counts. Compared with scikit-learn's TF-IDF of words and of characters (`char_wb`, 3 to 5), sublinear,
 fitted to the pages. Printed: MRR@10 with 95% intervals, and the difference from the better of the two.
 """
 

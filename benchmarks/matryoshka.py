@@ -4,7 +4,7 @@
 
 STUDENT is the encoder to start from (model_cards/minilm-1-layer), NLI a csv of triplets (sent0, sent1, hard_neg). Each
 seed is trained twice on the same batches: by `InfoNCE` of the whole embedding, and by `MatryoshkaLoss` over it at
-every dimension of the table. Judged on STS-B dev (Spearman x100) with the first dimensions alone; mean and standard
+every dimension of the table. Evaluated on STS-B dev (Spearman x100) with the first dimensions alone; mean and standard
 deviation over the seeds.
 """
 
@@ -85,7 +85,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
 
 
 def main() -> None:
-    """Train, judge, print and draw."""
+    """Train, evaluate, print and draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("student")
     parser.add_argument("nli", type=Path)

@@ -36,7 +36,7 @@ _CONTEXTS = {
 }
 CONTEXTS = {size: dict(zip(CONTEXT_COLUMNS, row, strict=True)) for size, row in _CONTEXTS.items()}
 
-_UNTRAINED = ("--max_steps", "1", "--learning_rate", "1e-12")  # one step, too small to change a figure
+_UNTRAINED = ("--max_steps", "1", "--learning_rate", "1e-12")  # one step, too small to change a score
 TEXTS = 240_000  # texts that a method encodes in training at the scale `small`; a pair is two
 CORPUS = ("novels.parquet", "wikipedia.parquet")
 NLI, TRIPLETS = ("nli/pairs.tsv",), ("nli/triplets.csv",)
@@ -44,13 +44,13 @@ NLI, TRIPLETS = ("nli/pairs.tsv",), ("nli/triplets.csv",)
 
 @dataclass(frozen=True)
 class Method:
-    """One row of a table: a method, its flags, and its published figures.
+    """One row of a table: a method, its flags, and its published results.
 
     Attributes:
         name: name of its folder.
         label: name in the tables.
         flags: flags of its script, in addition to those of the scale.
-        published: published figures, by column.
+        published: published results, by column.
         script: the training script; without files it trains on the installed documentation.
         batch: rows per step, at the scale `small`.
         texts: texts per row.

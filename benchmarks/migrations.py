@@ -1,4 +1,4 @@
-"""What a move to another model is worth before all is encoded, and whether the look at a sample says so.
+"""What a move to another model is worth before all is encoded, and whether a look at a sample predicts it.
 
     python benchmarks/migrations.py --data DATA --raw FOLDER [--csv docs/migrations.csv]
 
@@ -7,7 +7,7 @@ train --train_file wikipedia.parquet`). Models: all-MiniLM-L6-v2, the one-layer 
 repository, the raw-text encoder, and an untrained transformer. Data: questions (the other question of a duplicate is to
 be found among QQP's), documentation (the explanation of a summary, of what is installed), news (the paraphrase of a
 sentence, MRPC) and inference (what follows from a premise, NLI). For each pair of models: MRR@10 x100 of the old index,
-of lifted vectors with 1%, 5% and 25% of the documents encoded, and of the new index; beside each the gain in recall
+of lifted vectors with 1%, 5% and 25% of the documents encoded, and of the new index; with each the gain in recall
 that the look predicts, with its interval, and what it would do. A seed draws the sample.
 
 `--mixed` ranks while only a part of the documents is encoded and the others are lifted (5,000 fitted the map):

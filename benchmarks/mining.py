@@ -1,4 +1,4 @@
-"""Exact search as mining does it, beside faiss; and time and memory of mining hard negatives.
+"""Exact search as mining does it, compared with faiss; and time and memory of mining hard negatives.
 
     python benchmarks/mining.py wikipedia.parquet                                             # minutes
     python benchmarks/mining.py wikipedia.parquet --part mine --passages 1000000 --anchors 20000
@@ -8,7 +8,7 @@ after it.
 
 `search`: the nearest passages of all anchors. Rounds alternate between products alone, on numbers that the cache holds
 and as many operations (the peak); the search of the mining, which reads float16 from a file and leaves positives out;
-and faiss flat, float32 in memory. Beside the least and greatest seconds stand the processor's, which other work on the
+and faiss flat, float32 in memory. The processor's seconds are printed too, which other work on the
 machine changes less, and those of the search by kind of operation.
 
 `mine`: reading, encoding, search and writing, in a process of its own. `--recall` adds that of 200 anchors against

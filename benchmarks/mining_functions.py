@@ -1,9 +1,9 @@
-"""Paraphrase mining, communities and search in memory, beside those of sentence-transformers: results, time and memory.
+"""Paraphrase mining, communities and search in memory, compared with sentence-transformers: results, time and memory.
 
     python benchmarks/mining_functions.py wikipedia.parquet [--sentences 20000] [--model all-MiniLM-L6-v2]
 
-The sentences are encoded once. Then each function of each library runs in processes of its own, in turns, with the
-embeddings read from a file; `--rounds` times, of which the fastest counts. Printed are its seconds and the greatest
+The sentences are encoded once. Then each function of each library runs in separate processes, which take turns, with
+the embeddings read from a file; `--rounds` times, of which the fastest counts. Printed are its seconds and the greatest
 resident memory of its process (imports included), and how far the results agree: the pairs, members or hits that only
 one of them has; those of them that are no ties (ties are within 1e-6 of the last score that a limit lets through); and
 the greatest difference of scores of the others.

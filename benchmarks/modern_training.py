@@ -5,15 +5,16 @@
 STUDENT is the encoder to start from (model_cards/minilm-1-layer), NLI a csv of triplets (sent0, sent1, hard_neg). The
 pieces:
 
-* mixture: NLI triplets beside pairs of the installed Python documentation, first line and paragraph (left out: the
+* mixture: NLI triplets and pairs of the installed Python documentation, first line and paragraph (left out: the
   documentation alone, as many steps)
 * mined: a hard negative of each first line (left out: in-batch negatives alone)
 * guided: `GuidedInfoNCE` by GUIDE (left out: `InfoNCE`)
 * Matryoshka: 384, 128 and 64 dimensions
 * prompts: "query: " before first lines and "passage: " before paragraphs (left out: none)
 
-Judged on STS-B dev (Spearman x100) and on 1,000 held-out pairs of the documentation, of which no near copy is trained
-on: MRR@10 x100 with all dimensions, with the 95% bootstrap interval of what is lost without the piece, and with 64.
+Evaluated on STS-B dev (Spearman x100) and on 1,000 held-out pairs of the documentation, of which no near copy is
+trained on: MRR@10 x100 with all dimensions, with the 95% bootstrap interval of what is lost without the piece, and with
+64.
 """
 
 from __future__ import annotations

@@ -89,19 +89,19 @@ def pairs_of(args: argparse.Namespace, variant: str, seed: int) -> Dataset:
 
 
 class Curve(TrainerCallback):
-    """Judges the model after some of the steps."""
+    """Evaluates the model after some of the steps."""
 
     def __init__(self, steps: list[int], note: Callable[[int, Any], None]) -> None:
         self.steps, self.note = steps, note
 
     def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
-        """Judge it."""
+        """Evaluate it."""
         if state.global_step in self.steps:
             self.note(state.global_step, model)
 
 
 def trained(args: argparse.Namespace, variant: str, seed: int, note: Callable[[int, Any], None]) -> dict[str, float]:
-    """Train one variant with one seed and judge it."""
+    """Train one variant with one seed and evaluate it."""
     set_seed(seed)
     tokenizer = load_tokenizer(args.start)
     model = AutoModelForCL.from_pretrained(
@@ -125,7 +125,7 @@ def trained(args: argparse.Namespace, variant: str, seed: int, note: Callable[[i
 
 
 def main() -> None:
-    """Train, judge and print."""
+    """Train, evaluate and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("start")
     parser.add_argument("corpus")

@@ -1,4 +1,4 @@
-"""A byte or a bit a number: recall, latency and memory of `ExactIndex` beside exact float32.
+"""A byte or a bit per number: recall, latency and memory of `ExactIndex` compared with exact float32.
 
     python benchmarks/quantized.py --data DATA                                     # 100,000 rows
     python benchmarks/quantized.py --data DATA --rows 1000000

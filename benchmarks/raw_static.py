@@ -1,4 +1,4 @@
-"""A static encoder from raw text alone, beside TF-IDF of words and of characters, in the field's protocol of STS.
+"""A static encoder from raw text, compared with TF-IDF of words and of characters, in the usual protocol of STS.
 
     python benchmarks/raw_static.py DATA wikipedia.parquet novels.parquet [--seeds 0 1 2] [-- OPTIONS]
     python benchmarks/raw_static.py DATA wikipedia.parquet novels.parquet --folders out/0 out/1 out/2
@@ -47,7 +47,7 @@ Embed = Callable[[Sequence[str]], Any]
 
 
 def pairs(data: Path) -> dict[str, tuple[list[str], list[str], NDArray[np.float64]]]:
-    """Both sides and the scores of each set at hand, and of STS-B's dev part."""
+    """Both sides and the scores of each available set, and of STS-B's dev part."""
     found = {}
     for name in SETS:
         task = tasks(10)[name]

@@ -1,12 +1,13 @@
-"""What makes the sources' methods lift from raw, ordered text, and what does not: each lever on and off.
+"""What helps the sources' methods on raw, ordered text, and what does not: one setting changed at a time.
 
     python benchmarks/raw_text.py DATA [--only GROUP ...] [--seeds 0 1 2] [--output raw_text.csv] [--work out/raw_text]
 
 DATA has novels.parquet and wikipedia.parquet (sentences in order, columns text and doc) and SentEval's STS files in
-senteval/. Every row trains on 240,000 sentences of the two files, drawn anew for each seed: batches are made of runs of
-consecutive sentences from anywhere. The vocabulary is the 20,000 most frequent words; corpus vectors (PPMI, truncated
-SVD), SIF weights and IDF are fitted to both files once, which takes no label either. A row is the settings of its group
-with one lever changed, and is judged before and after training. Runs that are in the output file are not repeated.
+senteval/. Every row trains on 240,000 sentences of the two files, drawn again for each seed: batches are made of runs
+of consecutive sentences from anywhere. The vocabulary is the 20,000 most frequent words; corpus vectors (PPMI,
+truncated SVD), SIF weights and IDF are fitted to both files once, which takes no label either. A row is the settings of
+its group with one setting changed, and is evaluated before and after training. Runs that are in the output file are not
+repeated.
 
 Printed are the mean and the 95% interval over the seeds (Student's t): the mean of STS12, 14 and 15, each the mean of
 its subsets, Pearson x100, before and after; and STS-B, test part, Spearman x100, nothing fitted.
@@ -79,7 +80,7 @@ class Cell:
     target_temperature: float = 0.1
 
     def key(self) -> dict[str, str]:
-        """The settings as they stand in the output file."""
+        """The settings as the output file has them."""
         settings = {name: str(value) for name, value in dataclasses.asdict(self).items()}
         return {name: value for name, value in settings.items() if name not in ("group", "label")}
 
@@ -239,7 +240,7 @@ def made(cell: Cell, work: Path, seed: int, vocabulary: int) -> QuickThoughtsGRU
 
 
 def judged(encoder: Any, data: Path) -> dict[str, float]:
-    """The figures of an encoder."""
+    """The scores of an encoder."""
     return figures_of(evaluate([encoder], TASKS, data / "senteval").scores)
 
 
@@ -283,7 +284,7 @@ class Results:
                 self.rows = list(csv.DictReader(file))
 
     def find(self, key: dict[str, str], seed: object, stage: str) -> dict[str, float] | None:
-        """The figures of a run, if it is there."""
+        """The scores of a run, if the file has them."""
         wanted = {**key, "seed": str(seed), "stage": stage}
         for row in self.rows:
             if wanted.items() <= row.items():
@@ -305,7 +306,7 @@ class Results:
 
 
 def run(cell: Cell, seed: int, results: Results, data: Path, work: Path, tokenizer: Any) -> tuple[dict, dict]:
-    """The figures of a cell before and after training, measured now if the file does not have them."""
+    """The scores of a cell before and after training, measured now if the file does not have them."""
     before = results.find(cell.model_key(), seed, "before")
     after = results.find(cell.key(), seed, "after")
     if before and after:
@@ -327,7 +328,7 @@ def run(cell: Cell, seed: int, results: Results, data: Path, work: Path, tokeniz
 
 
 def tfidf(data: Path, work: Path, tokenizer: Any) -> dict[str, float]:
-    """The figures of TF-IDF over all words of both files."""
+    """The scores of TF-IDF over all words of both files."""
     model = TfidfVectorizer(token_pattern=r"\w+").fit(corpus_texts([data / name for name in CORPUS]))
     scores: list[Any] = []
     for task in chosen(TASKS):
@@ -339,7 +340,7 @@ def tfidf(data: Path, work: Path, tokenizer: Any) -> dict[str, float]:
 
 
 def sif(data: Path, work: Path, tokenizer: Any) -> dict[str, float]:
-    """The figures of averages of the corpus vectors with SIF weights; the first component is of 100,000 sentences."""
+    """The scores of averages of the corpus vectors with SIF weights; the first component is of 100,000 sentences."""
     weights = sif_weights(np.load(work / "counts.npy"))
     vectors = np.load(work / "vectors.npy") * weights[:, None]
 

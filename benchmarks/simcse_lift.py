@@ -10,7 +10,7 @@ that is used in training only: a row here.) For each pooling and for triplets th
 already are not repeated.
 
 Printed are the mean and the standard deviation over the seeds: STS-B dev and test, Spearman x100; the mean of STS12, 14
-and 15, Pearson x100; alignment and uniformity of STS-B dev (figure 3 of the paper; lower is better).
+and 15, Pearson x100; alignment and uniformity of STS-B dev (Figure 3 of the paper; lower is better).
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ BEFORE = ("cls_before_pooler", "mean", "avg_first_last")
 
 
 def judged(model: Any, senteval: Path, **options: Any) -> dict[str, float]:
-    """The figures of `COLUMNS`."""
+    """The scores of `COLUMNS`."""
     found = {
         (s.task, s.split, s.metric, s.aggregation): s.value
         for s in evaluate([model], TASKS, senteval, **options).scores
@@ -167,7 +167,7 @@ def trained(
     args: argparse.Namespace, variant: Variant, learning_rate: float, seed: int,
     judge: Callable[[str], dict[str, float]] | None = None, every: int = 0, curve: list[dict[str, float]] | None = None,
 ) -> dict[str, float]:  # fmt: skip
-    """Train one variant with one seed and judge it; points of its `curve` are added `every` so many steps."""
+    """Train one variant with one seed and evaluate it; points of its `curve` are added `every` so many steps."""
     training.check_views = lambda views, hashes: None  # it refuses dropout pairs without dropout, which are a row here
     set_seed(seed)
     tokenizer, columns = load_tokenizer(args.start), columns_of(args, variant, seed)
@@ -192,7 +192,7 @@ def trained(
 
 
 def recorded(args: argparse.Namespace, run: dict[str, Any], measure: Callable[[], dict[str, float]]) -> dict[str, Any]:
-    """The figures of a run: those in the output file, or else measured and written there."""
+    """The scores of a run: those in the output file, or else measured and written there."""
     run = {"start": args.start, **run}
     if args.output.exists():
         with open(args.output, newline="", encoding="utf-8") as file:
@@ -216,7 +216,7 @@ def row_of(name: str, runs: Sequence[dict[str, float]]) -> str:
 
 
 def main() -> None:
-    """Train, judge and print."""
+    """Train, evaluate and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("start")
     parser.add_argument("sentences")

@@ -43,7 +43,7 @@ def tf_idf(tasks: list[Any], data: Path) -> Any:
 
 def glove(path: Path) -> Any:
     """The mean of GloVe's vectors of the words of a text that are among the 2,717 commonest."""
-    vectors = read_word_vectors(path, limit=2717)  # of the sample of GloVe at hand, whose last row is cut short
+    vectors = read_word_vectors(path, limit=2717)  # of our sample of GloVe, whose last row is cut short
     rows = {word: row for row, word in enumerate(vectors.words)}
     tokens = re.compile(r"\w+|[^\w\s]")
 

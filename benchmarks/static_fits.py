@@ -1,11 +1,11 @@
-"""What lifts the closed form of a static student, before any training: one lever a row, on the STS sets at hand.
+"""What improves the closed form of a static student, before any training: one change per row, on four STS sets.
 
     python benchmarks/static_fits.py DATA TEACHER --cache FOLDER --output docs/static_fits.csv
     python benchmarks/static_fits.py --table docs/static_fits.csv        # print the file's table, fit nothing
 
 TEACHER is a folder or a name on the Hub, read by transformers in bfloat16. Three texts in four are of SNLI and
 MultiNLI, one is of Wikipedia, less the sentences of evaluation sets. The teacher's vectors (means over the tokens of
-its last three layers) are kept in the folder. Figures are those of `static_levers.py`.
+its last three layers) are kept in the folder. The columns are those of `static_levers.py`.
 """
 
 from __future__ import annotations

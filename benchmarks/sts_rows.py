@@ -1,4 +1,4 @@
-"""The rows of STS: baselines without a teacher, and models. Spearman and Pearson over all pairs of each set at hand.
+"""The rows of STS: baselines without a teacher, and models. Spearman and Pearson over all pairs of each available set.
 
     python benchmarks/sts_rows.py DATA wikipedia.parquet [MODEL ...] --output model_cards/sts_rows.csv
 

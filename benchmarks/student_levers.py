@@ -1,4 +1,4 @@
-"""What the loss, the texts and the teacher's layers give a student: one lever a row, on the STS sets at hand.
+"""What the loss, the texts and the teacher's layers give a student: one change per row, on four STS sets.
 
     python benchmarks/student_levers.py DATA TEACHER --seeds 0 1 2 --cache FOLDER --output docs/student_levers.csv
     python benchmarks/student_levers.py --table docs/student_levers.csv      # print the file's table, train nothing
@@ -93,7 +93,7 @@ def train(
 
 
 class Bench:
-    """The texts, the teacher's vectors and the sets, from which a student of either kind is trained and judged."""
+    """The texts, the teacher's vectors and the sets, from which a student of either kind is trained and evaluated."""
 
     def __init__(self, data: Path, teacher: str, cache: Path) -> None:
         cache.mkdir(parents=True, exist_ok=True)
@@ -165,7 +165,7 @@ def table_of(path: Path) -> str:
 
 
 def main() -> None:
-    """Train and judge each student that the file does not have yet, and print the table."""
+    """Train and evaluate each student that the file does not have yet, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, nargs="?", help="folder of the data sets")
     parser.add_argument("teacher", nargs="?")

@@ -3,7 +3,7 @@
     python benchmarks/teacher_scores.py TEACHER STUDENT [--learning_rate 2e-4] [--epochs 2] [--mined mined.parquet]
 
 TEACHER (all-MiniLM-L6-v2) mines the hard negatives of the pairs of the installed Python documentation, first line and
-paragraph, and its cosines are their scores: no cross-encoder is at hand. STUDENT is a smaller encoder, such as
+paragraph, and its cosines are their scores: no cross-encoder was available. STUDENT is a smaller encoder, such as
 model_cards/minilm-1-layer or static-minilm. All rows below have the same anchors, positives, steps, batch and rate;
 those after the second have the same negatives too, and differ by the loss alone:
 
@@ -12,8 +12,9 @@ those after the second have the same negatives too, and differ by the loss alone
 * margin_mse, kl_distillation, kl_distillation in batch: the losses of candidates with scores, the last with the
   candidates of the other rows as negatives
 
-Judged on 1,000 held-out pairs, of which no near copy is trained on: MRR@10 x100, mean and standard deviation over the
-seeds, and the 95% bootstrap interval of the difference to `without scores` (over the pairs, of the mean of the seeds).
+Evaluated on 1,000 held-out pairs, of which no near copy is trained on: MRR@10 x100, mean and standard deviation over
+the seeds, and the 95% bootstrap interval of the difference to `without scores` (over the pairs, of the mean of the
+seeds).
 """
 
 from __future__ import annotations

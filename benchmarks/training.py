@@ -10,7 +10,7 @@ Every system trains unsupervised SimCSE (each sentence twice, in-batch negatives
 for a few steps in a process of its own; the systems take turns, round after round, and medians and ratios are printed.
 Each round has its own seed, the same for all systems: their loss curves agree where the means do, within the spread
 over the seeds. The first steps of a run are not counted in the speed. Peak memory is the process's resident set; what
-it is after the imports is printed beside it. Cached steps are run with each size of a chunk that is given, in sentences
+it is after the imports is printed too. Cached steps are run with each size of a chunk that is given, in sentences
 and in tokens, by either system: the best of ours is to be compared with the best of the other.
 The share of the peak is of what products of 2,048 x 2,048 numbers reach in the same precision in the same process: work
 on real tokens, forward and twice that backward.
@@ -214,7 +214,7 @@ class Clock:
 
 
 def settings(args: argparse.Namespace, folder: str) -> dict:
-    """What all trainers are told."""
+    """The arguments of all trainers."""
     return {
         "output_dir": folder, "per_device_train_batch_size": args.batch, "max_steps": args.steps + args.warm_up,
         "learning_rate": 5e-5, "logging_steps": 1, "save_strategy": "no", "report_to": "none", "disable_tqdm": True,

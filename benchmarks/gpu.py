@@ -1,4 +1,4 @@
-"""Training and encoding on a GPU beside sentence-transformers: random weights of two sizes, texts of random words.
+"""Training and encoding on a GPU, compared with sentence-transformers: random weights of two sizes, texts of random words.
 
     sh benchmarks/gpu.sh                    # the tests marked `cuda`, then this
     python benchmarks/gpu.py --out FOLDER   # this alone: FOLDER/gpu.json and FOLDER/gpu.md
@@ -108,7 +108,7 @@ def cases(sizes: dict[str, Any], smoke: bool) -> Iterator[tuple[str, dict[str, A
 
 
 def measured(kind: str, case: dict[str, Any], folder: Path, until: float) -> dict[str, Any]:
-    """The figures of a case, or why there are none."""
+    """The results of a case, or why there are none."""
     if time.monotonic() > until:
         return {"missing": "not run: no time was left"}
     gc.collect()
@@ -127,7 +127,7 @@ def measured(kind: str, case: dict[str, Any], folder: Path, until: float) -> dic
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
-    """A word a token, [CLS] and [SEP] around a text."""
+    """One token per word, [CLS] and [SEP] around a text."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -327,7 +327,7 @@ def report(found: dict[str, Any]) -> str:
         f"{about['date']}, {about['device']}, torch {about['torch']}, transformers {about['transformers']}, "
         f"sentence-transformers {about['sentence_transformers']}; bf16 products of 8192 x 8192 matrices: "
         f"{about['matrix_tflops']:.1f} TFLOP/s. Tests marked `cuda`: {tests}.",
-        *(["", "**A smoke run: tiny sizes; these figures say nothing.**"] if about["smoke"] else []),
+        *(["", "**A smoke run: tiny sizes; these results mean nothing.**"] if about["smoke"] else []),
     ]
     for kind, columns in (
         ("training", ("model", "batch", "chunk", "system")),

@@ -1,4 +1,4 @@
-"""Ideas of the sources that had no figures: reconstruction, transformer towers, SimCSE's temperatures, ordered corpora.
+"""Ideas of the sources that had no results: reconstruction, transformer towers, SimCSE's temperatures, ordered corpora.
 
     CONTRASTIVE_ST_DATA=DATA python benchmarks/ideas.py --jobs 6 --until 600 --output ideas.jsonl [--only NAME ...]
 
@@ -6,11 +6,11 @@ DATA has `wikipedia.parquet` (sentences in article order; the first 240,000 are 
 training script of `examples/` with the flags that are printed, or a row of `simcse_lift.py`; so many run at a time, one
 after the other in the order of the list, and none begins after `--until` seconds. The runs:
 
-* QuickThoughts, the published loss on a GRU: contrast alone, and a decoder or a bag of words beside it,
+* QuickThoughts, the published loss on a GRU: contrast alone, and a decoder or a bag of words in addition,
   at three weights;
 * the same with transformer towers, at two rates;
 * SimCSE on a small BERT, which is first trained on the same text by masked LM: temperatures, and the alignment and
-  uniformity of STS-B dev on the way (figure 2 of Gao et al. 2021);
+  uniformity of STS-B dev on the way (Figure 2 of Gao et al. 2021);
 * a student of `model_cards/minilm-1-layer`, over shuffled sentences and over a short path through its vectors.
 
 A line of JSON for each run: Spearman over all pairs x100 of STS12, 14, 15, STS-B dev and test and SICK-R trial, and
@@ -105,7 +105,7 @@ def reconstructed(way: str, seed: int, gru: str) -> Iterator[Run]:
 
 
 def judged(model: Any, **options: Any) -> dict[str, float]:
-    """The figures of `COLUMNS`."""
+    """The scores of `COLUMNS`."""
     from contrastive_st import evaluate
 
     found = {
@@ -124,7 +124,7 @@ def judged(model: Any, **options: Any) -> dict[str, float]:
 
 
 def work(run: Run, args: argparse.Namespace, folder: str) -> dict[str, Any]:
-    """Train and judge one run; its output goes to a file."""
+    """Train and evaluate one run; its output goes to a file."""
     started, out = time.time(), Path(folder, f"{run.name}-{run.seed}".replace(" ", "_").replace("/", "_"))
     with open(f"{out}.log", "w", encoding="utf-8") as log, contextlib.redirect_stdout(log), _stderr(log.fileno()):
         found = lifted(run, args, folder) if run.script == "lift" else scripted(run, args, folder, out)
@@ -145,7 +145,7 @@ def _stderr(to: int) -> Iterator[None]:
 def scripted(run: Run, args: argparse.Namespace, folder: str, out: Path) -> dict[str, Any]:
     """A training script of `examples/`; in this process, which has imported everything for the next one."""
     sys.path[:0] = [str(ROOT / "examples")]
-    os.environ.pop("CONTRASTIVE_ST_DATA", None)  # scripts judge nothing themselves
+    os.environ.pop("CONTRASTIVE_ST_DATA", None)  # scripts evaluate nothing themselves
     flags = [
         "--train_file", args.sentences, "--output_dir", str(Path(folder, "base") if run.name == "base" else out),
         "--seed", str(run.seed), "--report_to", "none", "--disable_tqdm", "true", "--logging_steps", "100",

@@ -1,4 +1,4 @@
-"""Training and encoding on a GPU, compared with sentence-transformers: random weights of two sizes, texts of random words.
+"""Training and encoding on a GPU and by sentence-transformers: random weights of two sizes, texts of random words.
 
     sh benchmarks/gpu.sh                    # the tests marked `cuda`, then this
     python benchmarks/gpu.py --out FOLDER   # this alone: FOLDER/gpu.json and FOLDER/gpu.md

@@ -1,6 +1,6 @@
 """The blocks of README.md, top to bottom and as written, its installation first, as one script for bash on stdout.
 
-Blocks that need what is not at hand (`<!-- not run: ... -->`) are left out; the installation, marked so too, is not.
+Blocks that need what is not available (`<!-- not run: ... -->`) are left out; the installation, marked so too, is not.
 """
 
 import re

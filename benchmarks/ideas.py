@@ -40,7 +40,7 @@ SENTENCES, BATCH = 240_000, 400
 TASKS = "STS12,STS14,STS15,STSB,SICKR"
 COLUMNS = ("STS12", "STS14", "STS15", "STS-B", "mean", "STS-B dev", "SICK-R trial")
 GRU = "--hidden_size 300 --embedding_size 200 --vocab_size 20000 --max_length 50 --targets next --eval_strategy no"
-BERT = "--hidden_size 256 --num_layers 4 --block_size 64 --vocab_size 16000 --save_strategy no"
+BERT = "--hidden_size 256 --block_size 64 --vocab_size 16000 --save_strategy no"
 STUDENT = "--hidden_size 256 --num_layers 3 --max_length 32 --warmup_steps 0.1 --per_device_train_batch_size 128"
 WEIGHTS, TEMPERATURES = ("0.1", "0.3", "1"), (0.001, 0.01, 0.05, 0.1, 1.0)
 CURVES = ("dropout 0.1", "no dropout", "dropout 0.1, one mask for both views",
@@ -72,7 +72,8 @@ class Run:
 
 def runs(args: argparse.Namespace) -> Iterator[Run]:
     """The runs, in the order in which they begin: the base, then all of one seed before the next."""
-    yield Run("base", 0, "mlm", f"{BERT} --max_steps {args.base_steps} --per_device_train_batch_size 128")
+    size = f"--num_layers {args.base_layers} --per_device_train_batch_size {args.base_batch}"
+    yield Run("base", 0, "mlm", f"{BERT} {size} --max_steps {args.base_steps}")
     gru = f"{GRU} --readout max --learning_rate 2e-3"
     for seed in args.seeds:
         yield Run("contrast alone", seed, "quickthoughts", gru)
@@ -195,6 +196,8 @@ def main() -> None:
     parser.add_argument("--logs", type=Path, help="folder of models and logs; by default none is kept")
     parser.add_argument("--tiny", action="store_true", help="a few steps each: does it run?")
     parser.add_argument("--base_steps", type=int, default=1500)
+    parser.add_argument("--base_layers", type=int, default=4)
+    parser.add_argument("--base_batch", type=int, default=128)
     parser.add_argument("--lift_steps", type=int, default=300)
     parser.add_argument("--lift_rate", type=float, default=1e-4)
     parser.add_argument("--every", type=int, default=20)

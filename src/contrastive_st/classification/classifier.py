@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from contrastive_st.classification.heads import LinearHead, fit_logistic, fit_means, label_weights
+from contrastive_st.classification.lexical import LexicalHead, Terms
 from contrastive_st.classification.settings import TuningSettings
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import CLASSIFIER
@@ -65,6 +66,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         head: `logistic`, logistic regression; `means`, the nearest class mean; or `differentiable`, a layer trained by
             gradient, together with the encoder if `tune`.
         C: inverse strength of the penalty of the logistic regression.
+        lexical: with the head `logistic`, weigh words and pairs of words (TF-IDF) beside the vector. It helps with some
+            hundred examples or more.
         calibrate: with the head `logistic`, let held-out examples set how sure the probabilities are.
         thresholds: where a text may have several classes and the head is `logistic`: `f1`, from the logit on that gives
             held-out examples the greatest F1, for each class; `half`, from a probability of 0.5 on, which few texts
@@ -80,6 +83,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         classes_: the K classes, in order.
         encoder_: the encoder, trained if `tune`.
         head_: the layer, a `LinearHead`.
+        lexical_: the `LexicalHead` of the words if `lexical`, else None.
         multi_label_: whether a text may have several classes.
 
     Example:
@@ -97,6 +101,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         *,
         head: str = "logistic",
         C: float = 1.0,
+        lexical: bool = False,
         calibrate: bool = False,
         thresholds: str = "f1",
         class_weight: Any = None,
@@ -110,7 +115,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         show_progress_bar: bool = False,
     ) -> None:
         self.encoder, self.head, self.C, self.class_weight, self.tune = encoder, head, C, class_weight, tune
-        self.calibrate, self.thresholds = calibrate, thresholds
+        self.lexical, self.calibrate, self.thresholds = lexical, calibrate, thresholds
         self.sampling_strategy, self.num_epochs, self.max_steps = sampling_strategy, num_epochs, max_steps
         self.batch_size, self.learning_rate, self.seed = batch_size, learning_rate, seed
         self.show_progress_bar = show_progress_bar
@@ -134,8 +139,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
 
         heads = Literal["logistic", "means", "differentiable"]
         check_options(self, {"head": heads, "C": Positive, "thresholds": Literal["f1", "half"]})
-        if self.calibrate and self.head != "logistic":
-            raise InputError(f"the head {self.head} cannot be calibrated; choose logistic")
+        if self.head != "logistic" and (self.calibrate or self.lexical):
+            raise InputError(f"the head {self.head} cannot be calibrated, and has no lexical part; choose logistic")
         texts = _checked_texts(X)
         classes, numbers = _numbered(y)
         check_consistent_length(texts, numbers)
@@ -145,23 +150,25 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         if numbers.ndim > 1:
             _check_columns(classes, numbers)
         weights = label_weights(self.class_weight, classes, numbers, sample_weight)
-        self.encoder_, self.head_ = self._fitted(as_encoder(self.encoder), texts, numbers, weights)
+        self.encoder_, self.head_, self.lexical_ = self._fitted(as_encoder(self.encoder), texts, numbers, weights)
         self.classes_, self.multi_label_ = classes, numbers.ndim > 1
         return self
 
     def _fitted(
         self, encoder: Any, texts: list[Any], y: NDArray[np.int64], weights: NDArray[np.float64]
-    ) -> tuple[Any, LinearHead]:
+    ) -> tuple[Any, LinearHead, LexicalHead | None]:
         if self.tune or self.head == "differentiable":
             from contrastive_st.classification.tuning import train_head, tune_on_pairs
 
             settings = TuningSettings(**{spec.name: getattr(self, spec.name) for spec in fields(TuningSettings)})
             encoder = tune_on_pairs(encoder, texts, y, settings) if self.tune else encoder
             if self.head == "differentiable":
-                return train_head(encoder, texts, y, self.tune, settings, weights)
-        x = _vectors(encoder, texts)
+                return *train_head(encoder, texts, y, self.tune, settings, weights), None
+        x: Any = _vectors(encoder, texts)
         if self.head == "means":
-            return encoder, fit_means(x, y, weights)
+            return encoder, fit_means(x, y, weights), None
+        terms, dim = Terms.of(texts) if self.lexical else None, x.shape[1]
+        x = x if terms is None else terms.beside(x, texts)
         head = fit_logistic(x, y, self.C, weights)
         chosen = y.ndim > 1 and self.thresholds == "f1"
         if chosen or self.calibrate:
@@ -170,12 +177,16 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             logits = held_out_logits(x, y, self.C, weights, self.seed)
             head, logits = calibrated(head, logits, y) if self.calibrate else (head, logits)
             head = replace(head, thresholds=best_thresholds(logits, y)) if chosen else head
-        return encoder, head
+        if terms is None:
+            return encoder, head, None
+        return encoder, replace(head, weights=head.weights[:, :dim]), LexicalHead(terms, head.weights[:, dim:])
 
     def logits(self, X: Any) -> NDArray[np.float64]:
         """Logits `[N, K]` of `classes_`, for two classes too; with the head `means` these are cosines."""
         self._check_fitted()
-        return self.head_.logits(_vectors(self.encoder_, _checked_texts(X)))
+        texts = _checked_texts(X)
+        logits = self.head_.logits(_vectors(self.encoder_, texts))
+        return logits if self.lexical_ is None else logits + self.lexical_.logits(texts)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Logits `[N, K]`; for two classes `[N]`, the second's less the first's, as scikit-learn expects."""
@@ -243,8 +254,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         logits, chosen = self.logits(texts), self.head_.chosen(self.logits(texts))
         chosen[~chosen.any(1), logits.argmax(1)[~chosen.any(1)]] = True  # a text without a label: the likeliest
         words = [_words(text) for text in texts]
-        score = lambda vectors: self.head_.logits(vectors) - self.head_.logits(vectors).mean(1, keepdims=True)
-        effect = effects(lambda variants: _vectors(self.encoder_, variants), words, score)
+        effect = effects(self.logits, words, lambda logits: logits - logits.mean(1, keepdims=True))
         near: list[list[tuple[int, float]]] = [[] for _ in texts]
         if len(examples):
             x, known = (unit_vectors(_vectors(self.encoder_, list(own))) for own in (texts, examples))
@@ -312,6 +322,9 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(self.class_weight, dict):  # its keys may be numbers
             saved["parameters"]["class_weight"] = list(self.class_weight.items())
         tensors = {key: getattr(self.head_, key) for key in ("weights", "bias", "thresholds")}
+        if self.lexical_ is not None:
+            saved["terms"] = self.lexical_.terms.names
+            tensors |= {"term_weights": self.lexical_.weights, "idf": self.lexical_.terms.idf}
         tensors = {
             key: np.ascontiguousarray(value, dtype=np.float64) for key, value in tensors.items() if value is not None
         }
@@ -361,7 +374,10 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
                 parameters["class_weight"] = dict(parameters["class_weight"])
             made = cls(own, **parameters)
             made.classes_, made.multi_label_ = np.array(saved["classes"]), saved["multi_label"]
-            made.head_ = LinearHead(**load(weights.read_bytes()), multi_label=made.multi_label_)
+            tensors = load(weights.read_bytes())
+            names = saved.get("terms")
+            made.lexical_ = names and LexicalHead(Terms(names, tensors.pop("idf")), tensors.pop("term_weights"))
+            made.head_ = LinearHead(**tensors, multi_label=made.multi_label_)
         if made.head_.weights.shape[0] != len(made.classes_) or made.head_.bias.shape != made.classes_.shape:
             raise InputError(f"{weights}: not as many rows as classes; fit the classifier again")
         made.encoder_ = own

@@ -53,6 +53,9 @@ class Classify(TuningSettings):
         "encoder)", "logistic",
     )  # fmt: skip
     C: Positive = option("of logistic regression: inverse strength of its penalty", 1.0)
+    lexical: bool = option(
+        "of logistic regression: weigh words and pairs of words beside the encoder's vector", default=False
+    )
     calibrate: bool = option("let held-out examples set how sure the probabilities are", default=False)
     thresholds: Literal["f1", "half"] = option(
         "of texts with several labels: each label from the logit on that gives held-out examples the greatest F1, or "
@@ -146,8 +149,8 @@ class Classify(TuningSettings):
         tuning = {spec.name: getattr(self, spec.name) for spec in fields(TuningSettings)}
         with only_writer(folder, flag="", parents=True) if self.tune else nullcontext():
             classifier = SentenceClassifier(
-                encoder, head=self.head, C=self.C, calibrate=self.calibrate, thresholds=self.thresholds,
-                tune=self.tune, **tuning,
+                encoder, head=self.head, C=self.C, lexical=self.lexical, calibrate=self.calibrate,
+                thresholds=self.thresholds, tune=self.tune, **tuning,
             )  # fmt: skip
             classifier.fit(examples.texts, examples.labels)
             path = classifier.save_pretrained(folder, self.classifier)

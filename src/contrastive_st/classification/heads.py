@@ -41,9 +41,9 @@ class LinearHead:
             return np.asarray(logits.argmax(1)[:, None] == np.arange(logits.shape[1]))
         return np.asarray(logits >= (0.0 if self.thresholds is None else self.thresholds))
 
-    def logits(self, x: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """Logits of vectors, `[N, d] -> [N, K]`."""
-        logits: NDArray[np.float64] = unit_vectors(x, np.float64) @ self.weights.T + self.bias
+    def logits(self, x: Any) -> NDArray[np.float64]:
+        """Logits of vectors, `[N, d] -> [N, K]`; a sparse matrix is taken as it is."""
+        logits: NDArray[np.float64] = _features(x) @ self.weights.T + self.bias
         return logits
 
     def probabilities(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -95,13 +95,18 @@ def label_weights(
     return found.reshape(y.shape)
 
 
+def _features(x: Any) -> Any:
+    """Unit vectors, or a sparse matrix of features that have been scaled."""
+    return x if hasattr(x, "toarray") else unit_vectors(x, np.float64)
+
+
 def fit_logistic(
-    x: NDArray[np.floating[Any]], y: NDArray[np.int64], C: float = 1.0, weights: NDArray[np.float64] | None = None
+    x: Any, y: NDArray[np.int64], C: float = 1.0, weights: NDArray[np.float64] | None = None
 ) -> LinearHead:
     """Logistic regression of scikit-learn on unit vectors; one for each class if a text may have several.
 
     Args:
-        x: vectors `[N, d]`.
+        x: vectors `[N, d]`, or a sparse matrix, whose rows are not scaled.
         y: class numbers `[N]`, or `[N, K]` of 0 and 1.
         C: inverse strength of the penalty.
         weights: of the labels, as `label_weights` returns them.
@@ -115,7 +120,7 @@ def fit_logistic(
     """
     from sklearn.linear_model import LogisticRegression
 
-    x, weights = unit_vectors(x, np.float64), np.ones(y.shape) if weights is None else weights
+    x, weights = _features(x), np.ones(y.shape) if weights is None else weights
     fit = LogisticRegression(C=C, max_iter=1000).fit
     if y.ndim == 1:
         fitted = fit(x, y, weights)

@@ -19,14 +19,14 @@ _FOLDS = 5
 
 
 def held_out_logits(
-    x: NDArray[np.floating[Any]], y: NDArray[np.int64], C: float, weights: NDArray[np.float64], seed: int
+    x: Any, y: NDArray[np.int64], C: float, weights: NDArray[np.float64], seed: int
 ) -> NDArray[np.float64]:
     """Logits `[N, K]` of `fit_logistic`, of each text by a head that was fitted without it.
 
     NaN for a class of one text, or where several classes are possible of all but one: none can be held out.
 
     Args:
-        x: vectors `[N, d]`.
+        x: vectors `[N, d]`, or a sparse matrix.
         y: class numbers `[N]`, or `[N, K]` of 0 and 1.
         C: inverse strength of the penalty.
         weights: of the labels, shaped as `y`.
@@ -39,7 +39,7 @@ def held_out_logits(
     if least < 2:
         return np.full((len(y), int(y.max()) + 1), np.nan)
     logits = np.zeros((len(y), int(y.max()) + 1))
-    for fit, held in StratifiedKFold(min(_FOLDS, least), shuffle=True, random_state=seed).split(x, y):
+    for fit, held in StratifiedKFold(min(_FOLDS, least), shuffle=True, random_state=seed).split(y, y):
         logits[held] = fit_logistic(x[fit], y[fit], C, weights[fit]).logits(x[held])
     return logits
 

@@ -171,7 +171,7 @@ def lifted(run: Run, args: argparse.Namespace, folder: str) -> dict[str, Any]:
     loss = type(variant.loss)(run.temperature) if run.temperature != 0.05 else variant.loss
     assert isinstance(loss, InfoNCE)
     given = argparse.Namespace(
-        start=str(Path(folder, "base")), sentences=args.sentences, triplets=None, senteval=DATA / "senteval",
+        start=args.start or str(Path(folder, "base")), sentences=args.sentences, triplets=None, senteval=DATA / "senteval",
         steps=args.lift_steps,
     )  # fmt: skip
     curve: list[dict[str, float]] = []
@@ -195,6 +195,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("ideas.jsonl"))
     parser.add_argument("--logs", type=Path, help="folder of models and logs; by default none is kept")
     parser.add_argument("--tiny", action="store_true", help="a few steps each: does it run?")
+    parser.add_argument(
+        "--start", help="an encoder for SimCSE to start from, in place of the BERT that is trained here"
+    )
     parser.add_argument("--base_steps", type=int, default=1500)
     parser.add_argument("--base_layers", type=int, default=4)
     parser.add_argument("--base_batch", type=int, default=128)
@@ -220,7 +223,7 @@ def main() -> None:
         waiting = [
             run for run in runs(args) if not args.only or run.name == "base" or run.name.startswith(tuple(args.only))
         ]
-        if not any(run.needs_base for run in waiting):
+        if args.start or not any(run.needs_base for run in waiting):
             waiting = waiting[1:]
         train(waiting, args, str(folder), began)
 

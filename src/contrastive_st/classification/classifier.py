@@ -376,7 +376,9 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             made.classes_, made.multi_label_ = np.array(saved["classes"]), saved["multi_label"]
             tensors = load(weights.read_bytes())
             names = saved.get("terms")
-            made.lexical_ = names and LexicalHead(Terms(names, tensors.pop("idf")), tensors.pop("term_weights"))
+            made.lexical_ = None
+            if names is not None:
+                made.lexical_ = LexicalHead(Terms(names, tensors.pop("idf")), tensors.pop("term_weights"))
             made.head_ = LinearHead(**tensors, multi_label=made.multi_label_)
         if made.head_.weights.shape[0] != len(made.classes_) or made.head_.bias.shape != made.classes_.shape:
             raise InputError(f"{weights}: not as many rows as classes; fit the classifier again")

@@ -170,10 +170,10 @@ def lifted(run: Run, args: argparse.Namespace, folder: str) -> dict[str, Any]:
     [variant] = [found for found in simcse_lift.VARIANTS if found.name == run.variant]
     loss = type(variant.loss)(run.temperature) if run.temperature != 0.05 else variant.loss
     assert isinstance(loss, InfoNCE)
+    start = args.start or str(Path(folder, "base"))
     given = argparse.Namespace(
-        start=args.start or str(Path(folder, "base")), sentences=args.sentences, triplets=None, senteval=DATA / "senteval",
-        steps=args.lift_steps,
-    )  # fmt: skip
+        start=start, sentences=args.sentences, triplets=None, senteval=DATA / "senteval", steps=args.lift_steps
+    )
     curve: list[dict[str, float]] = []
     figures = simcse_lift.trained(
         given, replace(variant, loss=loss), args.lift_rate, run.seed, judge=judged,

@@ -6,7 +6,6 @@
 A query is the line of a page's first section ("name - description") without the name. It is searched among the texts of
 all pages, without that section. An encoder is trained on these texts, a paragraph a row and a page a document, by
 `contrastive-st train --train_file ... OPTIONS`. It searches with vectors of whole pages, and with those of passages,
-<<<<<<< HEAD
 the best of which counts, and with the sum of both cosines. Compared with scikit-learn's TF-IDF of words and of
 characters (`char_wb`, 3 to 5), sublinear, fitted to the pages, in the same three ways; and the encoder's cosines plus
 those of characters, which count twice (chosen on Polish). Printed: MRR@10 with 95% intervals, and differences from

@@ -14,7 +14,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/contrastive_st"
 NOT_PROSE = re.compile(r"^```.*?^```$|<!--.*?-->|`[^`]*`|(?<=\])\([^)]*\)|^ {4}.*?$", re.M | re.S)
-PAGES = ("docs/*.md", "README.md", "CONTRIBUTING.md", "model_cards/*.md", "examples/**/*.md", "benchmarks/**/*.md")
+PAGES = (
+    "docs/*.md",
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "model_cards/*.md",
+    "examples/**/*.md",
+    "benchmarks/**/*.md",
+)
 CODE = ("docs/*.py", "examples/**/*.py", "benchmarks/**/*.py", "src/**/*.py")
 #: Folders of `src/contrastive_st` that are not checked yet; `.` is its own files
 NOT_YET = (

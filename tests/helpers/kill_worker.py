@@ -198,7 +198,7 @@ def main(folder, case, processes, kills, seed, moment):
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    final, steps, moments, newest = moment == "final", 2 * kills + 2, random.Random(seed), 0
+    final, steps, moments, newest = moment == "final", 3 * kills + 2, random.Random(seed), 0
     job = lambda run, steps, lives: lambda told: train(case, folder / run, steps, told, final, lives)
     seen = Counter()
     for number in range(kills):

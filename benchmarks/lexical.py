@@ -1,4 +1,4 @@
-"""Words compared with vectors: `classify` with and without `--lexical`, and TF-IDF alone, on MR, CR, SST2 and TREC.
+"""Words and vectors: `classify` with and without `--lexical`, and TF-IDF alone, on MR, CR, SST2 and TREC.
 
     python benchmarks/lexical.py SENTEVAL MODEL ... [--sets MR CR SST2 TREC]
 

@@ -126,7 +126,7 @@ def reciprocal_ranks(scores: NDArray[Any]) -> NDArray[np.float64]:
 
 BEST = "TF-IDF of characters"
 WAYS = ("pages", "passages", "pages and passages")
-CHARACTERS = 2  # their share with the encoder's
+CHARACTERS = 2  # their share next to the encoder's
 
 
 def cosines(encode: Callable[[list[str]], Any], queries: list[str], bodies: Sequence[Sequence[str]]) -> list[Any]:

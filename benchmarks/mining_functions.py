@@ -5,7 +5,7 @@
 The sentences are encoded once. Then each function of each library runs in separate processes, which take turns, with
 the embeddings read from a file; `--rounds` times, of which the fastest counts. Printed are its seconds and the greatest
 resident memory of its process (imports included), and how far the results agree: the pairs, members or hits that only
-one of them has; those of them that are no ties (ties are within 1e-6 of the last score that a limit lets through); and
+one of them has; those of them that are not ties (ties are within 1e-6 of the last score that a limit lets through); and
 the greatest difference of scores of the others.
 """
 

@@ -2,7 +2,7 @@
 
     python benchmarks/neighbor_pairs.py START CORPUS SENTEVAL [--steps 150] [--seeds 0 1 2] [--only ROW ...]
 
-START is an encoder that is no sentence encoder (docs/simcse.md says how ours was made), CORPUS a .parquet file with
+START is an encoder that is not a sentence encoder (docs/simcse.md describes ours), CORPUS a .parquet file with
 sentences in order in `text` and their document in `doc`. Each row trains on the same pairs' anchors, drawn from
 everywhere in the corpus: 64 a step, mean pooling, dropout 0.1, InfoNCE with T = 0.05 whose candidates of the anchor's
 document are masked, at most 32 tokens. Rows differ in the positive. Runs that are in the output file are not repeated.

@@ -1,4 +1,4 @@
-"""What SimCSE does to an encoder that is no sentence encoder, and which of its parts matter: tables.
+"""What SimCSE does to an encoder that is not a sentence encoder, and which of its parts matter: tables.
 
     python benchmarks/simcse_lift.py START SENTENCES TRIPLETS SENTEVAL [--steps 100] [--seeds 0 1 2] [--only ROW ...]
 

@@ -90,7 +90,7 @@ class QuickThoughtsArguments(ScriptArguments):
     scores: str = option("dot or cosine.", default="dot")
     temperature: Positive | None = option("Temperature of the scores; by default 1 for dot, 0.05 for cosine.")
     own_document: str = option(
-        "Candidates of the sentence's own document that are no positives: negatives, or mask.", default="negatives"
+        "Other candidates from the sentence's document: negatives, or mask.", default="negatives"
     )
     target_temperature: Positive | None = option(
         "Temperature of the targets of counts (default 1) and tfidf (default 0.1)."

@@ -267,7 +267,7 @@ class ContrastiveDocumentStore(_Described):
         """Write documents; without a policy one that is there is an error. Returns how many were written.
 
         Raises:
-            ValueError: these are no documents.
+            ValueError: these are not documents.
             DuplicateDocumentError: a document is there, or given twice, and the policy is not to skip or overwrite it.
         """
         if not isinstance(documents, list) or not all(isinstance(document, Document) for document in documents):

@@ -217,10 +217,31 @@ def from_keys(kind: type[Kind], content: Any) -> Kind:
 
 
 class Options:
-    """Base of dataclasses whose fields are checked when an instance is made."""
+    """Base of dataclasses whose fields are checked when an instance is made.
+
+    Example:
+        >>> @dataclasses.dataclass
+        ... class Range(Options):
+        ...     low: int = 0
+        ...     high: int = 1
+        ...
+        ...     def conflicts(self):
+        ...         if self.low > self.high:
+        ...             yield f"low {self.low} is above high {self.high}"
+        >>> Range(3, 2)
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: low 3 is above high 2
+    """
 
     def __post_init__(self) -> None:
         check_options(self)
+        if conflict := next(iter(self.conflicts()), None):
+            raise InputError(conflict)
+
+    def conflicts(self) -> Iterable[str]:
+        """Yield what is wrong with several fields together, as lines for an error; the first one is raised."""
+        return ()
 
 
 # --- Fields as flags.

@@ -394,8 +394,8 @@ def test_the_row_of_seven_names_the_sets_that_are_not_at_hand(data_root):
 def test_one_text_is_no_column_and_one_id_no_list():
     texts = {"q": "tide"}, {"d": "tides", "e": "rain"}
     for make, message in (
-        (lambda: EmbeddingSimilarityEvaluator("abc", "abd", [1, 2, 3]), "give lists of texts"),
-        (lambda: BinaryClassificationEvaluator(["a", "b"], "ab", [0, 1]), "give lists of texts"),
+        (lambda: EmbeddingSimilarityEvaluator("abc", "abd", [1, 2, 3]), "give as many of each"),
+        (lambda: BinaryClassificationEvaluator(["a", "b"], "ab", [0, 1]), "give as many of each"),
         (lambda: InformationRetrievalEvaluator(*texts, {"q": "de"}), "relevant_docs of q: give a list of ids"),
         (lambda: InformationRetrievalEvaluator({"q": None}, texts[1], {"q": ["d"]}), "query q: None is not a text"),
         (lambda: InformationRetrievalEvaluator(texts[0], {"d": 3}, {"q": ["d"]}), "document d: 3 is not a text"),

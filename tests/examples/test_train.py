@@ -157,7 +157,7 @@ def test_a_run_is_resumed_with_its_prompts_and_no_others(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--prompts", "query: "], "give NAME=TEXT"),
+        (["--prompts", "query: "], "give each as NAME=TEXT"),
         (["--prompts", "query=a", "query=b"], "different names"),
         (["--prompts", "anchor=the "], "are for no column of t0, t1: name them query"),
         (["--default_prompt_name", "topic"], "'topic' is none of the prompts (none are given)"),

@@ -343,7 +343,7 @@ def plain_row(row):
 
 
 def test_positives_among_the_negatives_are_for_n_tuples():
-    with pytest.raises(InputError, match="the output_format is n-tuple then"):
+    with pytest.raises(InputError, match="the output_format n-tuple only"):
         mine_hard_negatives(drawn(), space(), include_positives=True, output_format="triplet")
     rows = mine_hard_negatives(drawn(), space(), include_positives=True, num_negatives=10)
     positives = {}

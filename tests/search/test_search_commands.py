@@ -327,7 +327,7 @@ def test_names_that_collide_are_refused(place, capsys):
 
     for name in ("foo_hnsw", "baz_binary", "x_texts", "x_vectors", "x_vectors_0", "collections", "sources", "shards",
                  "migrations", "a_metadata", "a_words", "a_texts_pkey", "a_vectors_0_embedding_idx"):  # fmt: skip
-        with pytest.raises(InputError, match="is reserved for the store's own tables and indices"):
+        with pytest.raises(InputError, match="no name or ending of the store's tables"):
             VectorStore.create(place, name, **MADE_BY)
         with pytest.raises(InputError, match="no collection"):
             VectorStore(place, name)

@@ -175,7 +175,7 @@ def test_databases_collections_and_columns_of_any_name(place):
                 assert (hit.id, hit.text) == (number, name)
                 assert store.count(str(Condition(name, "=", (name,)))) == 1
             for name in [*HOSTILE, "a\nb", "", "docs_texts", "_deleted", "x" * 33, "Docs", "pg\0"]:
-                with pytest.raises(InputError, match=r"not a valid name|is reserved") as caught:
+                with pytest.raises(InputError, match="not a valid name") as caught:
                     VectorStore.create(server.dsn, name, **made)
                 assert "\n" not in str(caught.value)
             assert VectorStore.names(store.database) == ["docs"]

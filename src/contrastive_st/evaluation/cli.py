@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,10 +36,13 @@ class _Models(Options):
         """The models, or the default model."""
         from contrastive_st.files.repositories import default_model
 
-        models = [*self.models, *(self.model or ())] or [default_model()]
-        if self.names and len(self.names) != len(models):
-            raise InputError(f"--names {' '.join(self.names)}: give {len(models)}, one for each model")
-        return models
+        return [*self.models, *(self.model or ())] or [default_model()]
+
+    def conflicts(self) -> Iterator[str]:
+        """Yield names that are not one for each model."""
+        count = len([*self.models, *(self.model or ())]) or 1
+        if self.names and len(self.names) != count:
+            yield f"--names {' '.join(self.names)}: give {count}, one for each model"
 
     def cache_folder(self) -> Path | None:
         """The folder of `--cache`."""
@@ -72,12 +76,18 @@ class Evaluate(_Models):
     )  # fmt: skip
     card: str | None = option("write the first model's figures into this model card", metavar="README.md")
 
-    def __call__(self) -> None:
-        models, data = self.given(), _data(self.data)
+    def conflicts(self) -> Iterator[str]:
+        """Yield files that do not exist."""
+        yield from super().conflicts()
+        data = _data(self.data)
         if self.card and not Path(self.card).is_file():
-            raise InputError(f"--card {self.card}: no such file; write the model card first")
+            yield f"--card {self.card}: no such file; write the model card first"
         if data != "hub" and not Path(data).is_dir():
-            raise InputError(f"--data {data}: no such folder; give the folder of SentEval's files, or hub")
+            yield f"--data {data}: no such folder; give the folder of SentEval's files, or hub"
+
+    def __call__(self) -> None:
+        """Evaluate the models and print the report."""
+        models, data = self.given(), _data(self.data)
         device = _join_processes()
         from contrastive_st.distributed import processes
         from contrastive_st.evaluation.suite import evaluate
@@ -123,13 +133,18 @@ class Neighbors(_Models):
     max_sentences: Count | None = option("search only the first N sentences of the corpus", metavar="N")
     output: str | None = option("write the tables to this file as well", short="-o", metavar="FILE.md")
 
-    def __call__(self) -> None:
-        models = self.given()
-        for many, what in ((models, "models"), (self.names or (), "--names")):
-            if len(set(many)) != len(many):
-                raise InputError(f"{what} {' '.join(many)}: the same is given twice; give two different ones, or one")
+    def conflicts(self) -> Iterator[str]:
+        """Yield what is given twice, and an output of another format."""
+        yield from super().conflicts()
+        for name, given in (("models", [*self.models, *(self.model or ())]), ("--names", self.names or ())):
+            if len(set(given)) != len(given):
+                yield f"{name} {' '.join(given)}: the same is given twice; give two different ones, or one"
         if self.output and Path(self.output).suffix != ".md":
-            raise InputError(f"--output {self.output}: the tables are Markdown; give a file that ends in .md")
+            yield f"--output {self.output}: the tables are Markdown; give a file that ends in .md"
+
+    def __call__(self) -> None:
+        """Print the nearest texts of each query by each model."""
+        models = self.given()
         from contrastive_st.data.reading.texts import read_corpus
         from contrastive_st.evaluation.neighbor_search import as_markdown, as_text, first_of_each, neighbors
         from contrastive_st.files.writing import check_target

@@ -17,6 +17,7 @@ from contrastive_st.evaluation.datasets.senteval import Document, Query
 from contrastive_st.files.caches import own_cache
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.models.protocol import Encoder
+from contrastive_st.vectors import check_finite
 
 logger = logging.get_logger(__name__)
 _CHUNK = 512  # sentences of similar length that are encoded in one call, by one process
@@ -113,14 +114,7 @@ class EmbeddingStore:
                 f"{self.encoder.name} returns an array of shape {vectors.shape} for {len(texts)} texts; "
                 f"it must return one vector for each text, [{len(texts)}, d]"
             )
-        bad = ~np.isfinite(vectors).all(1)
-        if bad.any():
-            text = texts[int(bad.argmax())]
-            raise InputError(
-                f"{self.encoder.name} returns NaN or infinite embeddings, for example of {text[:60]!r}; "
-                "nothing is averaged over them. Did training diverge?"
-            )
-        return vectors
+        return check_finite(vectors, f"the embeddings of {self.encoder.name}")
 
 
 def _key(text: str) -> bytes:

@@ -314,12 +314,10 @@ class InformationRetrievalEvaluator(TaskEvaluator):
 
 def _rows(columns: Sequence[Sequence[str]], gold: Sequence[Any], name: str) -> Rows:
     """The rows of an evaluator whose gold value is a number."""
-    if len({*map(len, columns), len(gold)}) != 1:
-        lengths = " and ".join(str(len(column)) for column in columns)
+    texts = [[column] if isinstance(column, str) else list(column) for column in columns]
+    if len({*map(len, texts), len(gold)}) != 1:
+        lengths = " and ".join(str(len(column)) for column in texts)
         raise InputError(f"{lengths} sentences with {len(gold)} scores; give as many of each")
-    if any(isinstance(column, str) for column in columns):
-        raise InputError(f"{name}: a column is one text; give lists of texts")
-    texts = [list(column) for column in columns]
     for number, row in enumerate(zip(*texts, strict=True)):
         if wrong := [text for text in row if not isinstance(text, str)]:
             raise InputError(f"{name}, row {number}: {wrong[0]!r} is not a text")

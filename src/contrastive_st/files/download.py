@@ -47,15 +47,14 @@ def hub_errors(name: str, revision: str | None = None) -> Iterator[None]:
     """Turn errors of the Hub and the network into an `InputError` of one line without secrets."""
     try:
         yield
-    except (HfHubHTTPError, _HTTPError, OSError, HFValidationError) as error:
-        raise InputError(without_secrets(_words(error, name, revision))) from None
-    except RuntimeError as error:  # of an upload; its cause is the real error
-        if not isinstance(error.__cause__, (HfHubHTTPError, _HTTPError, OSError)):
+    except (HfHubHTTPError, _HTTPError, OSError, HFValidationError, RuntimeError) as error:
+        cause = error.__cause__ if isinstance(error, RuntimeError) else error  # an upload raises it from the real error
+        if not isinstance(cause, (HfHubHTTPError, _HTTPError, OSError, HFValidationError)):
             raise
-        raise InputError(without_secrets(_words(error.__cause__, name, revision))) from None
+        raise InputError(without_secrets(_reason(cause, name, revision))) from None
 
 
-def _words(error: Exception, name: str, revision: str | None) -> str:
+def _reason(error: Exception, name: str, revision: str | None) -> str:
     status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, HFValidationError):
         return f"{name}: no such folder, and not a name on the Hub (user/name)"
@@ -66,7 +65,7 @@ def _words(error: Exception, name: str, revision: str | None) -> str:
     if isinstance(error, RepositoryNotFoundError):
         return f"there is no {name} on the Hub, or it is private: check the name, or log in (hf auth login)"
     if status == 401:
-        return f"{name}: the Hub does not accept this token; log in again (hf auth login) or mend HF_TOKEN"
+        return f"{name}: the Hub does not accept this token; log in again (hf auth login) or correct HF_TOKEN"
     if status == 403:
         return f"{name}: the Hub does not allow this with your token; use one with write access"
     if status is not None:

@@ -15,7 +15,7 @@ from contrastive_st.files.reading import LARGE_JSON, read_json, weight_types
 #: The static model that is part of the package; it is opened by its name, like a model on the Hub
 SHIPPED = Path(__file__).parents[1] / "static-minilm"
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")  # opening one can run code
-CLASSIFIER = (".classifier.json", ".classifier.safetensors")  # files of a `SentenceClassifier` beside its encoder
+CLASSIFIER = (".classifier.json", ".classifier.safetensors")  # files of a `SentenceClassifier` next to its encoder
 ADAPTER, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"  # names used by peft
 TRAINED = "trained_weights.safetensors"  # of a model with an adapter, in the checkpoints of a run
 INDICES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
@@ -59,7 +59,7 @@ def check_folder(folder: str | Path) -> Path:
 
 
 def _check_files(folder: Path) -> None:
-    """Refuse what is no regular file (a pipe would be waited for), and text of a size that no checkpoint has."""
+    """Refuse what is not a regular file (a pipe would be waited for), and text of a size that no checkpoint has."""
     for path in folder.iterdir():
         if not path.exists() or path.is_dir():
             continue
@@ -81,32 +81,35 @@ def check_weights(folder: str | Path, name: object | None = None, variant: str |
         InputError: there are no safetensors weights (the message has the command that converts a pickle), or an index
             names files that are not safetensors, which a loader would open as pickles.
     """
-    folder, name = Path(folder), name or folder
+    if fault := _weights_fault(Path(folder), name or folder, variant):
+        raise InputError(f"{name or folder} {fault}")
+
+
+def _weights_fault(folder: Path, name: object, variant: str | None) -> str:
+    """What is wrong with the weights of a folder, after its name; blank if nothing is."""
     if variant and any(folder.glob(f"model.{variant}*.safetensors")):
-        return
+        return ""
     if (folder / "model.safetensors").is_file() or (folder / ADAPTER_WEIGHTS).is_file():
-        return
-    if (folder / INDICES[0]).is_file():
-        for _, file in _weight_files(folder / INDICES[0]):
-            if not file.endswith(".safetensors"):
-                raise InputError(f"{name}: {INDICES[0]} names {file!r}, which is not safetensors; convert it first")
-        return
-    if (folder / ADAPTER).is_file():
-        raise InputError(
-            f"{name} is an adapter without {ADAPTER_WEIGHTS}; a pickle (adapter_model.bin) can run code when it is "
-            "opened; save it again with peft"
-        )
+        return ""
     convert = f"contrastive-st convert {name} NEW_FOLDER --to package"
+    if (folder / INDICES[0]).is_file():
+        others = (file for _, file in _weight_files(folder / INDICES[0]) if not file.endswith(".safetensors"))
+        other = next(others, None)
+        return "" if other is None else f"({INDICES[0]}) names {other!r}, which is not safetensors; convert it first"
+    if (folder / ADAPTER).is_file():
+        return (
+            f"is an adapter without {ADAPTER_WEIGHTS}; a pickle (adapter_model.bin) can run code when it is opened; "
+            "save it again with peft"
+        )
     if any(folder.glob("pytorch_model*.bin")):
-        raise InputError(
-            f"{name} has its weights as a pickle only (pytorch_model.bin), which can run code when it is opened; "
-            f"convert it first: {convert}"
+        return (
+            "has its weights as a pickle only (pytorch_model.bin), which can run code when it is opened; convert it "
+            f"first: {convert}"
         )
     if any((folder / backend).is_dir() for backend in GRAPHS):
-        raise InputError(f"{name} is exported and has no weights; give the checkpoint that it was exported from")
-    raise InputError(
-        f"{name} has no safetensors weights (model.safetensors); if it has a pytorch_model.bin, convert that "
-        f"first: {convert}"
+        return "is exported and has no weights; give the checkpoint that it was exported from"
+    return (
+        "has no safetensors weights (model.safetensors); if it has a pytorch_model.bin, convert that first: " + convert
     )
 
 
@@ -171,12 +174,14 @@ def check_sizes(folder: Path, whole: bool = True) -> None:
     size = sum(file.stat().st_size for file in weights)
     config = read_json(path) if path.is_file() and weights else {}  # that it is an object is seen where it is opened
     whole = whole or (isinstance(config, dict) and "model_type" in config)
-    if whole and config and (fault := next(_size_faults(config, len(weight_types(folder)), size), None)):
-        raise InputError(f"{path} is damaged: {fault}")
+    faults = _size_faults(config, len(weight_types(folder)), size) if whole and config else iter(())
+    fault = next((f"{path} is damaged: {fault}" for fault in faults), "")
     path = folder / "tokenizer.json"
-    long = path.is_file() and _MANY_DIGITS.search(path.read_bytes())  # only a file with a long number is parsed here
-    if long and (fault := next(_id_faults(read_json(path, dict), max(size, _LARGEST_ID)), None)):
-        raise InputError(f"{path} is damaged: {fault}")
+    if path.is_file() and _MANY_DIGITS.search(path.read_bytes()):  # only a file with a long number is parsed here
+        faults = _id_faults(read_json(path, dict), max(size, _LARGEST_ID))
+        fault = fault or next((f"{path} is damaged: {fault}" for fault in faults), "")
+    if fault:
+        raise InputError(fault)
 
 
 def _size_faults(config: Any, tensors: int, size: int, depth: int = 0) -> Iterator[str]:

@@ -40,10 +40,10 @@ def check_target(
         InputError: the path has another suffix or exists, its folder is missing or read-only, or its name is too long.
 
     Example:
-        >>> check_target("/no/such/folder/vectors.npy")
+        >>> check_target("/no/a.npy")
         Traceback (most recent call last):
         ...
-        contrastive_st.errors.InputError: /no/such/folder/vectors.npy: the folder /no/such/folder does not exist; ...
+        contrastive_st.errors.InputError: /no/a.npy cannot be written: the folder /no does not exist; create it first
     """
     path = Path(path)
     if formats and path.suffix not in formats:
@@ -59,10 +59,9 @@ def check_target(
         parent = path.absolute().parent
         while parents and not parent.exists():
             parent = parent.parent
-        if not parent.is_dir():
-            raise InputError(f"{path}: the folder {parent} does not exist; create it first")
-        if not os.access(parent, os.W_OK | os.X_OK):
-            raise InputError(f"{path} cannot be written: {parent} is read-only; choose another folder")
+        if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
+            fault = "is read-only; choose another one" if parent.is_dir() else "does not exist; create it first"
+            raise InputError(f"{path} cannot be written: the folder {parent} {fault}")
     return path
 
 
@@ -76,7 +75,10 @@ def atomic_write(
     fails, what it wrote is removed and the old content is kept.
 
     Args:
-        path, overwrite, flag, parents: as for `check_target`.
+        path: path of a new file or folder; an empty folder may exist.
+        overwrite: replace an existing file or folder.
+        flag: the flag for overwriting that a message suggests; "" if there is none.
+        parents: create missing parent folders.
 
     Yields:
         A path of the same name in a temporary folder next to `path`; the file or folder does not exist yet.
@@ -201,10 +203,13 @@ def only_writer(
 ) -> Iterator[Path]:
     """A context in which no other process writes to an output; whoever comes second does not compute for nothing.
 
-    The lock is a hidden file beside the output, which ends with this process, and which other accounts cannot hold.
+    The lock is a hidden file next to the output, which ends with this process, and which other accounts cannot hold.
 
     Args:
-        path, overwrite, flag, parents: as for `check_target`.
+        path: path of the output.
+        overwrite: the output may exist.
+        flag: the flag for overwriting that a message suggests; "" if there is none.
+        parents: create missing parent folders.
 
     Yields:
         The path.

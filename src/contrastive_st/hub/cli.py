@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sysconfig
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,7 +21,7 @@ _REVISION = "branch, tag or commit of a Hub name"
 
 @dataclass
 class _CardOptions(Options):
-    """What a card says beside the records of training and evaluation."""
+    """What a card says that the records of training and evaluation do not."""
 
     license: str | None = option("licence of the model, for its card: apache-2.0, mit, ...")
     language: list[str] | None = option("languages of the model, for its card: en, de, ...")
@@ -47,6 +48,7 @@ class Push(_CardOptions):
     message: str | None = option("title of the commit")
 
     def __call__(self) -> None:
+        """Run the command."""
         from contrastive_st.hub.push import push
 
         if self.dry_run:
@@ -80,6 +82,7 @@ class Pull(Options):
     to: str | None = option("a new folder (default: the cache)", metavar="FOLDER")
 
     def __call__(self) -> None:
+        """Run the command."""
         from contrastive_st.hub.push import pull
 
         say(pull(self.repo, self.revision, self.to))
@@ -99,6 +102,7 @@ class Card(_CardOptions):
     overwrite: bool = option("replace a card that was edited by hand", default=False)
 
     def __call__(self) -> None:
+        """Run the command."""
         from contrastive_st.hub.cards import write_card
 
         name = self.name or (Path(self.output).resolve().name if self.output else None)
@@ -120,6 +124,7 @@ class Convert(Options):
     revision: str | None = option(_REVISION)
 
     def __call__(self) -> None:
+        """Run the command."""
         from contrastive_st.hub.convert import convert
 
         folder = convert(self.source, self.destination, self.to, self.pooling, self.revision)
@@ -135,6 +140,7 @@ class Merge(Options):
     revision: str | None = option(_REVISION)
 
     def __call__(self) -> None:
+        """Run the command."""
         from contrastive_st.hub.convert import merge
 
         say(merge(self.adapter, self.output, self.revision))
@@ -150,6 +156,7 @@ class Soup(Options):
     pooling: str | None = option(POOLING_HELP)
 
     def __call__(self) -> None:
+        """Run the command."""
         from contrastive_st.hub.soup import model_soup
 
         for one in model_soup(self.checkpoints, self.output, weights=self.weights, pooling=self.pooling):
@@ -173,13 +180,17 @@ class Export(Options):
     revision: str | None = option(_REVISION)
     overwrite: bool = option("replace a folder that exists", default=False)
 
+    def conflicts(self) -> Iterator[str]:
+        """Yield an option without effect."""
+        if self.calibration and not self.int8:
+            yield "--calibration has no effect without --int8; give --int8 too"
+
     def __call__(self) -> None:
+        """Run the command."""
         from contrastive_st.files.writing import check_target
         from contrastive_st.models.encoder import SentenceEncoder
         from contrastive_st.models.export import export
 
-        if self.calibration and not self.int8:
-            raise InputError("--calibration has no effect without --int8; give --int8 too")
         check_target(self.output, self.overwrite, parents=True)
         encoder = SentenceEncoder(self.model, pooling=self.pooling, revision=self.revision, device="cpu")
         texts = _calibration(self.calibration) if self.int8 else None

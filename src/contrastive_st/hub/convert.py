@@ -64,8 +64,8 @@ def convert(
         opened = in_safetensors(folder, Path(scratch, "opened"), source)
         checkpoint = Checkpoint.read(opened, source, token=token)
         model, tokenizer = _open(checkpoint, pooling), load_tokenizer(checkpoint)
-        if to == "simcse" and model.config.model_type not in _SIMCSE_FAMILIES:
-            raise InputError(f"SimCSE's layout is for {' and '.join(_SIMCSE_FAMILIES)}, not {model.config.model_type}")
+        if fault := _layout_fault(model, to):
+            raise InputError(fault)
         with atomic_write(destination, flag="", parents=True) as new:
             new.mkdir()
             write(model, new)
@@ -85,20 +85,20 @@ def merge(adapter: str | Path, output: str | Path, revision: str | None = None, 
         token: of a Hub name.
 
     Raises:
-        InputError: it is no adapter, its base cannot be opened or does not fit, or the output folder exists already.
+        InputError: it is not an adapter, its base cannot be opened or does not fit, or the output exists already.
     """
     with only_writer(output, flag="", parents=True):
         checkpoint = Checkpoint.find(adapter, revision, token=token)
         if checkpoint.adapter is None:
-            raise InputError(f"{adapter} is no adapter (it has no {ADAPTER}): there is nothing to merge")
+            raise InputError(f"{adapter} is not an adapter (it has no {ADAPTER}): there is nothing to merge")
         training = read_training_metadata(checkpoint.folder)
         encoder = SentenceEncoder(checkpoint.folder)
         if checkpoint.head:  # whose place is in the model
             encoder.model = open_model(checkpoint, train=True, merge_adapter=True, dtype="auto")
         loss = training.get("loss", {})
         if loss.get("name") and isinstance(encoder.model, ContrastiveMixin):
-            own = {key: value for key, value in (loss.get("settings") or {}).items() if key not in _OF_EMBEDDING}
-            encoder.model.change_settings(with_head=False, **own, loss=loss["name"])
+            settings = {key: value for key, value in (loss.get("settings") or {}).items() if key not in _OF_EMBEDDING}
+            encoder.model.change_settings(with_head=False, **settings, loss=loss["name"])
         with atomic_write(output, flag="", parents=True) as new:
             new.mkdir()
             encoder.save_pretrained(new)
@@ -147,6 +147,15 @@ def _open(checkpoint: Checkpoint, pooling: str | None) -> ContrastiveMixin:
     return model
 
 
+def _layout_fault(model: ContrastiveMixin, to: str) -> str:
+    """Why a model cannot be written in a layout; blank if it can."""
+    if to != "package" and model.settings.pooling == "mask":
+        return "the pooling at the [MASK] of a template can only be written in this package's layout"
+    if to == "simcse" and model.config.model_type not in _SIMCSE_FAMILIES:
+        return f"SimCSE's layout is for {' and '.join(_SIMCSE_FAMILIES)}, not {model.config.model_type}"
+    return ""
+
+
 def _write_package(model: ContrastiveMixin, folder: Path) -> None:
     model.save_pretrained(folder)
 
@@ -170,8 +179,6 @@ def _write_simcse(model: ContrastiveMixin, folder: Path) -> None:
 
 def _plain_config(model: ContrastiveMixin) -> Any:
     """The backbone's config without the fields of this package."""
-    if model.settings.pooling == "mask":
-        raise InputError("the pooling at the [MASK] of a template has this package's layout only")
     config = copy.deepcopy(model.config)
     del config.contrastive
     return config

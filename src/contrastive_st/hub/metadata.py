@@ -32,7 +32,7 @@ class CheckpointMetadata:
         newer_than: seconds since the epoch; an older evaluation is of other weights and is ignored.
 
     Raises:
-        InputError: the folder is no checkpoint, or a file is damaged.
+        InputError: the folder is not a checkpoint, or a file is damaged.
     """
 
     folder: Path
@@ -50,7 +50,7 @@ class CheckpointMetadata:
             config = {"model_type": training.get("model", {}).get("type", "an adapter"), "contrastive": settings}
         else:
             raise InputError(
-                f"{self.folder} is no checkpoint folder (no config.json); give the folder of a saved model"
+                f"{self.folder} is not a checkpoint folder (it has no config.json); give the folder of a saved model"
             )
         object.__setattr__(self, "config", config)
         object.__setattr__(self, "training", training)
@@ -86,8 +86,8 @@ class CheckpointMetadata:
     @property
     def hyper_parameters(self) -> dict[str, Any]:
         """Hyper-parameters of the loss, the trainer and the job, in that order."""
-        own = self.training.get("loss", {}).get("settings") or {}
-        return {**own, **self.training.get("hyper_parameters", {}), **self.training.get("arguments", {})}
+        settings = self.training.get("loss", {}).get("settings") or {}
+        return {**settings, **self.training.get("hyper_parameters", {}), **self.training.get("arguments", {})}
 
     @property
     def needs_remote_code(self) -> bool:
@@ -140,5 +140,5 @@ class CheckpointMetadata:
     @property
     def plots(self) -> list[str]:
         """The evaluation's plots, as paths below the folder."""
-        found = sorted((self.folder / EVALUATION).glob("*.png")) if self.report else []
-        return [path.relative_to(self.folder).as_posix() for path in found]
+        plots = sorted((self.folder / EVALUATION).glob("*.png")) if self.report else []
+        return [path.relative_to(self.folder).as_posix() for path in plots]

@@ -69,10 +69,8 @@ def model_soup(
         >>> model_soup(["static-minilm"], "out/soup")
         Traceback (most recent call last):
         ...
-        contrastive_st.errors.InputError: a mean of 1 checkpoint; give two or more
+        contrastive_st.errors.InputError: 1 checkpoints with weights 1.0: give two or more checkpoints, ...
     """
-    if len(checkpoints) < 2:
-        raise InputError(f"a mean of {len(checkpoints)} checkpoint; give two or more")
     shares = _shares(checkpoints, weights)
     with only_writer(output, flag="", parents=True):
         encoder = SentenceEncoder(checkpoints[0], pooling=pooling)
@@ -92,11 +90,10 @@ def model_soup(
 
 def _shares(checkpoints: Sequence[object], weights: Sequence[float] | None) -> list[float]:
     given = [1.0] * len(checkpoints) if weights is None else list(weights)
-    if len(given) != len(checkpoints):
-        raise InputError(f"{len(given)} weights for {len(checkpoints)} checkpoints; give one each")
     total = sum(given)
-    if not (0 < total < float("inf") and min(given) >= 0):
-        raise InputError(f"weights {' '.join(map(str, given))}: give numbers of 0 or more, at least one above 0")
+    if not (len(given) == len(checkpoints) > 1 and 0 < total < float("inf") and min(given) >= 0):
+        what = f"{len(checkpoints)} checkpoints with weights {' '.join(map(str, given))}"
+        raise InputError(f"{what}: give two or more checkpoints, and for each a weight of 0 or more, not all 0")
     return [weight / total for weight in given]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
 from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
@@ -34,11 +34,11 @@ class DataArguments(ScriptArguments):
     max_train_samples: Count | None = option("Train on the first rows only.")
     preprocessing_num_workers: Count | None = option("Processes that tokenize.")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def conflicts(self) -> Iterator[str]:
+        """Yield a scale that is not a lowest and a highest score."""
         if self.score_scale and (len(self.score_scale) != 2 or self.score_scale[0] >= self.score_scale[1]):
             given = " ".join(map(str, self.score_scale))
-            raise InputError(f"--score_scale {given}: give the lowest and the highest score, such as 0 5")
+            yield f"--score_scale {given}: give the lowest and the highest score, such as 0 5"
 
 
 @dataclass
@@ -46,7 +46,7 @@ class CorpusArguments(ScriptArguments):
     """Sentences in their order, in documents."""
 
     train_file: list[str] | None = option(
-        "Sentences in order: .txt (a sentence a line, a blank line ends a document) or .parquet. Without "
+        "Sentences in order: .txt (one sentence per line, a blank line ends a document) or .parquet. Without "
         "it: the documentation of the installed Python packages."
     )
     text_column: str = option("Of parquet files.", default="text")
@@ -58,10 +58,10 @@ class CorpusArguments(ScriptArguments):
 
 @dataclass
 class SuiteArguments(ScriptArguments):
-    """Tasks of SentEval that a script measures."""
+    """Tasks of SentEval that a script evaluates."""
 
     eval_tasks: str = option(
-        "Tasks to measure, where CONTRASTIVE_ST_DATA or --eval_data names their files.", default="MR,CR,SST2,TREC"
+        "Tasks to evaluate on, if CONTRASTIVE_ST_DATA or --eval_data names their files.", default="MR,CR,SST2,TREC"
     )
     eval_data: str | None = option("Folder of SentEval's files, or hub.")
 
@@ -75,28 +75,30 @@ class EncoderArguments(ScriptArguments):
         f"cls (with projection head), {WITHOUT_HEAD}; by default what the encoder to start from records."
     )
     max_length: Count | None = option(
-        "Longest text, in tokens, in training and for the saved encoder; by default that of the encoder "
+        "Maximum length of a text in tokens, in training and for the saved encoder; by default that of the encoder "
         "to start from, 128 from scratch."
     )
-    dropout: Share | None = option("Dropout of the encoder; by default its own, 0.1 from scratch.")
+    dropout: Share | None = option("Dropout of the encoder; by default as its config says, 0.1 from scratch.")
     new_head: bool | None = option("Draw a new projection head; by default when starting from a plain encoder.")
     bidirectional: bool | None = option("Let a decoder attend in both directions; by default as its config says.")
     num_layers: CountOrZero = option("Layers of an encoder from scratch.", default=2)
     hidden_size: Count = option("Width of an encoder from scratch.", default=256)
     vocab_size: Count = option("Vocabulary of an encoder from scratch, learned from the training text.", default=16_000)
     prompts: list[str] | None = option(
-        "What is put before each text, in training and by the saved encoder, such as query='query: ' "
+        "Text before each text, in training and for the saved encoder, such as query='query: ' "
         "document='passage: ': the first of several columns holds queries, the others documents. By default what "
         "the encoder to start from records."
     )
-    default_prompt_name: str | None = option("The prompt of a column without one of its own, and of every other text.")
+    default_prompt_name: str | None = option(
+        "The prompt of a column that no prompt is named after, and of every other text."
+    )
     include_prompt: bool | None = option(
-        "false: the prompt is read, but its tokens are not pooled. By default what the encoder to start "
+        "If false, the tokens of the prompt are read but not pooled. By default what the encoder to start "
         "from records, true from scratch."
     )
     lora_r: Count | None = option(
-        "Freeze the encoder and train a LoRA adapter of this rank (16, say; needs peft). What is saved is "
-        "the adapter; contrastive-st merge makes an ordinary checkpoint of it."
+        "Freeze the encoder and train a LoRA adapter of this rank, such as 16 (needs peft). The adapter is "
+        "saved; contrastive-st merge makes an ordinary checkpoint of it."
     )
     lora_alpha: Positive | None = option("Scale of the adapter; by default 2 * lora_r.")
     lora_dropout: Share | None = option("Dropout of the adapter's input; by default 0.")
@@ -104,12 +106,17 @@ class EncoderArguments(ScriptArguments):
         "Linear layers to adapt, such as query value; by default all of them."
     )
 
+    def conflicts(self) -> Iterator[str]:
+        """Yield prompts without a name or with the same name, and settings of an adapter that is not trained."""
+        parted = [given.partition("=") for given in self.prompts or ()]
+        if not all(name and equals for name, equals, _ in parted) or len({name for name, *_ in parted}) < len(parted):
+            yield f"--prompts {self.prompts}: give each as NAME=TEXT, with different names, such as query='query: '"
+        if self.lora and self.lora_r is None:
+            yield f"--lora_{next(iter(self.lora))} is a setting of an adapter; give its rank with --lora_r"
+
     @property
     def named_prompts(self) -> dict[str, str] | None:
         """The prompts by name; None if none are given.
-
-        Raises:
-            InputError: a prompt has no name, or two have the same name.
 
         Example:
             >>> EncoderArguments(prompts=["query=query: ", "document=passage: "]).named_prompts
@@ -117,22 +124,13 @@ class EncoderArguments(ScriptArguments):
         """
         if self.prompts is None:
             return None
-        named: dict[str, str] = {}
-        for given in self.prompts:
-            name, parted, text = given.partition("=")
-            if not name or not parted or name in named:
-                raise InputError(f"--prompts {given!r}: give NAME=TEXT with different names, such as query='query: '")
-            named[name] = text
-        return named
+        return {name: text for name, _, text in (given.partition("=") for given in self.prompts)}
 
     @property
     def lora(self) -> dict[str, Any]:
         """The settings of the adapter that are given, without its rank."""
         given = {name: vars(self)[f"lora_{name}"] for name in ("alpha", "dropout", "target_modules")}
-        given = {name: value for name, value in given.items() if value is not None}
-        if self.lora_r is None and given:
-            raise InputError(f"--lora_{next(iter(given))} is a setting of an adapter; give its rank with --lora_r")
-        return given
+        return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass
@@ -145,40 +143,41 @@ class MatryoshkaArguments(ScriptArguments):
     )
     matryoshka_weights: list[Positive] | None = option("Weights of these dimensions; by default 1 each.")
     truncate_dim: Count | None = option(
-        "One of these numbers: the saved encoder keeps so many dimensions; by default all."
+        "One of these numbers: how many dimensions the saved encoder keeps; by default all."
     )
+
+    def conflicts(self) -> Iterator[str]:
+        """Yield weights without dimensions, and a saved dimension that would not be trained."""
+        dims, truncate = self.matryoshka_dims, self.truncate_dim
+        if dims is None and self.matryoshka_weights is not None:
+            yield "--matryoshka_weights needs --matryoshka_dims; give it too"
+        if truncate is not None and truncate not in (dims or []):
+            yield f"--truncate_dim {truncate} is not one of --matryoshka_dims, so that it would not be trained"
 
     def over(self, loss: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of a loss, or of `MatryoshkaLoss` over it if dimensions are given.
 
-        Raises:
-            InputError: weights without dimensions, or `truncate_dim` is not one of the dimensions.
+        Args:
+            loss: the settings of the loss, with its name as `loss`.
 
         Example:
             >>> MatryoshkaArguments(matryoshka_dims=[8, 4]).over({"loss": "cosent"})
             {'loss': 'matryoshka', 'inner': {'loss': 'cosent'}, 'dims': [8, 4], 'weights': None}
         """
-        dims, weights, truncate = self.matryoshka_dims, self.matryoshka_weights, self.truncate_dim
-        if dims is None and weights is not None:
-            raise InputError("--matryoshka_weights needs --matryoshka_dims; give it too")
-        if truncate is not None and truncate not in (dims or []):
-            raise InputError(
-                f"--truncate_dim {truncate} is none of --matryoshka_dims; its {truncate} dimensions would not be "
-                "trained"
-            )
-        if dims is None:
+        if self.matryoshka_dims is None:
             return dict(loss)
-        settings = {"loss": "matryoshka", "inner": dict(loss), "dims": dims, "weights": weights}
-        return settings if truncate is None else {**settings, "truncate_dim": truncate}
+        inner = {"loss": "matryoshka", "inner": dict(loss)}
+        settings = inner | {"dims": self.matryoshka_dims, "weights": self.matryoshka_weights}
+        return settings if self.truncate_dim is None else {**settings, "truncate_dim": self.truncate_dim}
 
 
 @dataclass
 class WordsLossArguments(ScriptArguments):
-    """A masked-language-model loss beside the loss of the script."""
+    """A masked-language-model loss that is added to the loss of the script."""
 
     do_mlm: bool = option("Add a masked-language-model loss.", default=False)
     mlm_weight: NotNegative = option("Weight of the masked-language-model loss.", default=0.1)
-    mlm_probability: Share = option("Share of tokens that loss predicts.", default=0.15)
+    mlm_probability: Share = option("Share of tokens that are masked and predicted.", default=0.15)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -191,7 +190,7 @@ class WordsLossArguments(ScriptArguments):
         return {"do_mlm": self.do_mlm, "mlm_probability": self.mlm_probability}
 
 
-#: Settings of losses that are read from the data, and so are no options
+#: Settings of losses that are read from the data, and so are not options
 _FROM_DATA = ("num_labels", "inner", "tasks", "dims", "weights")
 _OPTION_TYPES = {float: float, int: int, bool: bool, str: str, tuple[str, ...]: list[str]}
 
@@ -222,11 +221,11 @@ def loss_arguments(names: Sequence[str]) -> type[LossArguments]:
             if setting not in _FROM_DATA and hint in _OPTION_TYPES:
                 takers.setdefault(setting, []).append(name)
                 kinds[setting] = _OPTION_TYPES[hint]
-    words = f"One of {', '.join(names)}; by default the first that trains rows of this kind."
-    options: list[Any] = [("loss", str | None, option(words))]
+    loss_help = f"One of {', '.join(names)}; by default the first that trains rows of this kind."
+    options: list[Any] = [("loss", str | None, option(loss_help))]
     for setting, losses in takers.items():
-        words = f"Of {', '.join(losses)}; see docs/losses.md."
-        options.append((setting, kinds[setting] | None, option(words)))
+        setting_help = f"Of {', '.join(losses)}; see docs/losses.md."
+        options.append((setting, kinds[setting] | None, option(setting_help)))
     return make_dataclass("ChosenLossArguments", options, bases=(LossArguments,))
 
 
@@ -242,7 +241,7 @@ class LossArguments(ScriptArguments):
             default: the name without `--loss`.
 
         Raises:
-            InputError: an option is given that is no setting of this loss.
+            InputError: an option is given that is not a setting of this loss.
         """
         kind = loss_class(self.loss or default)
         given = {name: value for name, value in vars(self).items() if name != "loss" and value is not None}
@@ -254,18 +253,18 @@ class LossArguments(ScriptArguments):
 
 @dataclass
 class ValidationArguments(ScriptArguments):
-    """Rows to validate on: during training their loss and measure are logged, and the best checkpoint is kept."""
+    """Rows to validate on: during training their loss and metric are logged, and the best checkpoint is kept."""
 
     validation_file: str | None = option(
-        "A file as --train_file, of which loss and measure are logged ten times a run; the best checkpoint "
-        "is kept. --early_stopping_patience stops the run when they no longer get better."
+        "Validation rows, read like --train_file. Their loss and metric are logged ten times a run, and the best "
+        "checkpoint is kept. --early_stopping_patience stops the run when they no longer improve."
     )
     validation_split: Annotated[float, Gt(0), Le(0.5)] | None = option(
-        "In its place: a share of the training rows, such as 0.05, which are not trained on. Rows with "
-        "the same first text stay on one side."
+        "Instead of --validation_file: a share of the training rows, such as 0.05, which are not trained on. Rows "
+        "with the same first text stay together."
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def conflicts(self) -> Iterator[str]:
+        """Yield two sources of validation rows."""
         if self.validation_file is not None and self.validation_split is not None:
-            raise InputError("--validation_file and --validation_split are both given; leave one out")
+            yield "--validation_file and --validation_split are both given; leave one out"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -133,7 +133,13 @@ class Distill(Options):
     seed: CountOrZero | None = option("seed of the order (default: 0)")
     minutes: NotNegative | None = option("time limit (default: none)")
 
+    def conflicts(self) -> Iterator[str]:
+        """Yield a type of weights that only a static student can have."""
+        if self.student != "static" and self.storage == "int8":
+            yield "--storage int8 is for static students only; give float16 or float32 for a layer student"
+
     def __call__(self) -> None:
+        """Train the student."""
         from contrastive_st.scripts.distill import main
 
         main(self)

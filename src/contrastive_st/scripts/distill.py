@@ -124,8 +124,6 @@ def main(args: Any) -> dict[str, Any]:
 def _distill(args: Any, output: Path) -> dict[str, Any]:
     static = args.student == "static"
     source, layers = (None, None) if static else layer_student(args.teacher, args.student)
-    if not static and args.storage == "int8":
-        raise InputError("--storage int8 is for static students only; give float16 or float32 for a layer student")
     given = {spec.name: getattr(args, spec.name) for spec in fields(Training)}
     training = replace(STATIC if static else LAYERS, **{name: own for name, own in given.items() if own is not None})
     texts = training_texts(args.train_file, args.max_train_samples, training.seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from transformers.hf_argparser import string_to_bool
 from transformers.integrations import get_reporting_integration_callbacks
 
 from contrastive_st.commands import DEVICE_HELP, VERBOSITY, Parser, snake_case_flags
-from contrastive_st.errors import InputError, first_line, suggestion
+from contrastive_st.errors import InputError, suggestion
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
 
@@ -60,23 +59,15 @@ class TrainingParser(Parser, HfArgumentParser):
         self.changed = dict(defaults or {})
         self.set_defaults(**self.changed)
         argv = snake_case_flags(sys.argv[1:] if argv is None else argv)
-        try:
-            found: list[Any] = list(
-                self.parse_args_into_dataclasses(argv, return_remaining_strings=True, look_for_args_file=False)
-            )
-            unknown = found.pop()
-            for args in found:
-                _check_reporting(getattr(args, "report_to", []))
-        except InputError:
-            raise
-        except json.JSONDecodeError as error:
-            raise InputError(f"{error.doc[:60]}: not JSON: {error}") from error
-        except Exception as error:  # transformers raises errors of any type
-            raise InputError(first_line(error)) from error
+        *parsed, unknown = self.parse_args_into_dataclasses(
+            argv, return_remaining_strings=True, look_for_args_file=False
+        )
+        for args in parsed:
+            _check_reporting(getattr(args, "report_to", []))
         if unknown:
             flag = unknown[0].partition("=")[0]
             raise InputError(f"unknown argument {flag}; {self._instead(flag)}")
-        return found
+        return parsed
 
     def format_help(self) -> str:
         """The options of the script and of contrastive training; those of transformers are only named."""

@@ -11,13 +11,13 @@ import time
 from abc import ABC, abstractmethod
 from argparse import SUPPRESS
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import MISSING, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le
 
 from contrastive_st.commands import MODEL_HELP, POOLING_HELP
 from contrastive_st.errors import InputError, first_line
@@ -47,10 +47,8 @@ class StoreCommand(Options, ABC):
     )  # fmt: skip
 
     def __call__(self) -> None:
-        def interrupt(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        before = signal.signal(signal.SIGTERM, interrupt)
+        """Run the command."""
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             self.run()
         finally:
@@ -129,8 +127,6 @@ class Search(_HitsCommand):
         from contrastive_st.search.opening import open_encoder_for, query_vector
 
         query = sys.stdin.buffer.read().decode("utf-8", "replace") if self.query == "-" else self.query
-        if not query.strip():
-            raise InputError("the query is empty; give some words")
         options: dict[str, Any] = {"exact": True} if self.exact else {}
         options |= {"ef_search": self.ef_search} if self.ef_search is not None else {}
         encoder = open_encoder_for(index, self.model)
@@ -165,24 +161,23 @@ class Delete(StoreCommand):
     yes: bool = option("delete without asking; needed without a terminal", default=False)
     purge: bool = option("then erase from the disk all that was ever deleted or replaced in it", default=False)
 
-    def run(self) -> None:
-        """Say what will be deleted, ask, and delete it; erase what is left of it on the disk."""
-        from contrastive_st.search.filters import as_filter
-        from contrastive_st.search.opening import open_index
-        from contrastive_st.search.values import as_id
-
+    def conflicts(self) -> Iterator[str]:
+        """Yield two ways to name documents, or none."""
         given = [part for part in (self.filter, self.ids) if part is not None]
         if len(given) > 1 or not (given or self.purge):
-            raise InputError("give --filter or --ids, one of them")
+            yield "give --filter or --ids, one of them"
+
+    def run(self) -> None:
+        """Print what will be deleted, ask, and delete it; erase its remains from the disk."""
+        from contrastive_st.search.filters import as_filter
+        from contrastive_st.search.opening import open_index, writable
+        from contrastive_st.search.values import as_id
+
         filter = as_filter(self.filter)
         ids = list({as_id(line): None for line in _lines(self.ids) if line.strip()}) if self.ids else []
-        if given and not (ids or filter):
-            raise InputError(f"--ids {self.ids}: there are no ids" if self.ids else "--filter: there is no condition")
-        with closing(open_index(self.store, self.collection)) as found:
-            index: Any = found
-            if not hasattr(index, "delete"):
-                raise InputError(f"{self.store} is a folder of shards; encode the corpus without these documents again")
-            if given:
+        with closing(open_index(self.store, self.collection)) as opened:
+            index = writable(opened, str(self.store or "the store"))
+            if self.filter or self.ids:
                 self._delete(index, filter, ids)
             if self.purge:
                 from contrastive_st.search.postgres.purge import purge
@@ -196,27 +191,22 @@ class Delete(StoreCommand):
         from contrastive_st.search.index import check_filter
 
         count = index.count(filter) if filter else len(index.known(ids))
-        what = f"with {filter}" if filter else f"of {len(ids):,} ids"
-        say(f"{count:,} of {len(index):,} documents in {self.collection!r} {what}", file=sys.stderr)
+        which = f"with {filter}" if filter else f"of {len(ids):,} ids"
+        say(f"{count:,} of {len(index):,} documents in {self.collection!r} {which}", file=sys.stderr)
         check_filter(index, filter, count > 0)
-        if count and not self.yes:
-            _confirm(f"delete {count:,} documents? [y/N] ")
+        if count and not (self.yes or _confirmed(f"delete {count:,} documents? [y/N] ")):
+            raise InputError("nothing was deleted; without a terminal to ask on, give --yes")
         deleted = index.delete_matching(filter) if count and filter else index.delete(ids)
         note(f"deleted {deleted:,} documents; {len(index):,} are left in {self.collection!r}")
 
 
-def _confirm(question: str) -> None:
-    """Ask on the terminal.
-
-    Raises:
-        InputError: there is no terminal, or the answer is not yes.
-    """
+def _confirmed(question: str) -> bool:
+    """Ask on the terminal; False if there is none."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise InputError("nothing was deleted: give --yes to delete them, as there is no terminal to ask on")
+        return False
     say(question, file=sys.stderr, end="")
     sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise InputError("nothing was deleted")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _lines(name: str) -> list[str]:
@@ -271,7 +261,7 @@ class Trends(CollectionCommand):
 class Duplicates(CollectionCommand):
     """find near-duplicate documents; every pair is compared"""
 
-    threshold: float = option("lowest cosine of two duplicates", default=0.95)
+    threshold: Annotated[float, Gt(0), Le(1)] = option("lowest cosine of two duplicates", default=0.95)
     ignore_numbers: bool = option("leave out texts that differ in nothing but their numbers", default=False)
     limit: CountOrZero = option("groups to print; --output writes all", default=20)
     output: str | None = option("all groups as .csv or .json", short="-o", metavar="FILE")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -26,16 +27,22 @@ class Collections(StoreCommand):
     swap: str | None = option("exchange the names of two collections at once, for every search", metavar="OTHER")
     alias: str | None = option("let this name stand for the collection too, from now on", metavar="NAME")
 
+    @property
+    def _changes(self) -> list[str]:
+        return [name for name in ("delete", "rename", "swap", "alias") if getattr(self, name)]
+
+    def conflicts(self) -> Iterator[str]:
+        """Yield a change without a collection, or one of several."""
+        if len(self._changes) > bool(self.name):
+            yield f"--{self._changes[-1]} needs the name of a collection, and no other change"
+
     def run(self) -> None:
-        """List them, or describe or change the one that is named."""
-        changes = [name for name in ("delete", "rename", "swap", "alias") if getattr(self, name)]
-        if len(changes) > bool(self.name):
-            raise InputError(f"--{changes[-1]} needs the name of a collection, and stands alone")
+        """List the collections, or describe or change the one that is named."""
         from contrastive_st.search.opening import open_database, vector_store
 
         store_class = vector_store()
         with closing(open_database(self.store)) as database:  # keeps an embedded server running between collections
-            if changes:
+            if self._changes:
                 self._change(database)
                 return
             for name in [self.name] if self.name else store_class.names(database):

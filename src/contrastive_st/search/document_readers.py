@@ -12,7 +12,6 @@ import importlib.util
 import json
 import mailbox
 import re
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
@@ -110,23 +109,15 @@ def front_matter(text: str) -> tuple[str, Cells]:
     match, facts, end = _FRONT_MATTER.match(text), None, 0
     try:
         if match:
-            read = _toml if match["mark"] == "+++" else _yaml
+            read = importlib.import_module("tomllib").loads if match["mark"] == "+++" else _yaml
             facts, end = read(match["facts"].replace("\r\n", "\n")), match.end()
         elif text.startswith(("{\n", "{\r\n")):
             facts, end = json.JSONDecoder().raw_decode(text)
-    except (yaml.YAMLError, RecursionError, ValueError):  # such as a rule, a dialogue: text
+    except (yaml.YAMLError, RecursionError, ValueError, ModuleNotFoundError):  # a rule, a dialogue; Python 3.10, TOML
         return text, {NOTES: ["front matter that cannot be read is text"]}
     if not isinstance(facts, dict):
         return text, {}
     return text[end:].removeprefix("\n"), {str(key): value for key, value in facts.items()}
-
-
-def _toml(text: str) -> Any:
-    if sys.version_info < (3, 11):
-        raise ValueError("Python 3.10 has no reader of TOML")
-    import tomllib
-
-    return tomllib.loads(text)
 
 
 def _yaml(text: str) -> Any:
@@ -255,7 +246,7 @@ def _office(path: Path, source: str) -> Iterator[Cells]:
         read_as += ["footnotes are not read"] if _FOOTNOTE.search(text) else []
     for part in _extracted(content, kind, source):
         if "\0" in part["text"]:  # the bytes of a file that its reader does not understand
-            raise InputError(f"{source} is no {format_of(path)} file")
+            raise InputError(f"{source} is not a {format_of(path)} file")
         yield {**part, NOTES: read_as}
 
 

@@ -156,8 +156,6 @@ def open_corpus(
     """
     columns = [column] if isinstance(column, str) else list(column or ())
     asked = [*(columns or ["None"]), str(metadata), *([] if lines is None else [f"lines={lines}"])]
-    if not isinstance(source, (str, Path)):
-        raise InputError("a corpus is one file, folder, pattern or data set; name a folder or a pattern of the files")
     source, choice = str(source), _Choice(str(source), columns, metadata, lines)
     with reading(source):
         path = path_of(source)
@@ -383,10 +381,8 @@ class _Choice:
                     if document.text:
                         kept = True
                         yield document
-            except LeftOut:
-                raise
             except Exception as error:  # parsers raise a dozen kinds of errors for damaged files
-                if not file.name:
+                if isinstance(error, LeftOut) or not file.name:
                     raise
                 report.unread.add(file.name)
                 report.leave_out(

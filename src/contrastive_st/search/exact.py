@@ -210,21 +210,25 @@ class ExactIndex:
         *,
         filter: Filterable = None,
         text: str | None = None,
-        exact: bool = False,
+        exact: bool | None = None,
+        ef_search: int | None = None,
         oversample: int = OVERSAMPLE,
-        **options: Any,
     ) -> list[list[Hit]]:
         """The k nearest documents of each query; see `VectorIndex.search`.
 
         Args:
-            vectors, k, filter, text: as there.
+            vectors: `[d]` or `[Q, d]`.
+            k: number of hits.
+            filter: conditions on the metadata.
+            text: words of the query, for a hybrid ranking.
             exact: compare with every vector, even if there are codes.
-            oversample: candidates per hit that the codes give and that are compared again by their vectors.
-            options: ignored.
+            ef_search: ignored; there is no graph.
+            oversample: candidates per hit (at least 1) from the codes, which are compared again by their vectors.
+
+        Returns:
+            For each query its hits, best first.
         """
         queries, chosen = check_search(vectors, self.dimension, k, filter, text)
-        if oversample < 1:
-            raise InputError(f"oversample {oversample}: give 1 or more candidates for each hit")
         rows = self._matching(chosen) if chosen else None
         check_filter(self, chosen, rows is None or len(rows) > 0)
         nearest = self._nearest if exact or self._codes is None else partial(self._rescored, oversample)
@@ -295,7 +299,7 @@ class ExactIndex:
         assert self._codes is not None
         codes = self._codes
         compare = lambda own, part: codes.scores(queries[own], part)
-        candidates, _ = self._best(compare, len(queries), min(oversample * k, max(len(self), 1)), rows)
+        candidates, _ = self._best(compare, len(queries), min(max(oversample, 1) * k, max(len(self), 1)), rows)
         near, scores = [], []
         for query, own in zip(queries, np.sort(candidates, axis=1), strict=True):  # in the order of the file
             best = top_k((self._rows(own) @ query)[None], k)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, choice
 from contrastive_st.search.values import as_list, one_line, plain, storable
 
 RANGES: dict[str, Callable[[Any, Any], bool]] = {
@@ -68,9 +68,7 @@ class Condition:
     values: tuple[Scalar, ...]
 
     def __post_init__(self) -> None:
-        if self.operator not in OPERATORS:
-            known = ", ".join(OPERATORS)
-            raise InputError(f"filter on {self.column!r}: unknown operator {self.operator!r}; use {known}")
+        choice(f"operator of the filter on {self.column!r}:", self.operator, OPERATORS)
         if not self.values:
             raise InputError(f"filter on {self.column!r}: an empty list matches nothing; give values")
         if self.operator in RANGES and (len(self.values) > 1 or not (self.number is not None or self.date)):
@@ -187,8 +185,6 @@ def as_filter(given: Filterable) -> Filter:
         return Filter(
             tuple(condition for key, wanted in given.items() for condition in _of_column(storable(str(key)), wanted))
         )
-    if not isinstance(given, Sequence):
-        raise InputError(f"filter {given!r}: give a mapping such as {{'year': 2020}}, or a text such as 'year>=2020'")
     return Filter(tuple(part for one in given for part in as_filter(one).parts))
 
 

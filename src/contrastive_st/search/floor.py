@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import about
 from contrastive_st.search.index import Hit, VectorIndex
 from contrastive_st.vectors import unit_vectors
 
@@ -36,15 +36,13 @@ def floor(index: VectorIndex, encoder: Any, asked: MinScore | None) -> float | N
     95% of the foreign sentences have no document above it. An index without documents has no lowest score.
 
     Raises:
-        InputError: it is another text.
+        ValueError: it is another text.
     """
     if asked is None:
         return None
     if asked != "auto":
-        try:
+        with about("min_score, a cosine such as 0.4, or auto"):
             return float(asked)
-        except ValueError:
-            raise InputError(f"min_score {asked}: give a cosine, such as 0.4, or auto") from None
     scores = foreign_scores(index, encoder)
     return float(np.quantile(scores, AUTO)) if len(scores) else None
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import as_encoder
 from contrastive_st.search.near_pairs import near_pairs
-from contrastive_st.search.values import as_texts
+from contrastive_st.search.values import as_list
 from contrastive_st.vectors import Best, check_finite, top_k_in_chunks, unit_vectors
 
 ScoreFunction = Callable[[Any, Any], Any]
@@ -103,7 +103,7 @@ def paraphrase_mining(
         "show_progress_bar": show_progress_bar or None,
     }  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
-    encoder, texts = as_encoder(model), as_texts(sentences)
+    encoder, texts = as_encoder(model), as_list("sentences", sentences, str)
     vectors: Any = encoder.encode(texts, **given)
     limits = (query_chunk_size, corpus_chunk_size, max_pairs, top_k, score_function)
     known = np.asarray(encoder.knows(texts), dtype=bool)  # others have one vector, which says nothing of them

@@ -75,7 +75,14 @@ class VectorIndex(Protocol):
         """How many documents there are."""
 
     def search(
-        self, vectors: Vectors, k: int = 10, *, filter: Filterable = None, text: str | None = None, **options: Any
+        self,
+        vectors: Vectors,
+        k: int = 10,
+        *,
+        filter: Filterable = None,
+        text: str | None = None,
+        exact: bool | None = None,
+        ef_search: int | None = None,
     ) -> list[list[Hit]]:
         """The k nearest documents by cosine, best first; one list per query.
 
@@ -85,7 +92,11 @@ class VectorIndex(Protocol):
             filter: conditions on the metadata, as above.
             text: words of the query, for a hybrid ranking: the reciprocal rank fusion (Cormack et al. 2009) of the
                 rankings by cosine and by full text. `score` is still the cosine. For one query only.
-            options: options of the implementation, such as `ef_search` or `exact`.
+            exact: compare with every vector, even if there is a graph or there are codes.
+            ef_search: candidates that a graph keeps; other indexes ignore it.
+
+        Returns:
+            For each query its hits, best first.
         """
 
     def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import time
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.options import option
 from contrastive_st.precision import VECTOR_PRECISIONS
 from contrastive_st.search.cli import FORMER_COLUMN, CollectionCommand, ModelPrecision
+from contrastive_st.search.postgres.names import STORAGES, check_name
 from contrastive_st.terminal import note, progress_is_shown
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from contrastive_st.search.ingest import Outcome
     from contrastive_st.search.report import Report
     from contrastive_st.search.shards import Encoding
-
-_KILOBYTES = {"kB": 0, "MB": 10, "GB": 20, "TB": 30}  # powers of two
 
 
 @dataclass
@@ -85,7 +83,7 @@ class Index(CollectionCommand):
 
     def run(self) -> None:
         """Encode and write the missing shards; build the index when all shards are there."""
-        self._check()
+        check_name(self.collection)
         if not self.watch:
             self._index()
             return
@@ -119,7 +117,7 @@ class Index(CollectionCommand):
             return
         corpus, encoder = self._corpus(), self._encoder
         if self.sync and not corpus.own_ids:
-            raise InputError("--sync is of folders, and of rows with ids; --replace indexes this corpus afresh")
+            raise InputError("--sync needs a folder, or rows with ids; --replace indexes this corpus again")
         fill = partial(index_corpus, corpus, encoder, shard_rows=self.shard_rows, progress=shown, report=report)
         made = Encoding(
             model_name(encoder), encoder.fingerprint, encoder.dimension, corpus.name, corpus.fingerprint,
@@ -129,31 +127,24 @@ class Index(CollectionCommand):
             self._into_store(made, fill, started, report, corpus.files)
             return
         rank, world = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
-        _tell(fill(ShardFolder(self.output, made, rank, world)), started, f"shards in {self.output}", report)
+        _report(fill(ShardFolder(self.output, made, rank, world)), started, f"shards in {self.output}", report)
 
-    def _check(self) -> None:
-        """Check the flags as the store will, before a corpus is read and a model is loaded."""
-        from contrastive_st.search.postgres.names import STORAGES, check_name
-
-        if bool(self.corpus) == self.installed_docs:
-            raise InputError("give a corpus: a file, a folder, a data set, or --installed_docs (only one of them)")
-        check_name(self.collection)
-        amount = re.fullmatch(r"(\d{1,12})(kB|MB|GB|TB)", self.build_memory or "1GB")
-        kilobytes = int(amount[1]) << _KILOBYTES[amount[2]] if amount else 0
-        if not 1 << 10 <= kilobytes < 1 << 31:  # the limits of PostgreSQL
-            raise InputError(f"--build_memory {self.build_memory}: give an amount such as 512MB or 4GB")
-        where, storages = ("shards hold", VECTOR_PRECISIONS) if self.output else ("the store holds", STORAGES)
-        if self.storage not in (None, *storages):
-            raise InputError(f"--storage {self.storage}: {where} {', '.join(storages)}; choose one of these")
+    def conflicts(self) -> Iterator[str]:
+        """Yield options that exclude each other."""
+        storages = VECTOR_PRECISIONS if self.output else tuple(STORAGES)
         whole = self.split_into in ("whole", "files")
+        if bool(self.corpus) == self.installed_docs:
+            yield "give a corpus: a file, a folder, a data set, or --installed_docs (only one of them)"
+        if self.storage not in (None, *storages):
+            yield f"--storage {self.storage}: {'shards' if self.output else 'the store'} can hold {', '.join(storages)}"
         if self.id_column and (not whole or self.installed_docs):
-            raise InputError("--id_column is of a corpus whose rows are whole documents; leave one of the options out")
+            yield "--id_column needs a corpus whose rows are whole documents; leave one of the options out"
         if (self.sync or self.watch) and self.output:
-            raise InputError("--sync and --watch are of a store; leave --output out")
+            yield "--sync and --watch work with a store; leave --output out"
         if self.watch and not Path(self.corpus).expanduser().is_dir():
-            raise InputError(f"--watch is of a folder, and {self.corpus or 'the installed docs'} is none")
+            yield f"--watch needs a folder; {self.corpus or 'the installed documentation'} is not a folder"
         if self.pool and whole:
-            raise InputError("--pool averages the chunks of a document; give --split_into too")
+            yield "--pool averages the chunks of a document; give --split_into too"
 
     def _corpus(self) -> Corpus:
         from contrastive_st.search.documents import by_file, cut, identified, installed_docs_corpus, open_corpus
@@ -208,31 +199,34 @@ class Index(CollectionCommand):
         with vector_store().create(
             self.store, self.collection, model=made.model, fingerprint=made.fingerprint, dimension=made.dimension,
             storage=self.storage or "halfvec", partitions=self.partitions,
-        ) as store:  # fmt: skip
-            try:
-                store.check_build(self.index, self.language)  # now, not after encoding
-                mark = f"{made.corpus_fingerprint} {made.shard_rows}"
-                again = {name: getattr(self, name) for name in ("replace", "restore", "sync")}
-                with closing(store.loader(made.corpus, mark, own_ids=made.own_ids, files=files, **again)) as loader:
-                    outcome = fill(loader)
-                where = f"{len(store):,} in collection {store.collection!r} of {store.database.shown}"
-                _tell(outcome, started, where, report)
-                kept = self.index == store.index != "none" and outcome.encoded < len(store) // 10  # rows entered it
-                asked = self.index, self.language or store.language
-                if outcome.complete and (asked != (store.index, store.language) or (outcome.encoded and not kept)):
-                    started = time.perf_counter()
-                    peak = store.build_index(self.index, memory=self.build_memory, language=self.language)
-                    memory = f", {peak / 2**30:.2f} GiB of the database's memory at most" if peak else ""
-                    words = f"full text: {store.now().language}" + " (--language)" * (self.language is None)
-                    note(f"index {self.index} built in {time.perf_counter() - started:.0f} s{memory}; {words}")
-            except BaseException:
-                if store.made:
-                    with suppress(Exception):  # the database itself may have failed
-                        store.drop(only_unused=True)
-                raise
+        ) as store, ExitStack() as failed:  # fmt: skip
+            if store.made:
+                failed.callback(_drop_unused, store)
+            store.check_build(self.index, self.language, self.build_memory)  # now, not after encoding
+            mark = f"{made.corpus_fingerprint} {made.shard_rows}"
+            again = {name: getattr(self, name) for name in ("replace", "restore", "sync")}
+            with closing(store.loader(made.corpus, mark, own_ids=made.own_ids, files=files, **again)) as loader:
+                outcome = fill(loader)
+            where = f"{len(store):,} in collection {store.collection!r} of {store.database.shown}"
+            _report(outcome, started, where, report)
+            kept = self.index == store.index != "none" and outcome.encoded < len(store) // 10  # rows entered it
+            wanted = self.index, self.language or store.language
+            if outcome.complete and (wanted != (store.index, store.language) or (outcome.encoded and not kept)):
+                started = time.perf_counter()
+                peak = store.build_index(self.index, memory=self.build_memory, language=self.language)
+                memory = f", {peak / 2**30:.2f} GiB of the database's memory at most" if peak else ""
+                language = f"full text: {store.now().language}" + " (--language)" * (self.language is None)
+                note(f"index {self.index} built in {time.perf_counter() - started:.0f} s{memory}; {language}")
+            failed.pop_all()
 
 
-def _tell(outcome: Outcome, started: float, where: str, report: Report) -> None:
+def _drop_unused(store: Any) -> None:
+    """Remove a collection that was made for a run that has failed; the database itself may have failed too."""
+    with suppress(Exception):
+        store.drop(only_unused=True)
+
+
+def _report(outcome: Outcome, started: float, where: str, report: Report) -> None:
     from contrastive_st.memory import peak_resident
 
     seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"

@@ -59,6 +59,24 @@ def open_named(name: str, store: str | None = None) -> VectorIndex:
     return open_index(name) if file_index(name) is not None else open_index(store, name)
 
 
+def writable(index: VectorIndex, name: str) -> Any:
+    """An index whose documents can be changed (`WritableIndex`).
+
+    Args:
+        index: the index.
+        name: its name, for the message.
+
+    Returns:
+        The same index.
+
+    Raises:
+        InputError: it is a folder of shards.
+    """
+    if not hasattr(index, "upsert"):
+        raise InputError(f"{name} is a folder of shards, which cannot be changed; index the corpus into a store")
+    return index
+
+
 def file_index(where: str | Path) -> Any:
     """The class of the index in the files at a path; None if there is none."""
     for place in FILE_INDEXES:

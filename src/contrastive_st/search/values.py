@@ -83,32 +83,29 @@ def json_id(id: int | str) -> int | str:
     return str(id) if isinstance(id, str) or abs(id) >= _EXACT else id
 
 
-def as_list(name: str, given: Any) -> list[Any]:
-    """The elements of a sequence; a bare text, a mapping or a number in its place is an error that names the argument.
+def as_list(name: str, given: Any, kind: type = object) -> list[Any]:
+    """The elements of a sequence, but not of a bare text or a mapping.
+
+    Args:
+        name: the name of the argument, for messages.
+        given: what was given.
+        kind: the type of the elements.
+
+    Raises:
+        InputError: it is not a sequence, or an element has another type.
 
     Example:
-        >>> as_list("texts", ("a", "b"))
-        ['a', 'b']
+        >>> as_list("texts", ("a", None), str)
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: texts: element 1 is None; give a str
     """
     if isinstance(given, (str, bytes, Mapping)) or not hasattr(given, "__iter__"):
         raise InputError(f"{name}: give a list, such as [{given!r}], not {given!r}")
-    return list(given)
-
-
-def as_texts(given: Any) -> list[str]:
-    """The elements of a list of texts.
-
-    Example:
-        >>> as_texts(["a", None])
-        Traceback (most recent call last):
-        ...
-        contrastive_st.errors.InputError: texts: element 1 is None, not text
-    """
-    texts = as_list("texts", given)
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(f"texts: element {number} is {text!r}, not text")
-    return texts
+    items = list(given)
+    if wrong := next((number for number, item in enumerate(items, 1) if not isinstance(item, kind)), 0):
+        raise InputError(f"{name}: element {wrong - 1} is {items[wrong - 1]!r}; give a {kind.__name__}")
+    return items
 
 
 def as_metadata(given: Any, count: int) -> list[dict[str, Any]]:
@@ -123,13 +120,15 @@ def as_metadata(given: Any, count: int) -> list[dict[str, Any]]:
     """
     if given is None:
         return [{} for _ in range(count)]
-    items = as_list("metadata", given)
-    if len(items) != count:
-        raise InputError(f"{count} documents, {len(items)} metadata: give one of each for every document")
-    for number, item in enumerate(items):
-        if not isinstance(item, Mapping):
-            raise InputError(f"metadata {number}: give a mapping, such as {{'year': 2024}}, not {item!r}")
+    items = as_list("metadata", given, Mapping)
+    _check_lengths(documents=count, metadata=len(items))
     return [plain(item) for item in items]
+
+
+def _check_lengths(**lengths: int) -> None:
+    if len({*lengths.values()}) > 1:
+        given = ", ".join(f"{length} {name}" for name, length in lengths.items())
+        raise InputError(f"{given}: give one of each for every document")
 
 
 def plain(value: Any) -> Any:
@@ -222,11 +221,8 @@ def as_documents(
         [{'id': 'talk-7'}]
     """
     given = ids if isinstance(ids, np.ndarray) else as_list("ids", ids)
-    numbers, kept = as_ids(given), as_texts(texts)
-    if not len(numbers) == len(kept) == vectors:
-        raise InputError(
-            f"{len(numbers)} ids, {len(kept)} texts, {vectors} vectors: give one of each for every document"
-        )
+    numbers, kept = as_ids(given), as_list("texts", texts, str)
+    _check_lengths(ids=len(numbers), texts=len(kept), vectors=vectors)
     if len(np.unique(numbers)) < len(numbers):
         raise InputError("an id is given twice; give each document once")
     items = as_metadata(metadata, len(numbers))

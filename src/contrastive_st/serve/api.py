@@ -34,7 +34,7 @@ from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.floor import Floors, above
 from contrastive_st.search.index import UnknownColumn, unmet
-from contrastive_st.search.opening import Follower, encoder_of, open_encoder_for, open_named
+from contrastive_st.search.opening import Follower, encoder_of, open_encoder_for, open_named, writable
 from contrastive_st.search.values import json_id, one_line
 from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
 from contrastive_st.serve.batcher import COMPUTING, Batcher, Rows, Vectors
@@ -502,10 +502,10 @@ class ApiGate(Gate):
         kind, _, token = headers.get(b"authorization", "").partition(" ")
         return [token.strip()] if kind.lower() == "bearer" else []
 
-    def refuse(self, status: int, words: str, scope: Scope) -> App:
+    def refuse(self, status: int, message: str, scope: Scope) -> App:
         """The error as the API that was asked words it."""
         asks = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-        return error_answer(scope["path"], status, words, asks)
+        return error_answer(scope["path"], status, message, asks)
 
 
 async def _refusal(request: Request, error: Exception) -> Response:
@@ -547,9 +547,8 @@ def run(args: Any) -> None:
     with ExitStack() as stack:
         listener = stack.enter_context(reserve(args.host, args.port))
         models, indices, classifiers = COMPUTING.submit(_opened, args, stack).result()
-        if writer and (fixed := [name for name, own in indices.items() if not hasattr(own.index, "upsert")]):
-            raise InputError(f"{fixed[0]} is a folder of shards, which --write_token_file cannot change; index it into "
-                             "a store")  # fmt: skip
+        for name, served in indices.items() if writer else ():
+            writable(served.index, name)
         if token is None and not is_loopback(args.host):
             say(f"{args.host}: whoever reaches this machine can use this server; --token_file asks for a token",
                 file=sys.stderr)  # fmt: skip

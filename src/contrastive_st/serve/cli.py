@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from contrastive_st.commands import POOLING_HELP
-from contrastive_st.errors import InputError, require
+from contrastive_st.errors import require
 from contrastive_st.options import Count, option
 from contrastive_st.search.cli import ModelPrecision, StoreCommand
 from contrastive_st.terminal import say
@@ -34,17 +35,17 @@ class Serve(StoreCommand):
     token: str | None = option("require a token, which the command makes and prints", nargs="?", const="")
     token_file: str | None = option("require the token in this file (default: $CONTRASTIVE_ST_SERVE_TOKEN)")
 
+    def conflicts(self) -> Iterator[str]:
+        """Yield a token that other accounts could read, and models without an index."""
+        if self.token:
+            yield "--token: every account could read it in the list of processes; give a --token_file, or --token alone"
+        if self.model and len(self.model) != len({*self.index}):
+            yield f"{len(self.model)} --model for {len({*self.index})} indices; give one for each, in order, or none"
+
     def run(self) -> None:
         """Serve until SIGINT or SIGTERM."""
-        if self.token:
-            raise InputError("--token: every account could read it in the list of processes; give a --token_file, or "
-                             "--token alone, for which the command makes one")  # fmt: skip
         names = list(dict.fromkeys(self.index))
         models: list[Any] = self.model or [None] * len(names)
-        if len(models) != len(names):
-            raise InputError(
-                f"{len(models)} --model for {len(names)} indices; give one for each, in the same order, or none"
-            )
         from contrastive_st.serve.page import import_gradio
 
         import_gradio()  # brings starlette, which the next modules import

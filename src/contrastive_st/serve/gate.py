@@ -9,6 +9,7 @@ import ipaddress
 import os
 import socket
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 
-from contrastive_st.errors import InputError, one_line
+from contrastive_st.errors import InputError, about, one_line
 from contrastive_st.serve.limits import BODY_RATE, BODY_SECONDS, DROP_BYTES, DROP_SECONDS
 
 Scope = MutableMapping[str, Any]
@@ -29,7 +30,7 @@ Refusal = tuple[int, str]  # status, and one line
 _BOTH = {b"content-length", b"transfer-encoding"}  # which say how long a body is
 
 
-class Gate:
+class Gate(ABC):
     """An ASGI application that passes requests on to another one, and refuses those that may not come in.
 
     Each request needs the token, if the server has one, and a body of bounded size. On loopback it also needs a host
@@ -50,13 +51,13 @@ class Gate:
         self.app, self.token = app, token
         self.hosts = {"localhost", "127.0.0.1", "::1"} if is_loopback(host) else None
 
+    @abstractmethod
     def tokens(self, scope: Scope, headers: Headers) -> Iterable[str]:
         """The tokens that a request carries."""
-        raise NotImplementedError
 
-    def refuse(self, status: int, words: str, scope: Scope) -> App:
+    @abstractmethod
+    def refuse(self, status: int, message: str, scope: Scope) -> App:
         """The answer to a request that is refused."""
-        raise NotImplementedError
 
     def also_refused(self, scope: Scope, headers: Headers) -> Refusal | None:
         """Why this application in particular refuses a request that has the token; None if it does not."""
@@ -67,6 +68,7 @@ class Gate:
         return []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, as ASGI defines it."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
@@ -196,15 +198,22 @@ def address(listener: socket.socket) -> str:
 def read_token(file: str | None, variable: str, flag: str = "token_file") -> str | None:
     """The token of a file, or else of an environment variable; on a command line every account could read it.
 
+    Args:
+        file: the file, whose first line is the token.
+        variable: the environment variable.
+        flag: the flag of the file, for messages.
+
+    Returns:
+        The token; None if neither is given.
+
     Raises:
-        InputError: the file cannot be read, or its first line is empty.
+        InputError: the first line of the file is empty.
+        OSError: the file cannot be read.
     """
     if file is None:
         return os.environ.get(variable) or None
-    try:
+    with about(f"--{flag} {file}"):
         token = Path(file).expanduser().read_text(encoding="utf-8").partition("\n")[0].strip()
-    except (OSError, ValueError) as error:
-        raise InputError(f"--{flag} {file}: it cannot be read: {error}") from None
     if not token:
         raise InputError(f"--{flag} {file}: its first line is empty")
     return token

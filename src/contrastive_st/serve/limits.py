@@ -112,10 +112,8 @@ class JsonCounter:
         """Count the next bytes."""
         for start in range(0, len(chunk), _SLICE):
             self._add(chunk[start : start + _SLICE])
-            if self.quotes > self.most or self.lists > self.lists_most:
+            if self.quotes > self.most or self.lists > self.lists_most or self.items > self.items_most:
                 raise ApiError(413, f"a request has {MOST_INPUTS:,} inputs at most; send less at once")
-            if self.items > self.items_most:
-                raise ApiError(413, "a request with so many values is not read; send less at once")
 
     def _add(self, chunk: bytes) -> None:
         chunk = self._rest + chunk

@@ -71,9 +71,9 @@ class PageGate(Gate):
             return _HEADERS
         return [*_HEADERS, (b"set-cookie", f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/".encode())]
 
-    def refuse(self, status: int, words: str, scope: Scope) -> App:
+    def refuse(self, status: int, message: str, scope: Scope) -> App:
         """One line of text."""
-        return PlainTextResponse(words, status, {name.decode(): value.decode() for name, value in _HEADERS})
+        return PlainTextResponse(message, status, {name.decode(): value.decode() for name, value in _HEADERS})
 
 
 def check_token(token: str | None) -> str | None:

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.data.table_writers import write_table
-from contrastive_st.errors import InputError
 from contrastive_st.files.writing import check_target
 from contrastive_st.search.index import VectorIndex, sample
 from contrastive_st.search.near_pairs import near_pairs
@@ -76,10 +75,8 @@ def find_duplicates(
             since its vector says nothing of it.
 
     Raises:
-        InputError: the index is empty, or the threshold is not above 0 and at most 1.
+        InputError: the index is empty.
     """
-    if not 0 < threshold <= 1:
-        raise InputError(f"--threshold {threshold}: a cosine above 0 and at most 1, such as 0.95")
     with _turned_vectors(index, knows) as (ids, heads, vectors, hashes):
         links = _Links(len(ids))
         kept = _link_equal(links, vectors, hashes[:, 1:2] if ignore_numbers else hashes[:, 1:])

@@ -44,6 +44,11 @@ class Migrate(StoreCommand):
     precision: ModelPrecision = option("of the model", default="auto")
     pooling: str | None = option(POOLING_HELP)
 
+    def conflicts(self) -> Iterator[str]:
+        """Yield steps that exclude each other."""
+        if self.rollback + self.finish + self.dry_run > 1:
+            yield "give one of --dry_run, --finish and --rollback"
+
     def run(self) -> None:
         """Look, bridge, encode and switch; or finish, or roll back."""
         from contrastive_st.models.protocol import open_encoder
@@ -52,8 +57,6 @@ class Migrate(StoreCommand):
         from contrastive_st.search.migration.moving import Move, finish, roll_back
         from contrastive_st.search.opening import model_name, open_named
 
-        if self.rollback + self.finish + self.dry_run > 1:
-            raise InputError("give one of --dry_run, --finish and --rollback")
         with closing(open_named(self.collection, self.store)) as found:
             index: Any = MovableFolder(self.collection) if isinstance(found, ExactIndex) else found
             if self.finish:

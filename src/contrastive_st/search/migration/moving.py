@@ -128,15 +128,21 @@ class Move:
             self._fill(space, vectors, BATCH)
 
 
+def _spaces_of_move(index: MovableIndex) -> list[Space]:
+    """The spaces of an index that has more than one."""
+    spaces = index.spaces()
+    if len(spaces) < 2:
+        raise InputError(f"there is no move: all vectors are of {spaces[0].model}")
+    return spaces
+
+
 def finish(index: MovableIndex) -> list[Space]:
     """Remove the vectors that a move has replaced; return the spaces that are gone.
 
     Raises:
-        InputError: the move has not ended.
+        InputError: there is no move, or it has not ended.
     """
-    live, *others = index.spaces()
-    if not others:
-        raise InputError(f"there are no vectors besides those of {live.model}")
+    live, *others = _spaces_of_move(index)
     if live.source is not None or live.number < max(one.number for one in others):
         raise InputError("the move has not ended: run it again with the same model, or give --rollback")
     for space in others:
@@ -154,9 +160,7 @@ def roll_back(index: MovableIndex, open_model: Callable[[str], Any]) -> Space:
     Raises:
         InputError: there is no move.
     """
-    live, *others = index.spaces()
-    if not others:
-        raise InputError(f"there is no move to roll back: all vectors are of {live.model}")
+    live, *others = _spaces_of_move(index)
     former = min([live, *others], key=lambda space: space.number)
     if former != live:
         while index.activate(former):

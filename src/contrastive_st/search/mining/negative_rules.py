@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from contrastive_st.commands import POOLING_HELP
-from contrastive_st.errors import InputError
 from contrastive_st.options import Count, CountOrZero, Finite, Options, option
 from contrastive_st.precision import MODEL_PRECISIONS
 
@@ -41,11 +41,13 @@ class NegativeRules(Options):
     )
     seed: CountOrZero = option("seed of random sampling", default=0)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.range_min + self.num_negatives > self.candidates:
-            room = f"ranks {self.range_min} to {self.range_max} have fewer than {self.num_negatives} negatives"
-            raise InputError(f"range_max {self.range_max}: {room}; give {self.range_min + self.num_negatives} or more")
+    def conflicts(self) -> Iterator[str]:
+        """Yield a range of ranks that is too small."""
+        if (least := self.range_min + self.num_negatives) > self.candidates:
+            yield (
+                f"range_max {self.range_max}: ranks {self.range_min} to {self.range_max} have fewer than "
+                f"{self.num_negatives} negatives; give {least} or more"
+            )
 
     @property
     def candidates(self) -> int:
@@ -119,11 +121,12 @@ class MiningOptions(NegativeRules):
         "rank the positives too, among the negatives, such as to rerank; for n-tuple alone", default=False
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def conflicts(self) -> Iterator[str]:
+        """Yield options that exclude each other."""
+        yield from super().conflicts()
         if self.include_positives and self.output_format != "n-tuple":
-            raise InputError(f"include_positives: the output_format is n-tuple then, not {self.output_format}")
+            yield f"include_positives works with the output_format n-tuple only, not with {self.output_format}"
         if self.guide is not None and self.cross_encoder is not None:
-            raise InputError("a guide and a cross-encoder are given; give only one of them")
+            yield "a guide and a cross-encoder are given; give only one of them"
         if (self.anchor_column_name is None) != (self.positive_column_name is None):
-            raise InputError("name both columns, anchor_column_name and positive_column_name, or neither")
+            yield "name both columns, anchor_column_name and positive_column_name, or neither"

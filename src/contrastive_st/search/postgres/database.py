@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, LiteralString, TypeVar
 
@@ -82,48 +83,52 @@ class Database:
         self.shown = hide_password(self.where)
         self.server = None if is_dsn(self.where) else EmbeddedServer(self.where)
         self.dsn = self.server.dsn if self.server else self.where
-        try:
+        with ExitStack() as failed:
+            if self.server:
+                failed.callback(self.server.close)
             with about(self.shown):
-                try:
-                    self._check(setup)
-                except psycopg.OperationalError:  # a server that has just been killed
-                    if not self.server:
-                        raise
-                    self.server.ensure_running()
-                    self._check(setup)
+                self._connected(lambda: self._check(setup))
             self._pool = ConnectionPool(
                 self.dsn, connection_class=StoreConnection, min_size=1, max_size=pool, timeout=_WAIT, open=True,
                 kwargs={"autocommit": True, "application_name": "contrastive-st"},
                 configure=lambda connection: connection.configure(self.schema),
             )  # fmt: skip
-        except BaseException:
-            if self.server:
-                self.server.close()
-            raise
+            failed.pop_all()
+
+    def _connected(self, connect: Callable[[], Result]) -> Result:
+        """Connect; a second time if the embedded server has been killed, which is started again."""
+        try:
+            return connect()
+        except psycopg.OperationalError:
+            if not self.server:
+                raise
+            self.server.ensure_running()
+            return connect()
 
     def _check(self, setup: bool) -> None:
-        """Look for the store of this version; make or migrate it, if that is asked for."""
+        """Check that there is a store of this version; make or migrate it if `setup` is set."""
+        newest = len(store_schema.MIGRATIONS)
         with psycopg.connect(self.dsn, autocommit=True, connect_timeout=30) as connection:
             version = store_schema.version_of(connection, self.schema)
-            if version < len(store_schema.MIGRATIONS) and (setup or self.server):
+            if version < newest and (setup or self.server):
                 store_schema.migrate(connection, self.schema)
-            elif version < len(store_schema.MIGRATIONS):
-                raise InputError(self._outdated(version))
+            elif version != newest:
+                raise InputError(self._other_version(version, newest))
 
-    def _outdated(self, version: int) -> str:
+    def _other_version(self, version: int, newest: int) -> str:
         if not version:
             return f"there is no store in schema {self.schema} of {self.shown}; make one with contrastive-st index"
-        known = f"has version {version}, this package needs {len(store_schema.MIGRATIONS)}"
-        return f"the store in schema {self.schema} {known}; its owner runs contrastive-st database --setup"
+        fix = "its owner runs contrastive-st database --setup" if version < newest else "update contrastive-st"
+        return f"the store in schema {self.schema} has version {version}, this package needs {newest}; {fix}"
 
     def run(self, work: Callable[[StoreConnection], Result]) -> Result:
         """Call `work` with a connection, and once more if the connection breaks, so `work` must be repeatable."""
         with about(self.shown):
             try:
                 return self._once(work)
-            except (PoolTimeout, psycopg.errors.DiskFull):
-                raise
-            except (psycopg.OperationalError, psycopg.InterfaceError):
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                if isinstance(error, (PoolTimeout, psycopg.errors.DiskFull)):
+                    raise
                 if self.server:
                     self.server.ensure_running()
                 self._pool.check()
@@ -166,13 +171,7 @@ class Database:
         open_one = functools.partial(
             StoreConnection.connect, self.dsn, autocommit=True, application_name="contrastive-st"
         )
-        try:
-            connection = open_one()
-        except psycopg.OperationalError:
-            if not self.server:
-                raise
-            self.server.ensure_running()
-            connection = open_one()
+        connection = self._connected(open_one)
         connection.configure(self.schema)
         if connection.pooled:
             connection.close()

@@ -7,7 +7,7 @@ import re
 from contrastive_st.errors import InputError
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
-_KEPT = re.compile(
+_RESERVED = re.compile(
     r"collections|sources|shards|migrations"
     r"|.+_(texts|vectors|codes|hnsw|binary|metadata|words|pkey|idx|fkey)|.+_(vectors|codes|hnsw|binary)_s?\d+.*"
 )
@@ -19,8 +19,16 @@ SIGNS = 4  # bits for each dimension in a binary graph
 BINARY_LIMIT = 64_000 // SIGNS  # dimensions: pgvector indexes 64,000 bits
 
 
-def check_name(name: str) -> str:
-    """Return the name of a collection, or raise `InputError` if it is not valid.
+def check_name(name: str, new: bool = False) -> str:
+    """Check the name of a collection and return it.
+
+    Args:
+        name: the name.
+        new: it becomes the name of a collection, and so must not be one that a table or an index of another collection
+            has or may get.
+
+    Raises:
+        InputError: it is not valid.
 
     Example:
         >>> check_name("docs; DROP TABLE x")
@@ -28,19 +36,7 @@ def check_name(name: str) -> str:
         ...
         contrastive_st.errors.InputError: 'docs; DROP TABLE x' is not a valid name of a collection; ...
     """
-    if not NAME.fullmatch(name):
-        raise InputError(f"{name!r} is not a valid name of a collection; use a-z, 0-9 and _, at most 32 characters")
+    if not NAME.fullmatch(name) or (new and _RESERVED.fullmatch(name)):
+        rule = "a-z, 0-9 and _, at most 32 characters, and no name or ending of the store's tables, such as _texts"
+        raise InputError(f"{name!r} is not a valid name of a collection; use {rule}")
     return name
-
-
-def check_free(name: str) -> None:
-    """Refuse a new collection whose name a table or an index of another collection has or may get.
-
-    Example:
-        >>> check_free("talks_texts")
-        Traceback (most recent call last):
-        ...
-        contrastive_st.errors.InputError: 'talks_texts' is reserved for the store's own tables and indices; ...
-    """
-    if _KEPT.fullmatch(name):
-        raise InputError(f"{name!r} is reserved for the store's own tables and indices; choose another --collection")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import psycopg
 from psycopg import sql
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.index import check_model
-from contrastive_st.search.postgres.names import check_free, check_name
+from contrastive_st.search.postgres.names import check_name
 from contrastive_st.search.postgres.schema import Tables, create_view
 
 if TYPE_CHECKING:
@@ -66,9 +66,7 @@ class Named:
                 self.model, self.fingerprint, self.dimension, self.storage, self.partitions, self.index = row[1:7]
                 self.language = row[7]
                 return
-        rows = connection.execute("SELECT name FROM collections UNION SELECT name FROM _aliases ORDER BY 1").fetchall()
-        known = ", ".join(name for (name,) in rows) or "none; make one with contrastive-st index"
-        raise InputError(f"there is no collection {self.collection!r} in {self.database.shown}; there is: {known}")
+        _no_collection(connection, self.database, self.collection)
 
     def at(self, connection: StoreConnection, lock: bool = False) -> Any:
         """The collection that has the name now, which stays with its tables.
@@ -136,7 +134,7 @@ def rename(database: Database, old: str, new: str) -> None:
     Raises:
         InputError: there is no such collection, or the new name is not valid or taken.
     """
-    check_free(check_name(new))
+    check_name(new, new=True)
 
     def work(connection: StoreConnection) -> None:
         _check_names(connection, database, old, new)
@@ -167,7 +165,7 @@ def set_alias(database: Database, name: str, collection: str) -> None:
     Raises:
         InputError: there is no such collection, or a collection has this name itself.
     """
-    check_free(check_name(name))
+    check_name(name, new=True)
 
     def work(connection: StoreConnection) -> None:
         tables = _check_names(connection, database, collection)
@@ -204,10 +202,16 @@ def _check_names(connection: StoreConnection, database: Database, name: str, new
     statement = f"SELECT tables, space FROM collections {_BY_NAME}"
     found, taken = (connection.execute(statement, {"name": one}).fetchone() for one in (name, new))
     if found is None:
-        raise InputError(f"there is no collection {name!r} in {database.shown}")
+        _no_collection(connection, database, name)
     if taken:
         raise InputError(f"there is a collection {new!r} already; choose another name, or --swap the two")
     return Tables(found[0], database.schema, found[1])
+
+
+def _no_collection(connection: StoreConnection, database: Database, name: str) -> NoReturn:
+    rows = connection.execute("SELECT name FROM collections UNION SELECT name FROM _aliases ORDER BY 1").fetchall()
+    known = ", ".join(known for (known,) in rows) or "none; make one with contrastive-st index"
+    raise InputError(f"there is no collection {name!r} in {database.shown}; there is: {known}")
 
 
 def _move(connection: StoreConnection, schema: str, old: str, new: str) -> None:

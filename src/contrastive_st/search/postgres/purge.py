@@ -36,39 +36,40 @@ def purge(store: VectorStore) -> None:
     """
     now, details, left = store.now(), list[str](), list[str]()
 
-    def heard(notice: psycopg.errors.Diagnostic) -> None:  # which is empty afterwards
+    def read_notice(notice: psycopg.errors.Diagnostic) -> None:  # which is empty afterwards
         details.append(notice.message_detail or "")
         if notice.severity_nonlocalized == "WARNING" and not left:
             left.append(f"tables: {notice.message_primary}")
 
     with closing(store.database.connect(maintenance_work_mem=f"{now.graph_kilobytes(now.index)}kB")) as connection:
-        connection.add_notice_handler(heard)
+        connection.add_notice_handler(read_notice)
         connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (f"index of {now.tables.prefix}",))
         for table in (*now.all_tables(connection), sql.Identifier(now.tables.schema, "_files")):
             there = connection.execute("SELECT to_regclass(%s)", (table.as_string(connection),)).fetchone()
             if there != (None,):
                 connection.execute(sql.SQL("VACUUM (FULL, VERBOSE, ANALYZE) {}").format(table))
         if any(map(int, re.findall(r"(\d+) dead row versions cannot", " ".join(details)))):
-            what = "an open transaction still sees what was deleted; end it, and purge again"
-            raise InputError(f"{store.database.shown}: {what}")
-        for what, work in (("statistics of columns", _statistics), ("write-ahead log", _log)):
+            left.append("tables: an open transaction still sees what was deleted; end it, and purge again")
+        for what, work in (("statistics of columns", _erase_statistics), ("write-ahead log", _erase_log)):
             try:
-                work(connection)
+                fault = work(connection)
             except psycopg.errors.InsufficientPrivilege as error:
-                left.append(f"{what}: {error.diag.message_primary}")
+                fault = f"{error.diag.message_primary} (a superuser may do it)"
+            left += [f"{what}: {fault}"] if fault else []
     if left:
-        raise InputError(f"{store.database.shown}: purged, except where a superuser has to: {'; '.join(left)}")
+        raise InputError(f"{store.database.shown}: purged, except for: {'; '.join(left)}")
     if store.database.server:
         os.truncate(store.database.server.pgdata / "log", 0)
 
 
-def _statistics(connection: StoreConnection) -> None:
+def _erase_statistics(connection: StoreConnection) -> str:
     """ANALYZE has replaced the samples; this erases the former ones."""
     connection.execute("VACUUM FULL pg_catalog.pg_statistic")
+    return ""
 
 
-def _log(connection: StoreConnection) -> None:
-    """Remove the segments of the write-ahead log, also those that were kept to be written again."""
+def _erase_log(connection: StoreConnection) -> str:
+    """Remove the segments of the write-ahead log, also those that were kept to be written again; why it failed."""
     connection.execute("ALTER SYSTEM SET wal_recycle = off")
     try:
         connection.execute("SELECT pg_reload_conf()")
@@ -77,9 +78,9 @@ def _log(connection: StoreConnection) -> None:
             connection.execute("CHECKPOINT")
             (lsn,) = connection.execute("SELECT pg_current_wal_lsn()").fetchone()  # type: ignore[misc]
             if connection.execute(_OTHERS, (lsn,)).fetchone() == (0,):
-                return
+                return ""
             time.sleep(0.02)  # the process that removes them has not seen the setting yet
     finally:
         connection.execute("ALTER SYSTEM RESET wal_recycle")
         connection.execute("SELECT pg_reload_conf()")
-    raise InputError("the write-ahead log is kept by a replication slot or an archive; purge it there")
+    return "it is kept by a replication slot or an archive; purge it there"

@@ -10,7 +10,6 @@ from typing import Any
 
 from psycopg import Connection, sql
 
-from contrastive_st.errors import InputError
 from contrastive_st.search.postgres.names import FLOAT_BYTES, SIGNS
 
 SCHEMA = "contrastive_st"  # by default
@@ -123,21 +122,12 @@ MIGRATIONS_TABLE = """CREATE TABLE IF NOT EXISTS migrations (
 
 
 def version_of(connection: Connection[Any], schema: str) -> int:
-    """The version of the store in a schema; 0 if there is none. Needs USAGE and SELECT alone.
-
-    Raises:
-        InputError: a newer version of the package made the store.
-    """
+    """The version of the store in a schema; 0 if there is none. Needs USAGE and SELECT alone."""
     there = "SELECT to_regclass(format('%%I.migrations', %s::text)) IS NOT NULL"
     if connection.execute(there, (schema,)).fetchone() != (True,):
         return 0
     statement = sql.SQL("SELECT coalesce(max(version), 0) FROM {}").format(sql.Identifier(schema, "migrations"))
     (version,) = connection.execute(statement).fetchone()  # type: ignore[misc]
-    if version > len(MIGRATIONS):
-        raise InputError(
-            f"the store has schema version {version}, this package knows {len(MIGRATIONS)}; "
-            "update contrastive-st, or use another store"
-        )
     return int(version)
 
 
@@ -145,7 +135,6 @@ def migrate(connection: Connection[Any], schema: str) -> None:
     """Make the store, or migrate it to this version of the package, one process at a time.
 
     Raises:
-        InputError: a newer version made the store.
         psycopg.Error: the database lacks pgvector or the right to create tables.
     """
     with connection.transaction():

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -77,8 +77,6 @@ class EmbeddedServer:
         import fcntl  # does not exist on Windows, where the embedded server does not run
 
         self.folder = Path(folder).expanduser().absolute()
-        if "\n" in str(self.folder):
-            raise InputError(f"{str(self.folder)!r}: PostgreSQL takes no folder with a line break; choose another one")
         self.pgdata = self.folder / "pgdata"
         self._account = account_for(self.folder)
         self._bin = _reachable_binaries(self._account)
@@ -92,15 +90,14 @@ class EmbeddedServer:
                 f"chmod o+x {closed}, choose another folder, or run as another user"
             )
         fcntl.flock(self._users, fcntl.LOCK_SH)
-        try:
+        with ExitStack() as failed:
+            failed.callback(self.close)
             with self._alone():
                 self._initialise()
             self.socket = self._socket_folder()
             self.dsn = make_conninfo(host=str(self.socket), user="postgres", dbname="postgres")
             self.ensure_running()
-        except BaseException:
-            self.close()
-            raise
+            failed.pop_all()
 
     def close(self) -> None:
         """Release the server; the last user stops it. May be called twice."""

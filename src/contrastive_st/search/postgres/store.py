@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from pgvector import Bit, HalfVector, Vector
 from psycopg import sql
 
-from contrastive_st.errors import InputError, choice
+from contrastive_st.errors import choice
 from contrastive_st.search.filters import Filter, Filterable, as_filter
 from contrastive_st.search.index import (
     Batch,
@@ -29,7 +30,7 @@ from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.copying import signs_of, vectors_of
 from contrastive_st.search.postgres.database import POOL, Database, StoreConnection
 from contrastive_st.search.postgres.loader import StoreLoader
-from contrastive_st.search.postgres.names import STORAGES, UNKNOWN_LANGUAGE, check_free, check_name
+from contrastive_st.search.postgres.names import STORAGES, UNKNOWN_LANGUAGE, check_name
 from contrastive_st.search.postgres.naming import free_prefix
 from contrastive_st.search.postgres.predicates import as_jsonpath, paths_of
 from contrastive_st.search.postgres.schema import create_tables, create_view
@@ -85,12 +86,11 @@ class VectorStore(StoreWrites):
     ) -> None:
         self.collection = check_name(collection)
         self.database = where if isinstance(where, Database) else Database(where, pool)
-        try:
+        with ExitStack() as failed:
+            failed.callback(self.close)
             self.database.run(self.load)
-            self.check(fingerprint=fingerprint)
-        except BaseException:
-            self.close()
-            raise
+            check_model(self, fingerprint, f"collection {self.collection!r}")
+            failed.pop_all()
 
     @classmethod
     def create(
@@ -125,7 +125,7 @@ class VectorStore(StoreWrites):
                 tables = free_prefix(connection, database.schema, collection)
                 if tables is None:
                     return False
-                check_free(collection)
+                check_name(collection, new=True)
                 row = (collection, tables.prefix, model, fingerprint, dimension, storage, partitions)
                 connection.execute(
                     "INSERT INTO collections (name, tables, model, fingerprint, dimension, storage, partitions)"
@@ -137,22 +137,13 @@ class VectorStore(StoreWrites):
                 return True
 
         database = Database(where, pool, setup=True)
-        try:
+        with ExitStack() as failed:
+            failed.callback(database.close)
             made = collection not in cls.names(database) and database.run(make)
-            store = cls(database, collection)
+            store = cls(database, collection, fingerprint=fingerprint)
             store.made = made
-            store.check(fingerprint=fingerprint, dimension=dimension)
-        except BaseException:
-            database.close()
-            raise
+            failed.pop_all()
         return store
-
-    def check(self, *, fingerprint: str | None = None, dimension: int | None = None) -> None:
-        """Raise `InputError` unless vectors of this model and dimension belong here."""
-        what = f"collection {self.collection!r}"
-        if dimension is not None and dimension != self.dimension:
-            raise InputError(f"{what} has vectors of {self.dimension} dimensions, not {dimension}; choose another")
-        check_model(self, fingerprint, what)
 
     @staticmethod
     def names(database: Database) -> list[str]:
@@ -239,8 +230,7 @@ class VectorStore(StoreWrites):
         filter: Filterable = None,
         text: str | None = None,
         exact: bool | None = None,
-        ef_search: int = EF_SEARCH,
-        **options: Any,
+        ef_search: int | None = None,
     ) -> list[list[Hit]]:
         """The k nearest documents of each query; see `VectorIndex.search`.
 
@@ -251,15 +241,16 @@ class VectorStore(StoreWrites):
                 compared exactly; else the index is scanned until it has found k matches.
             text: words of the query, for a hybrid ranking.
             exact: compare with every document. By default only if there is no index, or a filter leaves few documents.
-            ef_search: candidates that the index keeps, at least k and at most 1000. With a binary index these are
-                compared again by their full vectors.
+            ef_search: candidates that the index keeps, at least k and at most 1000; 200 by default. With a binary index
+                these are compared again by their full vectors.
+
+        Returns:
+            For each query its hits, best first.
         """
-        if options:
-            raise InputError(f"unknown option {', '.join(options)}; a store takes exact and ef_search")
         queries_, chosen = check_search(vectors, self.dimension, k, filter, text)
 
         def work(connection: StoreConnection, now: VectorStore) -> list[list[Hit]]:
-            plan = _Plan(k, chosen, *now._plan(connection, chosen, exact, max(ef_search, k)))
+            plan = _Plan(k, chosen, *now._plan(connection, chosen, exact, max(ef_search or EF_SEARCH, k)))
             if text is not None:
                 return [now._hybrid(connection, queries_[0], plan, text)]
             return [now._nearest(connection, query, plan) for query in queries_]

@@ -262,7 +262,7 @@ class StoreWrites(StoreSpaces):
             InputError: the kind is unknown or supports fewer dimensions.
             psycopg.Error: the connection breaks.
         """
-        self.check_build(kind, language)
+        self.check_build(kind, language, memory)
         now = self.now()
         memory = memory or f"{self.graph_kilobytes(kind, m)}kB"
         with (
@@ -283,13 +283,21 @@ class StoreWrites(StoreSpaces):
         self.index = kind
         return peak
 
-    def check_build(self, kind: str, language: str | None = None) -> None:
+    def check_build(self, kind: str, language: str | None = None, memory: str | None = None) -> None:
         """Check the arguments of `build_index`, before anything is encoded.
+
+        Args:
+            kind: the kind of index.
+            language: of full text.
+            memory: PostgreSQL's `maintenance_work_mem`.
 
         Raises:
             InputError: the kind or language is unknown, or the kind supports fewer dimensions.
+            psycopg.Error: PostgreSQL does not take this amount of memory.
         """
         choice("index", kind, INDEXES)
+        if memory is not None:
+            self.database.rows("SELECT set_config('maintenance_work_mem', %s, true)", (memory,))
         if language is not None:
             rows = self.database.rows("SELECT cfgname FROM pg_ts_config ORDER BY 1")
             choice("language of full text", language, [name for (name,) in rows])

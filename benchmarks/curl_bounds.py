@@ -278,7 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     encoder = SentenceEncoder(args.model)
     for task in choose(args.task):
         parts = task.load(args.data)
-        texts, labels = list(parts.texts()), [int(label) for rows in parts.values() for label in rows.gold]
+        texts, labels = list(parts.texts()), [int(label) for rows in parts.values() for label in rows.labels]
         embeddings = EmbeddingStore(encoder, texts)(texts)
         found = [curl(embeddings, labels, loss, draws=args.draws, seed=args.seed) for loss in LOSSES]
         print(f"{encoder.name}, {task.name}: {table(found)}\n")

@@ -92,7 +92,7 @@ def peer_sts(model: Any, loaded: dict[str, Splits]) -> dict[str, float]:
         lists = [[rows] for rows in parts.values()] if name == "STSB" else [list(parts.values())]
         for some in lists:
             first, second = ([text for rows in some for text in rows.columns[i]] for i in (0, 1))
-            gold = [float(score) for rows in some for score in rows.gold]
+            gold = [float(score) for rows in some for score in rows.labels]
             evaluator = EmbeddingSimilarityEvaluator(first, second, gold, main_similarity="cosine", write_csv=False)
             found[name] = evaluator(model)["spearman_cosine"]  # of STS-B the test split comes last
     return found
@@ -127,7 +127,7 @@ def transfer(data: str, names: str, cache: str | None) -> None:
 def peer_nested(parts: Splits, embed: Any) -> float:
     """Plain nested cross-validation."""
     rows = parts["all"]
-    x, y = exact(rows, embed), rows.gold
+    x, y = exact(rows, embed), rows.labels
     folds = StratifiedKFold(10, shuffle=True, random_state=SEED)
     return float(np.mean([grid(GRID, folds).fit(x[i], y[i]).score(x[j], y[j]) for i, j in folds.split(x, y)]))
 
@@ -135,18 +135,18 @@ def peer_nested(parts: Splits, embed: Any) -> float:
 def peer_kfold(parts: Splits, embed: Any) -> float:
     """Plain cross-validation on the training split."""
     x, test = (exact(parts[name], embed) for name in ("train", "test"))
-    search = grid(WIDE_GRID, StratifiedKFold(10, shuffle=True, random_state=SEED)).fit(x, parts["train"].gold)
-    return float(search.score(test, parts["test"].gold))
+    search = grid(WIDE_GRID, StratifiedKFold(10, shuffle=True, random_state=SEED)).fit(x, parts["train"].labels)
+    return float(search.score(test, parts["test"].labels))
 
 
 def peer_split(parts: Splits, embed: Any) -> float:
     """Plain choice on the dev split; fitted to the training split alone."""
     x, dev, test = (exact(parts[name], embed) for name in ("train", "dev", "test"))
-    y = np.concatenate([parts["train"].gold, parts["dev"].gold])
+    y = np.concatenate([parts["train"].labels, parts["dev"].labels])
     fold = PredefinedSplit(np.repeat([-1, 0], [len(x), len(dev)]))
     search = grid(GRID, fold, refit=False).fit(np.concatenate([x, dev]), y)
-    best = LogisticRegression(tol=TOLERANCE, max_iter=10_000, **search.best_params_).fit(x, parts["train"].gold)
-    return float(best.score(test, parts["test"].gold))
+    best = LogisticRegression(tol=TOLERANCE, max_iter=10_000, **search.best_params_).fit(x, parts["train"].labels)
+    return float(best.score(test, parts["test"].labels))
 
 
 def exact(rows: Any, embed: Any) -> Any:

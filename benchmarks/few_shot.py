@@ -76,7 +76,7 @@ def judged(method: Any, model: str, examples: Any, test: Any, seed: int) -> dict
     started = time.process_time()
     predict: Predict = method.fit(opened, *examples, seed)
     seconds = time.process_time() - started
-    predicted, gold = list(predict(test.columns[0])), test.gold
+    predicted, gold = list(predict(test.columns[0])), test.labels
     found = {"accuracy": accuracy_score(gold, predicted), "macro_f1": f1_score(gold, predicted, average="macro")}
     return {name: f"{value:.4f}" for name, value in found.items()} | {
         "seconds": f"{seconds:.2f}",
@@ -150,8 +150,8 @@ def drawn(pool: Any, size: int, draw: int) -> tuple[list[str], list[int]]:
     """The texts and labels of a draw."""
     from contrastive_st.evaluation.scorers.few_shot import draw_examples
 
-    chosen = pool.take(draw_examples(pool.gold, size, draw))
-    return chosen.columns[0], chosen.gold.tolist()
+    chosen = pool.take(draw_examples(pool.labels, size, draw))
+    return chosen.columns[0], chosen.labels.tolist()
 
 
 def read(path: Path) -> list[dict[str, str]]:

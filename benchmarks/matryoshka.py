@@ -66,7 +66,7 @@ def by_dimension(folder: str, rows: Any) -> list[float]:
         (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
         for a, b in ((first[:, :dim], second[:, :dim]) for dim in DIMS)
     ]
-    return [100 * float(spearmanr(cosine, rows.gold).statistic) for cosine in cosines]
+    return [100 * float(spearmanr(cosine, rows.labels).statistic) for cosine in cosines]
 
 
 def draw(found: dict[str, Any], path: Path) -> None:

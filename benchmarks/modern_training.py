@@ -112,7 +112,7 @@ def judged(folder: str | Path, docs: DocsSearch, sts: Path | None) -> tuple[floa
     if sts is not None:
         rows = choose("STSB")[0].load(sts)["dev"]
         first, second = (encoder.encode(column, normalize_embeddings=True) for column in rows.columns)
-        dev = spearmanr((first * second).sum(1), rows.gold).statistic
+        dev = spearmanr((first * second).sum(1), rows.labels).statistic
     return 100 * float(dev), {dim: reciprocal(encoder, docs, dim) for dim in (None, DIMS[-1])}
 
 

@@ -65,7 +65,7 @@ def pairs(data: Path) -> dict[str, tuple[list[str], list[str], NDArray[np.float6
 def joined(parts: Sequence[Rows]) -> tuple[list[str], list[str], NDArray[np.float64]]:
     """All pairs of the parts."""
     first, second = ([text for rows in parts for text in rows.columns[i]] for i in (0, 1))
-    return first, second, np.concatenate([np.asarray(rows.gold, np.float64) for rows in parts])
+    return first, second, np.concatenate([np.asarray(rows.labels, np.float64) for rows in parts])
 
 
 def similarities(embed: Embed, sets: dict[str, Any]) -> dict[str, NDArray[np.float64]]:

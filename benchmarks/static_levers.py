@@ -95,7 +95,7 @@ def read_sets(data: Path, count: Callable[[list[str]], Any]) -> dict[str, tuple[
         parts = [splits["dev" if dev else "test"]] if test else list(splits.rows.values())
         sides = ([text for part in parts for text in part.columns[side]] for side in (0, 1))
         first, second = map(count, sides)
-        found[name] = first, second, np.concatenate([part.gold for part in parts])
+        found[name] = first, second, np.concatenate([part.labels for part in parts])
     return found
 
 

@@ -68,7 +68,7 @@ def score(folder: Path | str, rows: Any) -> float:
     """Spearman x100 of the cosines of the pairs."""
     encoder = SentenceEncoder(folder)
     first, second = (encoder.encode(column, normalize_embeddings=True) for column in rows.columns)
-    return 100 * float(spearmanr((first * second).sum(1), rows.gold).statistic)
+    return 100 * float(spearmanr((first * second).sum(1), rows.labels).statistic)
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ def labelled_parts(task: Task | str, data: str | None, samples: int) -> Splits:
         raise InputError("the labelled task needs data; set --eval_data or CONTRASTIVE_ST_DATA to a folder or hub")
     task = chosen([task] if isinstance(task, Task) else task, 5)[0]
     parts = task.load(where)
-    if "train" not in parts or "test" not in parts or parts["train"].gold.dtype.kind != "i":
+    if "train" not in parts or "test" not in parts or parts["train"].labels.dtype.kind != "i":
         raise InputError(f"{task.name} has no classes in a training and a test part; choose TREC, SST2, MRPC or SICKE")
     order = np.random.default_rng(0).permutation(len(parts["train"]))[:samples]
     return Splits({"train": parts["train"].take(order), "test": parts["test"]}, {}, parts.classes)
@@ -56,7 +56,7 @@ def fine_tuned_accuracy(
         args: arguments of the training; their seed initialises the classifier and orders the rows.
     """
     set_seed(args.seed)
-    classes = int(parts["train"].gold.max()) + 1
+    classes = int(parts["train"].labels.max()) + 1
     model = AutoModelForSequenceClassification.from_pretrained(
         start, num_labels=classes, use_safetensors=True, trust_remote_code=False
     )
@@ -66,7 +66,7 @@ def fine_tuned_accuracy(
     )  # fmt: skip
     trainer.train()
     logits = np.asarray(trainer.predict(_rows(parts["test"], tokenizer)).predictions)
-    return float((logits.argmax(1) == parts["test"].gold).mean())
+    return float((logits.argmax(1) == parts["test"].labels).mean())
 
 
 def _rows(rows: Rows, tokenizer: PreTrainedTokenizerBase) -> Dataset:
@@ -74,4 +74,4 @@ def _rows(rows: Rows, tokenizer: PreTrainedTokenizerBase) -> Dataset:
     longest = tokenizer.model_max_length
     columns = (beginnings(tokenizer, column, longest) for column in rows.columns)
     ids = tokenizer(*columns, truncation=True, max_length=longest)
-    return Dataset.from_dict({**ids, "labels": rows.gold.tolist()})
+    return Dataset.from_dict({**ids, "labels": rows.labels.tolist()})

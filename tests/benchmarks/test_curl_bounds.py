@@ -184,7 +184,7 @@ def test_minilm_on_real_sentences(data_root):
     rows = choose("CR")[0].load(data_root)["all"]
     few = rows.take(np.arange(0, len(rows), 10))
     x = SentenceEncoder(package.get_model_path()).encode(few.columns[0])
-    found = curl(x, few.gold, draws=5000)
+    found = curl(x, few.labels, draws=5000)
     assert found.un.error == 0
     assert found.sup < found.bound(found.un).value < found.alpha * found.un.value
     assert all(found.holds(estimate) for estimate in found.blocks.values())

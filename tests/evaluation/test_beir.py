@@ -9,7 +9,7 @@ from contrastive_st import InputError, cli
 from contrastive_st.data.reading import MissingData
 from contrastive_st.evaluation import SuiteEvaluator, evaluate
 from contrastive_st.evaluation.datasets import hub_sets
-from contrastive_st.evaluation.datasets.own import read_retrieval
+from contrastive_st.evaluation.datasets.user_data import read_retrieval
 from contrastive_st.evaluation.scorers.retrieval import graded_metrics
 from contrastive_st.evaluation.tasks import beir_task
 

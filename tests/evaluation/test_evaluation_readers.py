@@ -20,7 +20,7 @@ def test_a_blank_gold_score_means_that_the_pair_is_not_scored(tmp_path):
     write(gold, ["1.5", "", "3"])
     rows = senteval.read_sts_subset(texts, gold)
     assert rows.columns == (["a", "e"], ["b", "f"])
-    assert rows.gold.tolist() == [1.5, 3.0]
+    assert rows.labels.tolist() == [1.5, 3.0]
 
 
 def test_latin1_bom_crlf_quotes_and_odd_line_separators(tmp_path):
@@ -28,12 +28,12 @@ def test_latin1_bom_crlf_quotes_and_odd_line_separators(tmp_path):
     path.write_bytes('DESC:manner Wh\xe9re is "it ?\r\nNUM:date When \x85 then ?\r\n'.encode("latin-1"))
     rows = senteval._read_trec(path)
     assert rows.columns[0] == ['Whére is "it ?', "When then ?"]  # U+0085 is white space, and no line end
-    assert rows.gold.tolist() == [senteval.QUESTIONS.index("DESC"), senteval.QUESTIONS.index("NUM")]
+    assert rows.labels.tolist() == [senteval.QUESTIONS.index("DESC"), senteval.QUESTIONS.index("NUM")]
 
     path.write_bytes(b'\xef\xbb\xbflabel\tq1\tq2\r\n1\t"Is it\twhy \xc3\xa9\r\n0\tx\ty"\r\n')
     rows = senteval.read_labelled_pairs(path)
     assert rows.columns == (['"Is it', "x"], ["why é", 'y"'])
-    assert rows.gold.tolist() == [1, 0]
+    assert rows.labels.tolist() == [1, 0]
     assert read_lines(path)[0] == "label\tq1\tq2"
 
 
@@ -77,7 +77,7 @@ def test_polarity_files_come_in_sentevals_order(tmp_path):
     write(tmp_path / "n", ["uno", "dos palabras"])
     rows = senteval.read_polarity(tmp_path, "p", "n")["all"]
     assert rows.columns[0] == ["uno", "one", "dos palabras", "two words", "three words here"]
-    assert rows.gold.tolist() == [0, 1, 0, 1, 1]
+    assert rows.labels.tolist() == [0, 1, 0, 1, 1]
 
 
 def test_a_premise_and_its_hypotheses_stay_on_one_side(tmp_path):
@@ -106,7 +106,7 @@ def test_hub_data_sets_give_the_same_parts(monkeypatch):
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     stsb, sst2 = READERS["STSB"](), READERS["SST2"]()
-    assert (stsb["dev"].columns, stsb["dev"].gold.tolist()) == ((["a b"], ["c"]), [2.5])
+    assert (stsb["dev"].columns, stsb["dev"].labels.tolist()) == ((["a b"], ["c"]), [2.5])
     assert [len(sst2[split]) for split in ("train", "dev", "test")] == [1, 1, 1]  # a hidden label is no label
     with pytest.raises(MissingData, match=r"mteb/sts12-sts cannot be had from the Hub: no route to the Hub$"):
         READERS["STS12"]()
@@ -128,5 +128,5 @@ def test_the_real_files_hold_what_papers_say(data_root):
     ):
         assert {name: len(rows) for name, rows in read(root).items()} == counts
     trec = senteval.read_trec(root)
-    assert np.unique(trec["train"].gold).tolist() == [0, 1, 2, 3, 4, 5]
+    assert np.unique(trec["train"].labels).tolist() == [0, 1, 2, 3, 4, 5]
     assert any("ð" in text for text in trec["train"].columns[0])  # the one Latin-1 line

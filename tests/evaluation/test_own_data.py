@@ -32,7 +32,7 @@ from contrastive_st.evaluation import (
     TripletEvaluator,
     evaluate,
 )
-from contrastive_st.evaluation.datasets.own import read_relevant_pairs, read_retrieval, read_scored_pairs
+from contrastive_st.evaluation.datasets.user_data import read_relevant_pairs, read_retrieval, read_scored_pairs
 from contrastive_st.evaluation.tasks import beir_task, choose, own_pairs_task, retrieval_task
 from contrastive_st.files.folders import SHIPPED
 from contrastive_st.models.protocol import as_encoder, open_encoder
@@ -131,7 +131,7 @@ def test_retrieval_sets_of_each_layout(tmp_path, layout):
     splits = read_retrieval(write_set(tmp_path / "own", layout))
     assert list(splits["corpus"].columns[0]) == list(CORPUS.values())
     assert list(splits["queries"].columns[0]) == list(QUERIES.values())
-    assert splits["test"].gold.tolist() == [[0, 0, 2], [0, 2, 1], [1, 1, 1]]
+    assert splits["test"].labels.tolist() == [[0, 0, 2], [0, 2, 1], [1, 1, 1]]
 
 
 def test_retrieval_by_objects(tmp_path):
@@ -371,7 +371,7 @@ def test_a_set_is_that_of_sentence_transformers(name, model, published, encoders
     splits = task.load(data_root)
     rows = [splits["test"]] if "test" in splits else list(splits.values())
     first, second = ([text for own in rows for text in own.columns[i]] for i in (0, 1))
-    gold = [float(x) for own in rows for x in own.gold]
+    gold = [float(x) for own in rows for x in own.labels]
     theirs = module.EmbeddingSimilarityEvaluator(first, second, gold, write_csv=False)
     theirs.store_metrics_in_model_card_data = lambda *args: None
     model = type("Model", (), {"encode": staticmethod(encode), "similarity_fn_name": "cosine"})()

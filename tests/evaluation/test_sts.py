@@ -33,7 +33,7 @@ def test_all_three_aggregations_are_scipys(tmp_path):
             plain = [x @ y / np.sqrt(x @ x) / np.sqrt(y @ y) for x, y in zip(a, b, strict=True)]
             np.testing.assert_allclose(cosine(a, b), plain, rtol=0, atol=1e-14)
             similarity[name] = np.array(plain)
-            gold[name] = rows.gold
+            gold[name] = rows.labels
         own = [peer(similarity[name], gold[name]).statistic for name in parts]
         whole = peer(np.concatenate(list(similarity.values())), np.concatenate(list(gold.values()))).statistic
         weights = [len(rows) for rows in parts.values()]

@@ -9,7 +9,7 @@ from contrastive_st.data import read_examples
 from contrastive_st.data.reading import stream_texts
 from contrastive_st.data.reading.texts import read_corpus
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.datasets.own import read_relevant_pairs
+from contrastive_st.evaluation.datasets.user_data import read_relevant_pairs
 from contrastive_st.search.documents import open_corpus
 from contrastive_st.search.mining.known_pairs import pair_columns
 

@@ -19,7 +19,7 @@ from small_files import lines, put
 from contrastive_st.data import read_examples, tokenize, word_tokenizer
 from contrastive_st.data.reading import stream_texts
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.datasets.own import read_relevant_pairs
+from contrastive_st.evaluation.datasets.user_data import read_relevant_pairs
 
 PAIR = {"anchor": "why is it so?", "positive": "because it is"}
 PAIRS = [

@@ -70,7 +70,8 @@ def test_names_are_given_exchanged_and_taken(place, capsys):
     for words, message in (
         (["x", "--swap", "a"], "there is no collection 'x'"),
         (["a", "--rename", "c"], "there is a collection 'c' already"),
-        (["a", "--alias", "c"], "there is a collection 'c' already"), (["a", "--rename", "x_texts"], "not a valid name"),
+        (["a", "--alias", "c"], "there is a collection 'c' already"),
+        (["a", "--rename", "x_texts"], "not a valid name"),
         (["--delete"], "--delete needs the name"), (["a", "--delete", "--alias", "d"], "--alias needs the name"),
     ):  # fmt: skip
         assert main(["collections", *words, "--store", place]) == 2

@@ -1,4 +1,4 @@
-"""Evaluation of embeddings: tasks, scores, reports and measures of the embedding space."""
+"""Evaluation of embeddings: tasks, scores, reports and metrics of the embedding space."""
 
 import lazy_loader
 

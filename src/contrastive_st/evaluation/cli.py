@@ -28,7 +28,7 @@ class _Models(Options):
 
     models: list[str] = option(MODEL_HELP, default=(), positional=True, metavar="MODEL")
     model: list[str] | None = option("the same as a flag", short="-m")
-    names: list[str] | None = option("names of the models in the tables, one each")
+    names: list[str] | None = option("names of the models in the tables, one for each")
     pooling: str | None = option(POOLING_HELP)
     cache: str | None = option("folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
 
@@ -62,7 +62,7 @@ class Evaluate(_Models):
     )
     data: str | None = option(_DATA)
     output: str | None = option("folder for report.json, report.md and plots", short="-o")
-    max_length: Count | None = option("longest sentence, in tokens (default: as the model records)")
+    max_length: Count | None = option("maximum length of a sentence, in tokens (default: as the model records)")
     folds: Annotated[int, Ge(2)] = option(
         "folds of the cross-validations: 10 as in SentEval, or 5 to save time", default=10
     )
@@ -74,7 +74,7 @@ class Evaluate(_Models):
         "your retrieval sets: a folder with corpus, queries and qrels (BEIR's layout, trec's qrels), a file of (query, "
         "relevant document) pairs, or a NanoBEIR set; may be repeated", action="append", metavar="DATA",
     )  # fmt: skip
-    card: str | None = option("write the first model's figures into this model card", metavar="README.md")
+    card: str | None = option("write the metrics of the first model into this model card", metavar="README.md")
 
     def conflicts(self) -> Iterator[str]:
         """Yield files that do not exist."""
@@ -97,7 +97,7 @@ class Evaluate(_Models):
         given = [*map(own_pairs_task, self.pairs or ()), *map(_retrieval, self.retrieval or ())]
         report = evaluate(
             models, [*(choose(names, self.folds) if names else []), *given],
-            data if names else ".",  # nothing is asked of the Hub for one's own data
+            data if names else ".",  # the user's data need no request to the Hub
             cache=self.cache_folder(), pooling=self.pooling, max_length=self.max_length, device=device,
             names=self.names,
         )  # fmt: skip
@@ -158,15 +158,15 @@ class Neighbors(_Models):
             rows = rows.select(range(min(self.max_sentences, len(rows))))
         name = rows.column_names[0]
         rows = rows.select(first_of_each(text for batch in rows.iter(4096) for text in batch[name]))
-        found = {}
+        result = {}
         for model, title in zip(models, self.names or [""] * len(models), strict=True):
             encoder = open_encoder(model, pooling=self.pooling, name=title or None)
-            title = str(model) if encoder.name in found else encoder.name
-            found[title] = neighbors(encoder, queries, rows[name], self.k, self.cache_folder())
-        say(as_text(queries, found, shutil.get_terminal_size((120, 24)).columns))
+            title = str(model) if encoder.name in result else encoder.name
+            result[title] = neighbors(encoder, queries, rows[name], self.k, self.cache_folder())
+        say(as_text(queries, result, shutil.get_terminal_size((120, 24)).columns))
         if self.output:
             what = f"The nearest of {len(rows):,} distinct sentences of {Path(self.corpus).name}, by cosine similarity."
-            Path(self.output).write_text(as_markdown(queries, found, what), encoding="utf-8")
+            Path(self.output).write_text(as_markdown(queries, result, what), encoding="utf-8")
 
     def _queries(self) -> list[str]:
         from contrastive_st.data.reading import stream_texts
@@ -188,15 +188,16 @@ class Overlaps(Options):
     second: str = option("a file, or tasks of the evaluation: STSB, sts7, ...", positional=True, metavar="B")
     columns: list[str] | None = option("of A, by name or position (default: its texts)", metavar="COLUMN")
     data: str | None = option(_DATA)
-    threshold: Annotated[float, Gt(0), Le(1)] = option("Jaccard index of words of a near copy", default=0.8)
+    threshold: Annotated[float, Gt(0), Le(1)] = option("least Jaccard index of the words of a near copy", default=0.8)
     examples: CountOrZero = option("copies to print of each kind", default=3)
 
     def __call__(self) -> None:
+        """Print how many texts of B are exact and near copies of texts of A."""
         from contrastive_st.evaluation.overlaps import overlaps, texts_of
 
         data = _data(self.data)
-        found = overlaps(texts_of(self.first, data, self.columns), texts_of(self.second, data), self.threshold)
-        say(found.report(self.threshold, self.examples))
+        result = overlaps(texts_of(self.first, data, self.columns), texts_of(self.second, data), self.threshold)
+        say(result.report(self.threshold, self.examples))
 
 
 COMMANDS = (Evaluate, Neighbors, Overlaps)
@@ -217,7 +218,7 @@ def _join_processes() -> str | None:
 
 def _retrieval(path: str) -> Task:
     from contrastive_st.evaluation.datasets.hub_sets import is_nano
-    from contrastive_st.evaluation.datasets.own import read_relevant_pairs
+    from contrastive_st.evaluation.datasets.user_data import read_relevant_pairs
     from contrastive_st.evaluation.tasks import beir_task, retrieval_task
 
     if Path(path).is_dir() or is_nano(path):

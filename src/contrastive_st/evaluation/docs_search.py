@@ -33,8 +33,8 @@ def package_task(heldout: Sequence[DocPair]) -> Task:
     """A task: predict from which of the four most documented packages a held-out paragraph comes."""
     names = [name for name, _ in Counter(package_of(pair) for pair in heldout).most_common(_CLASSES)]
     chosen = [pair for pair in heldout if package_of(pair) in names]  # in the order of their hashes, which is random
-    gold = np.array([names.index(package_of(pair)) for pair in chosen])
-    rows = Rows(([pair.text for pair in chosen],), gold)
+    labels = np.array([names.index(package_of(pair)) for pair in chosen])
+    rows = Rows(([pair.text for pair in chosen],), labels)
     half, end = len(chosen) // 2, len(chosen) * 3 // 4
     cuts = {"train": range(half), "dev": range(half, end), "test": range(end, len(chosen))}
     parts = Splits({name: rows.take(np.array(cut)) for name, cut in cuts.items()}, {}, names)
@@ -73,20 +73,20 @@ class DocsSearch:
         corpus = [text for pair in self.training for text in (pair.title, pair.text)]
         titles, texts = ([pair[i] for pair in self.heldout] for i in (0, 1))
         scores = lexical_scores(titles, texts, corpus)
-        ranks = {name: (own >= own.diagonal()[:, None]).sum(1) for name, own in scores.items()}
+        ranks = {name: (item >= item.diagonal()[:, None]).sum(1) for name, item in scores.items()}
         best = max(ranks, key=lambda name: retrieval_metrics(ranks[name])["mrr@10"])
         return best, ranks[best]
 
     def report(self, before: dict[str, float], encoder: SentenceEncoder) -> str:
-        """The table of figures, with bootstrap intervals, and the answers to three queries, as text.
+        """The table of metrics, with bootstrap intervals, and the answers to three queries, as text.
 
         Args:
-            before: the evaluator's figures before training.
+            before: the metrics of the evaluator before training.
             encoder: the trained model.
         """
-        found = encoder.encode_query([pair.title for pair in self.heldout], normalize_embeddings=True)
+        result = encoder.encode_query([pair.title for pair in self.heldout], normalize_embeddings=True)
         sought = encoder.encode_document([pair.text for pair in self.heldout], normalize_embeddings=True)
-        trained = ranks_of_own(found, sought)
+        trained = ranks_of_own(result, sought)
         name, lexical = self.lexical_ranks()
         gain = reciprocal_ranks(trained) - reciprocal_ranks(lexical)
         lines = [

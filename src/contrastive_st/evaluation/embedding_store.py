@@ -90,13 +90,14 @@ class EmbeddingStore:
             _write(folder, [distinct[i] for i in missing], vectors)
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The embeddings `[n, d]` of texts that the store has."""
         return self.vectors[[self.place[_how(text), text] for text in texts]]
 
     def _encode(self, texts: list[str], distributed: bool) -> NDArray[np.float32]:
         chunks = []
         for method in sorted(set(map(_how, texts))):
-            own = (i for i, text in enumerate(texts) if _how(text) == method)
-            order = sorted(own, key=lambda i: (-len(texts[i]), texts[i]))
+            places = (i for i, text in enumerate(texts) if _how(text) == method)
+            order = sorted(places, key=lambda i: (-len(texts[i]), texts[i]))
             chunks += [order[i : i + _CHUNK] for i in range(0, len(order), _CHUNK)]
         costs = [float(sum(len(texts[i]) + 20 for i in chunk)) for chunk in chunks]
         parts = shared(lambda chunk: self._checked([texts[i] for i in chunk]), chunks, costs, distributed=distributed)

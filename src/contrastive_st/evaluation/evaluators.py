@@ -1,4 +1,4 @@
-"""Evaluators of your own data, for `ContrastiveTrainer(evaluator=...)` and for a model at hand.
+"""Evaluators of your data, for `ContrastiveTrainer(evaluator=...)` and for a model at hand.
 
 Their names and arguments are those of sentence-transformers. Each one is called with a model and returns its metrics by
 name. In training over several processes it is called on all of them, which share the sentences to encode.
@@ -18,8 +18,8 @@ from torch import nn
 
 from contrastive_st.distributed import processes
 from contrastive_st.errors import InputError, about, choice
-from contrastive_st.evaluation.datasets.own import judged_splits, read_scored_pairs, scored
 from contrastive_st.evaluation.datasets.senteval import Rows, Splits
+from contrastive_st.evaluation.datasets.user_data import judged_splits, read_scored_pairs, scored
 from contrastive_st.evaluation.suite import run
 from contrastive_st.evaluation.tasks import Task, beir_task, own_pairs_task, pair_task, similarity_task, triplet_task
 from contrastive_st.models import SentenceEncoder
@@ -38,9 +38,11 @@ class TaskEvaluator:
             the model records.
         batch_size: most texts that the model encodes at a time.
         show_progress_bar: show the rate of encoding.
-        truncate_dim: use only the first so many dimensions.
-        query_prompt, query_prompt_name, corpus_prompt, corpus_prompt_name: prompts of queries and documents, in place
-            of those that the model records.
+        truncate_dim: use only so many of the first dimensions.
+        query_prompt: prompt of queries, instead of the one that the model records.
+        query_prompt_name: name of a recorded prompt for queries.
+        corpus_prompt: prompt of documents, instead of the one that the model records.
+        corpus_prompt_name: name of a recorded prompt for documents.
         write_csv: append the metrics to `NAME_results.csv` in the folder `output_path` of a call, if it has one.
 
     Raises:
@@ -88,7 +90,8 @@ class TaskEvaluator:
             model: anything that `as_encoder` takes, such as a `SentenceEncoder`, a `SentenceTransformer`, a function
                 from texts to vectors or a checkpoint's name; with a tokenizer, a model in training.
             output_path: folder of the csv file.
-            epoch, steps: of the training, for the csv file.
+            epoch: the epoch of the training, for the csv file.
+            steps: the step of the training, for the csv file.
 
         Raises:
             InputError: the model cannot be opened, returns NaN, or needs a tokenizer.
@@ -100,10 +103,10 @@ class TaskEvaluator:
             task = task.scored_with(similarity=kind)
         with preserved_random_state():
             scores, _ = run(with_options(encoder, **self._options), [task], {task.name: self.splits})
-        found = {f"{score.task}_{score.metric}": score.value for score in scores if score.value is not None}
+        result = {f"{score.task}_{score.metric}": score.value for score in scores if score.value is not None}
         if output_path is not None and self.write_csv and processes()[0] == 0:
-            self._write(Path(output_path), {"epoch": epoch, "steps": steps, **found})
-        return found
+            self._write(Path(output_path), {"epoch": epoch, "steps": steps, **result})
+        return result
 
     def _encoder(self, model: Any) -> Encoder:
         if isinstance(model, nn.Module) and not hasattr(model, "encode"):
@@ -138,8 +141,8 @@ class EmbeddingSimilarityEvaluator(TaskEvaluator):
 
     Example:
         >>> evaluate = EmbeddingSimilarityEvaluator(["a", "a", "bbb"], ["b", "ccc", "ddd"], [0.9, 0.1, 1.0], name="dev")
-        >>> found = evaluate(lambda texts: np.array([[len(text), 1.0] for text in texts]))
-        >>> sorted(found), evaluate.primary_metric
+        >>> metrics = evaluate(lambda texts: np.array([[len(text), 1.0] for text in texts]))
+        >>> sorted(metrics), evaluate.primary_metric
         (['dev_pearson', 'dev_spearman'], 'dev_spearman')
     """
 
@@ -162,7 +165,7 @@ class EmbeddingSimilarityEvaluator(TaskEvaluator):
         """The scored pairs of a file; see `read_scored_pairs`."""
         rows = read_scored_pairs(path)
         first, second = rows.columns
-        return cls(first, second, rows.gold.tolist(), name or Path(path).stem, tokenizer, **options)
+        return cls(first, second, rows.labels.tolist(), name or Path(path).stem, tokenizer, **options)
 
 
 class BinaryClassificationEvaluator(TaskEvaluator):
@@ -189,7 +192,7 @@ class BinaryClassificationEvaluator(TaskEvaluator):
         **options: Any,
     ) -> None:
         rows = _rows([sentences1, sentences2], labels, name)
-        if wrong := set(rows.gold.tolist()) - {0.0, 1.0}:
+        if wrong := set(rows.labels.tolist()) - {0.0, 1.0}:
             raise InputError(f"label {wrong.pop():g}: labels are 0 or 1; for scores use EmbeddingSimilarityEvaluator")
         super().__init__(pair_task(name, lambda: Splits({"test": rows}, {}, ("0", "1"))), tokenizer, **options)
 
@@ -264,8 +267,8 @@ class InformationRetrievalEvaluator(TaskEvaluator):
 
     Example:
         >>> evaluate = InformationRetrievalEvaluator({"q": "tide"}, {"a": "tides", "b": "a river"}, {"q": {"a"}}, "faq")
-        >>> found = evaluate(lambda texts: np.array([[text.count("tide") + 0.1, 1.0] for text in texts]))
-        >>> found["faq_ndcg@10"], evaluate.primary_metric
+        >>> metrics = evaluate(lambda texts: np.array([[text.count("tide") + 0.1, 1.0] for text in texts]))
+        >>> metrics["faq_ndcg@10"], evaluate.primary_metric
         (1.0, 'faq_ndcg@10')
     """
 
@@ -286,12 +289,12 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         main_score_function: str | None = None,
         **options: Any,
     ) -> None:
-        if single := [query for query, own in relevant_docs.items() if isinstance(own, str)]:
+        if single := [query for query, item in relevant_docs.items() if isinstance(item, str)]:
             raise InputError(f"relevant_docs of {single[0]}: give a list of ids, not one")
         judged = (
-            (query, document, float(own[document]) if isinstance(own, Mapping) else 1.0, f"relevant_docs of {query}")
-            for query, own in relevant_docs.items()
-            for document in own
+            (query, document, float(item[document]) if isinstance(item, Mapping) else 1.0, f"relevant_docs of {query}")
+            for query, item in relevant_docs.items()
+            for document in item
         )
         asked = {
             "mrr": mrr_at_k, "ndcg": ndcg_at_k, "accuracy": accuracy_at_k, "precision": precision_recall_at_k,
@@ -312,15 +315,15 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         return made
 
 
-def _rows(columns: Sequence[Sequence[str]], gold: Sequence[Any], name: str) -> Rows:
-    """The rows of an evaluator whose gold value is a number."""
+def _rows(columns: Sequence[Sequence[str]], labels: Sequence[Any], name: str) -> Rows:
+    """The rows of an evaluator whose labels are numbers."""
     texts = [[column] if isinstance(column, str) else list(column) for column in columns]
-    if len({*map(len, texts), len(gold)}) != 1:
+    if len({*map(len, texts), len(labels)}) != 1:
         lengths = " and ".join(str(len(column)) for column in texts)
-        raise InputError(f"{lengths} sentences with {len(gold)} scores; give as many of each")
+        raise InputError(f"{lengths} sentences with {len(labels)} scores; give as many of each")
     for number, row in enumerate(zip(*texts, strict=True)):
         if wrong := [text for text in row if not isinstance(text, str)]:
             raise InputError(f"{name}, row {number}: {wrong[0]!r} is not a text")
     with about(name):
-        numbers = np.array([math.nan if value is None else float(value) for value in gold])
+        numbers = np.array([math.nan if value is None else float(value) for value in labels])
     return scored(Rows(tuple(texts), numbers), name)

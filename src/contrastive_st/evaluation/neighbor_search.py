@@ -40,8 +40,8 @@ def nearest(queries: NDArray[np.floating], blocks: Iterable[NDArray[np.floating]
 
     Example:
         >>> blocks = [np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([[1.0, 1.0], [3.0, 0.0]])]
-        >>> scores, found = nearest(np.array([[1.0, 0.0]]), blocks, k=3)
-        >>> scores.round(3).tolist(), found.tolist()
+        >>> scores, rows = nearest(np.array([[1.0, 0.0]]), blocks, k=3)
+        >>> scores.round(3).tolist(), rows.tolist()
         ([[1.0, 1.0, 0.707]], [[0, 3, 2]])
     """
     parts = [unit_vectors(queries[start : start + _QUERIES]) for start in range(0, len(queries), _QUERIES)]
@@ -50,7 +50,7 @@ def nearest(queries: NDArray[np.floating], blocks: Iterable[NDArray[np.floating]
     for block in blocks:
         if len(block):
             unit = unit_vectors(block)
-            best = [top_k(part @ unit.T, k, own, first) for own, part in zip(best, parts, strict=True)]
+            best = [top_k(part @ unit.T, k, item, first) for item, part in zip(best, parts, strict=True)]
             first += len(block)
     if not best:
         return np.empty((0, min(k, first))), np.empty((0, min(k, first)), np.int64)
@@ -80,11 +80,11 @@ def neighbors(
     """
     embedded = EmbeddingStore(encoder, queries, cache, distributed=False)(queries)
     scores, numbers = nearest(embedded, embedding_blocks(encoder, corpus, cache), k + 1)
-    found = []
-    for query, own, row in zip(queries, scores.tolist(), numbers.tolist(), strict=True):
-        rows = [(score, corpus[number]) for score, number in zip(own, row, strict=True)]
-        found.append([(score, text) for score, text in rows if text != query][:k])
-    return found
+    result = []
+    for query, item, row in zip(queries, scores.tolist(), numbers.tolist(), strict=True):
+        rows = [(score, corpus[number]) for score, number in zip(item, row, strict=True)]
+        result.append([(score, text) for score, text in rows if text != query][:k])
+    return result
 
 
 def embedding_blocks(
@@ -165,10 +165,10 @@ def _digest(text: str, size: int) -> bytes:
 
 # --- The nearest neighbours of several models side by side, for a terminal and as Markdown.
 
-Found = Mapping[str, Sequence[Sequence[Neighbor]]]  # for each model: the neighbours of each query, nearest first
+Neighbors = Mapping[str, Sequence[Sequence[Neighbor]]]  # for each model: the neighbours of each query, nearest first
 
 
-def as_text(queries: Sequence[str], found: Found, width: int = 120) -> str:
+def as_text(queries: Sequence[str], result: Neighbors, width: int = 120) -> str:
     """Plain text with one column per model, in lines of at most `width` characters.
 
     Example:
@@ -177,18 +177,18 @@ def as_text(queries: Sequence[str], found: Found, width: int = 120) -> str:
           A                    B
           0.900 the cat        0.500 a dog
     """
-    column = max((width - 2) // len(found) - 2, 20)
+    column = max((width - 2) // len(result) - 2, 20)
     lines: list[str] = []
     for number, query in enumerate(queries):
         lines += ["", *textwrap.wrap(query, width)] if lines else textwrap.wrap(query, width)
-        lines.append(_row(list(found), column))
-        for ranked in zip_longest(*(rows[number] for rows in found.values())):
+        lines.append(_row(list(result), column))
+        for ranked in zip_longest(*(rows[number] for rows in result.values())):
             cells = [_wrapped(neighbor, column) for neighbor in ranked]
             lines += [_row(parts, column) for parts in zip_longest(*cells, fillvalue="")]
     return "\n".join(lines)
 
 
-def as_markdown(queries: Sequence[str], found: Found, caption: str) -> str:
+def as_markdown(queries: Sequence[str], result: Neighbors, caption: str) -> str:
     """Markdown with one table per query, under a caption.
 
     Example:
@@ -205,9 +205,9 @@ def as_markdown(queries: Sequence[str], found: Found, caption: str) -> str:
     parts = [caption, ""]
     for number, query in enumerate(queries):
         parts += [f"**{_cell(query)}**", ""]
-        parts += ["| " + " | ".join(f"cosine | {_cell(name)}" for name in found) + " |"]
-        parts += ["|" + "--:|---|" * len(found)]
-        for ranked in zip_longest(*(rows[number] for rows in found.values())):
+        parts += ["| " + " | ".join(f"cosine | {_cell(name)}" for name in result) + " |"]
+        parts += ["|" + "--:|---|" * len(result)]
+        for ranked in zip_longest(*(rows[number] for rows in result.values())):
             cells = [f"{neighbor[0]:.3f} | {_cell(neighbor[1])}" if neighbor else " | " for neighbor in ranked]
             parts.append("| " + " | ".join(cells) + " |")
         parts.append("")

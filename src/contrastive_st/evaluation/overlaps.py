@@ -52,9 +52,9 @@ class Overlaps:
             "exact copies, in any case and punctuation",
             f"near copies, Jaccard index of words at least {threshold:g}",
         )
-        for name, found in zip(what, (self.exact, self.near), strict=True):
-            lines.append(f"{len(found):,} of B ({len(found) / max(self.second, 1):.1%}) have {name}")
-            for copy in found[:examples]:
+        for name, result in zip(what, (self.exact, self.near), strict=True):
+            lines.append(f"{len(result):,} of B ({len(result) / max(self.second, 1):.1%}) have {name}")
+            for copy in result[:examples]:
                 lines += [f"  {copy.similarity:.2f}  B: {copy.text}", f"        A: {copy.of}"]
         return "\n".join(lines)
 
@@ -62,9 +62,9 @@ class Overlaps:
 def overlaps(first: Iterable[str], second: Iterable[str], threshold: float = 0.8, least: int = 3) -> Overlaps:
     """Find the texts of `second` (B) of which `first` (A) has copies.
 
-    Near copies are found by prefix filtering (Bayardo, Ma and Srikant 2007, https://doi.org/10.1145/1242572.1242591):
+    Near copies are detected by prefix filtering (Bayardo, Ma and Srikant 2007, https://doi.org/10.1145/1242572.1242591):
     two sets of words with a Jaccard index of at least t share one of their rarest words, so only the texts that do are
-    compared. All pairs above the threshold are found.
+    compared. No pair above the threshold is missed.
 
     Args:
         first: texts, which are read once and not kept.
@@ -73,8 +73,8 @@ def overlaps(first: Iterable[str], second: Iterable[str], threshold: float = 0.8
         least: near copies have at least so many different words.
 
     Example:
-        >>> found = overlaps(["A cat sat on the mat.", "two dogs"], ["a cat sat on the mat", "a cat sat on a mat", "x"])
-        >>> [copy.text for copy in found.exact], [(copy.text, round(copy.similarity, 2)) for copy in found.near]
+        >>> copies = overlaps(["A cat sat on the mat.", "dogs"], ["a cat sat on the mat", "a cat sat on a mat", "x"])
+        >>> [copy.text for copy in copies.exact], [(copy.text, round(copy.similarity, 2)) for copy in copies.near]
         (['a cat sat on the mat'], [('a cat sat on a mat', 0.83)])
     """
     texts = {words: text for text in second if (words := _words(text))}
@@ -82,8 +82,8 @@ def overlaps(first: Iterable[str], second: Iterable[str], threshold: float = 0.8
     keys = list(texts)
     sets = [frozenset(words) for words in keys]
     held: dict[str, list[int]] = {}
-    for number, own in enumerate(sets):
-        for word in _prefix(own, rarity, threshold) if len(own) >= least else ():
+    for number, word_set in enumerate(sets):
+        for word in _prefix(word_set, rarity, threshold) if len(word_set) >= least else ():
             held.setdefault(word, []).append(number)
     exact: dict[tuple[str, ...], str] = {}
     near: dict[int, tuple[str, float]] = {}
@@ -93,15 +93,15 @@ def overlaps(first: Iterable[str], second: Iterable[str], threshold: float = 0.8
         words = _words(text)
         if words in texts:
             exact.setdefault(words, text)
-        own = frozenset(words)
-        if len(own) < least:
+        word_set = frozenset(words)
+        if len(word_set) < least:
             continue
-        for number in {number for word in _prefix(own, rarity, threshold) for number in held.get(word, ())}:
-            shared = len(own & sets[number])
-            similarity = shared / (len(own) + len(sets[number]) - shared)
+        for number in {number for word in _prefix(word_set, rarity, threshold) for number in held.get(word, ())}:
+            shared = len(word_set & sets[number])
+            similarity = shared / (len(word_set) + len(sets[number]) - shared)
             if similarity >= max(threshold, near.get(number, ("", 0.0))[1] + 1e-12):
                 near[number] = text, similarity
-    copies = [Copy(texts[keys[number]], *found) for number, found in near.items() if keys[number] not in exact]
+    copies = [Copy(texts[keys[number]], *result) for number, result in near.items() if keys[number] not in exact]
     return Overlaps(
         count,
         len(texts),

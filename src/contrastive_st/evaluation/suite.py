@@ -96,7 +96,7 @@ def load(tasks: Sequence[Task], data: str | Path) -> dict[str, Splits | str]:
     """The data of each task by its name, or the reason why they are missing.
 
     Raises:
-        InputError: there is no data for any of them, or some is damaged.
+        InputError: none of them has data, or a file is damaged.
     """
     loaded: dict[str, Splits | str] = {}
     for task in tasks:
@@ -133,7 +133,7 @@ def run(
 
     scored = shared(work, tasks, [task.cost for task in tasks], distributed=distributed)
     about = {"model": encoder.name, "pooling": encoder.pooling, "max_length": encoder.max_length}
-    scores = [replace(score, **about) for own in scored for score in own]  # type: ignore[arg-type]
+    scores = [replace(score, **about) for item in scored for score in item]  # type: ignore[arg-type]
     stsb = next((splits for name, splits in present.items() if name in ("STSB", "space") and SPLIT in splits), None)
     return scores, similarity_histogram(stsb, store) if stsb else None
 
@@ -156,8 +156,8 @@ class SuiteEvaluator:
     """Evaluates tasks during training: `ContrastiveTrainer(evaluator=SuiteEvaluator(tokenizer, "STSB,CR", data))`.
 
     The data is read once, when this is made. Names are like `stsb_spearman` and `cr_accuracy`; with `dev=True` (the
-    default) figures of the dev split take the place of test figures where a task has them, and the name says so
-    (`stsb_dev_spearman`): a run that picks its checkpoint by the test split reports a wrong test figure.
+    default) metrics of the dev split replace those of the test split if a task has both, as the name says
+    (`stsb_dev_spearman`): a run that picks its checkpoint by the test split reports a wrong test metric.
 
     Args:
         tokenizer: the model's.
@@ -187,16 +187,17 @@ class SuiteEvaluator:
         self.data = load(self.tasks, data)
 
     def __call__(self, model: Any) -> dict[str, float]:
+        """The main metric of each task, by `TASK_METRIC`."""
         with preserved_random_state():
             encoder = SentenceEncoder(model, self.tokenizer, name="the model")
             figures, _ = run(encoder, self.tasks, self.data, distributed=self.distributed)
         quoted = (self._quoted(task.name, task.is_main, figures) for task in self.tasks)
-        return {name: value for found in quoted for name, value in found.items()}
+        return {name: value for result in quoted for name, value in result.items()}
 
     def _quoted(self, task: str, is_main: Any, figures: Sequence[Score]) -> dict[str, float]:
-        own = [f for f in figures if f.task == task]
-        main = next((f for f in own if is_main(f)), None)
-        dev = [f for f in own if self.dev and f.split == "dev" and (main is None or f.metric == main.metric)]
+        scores = [f for f in figures if f.task == task]
+        main = next((f for f in scores if is_main(f)), None)
+        dev = [f for f in scores if self.dev and f.split == "dev" and (main is None or f.metric == main.metric)]
         chosen = dev[0] if dev else main
         if chosen is None or chosen.value is None:
             return {}
@@ -205,12 +206,12 @@ class SuiteEvaluator:
 
 
 class EvaluationCallback(TrainerCallback):
-    """A callback for any `transformers.Trainer` that runs a `SuiteEvaluator` every N steps and logs its figures.
+    """A callback for any `transformers.Trainer` that runs a `SuiteEvaluator` every N steps and logs its metrics.
 
     Called on every process, so the evaluator may be `distributed`.
 
     Args:
-        evaluator: takes the model, returns named figures.
+        evaluator: takes the model, returns metrics by name.
         every: steps from one evaluation to the next.
     """
 
@@ -220,6 +221,7 @@ class EvaluationCallback(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
     ) -> None:
+        """Evaluate, if it is time."""
         if state.global_step % self.every:
             return
         inner = model.module if hasattr(model, "module") else model
@@ -230,7 +232,7 @@ class EvaluationCallback(TrainerCallback):
 def retrieval_evaluator(
     tokenizer: Any, queries: Sequence[str], documents: Sequence[str]
 ) -> Callable[[Any], dict[str, float]]:
-    """An evaluator for `ContrastiveTrainer`: MRR@10 and recall@10 of each query's own document among all documents.
+    """An evaluator for `ContrastiveTrainer`: MRR@10 and recall@10 of the document of each query among all documents.
 
     Args:
         tokenizer: the model's.
@@ -240,9 +242,9 @@ def retrieval_evaluator(
 
     def evaluate(model: Any) -> dict[str, float]:
         encoder = SentenceEncoder(model, tokenizer)
-        found = encoder.encode_query(list(queries), normalize_embeddings=True)
+        result = encoder.encode_query(list(queries), normalize_embeddings=True)
         sought = encoder.encode_document(list(documents), normalize_embeddings=True)
-        return retrieval_metrics(ranks_of_own(found, sought))
+        return retrieval_metrics(ranks_of_own(result, sought))
 
     return evaluate
 

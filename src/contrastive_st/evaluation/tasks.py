@@ -14,8 +14,8 @@ from contrastive_st.data.reading import MissingData
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets import senteval
 from contrastive_st.evaluation.datasets.hub_sets import NANO, READERS, read_nano
-from contrastive_st.evaluation.datasets.own import read_retrieval, read_scored_pairs
 from contrastive_st.evaluation.datasets.senteval import Document, Embed, Query, Rows, Splits, pair_rows
+from contrastive_st.evaluation.datasets.user_data import read_retrieval, read_scored_pairs
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.few_shot import score_few_shot
 from contrastive_st.evaluation.scorers.probes import (
@@ -145,37 +145,37 @@ def choose(names: str | Sequence[str], folds: int = 10) -> list[Task]:
     chosen: dict[str, Task] = {}
     for name in names.split(",") if isinstance(names, str) else names:
         plain = ALIASES.get(name.strip().lower(), name.strip().lower())
-        found = {t.name: t for t in known.values() if plain in (t.name.lower(), t.group)}
+        result = {t.name: t for t in known.values() if plain in (t.name.lower(), t.group)}
         if plain == "all":
-            found = {t.name: t for t in known.values() if t.group != "nanobeir"}
-        if not found:
+            result = {t.name: t for t in known.values() if t.group != "nanobeir"}
+        if not result:
             groups = ", ".join(dict.fromkeys([*(task.group for task in known.values()), *ALIASES]))
             raise InputError(f"unknown task {name!r}; groups: all, {groups}; tasks: {', '.join(known)}")
-        chosen |= found
+        chosen |= result
     return list(chosen.values())
 
 
 def chosen(asked: str | Sequence[str] | Sequence[Task], folds: int = 10) -> list[Task]:
     """The tasks of a list of `Task` objects and names, each once."""
     listed = [asked] if isinstance(asked, str) else asked
-    found = [task for one in listed for task in ([one] if isinstance(one, Task) else choose(one, folds))]
-    return list({task.name: task for task in found}.values())
+    result = [task for one in listed for task in ([one] if isinstance(one, Task) else choose(one, folds))]
+    return list({task.name: task for task in result}.values())
 
 
 def pair_task(name: str, read: Read) -> Task:
-    """A task of your own with pairs labelled 0 and 1: `read()` returns `Splits` with "test" and optionally "train"."""
+    """A task with pairs labelled 0 and 1: `read()` returns `Splits` with "test" and optionally "train"."""
     return Task(
         name, "pairs", lambda _: read(), partial(score_pairs, task=name), ("test", "average_precision", "all"), "."
     )
 
 
 def similarity_task(name: str, read: Read) -> Task:
-    """A task of your own with scored pairs, the "test" of `read()`: the correlations of cosines and scores.
+    """A task with scored pairs, the "test" of `read()`: the correlations of cosines and scores.
 
     Example:
         >>> import numpy as np
         >>> pairs = pair_rows([("a", "b"), ("a", "c"), ("b", "c")], [5.0, 0.0, 1.0])
-        >>> task = similarity_task("own", lambda: Splits({"test": pairs}, {}))
+        >>> task = similarity_task("pairs", lambda: Splits({"test": pairs}, {}))
         >>> vectors = {"a": [1.0, 0.0], "b": [1.0, 0.1], "c": [0.0, 1.0]}
         >>> [score.text for score in task.score(task.load("."), lambda texts: np.array([vectors[t] for t in texts]))]
         ['99.51', '100.00']
@@ -185,7 +185,7 @@ def similarity_task(name: str, read: Read) -> Task:
 
 
 def triplet_task(name: str, read: Read, margin: float = 0.0) -> Task:
-    """A task of your own with triplets (anchor, positive, negative), the "test" of `read()`."""
+    """A task with triplets (anchor, positive, negative), the "test" of `read()`."""
     score = partial(score_triplets, task=name, margin=margin)
     return Task(name, "triplets", lambda _: read(), score, ("test", "accuracy", "all"), ".")
 
@@ -201,14 +201,14 @@ def own_pairs_task(path: str | Path, name: str | None = None) -> Task:
         InputError: the file cannot be read, or its columns are not understood.
     """
     rows, name = read_scored_pairs(path), name or Path(path).stem
-    if not set(np.unique(rows.gold)) <= {0.0, 1.0}:
+    if not set(np.unique(rows.labels)) <= {0.0, 1.0}:
         return similarity_task(name, lambda: Splits({"test": rows}, {}))
-    labelled = Rows(rows.columns, rows.gold.astype(np.int64))
+    labelled = Rows(rows.columns, rows.labels.astype(np.int64))
     return pair_task(name, lambda: Splits({"test": labelled}, {}, ("0", "1")))
 
 
 def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> Task:
-    """A task of your own with (query, relevant document) pairs: each query is searched among all documents.
+    """A task with (query, relevant document) pairs: each query is searched among all documents.
 
     Example:
         >>> import numpy as np

@@ -30,13 +30,13 @@ _MANY_DIGITS = re.compile(rb"[0-9]{8}")
 
 
 def check_folder(folder: str | Path) -> Path:
-    """Refuse a folder that refers to files outside of itself, or asks for what no model has.
+    """Check that a folder refers to no files outside of itself, and asks for no sizes that no model has.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: a link leads out of the folder (except links of a Hub cache into its own store), the path of a
+        InputError: a link leads out of the folder (except links inside a Hub cache), the path of a
             weights file or module is absolute or has `..`, a file is a pipe, or a size is out of all bounds.
     """
     folder = Path(folder)
@@ -129,8 +129,8 @@ def read_export(folder: str | Path) -> dict[str, Any]:
 
 def _roots(folder: Path) -> list[Path]:
     roots = [folder.resolve()]
-    if roots[0].parent.name == "snapshots":  # a Hub cache: snapshots/<commit>/<file> links to blobs/<hash>, its own or
-        roots += [above / "blobs" for above in roots[0].parents[1:3]]  # those that all repositories share
+    if roots[0].parent.name == "snapshots":  # a Hub cache: snapshots/<commit>/<file> links to blobs/<hash> of the
+        roots += [above / "blobs" for above in roots[0].parents[1:3]]  # repository, or to those that all share
     return roots
 
 
@@ -155,7 +155,7 @@ def _weight_files(index: Path) -> Iterator[tuple[Path, str]]:
 
 
 # --- What a folder may ask for. A number in config.json or tokenizer.json costs its author nothing, and whoever opens
-# --- it time: ten million layers build for ever. So there are no more than the weights hold, whose size is no claim.
+# --- it time: ten million layers build for ever. So there are no more than the weights hold.
 
 
 def check_sizes(folder: Path, whole: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Find the local folder of a checkpoint: a folder, the package's own model, or a repository of the Hub."""
+"""Find the local folder of a checkpoint: a folder, the model in this package, or a repository of the Hub."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def local_folder(
     subfolder: str = "",
     **options: Any,
 ) -> Path:
-    """The local folder of a checkpoint: a folder, the package's own model, or a Hub repository, which is downloaded.
+    """The local folder of a checkpoint: a folder, the model in this package, or a Hub repository, which is downloaded.
 
     Once a checkpoint has been downloaded, it can be opened offline (`HF_HUB_OFFLINE=1`). The hash of every downloaded
     file is compared with that of the Hub.
@@ -61,5 +61,5 @@ def local_folder(
 
 
 def is_local(name: str | Path) -> bool:
-    """Whether a name is a folder, or that of the package's own model."""
+    """Whether a name is that of a folder, or of the model in this package."""
     return Path(name).is_dir() or str(name) == SHIPPED.name

@@ -92,7 +92,7 @@ def write_card(
         The path of the card, or None if a card that was edited by hand was left as it is.
 
     Raises:
-        InputError: the folder is no checkpoint, a file in it is damaged, or writing fails; then nothing is written.
+        InputError: the folder is not a checkpoint, a file in it is damaged, or writing fails; then nothing is written.
     """
     folder = check_folder(folder)
     target = folder if output is None else Path(output)
@@ -115,13 +115,21 @@ def card_files(
     """The card, the training curve and the Hub's `.eval_results` of a folder, by path.
 
     Args:
-        folder, name, data, log_history, newer_than, overwrite: as for `write_card`.
+        folder: the checkpoint.
+        name: what the card calls the model; by default the name of the folder.
+        data: licence, language, data sets and tags.
+        log_history: log history of the trainer; by default that of `trainer_state.json`.
+        newer_than: ignore an evaluation report older than this (seconds since the epoch).
+        overwrite: also replace a card that was edited by hand.
         target: where the card will be, if not in the folder.
         before: other cards of the model; their licence, language, data sets and tags are kept, as are those of the
             card that is replaced.
 
+    Returns:
+        The content of each file by its path in the folder.
+
     Raises:
-        InputError: it is no checkpoint folder, or a file of it is damaged.
+        InputError: it is not a checkpoint folder, or a file of it is damaged.
     """
     folder = Path(folder)
     target, checkpoint = target or folder / CARD, CheckpointMetadata(folder, newer_than)
@@ -192,17 +200,17 @@ def _literal(value: Any) -> str:
 
 @cache
 def _templates(finalize: Callable[[Any], str]) -> jinja2.Environment:
-    found = jinja2.Environment(
+    result = jinja2.Environment(
         loader=jinja2.PackageLoader("contrastive_st.hub"), finalize=finalize, trim_blocks=True, lstrip_blocks=True
     )
-    found.filters |= {
+    result.filters |= {
         "block": lambda text, language: _Markdown(as_block(text, language)),
         "code": lambda text: _Markdown(as_code(text)),
         "link": lambda path: _Markdown(quote(str(path))),
         "number": lambda value: f"{value:,}" if isinstance(value, (int, float)) else value,
         "shell": lambda argv: shlex.join(map(str, argv)),
     }
-    return found
+    return result
 
 
 def was_edited(card: Path) -> bool:
@@ -235,7 +243,7 @@ def _metadata(
     ]  # fmt: skip
     language = list(data.language) or before.get("language")
     pipeline = "text-classification" if classifies else "sentence-similarity"
-    found = {
+    result = {
         "language": language,
         "license": data.license or before.get("license"),
         "library_name": "sentence-transformers" if with_modules else "transformers",
@@ -251,8 +259,8 @@ def _metadata(
         from contrastive_st.evaluation.report.report import model_index
 
         index = model_index(*checkpoint.report, name=name)
-        found["model-index"] = index if index[0]["results"] else None
-    return {key: value for key, value in found.items() if value}
+        result["model-index"] = index if index[0]["results"] else None
+    return {key: value for key, value in result.items() if value}
 
 
 def _thumbnail(checkpoint: CheckpointMetadata, name: str, curve: bool) -> str | None:
@@ -267,8 +275,8 @@ def _of_author(card: Path) -> dict[str, Any]:
     """The entries of earlier cards that only the author knows; a new card keeps them."""
     if not card.is_file() or was_edited(card):
         return {}
-    found = ModelCard.load(card, ignore_metadata_errors=True).data.to_dict()
-    return {name: found[name] for name in _OF_AUTHOR if found.get(name)}
+    result = ModelCard.load(card, ignore_metadata_errors=True).data.to_dict()
+    return {name: result[name] for name in _OF_AUTHOR if result.get(name)}
 
 
 def _curve(folder: Path, log_history: Sequence[dict[str, Any]] | None) -> bytes | None:

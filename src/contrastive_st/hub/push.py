@@ -94,8 +94,8 @@ def push(
         whole: subfolders to push with all their files.
 
     Raises:
-        InputError: the folder is no checkpoint in safetensors and not exported, has links out of it, or the Hub refuses
-            the push.
+        InputError: the folder is not a checkpoint in safetensors or an exported one, has links out of it, or the Hub
+            refuses the push.
     """
     folder = _checked(folder)
     with hub_errors(repo, revision):
@@ -115,7 +115,9 @@ def dry_run(folder: str | Path, repo: str, data: CardData | None = None) -> dict
     """The files that `push` would push, by their path on the Hub; the Hub is not contacted.
 
     Args:
-        folder, repo, data: as for `push`. A card that is already in the repository is not read.
+        folder: as for `push`.
+        repo: `user/name`; a card that is already there is not read.
+        data: the entries of the card that only the author knows.
 
     Raises:
         InputError: as `push` does for the folder.
@@ -176,7 +178,7 @@ def publishable_files(folder: str | Path) -> list[str]:
     below = [str(entry.get("path", "")) for entry in read_json(modules)] if modules.is_file() else []
     places = dict.fromkeys([folder, *(folder / path for path in below), folder / EVALUATION])
     files = [path for place in places if place.is_dir() for path in sorted(place.iterdir()) if path.is_file()]
-    return [path.relative_to(folder).as_posix() for path in files if _may_go(path) and _is_own_code(path)]
+    return [path.relative_to(folder).as_posix() for path in files if _may_go(path) and _is_known_code(path)]
 
 
 def ready_repo(api: HfApi, repo: str, private: bool | None) -> str:
@@ -209,8 +211,8 @@ def _is_stale(folder: Path, newer_than: float) -> bool:
     return report.is_file() and report.stat().st_mtime < newer_than
 
 
-def _is_own_code(path: Path) -> bool:
-    """Whether a file is no code, or that of an architecture of this package, by its name."""
+def _is_known_code(path: Path) -> bool:
+    """Whether a file is not code, or is an architecture of this package, by its name."""
     return path.suffix != ".py" or (ARCHITECTURES / path.name).is_file()
 
 

@@ -125,9 +125,9 @@ def _opened(
     wanted = _traits(first)
     for name in checkpoints:
         other = SentenceEncoder(name, pooling=pooling)
-        own = _traits(other)
-        for trait in dict.fromkeys(chain(wanted, own)):
-            here, there = own.get(trait, "nothing"), wanted.get(trait, "nothing")
+        traits = _traits(other)
+        for trait in dict.fromkeys(chain(wanted, traits)):
+            here, there = traits.get(trait, "nothing"), wanted.get(trait, "nothing")
             if here != there:
                 both = f"{here} in {other.name} and {there} in {first.name}"
                 raise InputError(f"{name}: the {trait} is {both}; average checkpoints of one architecture")
@@ -154,10 +154,10 @@ def _traits(encoder: SentenceEncoder) -> dict[str, str]:
 
 def _metadata(checkpoints: Sequence[str | Path], taken: Sequence[Ingredient]) -> dict[str, Any]:
     """The training metadata that all checkpoints share, and the checkpoints of the soup."""
-    names = [name for name, own in zip(checkpoints, taken, strict=True) if own.weight]
+    names = [name for name, item in zip(checkpoints, taken, strict=True) if item.weight]
     first, *others = [read_training_metadata(local_folder(name)) for name in names]
     common: Mapping[str, Any] = {
         key: value for key, value in first.items() if all(other.get(key) == value for other in others)
     }
-    record: dict[str, Any] = publishable({**common, "soup": [asdict(own) for own in taken]})
+    record: dict[str, Any] = publishable({**common, "soup": [asdict(item) for item in taken]})
     return record

@@ -1,4 +1,4 @@
-"""`evaluate.Metric` classes that need no download, for `evaluate.combine` and for your own code.
+"""`evaluate.Metric` classes that need no download, for `evaluate.combine` and for your code.
 
 Create a metric from its class, not by name: `PairCorrelation().compute(predictions=[...], references=[...])`. Metrics
 of pairs of embeddings take them as `predictions` and `references`, metrics of one set as `predictions`.

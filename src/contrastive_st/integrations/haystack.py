@@ -56,8 +56,8 @@ class _Embedder(_Described):
 
     def _opened(self) -> SentenceEncoder:
         if self._encoder is None:
-            own = {name: self.settings[name] for name in ("precision", "pooling")}
-            self._encoder = SentenceEncoder(self.settings["model"], **own)
+            options = {name: self.settings[name] for name in ("precision", "pooling")}
+            self._encoder = SentenceEncoder(self.settings["model"], **options)
         return self._encoder
 
 
@@ -111,7 +111,7 @@ class ContrastiveDocumentEmbedder(_Embedder):
         pooling: for checkpoints that record none.
         meta_fields_to_embed: names of metadata fields whose values are put before the content.
         embedding_separator: put between these values and the content.
-        batch_size: number of documents passed to the model at a time; the model makes its own batches of them.
+        batch_size: number of documents passed to the model at a time, which splits them into batches.
         progress_bar: show a progress bar.
     """
 
@@ -147,12 +147,12 @@ class ContrastiveDocumentEmbedder(_Embedder):
         prompt = self.settings["prefix"] or None
         with tqdm(total=len(documents), disable=not self.settings["progress_bar"], unit=" documents") as bar:
             for start in range(0, len(documents), size):
-                own = documents[start : start + size]
-                texts = [self._text(document) for document in own]
+                part = documents[start : start + size]
+                texts = [self._text(document) for document in part]
                 warn_of_unknown(encoder, texts)
                 vectors = encoder.encode_document(texts, prompt=prompt, normalize_embeddings=True)
-                embedded += [replace(d, embedding=vector.tolist()) for d, vector in zip(own, vectors, strict=True)]
-                bar.update(len(own))
+                embedded += [replace(d, embedding=vector.tolist()) for d, vector in zip(part, vectors, strict=True)]
+                bar.update(len(part))
         return {"documents": embedded, "meta": {"model": self.settings["model"]}}
 
     def _text(self, document: Document) -> str:

@@ -17,7 +17,7 @@ class BatchEncoder:
     """An actor class for `ray.data.Dataset.map_batches`: opens a model once and adds vectors to each batch.
 
     The vectors are the same as those of `contrastive-st encode`. Call `map_batches` with `batch_format="pyarrow"`; with
-    `num_gpus=1` each actor has a GPU of its own.
+    `num_gpus=1` each actor has one GPU.
 
     Args:
         model: folder or Hub name that every machine can reach; by default the static model of this package.

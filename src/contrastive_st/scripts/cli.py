@@ -21,25 +21,29 @@ TRAIN_HELP = "train an encoder: contrastive-st train [SCRIPT] --train_file FILE 
 def script_files() -> dict[str, Path]:
     """The training scripts by name: `examples/run_simcse.py` is `simcse`, and `examples/train.py` is the empty name.
 
-    They are in `examples/` of a clone, and beside this package in an installation.
+    They are in `examples/` of a clone, and next to this package in an installation.
 
     Example:
         >>> script_files()["simcse"].name
         'run_simcse.py'
     """
     folder = next(folder for folder in (_PACKAGE / "examples", _PACKAGE.parents[1] / "examples") if folder.is_dir())
-    found = {path.stem.removeprefix("run_"): path for path in sorted(folder.glob("run_*.py"))}
-    return {"": folder / "train.py", **found}
+    result = {path.stem.removeprefix("run_"): path for path in sorted(folder.glob("run_*.py"))}
+    return {"": folder / "train.py", **result}
 
 
 def train(argv: Sequence[str]) -> int:
-    """Run the training script that the first word names; without one, `train.py`, or `run_mixture.py` for a mixture.
+    """Run the training script that the first argument names; without one, the script that suits the data.
 
-    Returns the exit code.
+    Args:
+        argv: the arguments after `train`.
+
+    Returns:
+        The exit code.
     """
     try:
         return run(lambda: _run_script(argv))
-    except SystemExit as ended:  # of the script, which has told its errors itself
+    except SystemExit as ended:  # of the script, which has printed its errors
         return int(ended.code or 0)
 
 
@@ -47,13 +51,13 @@ def _run_script(argv: Sequence[str]) -> None:
     if not argv or argv[0] in ("-h", "--help"):
         print(_train_help())
         return
-    named, found = not argv[0].startswith("-"), script_files()
+    named, result = not argv[0].startswith("-"), script_files()
     name = argv[0].replace("-", "_") if named else _suitable_script(argv)
-    if name not in found:
-        raise InputError(f"no training script {argv[0]}; {suggestion(argv[0], filter(None, found))}")
-    sys.argv = [str(found[name]), *argv[named:]]
-    sys.path.insert(0, str(found[name].parent))  # as `python` does, for what a script imports beside it
-    runpy.run_path(str(found[name]), run_name="__main__")
+    if name not in result:
+        raise InputError(f"no training script {argv[0]}; {suggestion(argv[0], filter(None, result))}")
+    sys.argv = [str(result[name]), *argv[named:]]
+    sys.path.insert(0, str(result[name].parent))  # as `python` does, for what a script imports from its folder
+    runpy.run_path(str(result[name]), run_name="__main__")
 
 
 def _suitable_script(argv: Sequence[str]) -> str:
@@ -78,11 +82,11 @@ def _suitable_script(argv: Sequence[str]) -> str:
 def _train_help() -> str:
     lines = ["usage: contrastive-st train [SCRIPT] [options]", "", "scripts:"]
     for name, path in script_files().items():
-        words = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        lines.append(f"  {name or '(none)':14} {words.splitlines()[0]}")
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        lines.append(f"  {name or '(none)':14} {docstring.splitlines()[0]}")
     lines += [
         "",
-        "Without SCRIPT, the columns of --train_file say what is trained, and --mixture FILE.yaml trains on several",
+        "Without SCRIPT, the columns of --train_file decide what is trained, and --mixture FILE.yaml trains on several",
         "data sets. Text in documents (a .txt with blank lines between, or columns text and doc) trains neighbors,",
         "and without --model_name_or_path static. contrastive-st train SCRIPT --help, or --train_file FILE --help,",
         "shows the options.",
@@ -92,7 +96,7 @@ def _train_help() -> str:
 
 def add_commands(commands: Any) -> None:
     """Add the commands to the parser of `contrastive-st`."""
-    commands.add_parser("train", help=TRAIN_HELP)  # each script parses its own options
+    commands.add_parser("train", help=TRAIN_HELP)  # each script parses its options itself
     for command in COMMANDS:
         add_command(commands, command)
 
@@ -112,22 +116,23 @@ class Distill(Options):
     overwrite: bool = option("write into a folder that has files", default=False)
     max_train_samples: Count | None = option("number of texts, drawn at random (default: all)")
     pooling: str | None = option("pooling of a teacher that records none")
-    cache: Path | None = option("folder that keeps the teacher's vectors (default: beside --output)")
+    cache: Path | None = option("folder that keeps the teacher's vectors (default: next to --output)")
     dim: Count = option("dimension of a static student", default=256)
     storage: Literal["float32", "float16", "int8"] = option("of the weights (int8: static)", default="float16")
-    regularization: NotNegative = option("of the fit of a static student", default=0.1)
-    max_length: Count = option("most tokens of a text, of a layer student", default=128)
+    regularization: NotNegative = option("regularization of the fit of a static student", default=0.1)
+    max_length: Count = option("most tokens of a text, for a layer student", default=128)
     align: bool = option(
-        "record, with a map if that helps, that an index of the teacher takes queries of the student", default=False
+        "record that the student encodes queries for an index of the teacher, through a linear map if that helps",
+        default=False,
     )
     batch_size: Count | None = option("texts per step (default: 512; layers: 128)")
     pair_batch_size: Count | None = option("pairs or triplets per step (default: 512; layers: 64)")
-    learning_rate: Positive | None = option("rate of AdamW (default: 0.001; layers: 0.0005)")
+    learning_rate: Positive | None = option("learning rate of AdamW (default: 0.001; layers: 0.0005)")
     steps: CountOrZero | None = option(
         "steps; 0 for one pass over the texts (default: 1600, or 100 passes if fewer; layers: 0)"
     )
     pair_weight: NotNegative | None = option(
-        "weight of InfoNCE on pairs; the distance has 1 (default: 0.1; layers: 0.05)"
+        "weight of InfoNCE on pairs, where the distance to the teacher has 1 (default: 0.1; layers: 0.05)"
     )
     temperature: Positive | None = option("temperature of InfoNCE (default: 0.05)")
     seed: CountOrZero | None = option("seed of the order (default: 0)")

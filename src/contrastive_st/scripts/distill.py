@@ -105,14 +105,14 @@ class Pairs:
         return len(self.pairs) + len(self.triplets)
 
     def lengths(self) -> list[int]:
-        """Length of the longest text of each row, in tokens."""
+        """The largest number of tokens of a text of each row."""
         return [max(map(len, row)) for row in (*self.pairs, *self.triplets)]
 
     def batch(self, numbers: NDArray[np.int64]) -> list[list[list[list[int]]]]:
         """The given rows as two batches: those with two texts, and those with three."""
         cut = len(self.pairs)
-        found = [[self.pairs[i] for i in numbers if i < cut], [self.triplets[i - cut] for i in numbers if i >= cut]]
-        return [rows for rows in found if len(rows) > 1]
+        result = [[self.pairs[i] for i in numbers if i < cut], [self.triplets[i - cut] for i in numbers if i >= cut]]
+        return [rows for rows in result if len(rows) > 1]
 
 
 def main(args: Any) -> dict[str, Any]:
@@ -125,7 +125,9 @@ def _distill(args: Any, output: Path) -> dict[str, Any]:
     static = args.student == "static"
     source, layers = (None, None) if static else layer_student(args.teacher, args.student)
     given = {spec.name: getattr(args, spec.name) for spec in fields(Training)}
-    training = replace(STATIC if static else LAYERS, **{name: own for name, own in given.items() if own is not None})
+    training = replace(
+        STATIC if static else LAYERS, **{name: value for name, value in given.items() if value is not None}
+    )
     texts = training_texts(args.train_file, args.max_train_samples, training.seed)
     if len(texts) < 2:
         raise InputError(f"--train_file has {len(texts)} distinct text; a student needs texts that differ")
@@ -185,8 +187,8 @@ def layer_student(teacher: str, student: str) -> tuple[str, list[int] | None]:
 
 def training_texts(files: Sequence[str], most: int | None, seed: int) -> list[str]:
     """The distinct texts of all files, in their order; `most` of them drawn at random."""
-    found = [text for file in files for row in read_texts(file) for text in row.values()]
-    texts = list(dict.fromkeys(found))
+    result = [text for file in files for row in read_texts(file) for text in row.values()]
+    texts = list(dict.fromkeys(result))
     if most is None or most >= len(texts):
         return texts
     return [texts[i] for i in np.random.default_rng(seed).permutation(len(texts))[:most]]
@@ -278,6 +280,7 @@ class StudentCollator:
     numbers: Iterator[NDArray[np.int64]] | None = None
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Collate rows of token ids and teacher vectors into a batch."""
         groups = self.pairs.batch(next(self.numbers)) if self.numbers is not None else []
         every = [row["input_ids"] for row in rows] + [text for group in groups for row in group for text in row]
         ids, mask = pad_rows(every, self.pad)
@@ -333,6 +336,7 @@ class Schedule(TrainerCallback):
         return min(1.0, (step + 1) / 50) * max(0.0, 1 - self.progress(step))
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Stop when the time or the steps are used up."""
         control.should_training_stop = control.should_training_stop or self.progress(state.global_step) >= 1
 
 
@@ -392,11 +396,11 @@ def train_used_rows(
     used = np.unique(np.concatenate([np.asarray(row, np.int64) for group in groups for row in group]))
     number = np.zeros(len(model.table()), np.int64)
     number[used] = np.arange(len(used))
-    renumbered = lambda own: [number[row].tolist() for row in own]
+    renumbered = lambda rows: [number[row].tolist() for row in rows]
     table = model.table()[used].detach()
     small = StaticEncoder.from_table(table, model.config.normalize, loss=EmbeddingDistillationLoss.name)
-    own = Pairs(*([renumbered(texts) for texts in group] for group in (pairs.pairs, pairs.triplets)))
-    run = train(small, renumbered(rows), targets, own, options)
+    small_pairs = Pairs(*([renumbered(texts) for texts in group] for group in (pairs.pairs, pairs.triplets)))
+    run = train(small, renumbered(rows), targets, small_pairs, options)
     model.embeddings.data[used] = small.embeddings.data
     model.eval()
     return run
@@ -418,8 +422,8 @@ def step_loss(
     contrast, start, total = InfoNCE(options.temperature), len(targets), sum(rows for rows, _ in groups)
     for shape in groups:
         part = slice(start, start := start + shape[0] * shape[1])
-        own = contrast(embeddings[part].unflatten(0, shape), text_hashes=hashes[part].unflatten(0, shape))
-        loss = loss + options.pair_weight * shape[0] / total * own
+        pair_loss = contrast(embeddings[part].unflatten(0, shape), text_hashes=hashes[part].unflatten(0, shape))
+        loss = loss + options.pair_weight * shape[0] / total * pair_loss
     return loss
 
 
@@ -497,12 +501,12 @@ def compare(
     for who, encoder, place in (("teacher", teacher, Path(name)), ("student", student, folder)):
         encoder.encode(some[:64])
         started = time.perf_counter()
-        found = encoder.encode(some)
+        result = encoder.encode(some)
         table[who] = {"sentences/s": round(len(some) / (time.perf_counter() - started))}
         if place.is_dir():
             table[who]["MiB"] = round(sum(f.stat().st_size for f in place.glob("*.safetensors")) / 2**20, 1)
-    own = [unit_vectors(x) for x in (np.asarray(vectors[: len(some)], np.float32), found)]
-    table["student"]["agreement"] = agreement(*(x @ x.T for x in own))
+    both = [unit_vectors(x) for x in (np.asarray(vectors[: len(some)], np.float32), result)]
+    table["student"]["agreement"] = agreement(*(x @ x.T for x in both))
     return table
 
 
@@ -515,7 +519,7 @@ def agreement(teacher: NDArray[np.floating], student: NDArray[np.floating]) -> f
     """
     pairs = np.triu_indices(len(teacher), 1)
     flat = [matrix[pairs].astype(np.float64) - matrix[pairs].mean() for matrix in (teacher, student)]
-    lengths = [float(np.linalg.norm(own)) for own in flat]
+    lengths = [float(np.linalg.norm(item)) for item in flat]
     return round(float(flat[0] @ flat[1] / (lengths[0] * lengths[1])), 4) if min(lengths) > 1e-9 else math.nan
 
 

@@ -16,7 +16,7 @@ from contrastive_st.models.auto import family, load_config, load_tokenizer
 from contrastive_st.models.checkpoint import Checkpoint, max_positions
 from contrastive_st.scripts.arguments import EncoderArguments
 
-_FROM_SCRATCH = 128  # longest text of an encoder from scratch, in tokens
+_FROM_SCRATCH = 128  # maximum length of an encoder from scratch, in tokens
 _DROPOUTS = (
     "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout", "mlp_dropout",
     "embedding_dropout",
@@ -51,7 +51,7 @@ def no_prompts(args: EncoderArguments, what: str) -> dict[str, Any]:
     name = args.model_name_or_path
     kind = None if name is None else family(load_config(name).model_type)
     if kind is not None and not hasattr(kind, "projection"):
-        raise InputError(f"{name} is not a transformer, which {what} needs; choose another model")
+        raise InputError(f"{name} is not a transformer, and {what} needs one; choose another model")
     return {"prompts": {}, "include_prompt": True}
 
 
@@ -116,7 +116,7 @@ def small_bert(vocab_size: int, hidden_size: int, num_layers: int, max_length: i
         vocab_size: size of its vocabulary.
         hidden_size: width.
         num_layers: number of layers.
-        max_length: longest text, in tokens.
+        max_length: maximum length of a text, in tokens.
         others: further settings of `BertConfig`.
 
     Example:

@@ -91,8 +91,8 @@ class TrainingParser(Parser, HfArgumentParser):
         return near if near.startswith("did you mean") else "--help lists all arguments"
 
 
-def _option(name: str, words: str, default: Any) -> list[str]:
-    given = words if default is None else f"{words} (default: {_shown(default)})"
+def _option(name: str, text: str, default: Any) -> list[str]:
+    given = text if default is None else f"{text} (default: {_shown(default)})"
     head = f"  --{name}"
     body = textwrap.wrap(given, 76) or [""]
     first = [f"{head:28}{body[0]}"] if len(head) < 27 else [head, " " * 28 + body[0]]

@@ -56,7 +56,7 @@ class Rows(NamedTuple):
 
     @property
     def dropout_collator(self) -> Any:
-        """The same for SimCSE and what builds on it: a text alone is its own positive, by dropout."""
+        """The same for SimCSE and what builds on it: a single text is its positive too, by dropout."""
         return data.DropoutPairCollator if self.kind == "texts" else self.collator
 
 
@@ -88,14 +88,14 @@ def read_rows(
     if kinds and roles.kind not in kinds:
         wanted = "; ".join(KINDS[kind].words for kind in kinds)
         raise InputError(
-            f"{roles.source} holds {roles.words}, and this script trains {wanted}; name columns with --columns "
-            f"{' '.join(roles.texts)}, or run contrastive-st train --train_file, which trains every kind"
+            f"{roles.source} has {roles.words}, but this script trains on {wanted}; name columns with --columns "
+            f"{' '.join(roles.texts)}, or run contrastive-st train --train_file, which trains on every kind"
         )
     texts = texts.take(min(args.max_train_samples or len(texts), len(texts)))
     held_out, held_out_kind = None, roles.kind
     if validation.validation_file is not None:
-        held_out, own = _read(validation.validation_file, args, views)
-        held_out_kind = own.kind
+        held_out, held_out_roles = _read(validation.validation_file, args, views)
+        held_out_kind = held_out_roles.kind
     elif validation.validation_split is not None:
         texts, held_out = split_rows(texts, validation.validation_split, training.seed)
     if held_out is not None:
@@ -123,15 +123,15 @@ def documentation_rows() -> Rows:
 def validation_parts(rows: Rows, model: Any, tokenizer: Any, training: ContrastiveTrainingArguments) -> dict[str, Any]:
     """The arguments of `ContrastiveTrainer` for the validation rows; none without them.
 
-    Rows of the kind that is trained have a loss and a measure; rows of another kind, such as scored pairs beside texts,
-    have a collator of their own and the measure alone.
+    Rows of the kind that is trained have a loss and a metric; rows of another kind, such as scored pairs when texts are
+    trained, have another collator and only the metric.
     """
     if rows.held_out is None:
         return {}
-    found = {"eval_dataset": tokenized(rows.held_out, model, tokenizer, training)}
+    result = {"eval_dataset": tokenized(rows.held_out, model, tokenizer, training)}
     if rows.held_out_kind != rows.kind:
-        found["eval_collator"] = getattr(data, KINDS[str(rows.held_out_kind)].collator)(tokenizer)
-    return found
+        result["eval_collator"] = getattr(data, KINDS[str(rows.held_out_kind)].collator)(tokenizer)
+    return result
 
 
 def tokenized(
@@ -140,19 +140,19 @@ def tokenized(
     """The rows of `contrastive_st.data.tokenize`, each text with the prompt of its column; says how many are truncated.
 
     Args:
-        texts: columns of text, with columns of numbers beside them.
+        texts: columns of text, and columns of numbers.
         model: its prompts are put before the texts.
         tokenizer: texts are truncated to its `model_max_length`.
         training: the first process tokenizes, the others read what it cached.
         num_proc: processes that tokenize.
     """
     columns = [name for name in texts.column_names if name not in TARGETS]
-    own, longest = model.settings, tokenizer.model_max_length
-    prompts = column_prompts(columns, own.prompts, own.default_prompt_name)
-    if any(own.prompts.values()) and not any(prompts.values()):
+    settings, longest = model.settings, tokenizer.model_max_length
+    prompts = column_prompts(columns, settings.prompts, settings.default_prompt_name)
+    if any(settings.prompts.values()) and not any(prompts.values()):
         raise InputError(
-            f"the prompts {' '.join(own.prompts)} are for no column of {', '.join(columns)}: name them query for the "
-            "first of several and document for the others, or name one with --default_prompt_name"
+            f"none of the prompts {' '.join(settings.prompts)} is for {', '.join(columns)}: name them query for the "
+            "first of several columns and document for the others, or name one with --default_prompt_name"
         )
     if any(prompts.values()):
         logger.info("prompts: " + ", ".join(f"{prompt!r} before {name}" for name, prompt in prompts.items() if prompt))
@@ -175,8 +175,8 @@ def _truncated(texts: Dataset, rows: Dataset, tokenizer: Any, prompts: Sequence[
     columns = [name for name in texts.column_names if name not in TARGETS]
     count = 0
     for i, (name, prompt) in enumerate(zip(columns, prompts, strict=True)):
-        own = texts.select(full[full % len(columns) == i] // len(columns))[name]
-        count += sum(len(row) > longest for row in token_ids(tokenizer, [prompt + text for text in own], longest + 1))
+        long = texts.select(full[full % len(columns) == i] // len(columns))[name]
+        count += sum(len(row) > longest for row in token_ids(tokenizer, [prompt + text for text in long], longest + 1))
     return count
 
 

@@ -109,16 +109,19 @@ def describe_data(
 
 
 def finish(trainer: ContrastiveTrainer) -> dict[str, float]:
-    """Train, save the encoder without the heads of its loss, and print the figures before and after.
+    """Train, save the encoder without the heads of its loss, and print the metrics before and after.
 
-    Figures and the training curve are written beside the checkpoint. Returns the figures after training.
+    Metrics and the training curve are written next to the checkpoint.
+
+    Returns:
+        The metrics after training.
     """
-    judged = trainer.evaluator is not None or trainer.eval_dataset is not None
-    before = trainer.evaluate() if judged else {}
+    evaluated = trainer.evaluator is not None or trainer.eval_dataset is not None
+    before = trainer.evaluate() if evaluated else {}
     trainer.train(resume_from_checkpoint=trainer.args.resume_from_checkpoint)
     if trainer.sigterm.stopped:
         return before
-    after = trainer.evaluate() if judged else {}  # before the heads are dropped, which it may need
+    after = trainer.evaluate() if evaluated else {}  # before the heads are dropped, which it may need
     trainer.accelerator.unwrap_model(trainer.model).drop_heads()
     trainer.save_model()
     trainer.save_state()
@@ -128,7 +131,7 @@ def finish(trainer: ContrastiveTrainer) -> dict[str, float]:
 
 
 def report(trainer: ContrastiveTrainer, before: Mapping[str, float], after: Mapping[str, float]) -> None:
-    """Print the figures before and after training, and write them and the training curve beside the checkpoint."""
+    """Print the metrics before and after training, and write them and the training curve next to the checkpoint."""
     folder = Path(str(trainer.args.output_dir))
     training_curve(trainer.state.log_history, folder / "training_curve.png")
     for name, value in after.items():

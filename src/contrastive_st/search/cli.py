@@ -95,7 +95,7 @@ class _HitsCommand(CollectionCommand):
         with self.opened() as index:
             hits = self.hits(index)
         if not hits:
-            note("nothing found")
+            note("no hits")
         width = shutil.get_terminal_size((120, 24)).columns
         for hit in hits:
             if self.json:
@@ -118,7 +118,7 @@ class Search(_HitsCommand):
     exact: bool = option("compare with every document, even if there is an index", default=False)
     ef_search: int | None = option("candidates in the index; more: better recall, slower")
     min_score: str | None = option(
-        "lowest cosine of a hit; auto is what 5% of sentences from elsewhere reach (collections NAME shows it)"
+        "lowest cosine of a hit; auto is the cosine that 5% of unrelated sentences reach (see collections NAME)"
     )
 
     def hits(self, index: Any) -> Sequence[Any]:
@@ -131,15 +131,15 @@ class Search(_HitsCommand):
         options |= {"ef_search": self.ef_search} if self.ef_search is not None else {}
         encoder = open_encoder_for(index, self.model)
         vector, text = query_vector(encoder, query), query if self.hybrid else None
-        found: list[list[Any]] = index.search(vector, self.k, filter=self.filter, text=text, **options)
-        return above(found[0], floor(index, encoder, self.min_score))
+        result: list[list[Any]] = index.search(vector, self.k, filter=self.filter, text=text, **options)
+        return above(result[0], floor(index, encoder, self.min_score))
 
 
 @dataclass
 class Similar(_HitsCommand):
     """find the documents nearest to a document"""
 
-    id: str = option("id of the document, as search prints it, or that of its corpus", positional=True)
+    id: str = option("id of the document, as search prints it, or as the corpus has it", positional=True)
 
     def hits(self, index: VectorIndex) -> Sequence[Any]:
         """The hits of the document."""
@@ -156,10 +156,10 @@ class Delete(StoreCommand):
     collection: str = option("name of the collection", positional=True)
     filter: list[str] | None = option(FILTER_HELP, action="append", metavar="CONDITION")
     ids: str | None = option(
-        "a file with an id a line, as search prints it, or that of its corpus (- is stdin)", metavar="FILE"
+        "a file with one id per line, as search prints it, or as the corpus has it (- is stdin)", metavar="FILE"
     )
     yes: bool = option("delete without asking; needed without a terminal", default=False)
-    purge: bool = option("then erase from the disk all that was ever deleted or replaced in it", default=False)
+    purge: bool = option("then erase from the disk whatever was deleted or replaced in the collection", default=False)
 
     def conflicts(self) -> Iterator[str]:
         """Yield two ways to name documents, or none."""
@@ -262,7 +262,7 @@ class Duplicates(CollectionCommand):
     """find near-duplicate documents; every pair is compared"""
 
     threshold: Annotated[float, Gt(0), Le(1)] = option("lowest cosine of two duplicates", default=0.95)
-    ignore_numbers: bool = option("leave out texts that differ in nothing but their numbers", default=False)
+    ignore_numbers: bool = option("do not report texts that differ only in their numbers", default=False)
     limit: CountOrZero = option("groups to print; --output writes all", default=20)
     output: str | None = option("all groups as .csv or .json", short="-o", metavar="FILE")
     overwrite: bool = option(_OVERWRITE, default=False)
@@ -302,7 +302,7 @@ class Duplicates(CollectionCommand):
 
 
 def _knows(index: Any, counted: Counter[bool]) -> Callable[[list[str]], Any] | None:
-    """`knows` of the model of an index, which counts its answers; None, and a line, if that model cannot be opened."""
+    """`knows` of the model of an index, which counts its answers; None, with a note, if that model cannot be opened."""
     from contrastive_st.search.opening import open_encoder_for
 
     try:
@@ -321,7 +321,7 @@ def _knows(index: Any, counted: Counter[bool]) -> Callable[[list[str]], Any] | N
 
 @dataclass
 class Group(Options):
-    """group the texts of a file by what they say, each with a typical text"""
+    """group the texts of a file by meaning, each group with a typical text"""
 
     file: str = option("texts: any file or data set that train reads", positional=True)
     column: str | None = option("column of the texts, if there are several", aliases=FORMER_COLUMN)
@@ -335,6 +335,7 @@ class Group(Options):
     overwrite: bool = option(_OVERWRITE, default=False)
 
     def __call__(self) -> None:
+        """Print the groups, or write them."""
         from contrastive_st.data.reading.texts import corpus_texts
         from contrastive_st.data.table_writers import FORMATS, table_writer
         from contrastive_st.files.writing import atomic_write, check_target
@@ -349,7 +350,7 @@ class Group(Options):
         shown = progress_is_shown()
         number = {text: place for place, text in enumerate(dict.fromkeys(texts))}
         encoder = open_encoder(self.model, pooling=self.pooling)
-        known = encoder.knows(list(number))  # others have one vector, which says nothing of them
+        known = encoder.knows(list(number))  # all others have the same vector, which does not depend on the text
         distinct = encoder.encode(list(number), show_progress_bar=shown) * known[:, None]
         vectors = distinct[[number[text] for text in texts]]
         groups = community_detection(vectors, self.threshold, self.min_community_size, show_progress_bar=shown)
@@ -372,7 +373,7 @@ class Group(Options):
 
 
 def _hidden() -> Any:
-    """A former flag, which is read and not shown."""
+    """A former flag, which is still read but not shown."""
     return field(default=None, kw_only=True, metadata={"flag": {"help": SUPPRESS}})
 
 
@@ -392,6 +393,7 @@ class Mine(MiningOptions):
     )
 
     def __call__(self) -> None:
+        """Mine and write the rows."""
         from contrastive_st.search.mining import write_hard_negatives
 
         names: dict[str, Any] = dict(

@@ -77,14 +77,14 @@ class Collections(StoreCommand):
 
 
 def _say_scores(index: VectorIndex) -> None:
-    """What a score means in an index; or a line, if its model cannot be opened."""
+    """Print what a score means in an index; or a note, if its model cannot be opened."""
     from contrastive_st.search.floor import describe_scores
     from contrastive_st.search.opening import open_encoder_for
 
     try:
         shown = describe_scores(index, open_encoder_for(index))
     except (InputError, OSError) as error:
-        note(f"its model cannot be opened, so nothing is said of its scores: {first_line(error)}")
+        note(f"its model cannot be opened, so its scores are not described: {first_line(error)}")
         return
     for what, quantiles in shown.items():
         say(f"{'cosine':12} {what}: {quantiles}")

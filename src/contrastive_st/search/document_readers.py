@@ -193,35 +193,35 @@ class _Page(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: dict[str, list[str]] = {"title": [], "h1": [], "text": []}
+        self.collected: dict[str, list[str]] = {"title": [], "h1": [], "text": []}
         self.facts: dict[str, list[str]] = {}
         self.open: dict[str, int] = {}  # where the text of an element begins, by its tag
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self._break(tag)
-        self.open.setdefault(tag, len(self.found["text"]))
+        self.open.setdefault(tag, len(self.collected["text"]))
         if tag == "meta":
             self._fact(dict(attrs))
 
     def handle_endtag(self, tag: str) -> None:
-        start, text = self.open.pop(tag, None), self.found["text"]
+        start, text = self.open.pop(tag, None), self.collected["text"]
         if start is not None and tag in ("title", "h1"):
-            self.found[tag] = self.found[tag] or text[start:]
+            self.collected[tag] = self.collected[tag] or text[start:]
             if tag == "title":
                 del text[start:]
         self._break(tag)
 
     def handle_data(self, data: str) -> None:
-        self.found["text"].append(data)
+        self.collected["text"].append(data)
 
     def words(self, of: str) -> str:
         """The paragraphs of what was collected as `of`, with single spaces between words."""
-        paragraphs = (" ".join(paragraph.split()) for paragraph in "".join(self.found[of]).split("\n\n"))
+        paragraphs = (" ".join(paragraph.split()) for paragraph in "".join(self.collected[of]).split("\n\n"))
         return "\n\n".join(filter(None, paragraphs))
 
     def _break(self, tag: str) -> None:
         if _BLOCK.fullmatch(tag):
-            self.found["text"].append("\n\n")
+            self.collected["text"].append("\n\n")
 
     def _fact(self, attributes: Mapping[str, str | None]) -> None:
         name = (attributes.get("name") or attributes.get("property") or "").lower()  # its case does not count
@@ -264,16 +264,16 @@ def _extracted(content: bytes, kind: str, source: str) -> Iterator[Cells]:
     options = {"use_cache": False, "disable_ocr": True, "enable_quality_processing": False, "output_format": "plain"}
     pages = kreuzberg.PageConfig(extract_pages=kind == "application/pdf")
     try:
-        found = kreuzberg.extract_bytes_sync(content, kind, kreuzberg.ExtractionConfig(**options, pages=pages))
+        result = kreuzberg.extract_bytes_sync(content, kind, kreuzberg.ExtractionConfig(**options, pages=pages))
     except kreuzberg.ParsingError as error:
         if "password" in str(error):
             raise Encrypted(f"{source} is encrypted; save it without a password") from None
         raise
-    facts = _facts(found.metadata)
+    facts = _facts(result.metadata)
     if kind != "application/pdf":
-        yield {**facts, "text": found.content}
+        yield {**facts, "text": result.content}
         return
-    for page in found.pages or []:
+    for page in result.pages or []:
         yield {**facts, "text": "\n".join(page["content"].splitlines()), "page": page["page_number"]}
 
 

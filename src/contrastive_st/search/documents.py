@@ -47,8 +47,8 @@ from contrastive_st.search.splitting import FILES, LINES, WHOLE, is_list, split
 from contrastive_st.search.values import as_id, as_metadata, plain
 
 _INTEGER_OR_DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{0,13}[1-9])?")
-_LONGEST_VALUE = 1000  # longest text (or list, as JSON), in characters, that is kept as metadata by default
-_LONGEST_DOCUMENT = 1 << 24  # bytes; a text file beyond this is a list unless it is said that it is not
+_LONGEST_VALUE = 1000  # characters: longer texts (and lists, as JSON) are not kept as metadata by default
+_LONGEST_DOCUMENT = 1 << 24  # bytes; a larger text file is a list, unless `lines` is False
 _SAMPLE = 4 << 20  # bytes in which lines are counted to estimate their number in a file
 _FIRST = 200  # lines by which a text file is a list or a document
 _DOCUMENT, _PAGE = "document", "page"  # what a row of a document is called in messages
@@ -65,7 +65,7 @@ class Document:
         metadata: by column.
         chunks: the texts that are encoded for it.
         row: its row in the corpus.
-        id: its own id, if the corpus has ids.
+        id: its id in the corpus, if the corpus has ids.
         where: its file and row, for messages.
         file: the name of its file in a folder.
         number: its row in that file.
@@ -140,7 +140,7 @@ def open_corpus(
             table of a folder has none of these, the one named `text`, or the only one of sentences.
         metadata: columns to keep as metadata; by default all others, but for texts of more than 1,000 characters.
         hub_split: the split of a data set of the Hub, or of a folder that has splits.
-        lines: whether each line of a text file is a document; by default this is found out of each (`is_list`). If it
+        lines: whether each line of a text file is a document; by default `is_list` decides for each. If it
             is False, a file of pages is one document too.
 
     Raises:
@@ -193,8 +193,8 @@ def _folder_corpus(name: str, entries: Sequence[Entry], choice: _Choice, asked: 
     """The corpus of the files of a folder or pattern."""
     unreadable = {entry.name for entry in entries if entry.reason in (UNREADABLE, MISSING)}
     read, way = {entry.name: entry.path for entry in entries if not entry.reason}, digest_of(asked)
-    found = content_digests(name, read, unreadable)
-    digests = {file: f"{digest} {way}" for file, digest in found.items()}
+    result = content_digests(name, read, unreadable)
+    digests = {file: f"{digest} {way}" for file, digest in result.items()}
     entries = [
         entry if entry.reason or entry.name in digests else entry._replace(reason=UNREADABLE) for entry in entries
     ]
@@ -259,7 +259,7 @@ def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
 
 
 def identified(corpus: Corpus, column: str = "id") -> Corpus:
-    """The corpus with its documents' own ids, in a column of their metadata (see `as_id`).
+    """The corpus with ids from a column of its metadata (see `as_id`).
 
     So a row that has changed replaces the former one where it is indexed again, and one that has not is left alone.
 
@@ -280,10 +280,10 @@ def identified(corpus: Corpus, column: str = "id") -> Corpus:
             if cell is None or isinstance(cell, (bool, float, list, dict)):
                 there = ", ".join(document.metadata) or "nothing"
                 fault = f"there is no {column}" if cell is None else f"{cell!r} is not an id"
-                raise InputError(f"{where}: {fault}; name another --id_column (its metadata has {there})")
+                raise InputError(f"{where}: {fault}; give another --id_column (the metadata are {there})")
             id = as_id(cell)
             if rows.setdefault(id, document.row) != document.row:
-                raise InputError(f"{where} has the {column} of row {rows[id] + 1}; give each row its own, or name "
+                raise InputError(f"{where} has the {column} of row {rows[id] + 1}; make them different, or give "
                                  "another --id_column ('' numbers the rows)")  # fmt: skip
             yield replace(document, id=id)
 
@@ -320,8 +320,8 @@ def by_file(corpus: Corpus) -> Corpus:
                 seen[content] += 1
             yield replace(document, id=as_id(key))
 
-    found = _as(corpus, read, ["by file"], by_file, own_ids=True)
-    return replace(found, files=replace(found.files, hashed=True))
+    result = _as(corpus, read, ["by file"], by_file, own_ids=True)
+    return replace(result, files=replace(result.files, hashed=True))
 
 
 def _as(
@@ -331,7 +331,7 @@ def _as(
     again: Callable[[Corpus], Corpus],
     own_ids: bool = False,
 ) -> Corpus:
-    """The corpus read in another way, which its fingerprints and those of its files tell."""
+    """The corpus read in another way, with other fingerprints of it and of its files."""
     way = digest_of(how)
     digests = {name: f"{digest} {way}" for name, digest in corpus.files.digests.items()}
     return replace(
@@ -360,7 +360,7 @@ class _Choice:
     lines: bool | None
 
     def of_files(self, entries: Sequence[Entry], folder: bool, some: bool, report: Report) -> Iterator[Document]:
-        """The documents of the files of a folder, or of one file; `some` are known to be there already."""
+        """The documents of the files of a folder, or of one file; `some`: others are in the index already."""
         for entry in entries:
             if entry.reason:
                 report.leave_out(entry.reason, entry.name)
@@ -424,8 +424,8 @@ class _Choice:
         for name in () if folder else self.metadata or ():
             if name not in cells and name not in table.names:
                 raise InputError(f"{table.source}: there is no column {name!r}; there is: {', '.join(table.names)}")
-        if found := next((name for name in self.columns if name in cells), None):
-            return found
+        if result := next((name for name in self.columns if name in cells), None):
+            return result
         if "text" in cells and (folder or not self.columns):
             return "text"
         return text_column(table, None if folder else self.columns[:1] or None)

@@ -44,7 +44,7 @@ class Encoded(NamedTuple):
         dimension: of a vector.
         encoded: how many of them this call encoded.
         truncated: how many of these are of a text longer than the model reads, and so of its beginning.
-        unknown: how many of these are of a text of which the model knows no token (or blank), and say nothing of it.
+        unknown: how many of these are of a blank text, or one of which the model knows no token.
     """
 
     rows: int
@@ -74,14 +74,14 @@ def encode_file(
     output has the same bytes as that of a call that was never killed.
 
     Args:
-        source: as for `read_texts`; `-` is stdin, a text a line.
+        source: as for `read_texts`; `-` is stdin, one text per line.
         output: `.npy`: vectors `[N, d]` for `numpy.load`; `.parquet`: the columns `text` and `embedding`.
         model: as for `open_encoder`.
         column: the column to encode, by name or position; by default the first one with text.
         normalize: write unit vectors.
         precision: precision of the output: `float32`, `int8` or `ubinary` (see `contrastive_st.vectors.quantize`).
         ranges: ranges of int8, a `.npy` file `[2, d]`; by default those of the first 16,384 texts. They are written
-            beside the output, as `NAME.ranges.npy`.
+            next to the output, as `NAME.ranges.npy`.
         overwrite: replace an existing output, and restart work that was begun with another source or model.
         show_progress_bar: show the rate and the time left, on stderr.
         model_precision: the `precision` of `SentenceEncoder`.
@@ -181,7 +181,7 @@ def _opened(source: str, column: str | int | None, folder: Path, output: Path) -
         with write_errors(output), open(path, "wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
         if not path.stat().st_size:
-            raise InputError("stdin is empty; pipe one sentence a line, or name a file")
+            raise InputError("stdin is empty; pipe one sentence per line, or name a file")
         source = str(path)
     texts = stream_texts(source, column, name)
     corpus = open_corpus(source)
@@ -220,12 +220,12 @@ class _Growing:
     ) -> None:
         self.output, self.folder, self.made_of, self.overwrite = output, folder, made_of, overwrite
         self.precision, self.ranges, self.rows = made_of["precision"], ranges, 0
-        self.beside = output.with_name(f"{output.stem}.ranges.npy")
+        self.ranges_file = output.with_name(f"{output.stem}.ranges.npy")
         self.kind = np.dtype(_KINDS[self.precision])
         self.width = -(-dimension // 8) if self.precision == "ubinary" else dimension
         begun = self._begun()
         if self.precision == "int8" and not begun:
-            check_target(self.beside, overwrite)
+            check_target(self.ranges_file, overwrite)
         with write_errors(output):
             self.file = open(folder / _ROWS, "r+b" if begun else "w+b")  # noqa: SIM115 - closed by close()
             self.file.write(_header(self.kind, (0, self.width)))
@@ -246,7 +246,7 @@ class _Growing:
         """Move the output to its final name; a parquet file also gets the texts."""
         self._settle()
         if self.ranges is not None and self.precision == "int8":
-            with atomic_write(self.beside, overwrite=True) as path:
+            with atomic_write(self.ranges_file, overwrite=True) as path:
                 np.save(path, self.ranges)
         if self.output.suffix == ".parquet":
             whole = self.folder / _WHOLE
@@ -283,8 +283,8 @@ class _Growing:
             other = ", ".join(name for name in self.made_of if made_of.get(name) != self.made_of[name])
             if self.overwrite:
                 return False
-            mend = "give --overwrite to start again, or choose another --output"
-            raise InputError(f"{self.folder} was begun with another {other}; {mend}")
+            fix = "give --overwrite to start again, or choose another --output"
+            raise InputError(f"{self.folder} was begun with another {other}; {fix}")
         self.rows, self.ranges = rows, None if ranges is None else np.array(ranges, dtype=np.float32)
         return True
 

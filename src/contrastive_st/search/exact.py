@@ -116,14 +116,14 @@ class Codes:
         codes, dim = self.stored[rows], self.shape[1]
         weights = queries * buckets([] if self.ranges is None else self.ranges, dim)[1]  # width of one bucket
         step = max(_CACHED // dim, 1)
-        found = np.empty((len(queries), len(codes)), dtype=np.float32)
+        result = np.empty((len(queries), len(codes)), dtype=np.float32)
         for start in range(0, len(codes), step):
-            found[:, start : start + step] = weights @ codes[start : start + step].astype(np.float32).T
-        return found
+            result[:, start : start + step] = weights @ codes[start : start + step].astype(np.float32).T
+        return result
 
 
 class ExactIndex:
-    """An index that compares every vector, in blocks: for small corpora, and to measure the recall of other indices.
+    """An index that compares every vector, in blocks: for small corpora, and to test the recall of other indices.
 
     With `codes`, a first pass compares those, and the nearest `oversample * k` are compared again by their vectors. A
     search then reads only these vectors, so they may be on disk (Yamada, Asai and Hajishirzi 2021, "Efficient Passage
@@ -220,7 +220,7 @@ class ExactIndex:
             vectors: `[d]` or `[Q, d]`.
             k: number of hits.
             filter: conditions on the metadata.
-            text: words of the query, for a hybrid ranking.
+            text: the query as text, for a hybrid ranking.
             exact: compare with every vector, even if there are codes.
             ef_search: ignored; there is no graph.
             oversample: candidates per hit (at least 1) from the codes, which are compared again by their vectors.
@@ -233,11 +233,11 @@ class ExactIndex:
         check_filter(self, chosen, rows is None or len(rows) > 0)
         nearest = self._nearest if exact or self._codes is None else partial(self._rescored, oversample)
         if text is None:
-            return [self._hits(*found) for found in zip(*nearest(queries, k, rows), strict=True)]
+            return [self._hits(*result) for result in zip(*nearest(queries, k, rows), strict=True)]
         near = nearest(queries, max(k, _FUSED), rows)[0][0]
         fused = reciprocal_rank_fusion([near.tolist(), self._by_words(text, max(k, _FUSED), rows)])[:k]
-        found = np.array(fused, dtype=np.int64)
-        return [self._hits(found, self._rows(found) @ queries[0])]
+        result = np.array(fused, dtype=np.int64)
+        return [self._hits(result, self._rows(result) @ queries[0])]
 
     def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
         """The k documents nearest to document `id`, without itself."""
@@ -274,13 +274,13 @@ class ExactIndex:
 
     def values(self, column: str, most: int = 20) -> list[Any]:
         """At most so many of the different values of a column."""
-        found: dict[Any, Any] = {}
+        result: dict[Any, Any] = {}
         for row in range(len(self)):
             values = values_of(self._of(row), column)
-            found |= {(type(one), one): one for one in values if not isinstance(one, _NO_VALUE)}
-            if len(found) >= most:
+            result |= {(type(one), one): one for one in values if not isinstance(one, _NO_VALUE)}
+            if len(result) >= most:
                 break
-        return list(found.values())[:most]
+        return list(result.values())[:most]
 
     def close(self) -> None:
         """Do nothing; this index holds no resources."""
@@ -292,18 +292,18 @@ class ExactIndex:
 
     def _nearest(self, queries: Vectors, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
         """Rows and scores `[Q, min(k, N)]`, best first; ties by row."""
-        return self._best(lambda own, part: queries[own] @ self._rows(part).T, len(queries), k, rows)
+        return self._best(lambda block, part: queries[block] @ self._rows(part).T, len(queries), k, rows)
 
     def _rescored(self, oversample: int, queries: Vectors, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
         """As `_nearest`, among the rows with the nearest codes, scored by their vectors."""
         assert self._codes is not None
         codes = self._codes
-        compare = lambda own, part: codes.scores(queries[own], part)
+        compare = lambda block, part: codes.scores(queries[block], part)
         candidates, _ = self._best(compare, len(queries), min(max(oversample, 1) * k, max(len(self), 1)), rows)
         near, scores = [], []
-        for query, own in zip(queries, np.sort(candidates, axis=1), strict=True):  # in the order of the file
-            best = top_k((self._rows(own) @ query)[None], k)
-            near.append(own[best[1][0]])
+        for query, block in zip(queries, np.sort(candidates, axis=1), strict=True):  # in the order of the file
+            best = top_k((self._rows(block) @ query)[None], k)
+            near.append(block[best[1][0]])
             scores.append(best[0][0])
         return np.stack(near), np.stack(scores)
 
@@ -312,7 +312,7 @@ class ExactIndex:
     ) -> tuple[Ids, Vectors]:
         """The k best of all rows, or of the given rows, compared block by block."""
         count = len(self) if rows is None else len(rows)
-        some = compare if rows is None else lambda own, part: compare(own, rows[part])
+        some = compare if rows is None else lambda block, part: compare(block, rows[part])
         scores, numbers = top_k_in_blocks(some, queries, count, k, _BLOCK)
         return numbers if rows is None else rows[numbers], scores
 
@@ -336,8 +336,8 @@ class ExactIndex:
         return [int(chosen[i]) for i in order if scores[i] > 0]
 
     def _hits(self, rows: Ids, scores: NDArray[np.floating]) -> list[Hit]:
-        found = zip(rows.tolist(), scores.tolist(), strict=True)
-        return [Hit(int(self.ids[i]), score, self._texts[i], self._of(i)) for i, score in found]
+        result = zip(rows.tolist(), scores.tolist(), strict=True)
+        return [Hit(int(self.ids[i]), score, self._texts[i], self._of(i)) for i, score in result]
 
     def _of(self, row: int) -> dict[str, Any]:
         return dict(self._metadata[row])
@@ -470,13 +470,13 @@ def _fill(array: NDArray[Any], start: int, stored: NDArray[Any]) -> None:
 
 
 def _in_rows(stored: NDArray[Any]) -> NDArray[Any]:
-    """Packed signs uint8 `[n, B]` as words uint64 `[W, n]`, each word contiguous over the vectors; int8 stays."""
+    """Packed signs uint8 `[n, B]` as uint64 `[W, n]`, each row contiguous over the vectors; int8 stays."""
     if stored.dtype == np.int8:
         return stored
     padded = np.pad(stored, ((0, 0), (0, -stored.shape[1] % 8)))
     return np.ascontiguousarray(padded.view(np.uint64).T)
 
 
-def _signs(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """Packed signs uint8 `[n, 8 W]` of 64-bit words `[W, n]`."""
-    return np.ascontiguousarray(words.T).view(np.uint8)
+def _signs(packed: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """Packed signs uint8 `[n, 8 W]` of uint64 `[W, n]`."""
+    return np.ascontiguousarray(packed.T).view(np.uint8)

@@ -251,22 +251,22 @@ def _token(pattern: re.Pattern[str], text: str, position: int) -> tuple[Any, int
             f"filter {one_line(text, 80)!r}: write column=value, column>=number or similar, and quote a text that "
             'holds a comma or a semicolon: title="Hello, world"'
         )
-    found = json.loads(match[0], strict=False) if quoted else match[0].strip()
+    result = json.loads(match[0], strict=False) if quoted else match[0].strip()
     if pattern is _VALUE and match[0].strip() == "null":
         return None, match.end()
-    return storable(found), match.end()
+    return storable(result), match.end()
 
 
 def values_of(metadata: Mapping[str, Any], column: str) -> list[Any]:
     """The values of a column: the elements of a list, or else the one value; also those inside objects, `a.b`."""
-    found: list[Any] = _elements(metadata[column]) if column in metadata else []
+    result: list[Any] = _elements(metadata[column]) if column in metadata else []
     if "." in column:
         inside: list[Any] = [metadata]
         for name in column.split("."):
             objects = [item for item in inside if isinstance(item, Mapping) and name in item]
             inside = [value for item in objects for value in _elements(item[name])]
-        found = found + inside
-    return found
+        result = result + inside
+    return result
 
 
 def number_of(value: Any) -> float | None:

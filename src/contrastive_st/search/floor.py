@@ -86,4 +86,4 @@ def describe_scores(index: VectorIndex, encoder: Any) -> dict[str, str]:
 
 
 def _best(hits: list[list[Hit]]) -> NDArray[np.float64]:
-    return np.array([found[0].score for found in hits if found])
+    return np.array([result[0].score for result in hits if result])

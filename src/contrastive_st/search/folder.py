@@ -41,10 +41,10 @@ class Entry(NamedTuple):
 
 def files_in(folder: Path) -> list[Entry]:
     """The files of a folder in the order of their names. Links to folders, which may be loops, are not followed."""
-    found: list[Entry] = []
+    result: list[Entry] = []
 
     def closed(error: OSError) -> None:
-        found.append(_entry(os.fsdecode(error.filename), folder, UNREADABLE))
+        result.append(_entry(os.fsdecode(error.filename), folder, UNREADABLE))
 
     for place, folders, files in os.walk(folder, onerror=closed):
         for name in list(folders):
@@ -52,9 +52,9 @@ def files_in(folder: Path) -> list[Entry]:
             reason = HIDDEN if name.startswith(".") else LINKED if os.path.islink(path) else ""
             if reason:
                 folders.remove(name)
-                found.append(_entry(path, folder, reason))
-        found += [_entry(path, folder, left_out(path)) for path in (f"{place}/{name}" for name in files)]
-    return sorted(found, key=lambda entry: entry.name)
+                result.append(_entry(path, folder, reason))
+        result += [_entry(path, folder, left_out(path)) for path in (f"{place}/{name}" for name in files)]
+    return sorted(result, key=lambda entry: entry.name)
 
 
 def files_like(pattern: Path, base: Path) -> list[Entry]:
@@ -63,10 +63,10 @@ def files_like(pattern: Path, base: Path) -> list[Entry]:
     Raises:
         MissingData: there is none.
     """
-    found = [path for path in glob.glob(str(pattern), recursive=True) if os.path.isfile(path)]
-    if not found:
+    result = [path for path in glob.glob(str(pattern), recursive=True) if os.path.isfile(path)]
+    if not result:
         raise MissingData(f"{pattern}: no file matches; check the pattern (seen from {Path.cwd()})")
-    return sorted((_entry(path, base, left_out(path)) for path in found), key=lambda entry: entry.name)
+    return sorted((_entry(path, base, left_out(path)) for path in result), key=lambda entry: entry.name)
 
 
 def _entry(path: str, folder: Path, reason: str) -> Entry:
@@ -110,7 +110,7 @@ def content_digests(corpus: str, paths: Mapping[str, str], unread: set[str] | No
         unread: gets the names of files that cannot be read; without it, such a file is an error.
     """
     kept = own_cache("digests") / f"{digest_of([corpus])}.json"
-    known, found, now = dict[str, Any](), dict[str, str](), dict[str, Any]()
+    known, result, now = dict[str, Any](), dict[str, str](), dict[str, Any]()
     with contextlib.suppress(OSError, ValueError):
         known = json.loads(kept.read_bytes())
     for name, path in paths.items():
@@ -119,21 +119,21 @@ def content_digests(corpus: str, paths: Mapping[str, str], unread: set[str] | No
                 facts = os.stat(path)
                 state = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
                 *then, digest = known.get(name) or [""]
-                found[name] = digest if then == state else _digest_of_file(path)
+                result[name] = digest if then == state else _digest_of_file(path)
         except (OSError, InputError):
             if unread is None:
                 raise
             unread.add(name)
             continue
         if time.time_ns() - facts.st_mtime_ns > _FRESH:
-            now[name] = [*state, found[name]]
+            now[name] = [*state, result[name]]
     if now != known:
         with (
             contextlib.suppress(OSError, InputError),  # without a writable cache, the digests are computed each time
             atomic_write(kept, overwrite=True, parents=True) as new,
         ):
             new.write_text(json.dumps(now), encoding="utf-8")
-    return found
+    return result
 
 
 def content_digest(path: Path) -> str:

@@ -57,11 +57,11 @@ def semantic_search(
     """
     queries, corpus = _embeddings(query_embeddings, "query_embeddings"), _embeddings(corpus_embeddings)
     chunks = query_chunk_size, corpus_chunk_size
-    found = _nearest(queries, corpus, top_k, score_function, chunks)
+    result = _nearest(queries, corpus, top_k, score_function, chunks)
     return [
-        [{"corpus_id": i, "score": score} for i, score in zip(*own, strict=True)]
-        for scores, numbers in found
-        for own in zip(numbers.tolist(), scores.tolist(), strict=True)
+        [{"corpus_id": i, "score": score} for i, score in zip(*block, strict=True)]
+        for scores, numbers in result
+        for block in zip(numbers.tolist(), scores.tolist(), strict=True)
     ]
 
 
@@ -87,8 +87,14 @@ def paraphrase_mining(
         sentences: N texts.
         show_progress_bar: show the rate of encoding and the time left.
         batch_size: most texts in a forward pass.
-        query_chunk_size, corpus_chunk_size, max_pairs, top_k, score_function: as for `paraphrase_mining_embeddings`.
-        truncate_dim, prompt_name, prompt: as for `SentenceEncoder.encode`.
+        query_chunk_size: embeddings that are compared at a time.
+        corpus_chunk_size: embeddings that they are compared with at a time.
+        max_pairs: most pairs to return.
+        top_k: of each sentence, only the pairs with its nearest so many are considered.
+        score_function: as for `semantic_search`; symmetric.
+        truncate_dim: keep only the first dimensions of the vectors.
+        prompt_name: name of a prompt of the model.
+        prompt: text before each sentence.
 
     Returns:
         Lists `[score, i, j]` with i < j, numbers of sentences, best first.
@@ -106,7 +112,9 @@ def paraphrase_mining(
     encoder, texts = as_encoder(model), as_list("sentences", sentences, str)
     vectors: Any = encoder.encode(texts, **given)
     limits = (query_chunk_size, corpus_chunk_size, max_pairs, top_k, score_function)
-    known = np.asarray(encoder.knows(texts), dtype=bool)  # others have one vector, which says nothing of them
+    known = np.asarray(
+        encoder.knows(texts), dtype=bool
+    )  # all others have the same vector, which does not depend on the text
     return paraphrase_mining_embeddings(np.asarray(vectors) * known[:, None], *limits)
 
 
@@ -122,7 +130,8 @@ def paraphrase_mining_embeddings(
 
     Args:
         embeddings: `[N, d]`, an array or a tensor.
-        query_chunk_size, corpus_chunk_size: as for `semantic_search`.
+        query_chunk_size: embeddings that are compared at a time.
+        corpus_chunk_size: embeddings that they are compared with at a time.
         max_pairs: most pairs to return.
         top_k: of each embedding, only the pairs with its nearest so many are considered.
         score_function: as for `semantic_search`; symmetric.
@@ -152,12 +161,12 @@ def paraphrase_mining_embeddings(
         pairs.append(low * len(vectors) + high)
         values.append(scores[other])
         if sum(map(len, pairs)) > 4 * max_pairs:
-            keys, found = _best_pairs(pairs, values, max_pairs)
-            pairs, values = [keys], [found]
-            worst = found[-1] if len(found) == max_pairs else worst
-    keys, found = _best_pairs(pairs, values, max_pairs)
+            keys, result = _best_pairs(pairs, values, max_pairs)
+            pairs, values = [keys], [result]
+            worst = result[-1] if len(result) == max_pairs else worst
+    keys, result = _best_pairs(pairs, values, max_pairs)
     first, second = (keys // len(vectors)).tolist(), (keys % len(vectors)).tolist()
-    return [list(pair) for pair in zip(found.tolist(), first, second, strict=True)]
+    return [list(pair) for pair in zip(result.tolist(), first, second, strict=True)]
 
 
 def community_detection(
@@ -177,7 +186,7 @@ def community_detection(
         embeddings: `[N, d]`, an array or a tensor.
         threshold: lowest cosine of a member and the central embedding.
         min_community_size: members of a community at least, the central one included.
-        batch_size: most central embeddings whose neighbours are found at a time.
+        batch_size: most central embeddings whose neighbours are searched at a time.
         show_progress_bar: show a bar with the time left.
 
     Returns:
@@ -238,9 +247,9 @@ def _nearest(
         queries = unit_vectors(queries)
         corpus = queries if same else unit_vectors(corpus)
 
-    def compare(own: slice, part: slice) -> Vectors:
-        found = queries[own] @ corpus[part].T if score is None else score(queries[own], corpus[part])
-        return found.detach().cpu().numpy() if hasattr(found, "detach") else np.asarray(found)
+    def compare(block: slice, part: slice) -> Vectors:
+        result = queries[block] @ corpus[part].T if score is None else score(queries[block], corpus[part])
+        return result.detach().cpu().numpy() if hasattr(result, "detach") else np.asarray(result)
 
     return top_k_in_chunks(compare, len(queries), len(corpus), k, (rows, columns))
 
@@ -257,10 +266,10 @@ def _embeddings(given: Any, name: str = "embeddings") -> Vectors:
     """An array `[N, d]` of floats; a single vector, and a list of vectors, are taken too."""
     if isinstance(given, (list, tuple)) and len(given) and hasattr(given[0], "detach"):
         given = [_array(row) for row in given]
-    found = np.atleast_2d(_array(given))
-    if found.ndim != 2 or not np.issubdtype(found.dtype, np.number):
-        raise InputError(f"{name} of shape {found.shape}: give one vector for each text, [N, d]")
-    return check_finite(found.astype(np.float32) if found.dtype != np.float64 else found, name)
+    result = np.atleast_2d(_array(given))
+    if result.ndim != 2 or not np.issubdtype(result.dtype, np.number):
+        raise InputError(f"{name} of shape {result.shape}: give one vector for each text, [N, d]")
+    return check_finite(result.astype(np.float32) if result.dtype != np.float64 else result, name)
 
 
 def _array(given: Any) -> Any:

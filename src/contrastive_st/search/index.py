@@ -33,9 +33,9 @@ Batch = tuple[Ids, list[str], list[dict[str, Any]], Vectors]
 
 @dataclass(frozen=True)
 class Hit:
-    """A document that was found: its id, the cosine to the query, its text and its metadata.
+    """A hit of a search: its id, the cosine to the query, its text and its metadata.
 
-    `id` is a number, and `own_id` what the source of the document has for it. `score` is NaN if nothing was compared
+    `id` is a number; `own_id` is the id that the source of the document has. `score` is NaN if nothing was compared
     (`VectorIndex.get`).
     """
 
@@ -90,7 +90,7 @@ class VectorIndex(Protocol):
             vectors: one query `[d]` or several `[Q, d]`; they need not be unit vectors.
             k: number of hits; there are fewer if fewer documents match.
             filter: conditions on the metadata, as above.
-            text: words of the query, for a hybrid ranking: the reciprocal rank fusion (Cormack et al. 2009) of the
+            text: the query as text, for a hybrid ranking: the reciprocal rank fusion (Cormack et al. 2009) of the
                 rankings by cosine and by full text. `score` is still the cosine. For one query only.
             exact: compare with every vector, even if there is a graph or there are codes.
             ef_search: candidates that a graph keeps; other indexes ignore it.
@@ -133,8 +133,8 @@ class Files:
 
     Args:
         digests: of each file that can be read, a digest of its content and of the way in which it is read.
-        unreadable: names of files and folders that are there and cannot be read, so that nobody knows what is in them.
-        hashed: the documents have ids made of names and texts, which are no numbers of rows and no ids of a column.
+        unreadable: names of files and folders that exist and cannot be read, so that their content is unknown.
+        hashed: the ids of the documents are hashes of names and texts, not numbers of rows or ids of a column.
     """
 
     digests: Mapping[str, str] = field(default_factory=dict)
@@ -339,10 +339,15 @@ def check_search(vectors: Any, dimension: int, k: int, filter: Filterable, text:
 
 
 def check_model(index: Any, fingerprint: str | None, what: str) -> None:
-    """Refuse the vectors of another model than that of an index, or the record of one: `model` and `fingerprint`.
+    """Check that vectors are of the model of an index.
+
+    Args:
+        index: the index, or a record with `model` and `fingerprint`.
+        fingerprint: of the model of the vectors; None is not checked.
+        what: the name of the index, with which the message begins.
 
     Raises:
-        InputError: it is another model; the message begins with `what`, the name of the index.
+        InputError: it is another model.
     """
     if fingerprint is not None and fingerprint != index.fingerprint:
         ours = f"fingerprint {index.fingerprint[:8]}, not {fingerprint[:8]}"
@@ -386,17 +391,22 @@ def unmet(index: VectorIndex, filter: Filter) -> list[str]:
             "alternatives are written column=a,b"]  # fmt: skip
 
 
-def check_filter(index: VectorIndex, filter: Filter, found: bool) -> None:
-    """After a search: an error for a column that no document has, and a warning for each reason why nothing was found.
+def check_filter(index: VectorIndex, filter: Filter, matched: bool) -> None:
+    """After a search: an error for a column that no document has, and a warning for each reason why there are no hits.
+
+    Args:
+        index: the index.
+        filter: the filter of the search.
+        matched: whether the search had hits.
 
     Raises:
         InputError: no document has a column of the filter.
     """
-    if filter and not found:
+    if filter and not matched:
         for line in unmet(index, filter):
             logger.warning(line)
     elif any(part.join != "and" for part in filter.filters()) or any(None in one.values for one in filter.conditions()):
-        _check_columns(index, filter)  # documents without the column are found too
+        _check_columns(index, filter)  # documents without the column meet it too
 
 
 def _check_columns(index: VectorIndex, filter: Filter) -> None:

@@ -41,29 +41,29 @@ class Index(CollectionCommand):
     model: str | None = option(MODEL_HELP, short="-m")
     output: str | None = option("write parquet shards here, not into the store", short="-o", metavar="FOLDER")
     column: list[str] | None = option(
-        "column of the texts (default: text, or the only one with text); of a folder several, of which each table has "
+        "column of the texts (default: text, or the only one with text); for a folder several, of which each table has "
         "one", action="append", aliases=FORMER_COLUMN,
     )  # fmt: skip
     metadata: list[str] | None = option(
         "metadata columns (default: all with short values)", nargs="*", metavar="COLUMN"
     )
     id_column: str | None = option(
-        "column of ids, by which a row that has changed replaces the former one (default: id, if there is one; '' "
+        "column of ids, so that a changed row replaces the former one (default: id, if there is one; '' "
         "numbers the rows, and in a folder names the files)"
     )
     hub_split: str = option("split of a data set of the Hub", default="train")
     split_into: Literal["whole", "files", "lines", "sentences", "passages"] = option(
-        "split documents into chunks, each of which becomes a document; files keeps files of text and of pages whole, "
-        "and whole makes each page, and each line of a text that is a list, a document", default="whole",
+        "split documents into chunks, each of which becomes a document; files: a text file or a file of pages is one "
+        "document; whole: so is each page, and each line of a text file that is a list", default="whole",
     )  # fmt: skip
     pool: bool = option("keep documents whole, with the mean vector of their chunks", default=False)
     index: Literal["hnsw", "binary", "none"] = option("built after loading", default="hnsw")
     language: str | None = option(
         "of full text, such as german (default: that of the collection, else the one whose stop words the texts have, "
-        "else simple: words as they are)"
+        "else simple, without stemming and stop words)"
     )
     build_memory: str | None = option(
-        "for building the index, such as 4GB (default: what it takes, up to half of this machine's, in the embedded "
+        "for building the index, such as 4GB (default: as much as needed, up to half of the machine, in the embedded "
         "database; 1GB in another)"
     )
     storage: Literal["halfvec", "vector", "float32", "int8", "ubinary"] | None = option(
@@ -75,10 +75,10 @@ class Index(CollectionCommand):
     shard_rows: Annotated[int, Ge(1), Le(1 << 40)] = option(
         "number of rows encoded and committed together", default=16_384
     )
-    replace: bool = option("index the corpus afresh, with what was deleted from it", default=False)
+    replace: bool = option("index the corpus again, with what was deleted from it", default=False)
     restore: bool = option("add again what was deleted from the corpus", default=False)
-    sync: bool = option("remove what has left the corpus: files of a folder, rows that have ids", default=False)
-    watch: bool = option("go on until interrupted: index a folder again whenever files in it change", default=False)
+    sync: bool = option("remove documents whose file or row (with an id) has left the corpus", default=False)
+    watch: bool = option("index a folder again whenever files in it change, until interrupted", default=False)
     strict: bool = option("stop at the first row or file that would be left out", default=False)
 
     def run(self) -> None:

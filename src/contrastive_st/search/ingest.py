@@ -131,9 +131,9 @@ def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> O
     return outcome
 
 
-def _ids(documents: Sequence[Document], first: int, own: bool) -> Ids:
-    """The documents' own ids, or their numbers from the first of the shard on."""
-    numbers = [document.id for document in documents] if own else range(first, first + len(documents))
+def _ids(documents: Sequence[Document], first: int, own_ids: bool) -> Ids:
+    """The ids of the documents in their corpus, or their numbers from the first of the shard on."""
+    numbers = [document.id for document in documents] if own_ids else range(first, first + len(documents))
     return np.array(numbers, dtype=np.int64)
 
 

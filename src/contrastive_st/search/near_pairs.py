@@ -55,8 +55,8 @@ def near_pairs(vectors: Any, threshold: float, bounds: Any = None, progress: boo
         return rows[near], columns[near], cosines[near]
 
     blocks = [(i, j) for i in range(0, count, ROWS) for j in range(i // COLUMNS * COLUMNS, count, COLUMNS)]
-    found = on_threads(of_block, blocks)
-    for pairs in tqdm(found, total=len(blocks), disable=not progress, unit=" blocks", desc="compare", file=sys.stderr):
+    result = on_threads(of_block, blocks)
+    for pairs in tqdm(result, total=len(blocks), disable=not progress, unit=" blocks", desc="compare", file=sys.stderr):
         for start in range(0, len(pairs[0]), _AT_ONCE):
-            rows, columns, cosines = (own[start : start + _AT_ONCE] for own in pairs)
+            rows, columns, cosines = (column[start : start + _AT_ONCE] for column in pairs)
             yield rows.astype(np.int64), columns.astype(np.int64), cosines

@@ -135,9 +135,9 @@ def open_encoder_for(index: VectorIndex, model: str | SentenceEncoder | None = N
         InputError: the model cannot be opened, or is not of this index.
     """
     encoder = open_encoder(model or index.model or None, **{"precision": "auto", **options})
-    if (found := encoder_of(index, encoder)) is None:
+    if (result := encoder_of(index, encoder)) is None:
         check_model(index, encoder.fingerprint, "the index")
-    return found
+    return result
 
 
 def encoder_of(index: VectorIndex, encoder: Any) -> Any:

@@ -163,16 +163,16 @@ class ShardFolder:
 
     def _calibrate(self, vectors: Vectors) -> None:
         """Take the ranges of these vectors, or those of another process if it was first."""
-        own = self.folder / f".{secrets.token_hex(8)}.npy"
+        temporary = self.folder / f".{secrets.token_hex(8)}.npy"
         try:
-            with open(own, "wb") as file:
+            with open(temporary, "wb") as file:
                 np.save(file, quantization_ranges(vectors))
                 file.flush()
                 os.fsync(file.fileno())
             with contextlib.suppress(FileExistsError):
-                os.link(own, self.folder / RANGES)
+                os.link(temporary, self.folder / RANGES)
         finally:
-            own.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
     def _path(self, shard: int) -> Path:
         return self.folder / f"shard-{shard:06}.parquet"

@@ -56,9 +56,9 @@ def split(text: str, into: str, words: int = PASSAGE_WORDS) -> list[str]:
         return sentences(text)
     passages: list[list[str]] = []
     for sentence in sentences(text):
-        own = sentence.split()
-        for start in range(0, len(own), words):
-            chunk = own[start : start + words]
+        split_sentence = sentence.split()
+        for start in range(0, len(split_sentence), words):
+            chunk = split_sentence[start : start + words]
             if passages and len(passages[-1]) + len(chunk) <= words:
                 passages[-1] += chunk
             else:
@@ -69,7 +69,7 @@ def split(text: str, into: str, words: int = PASSAGE_WORDS) -> list[str]:
 def is_list(lines: Sequence[str]) -> bool:
     """Whether the first lines of a text file are a list of sentences (or queries, titles), not a document.
 
-    In a list, lines are sentences with their marks; or else there are no blank lines between them, few hold several
+    In a list, lines are sentences with punctuation; or else there are no blank lines between them, few hold several
     sentences, and few end where the next word did not fit.
 
     Example:
@@ -91,4 +91,6 @@ def is_list(lines: Sequence[str]) -> bool:
         for line, after in itertools.pairwise(texts)
         if line and after and len(line) >= 30
     )
-    return len(full) == len(texts) and several <= 0.2 * len(full) and wraps - 1 <= 0.3 * len(full)  # the longest is one
+    return (
+        len(full) == len(texts) and several <= 0.2 * len(full) and wraps - 1 <= 0.3 * len(full)
+    )  # the widest line is one of them

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError
 
 _ID = re.compile(r"-?(0|[1-9][0-9]{0,18})")
-ID = "_id"  # the name in the metadata of an id that is text, for libraries whose metadata may have an `id` of their own
+ID = "_id"  # the name in the metadata of an id that is text, for libraries whose metadata may have another `id`
 _EXACT = 1 << 53  # JavaScript, and every parser that reads JSON numbers as doubles, rounds larger integers
 
 

@@ -15,18 +15,18 @@ _MOST_PAUSES = 15  # after which files that are written all the time are indexed
 
 
 def state_of(folder: Path) -> dict[str, Any]:
-    """What tells that files of a folder have changed: of each file its size, time and inode, or why it is left out.
+    """The state of a folder: of each file its size, time and inode, or why it is left out.
 
-    Polling sees changes on network drives and in containers too, of which no system call tells.
+    Polling sees changes on network drives and in containers too, which system calls do not report.
     """
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for entry in files_in(folder):
         try:
             facts = os.stat(entry.path)
-            found[entry.name] = entry.reason or (facts.st_size, facts.st_mtime_ns, facts.st_ino)
+            result[entry.name] = entry.reason or (facts.st_size, facts.st_mtime_ns, facts.st_ino)
         except OSError:
-            found[entry.name] = entry.reason
-    return found
+            result[entry.name] = entry.reason
+    return result
 
 
 def settled_changes(

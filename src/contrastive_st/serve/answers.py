@@ -77,6 +77,7 @@ class Answer(Response):
         del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer in parts, as ASGI defines it."""
         part, last = await self._next()
         headers = [*self.raw_headers, (b"content-length", str(len(part)).encode())] if last else self.raw_headers
         await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
@@ -92,12 +93,12 @@ class Answer(Response):
 
     def _joined(self) -> tuple[bytes, bool]:
         """Parts of some size together, and whether they are the last."""
-        found: list[bytes] = []
+        result: list[bytes] = []
         for part in self.parts:
-            found.append(part)
-            if sum(map(len, found)) > _BYTES:
-                return b"".join(found), False
-        return b"".join(found), True
+            result.append(part)
+            if sum(map(len, result)) > _BYTES:
+                return b"".join(result), False
+        return b"".join(result), True
 
 
 _BYTES = 1 << 19  # of the parts that are sent together

@@ -106,7 +106,7 @@ class Served:
 
     Args:
         encoder: a `SentenceEncoder`.
-        truncate: cut texts longer than the model reads; else they are answered with 413. A request may say otherwise.
+        truncate: truncate texts longer than the model reads; else the answer is 413. A request may override it.
         batcher: by default with the limits of `Batcher`.
     """
 
@@ -125,7 +125,7 @@ class Served:
         """Token rows of an input: a text, texts, or token ids; each text has the prompt before it.
 
         Raises:
-            ApiError: it is none of these, or too much, or too long and not to be cut; or an id is no token's.
+            ApiError: it is none of these, too much or too long, or an id is not that of a token.
         """
         items: list[Any] = given if isinstance(given, list) and not _is_row(given) else [given]
         if not items:
@@ -164,7 +164,7 @@ class Served:
         dimensions: int | None = None,
         normalize: bool = True,
     ) -> tuple[Vectors, int]:
-        """The vectors `[n, d]` of an input, and how many tokens it has; by default with the checkpoint's own prompt."""
+        """The vectors `[n, d]` of an input, and how many tokens it has; by default with the checkpoint's prompt."""
         if dimensions is not None and not 1 <= dimensions <= self.dimension:
             raise ApiError(400, f"dimensions {dimensions}: the model has {self.dimension}")
         prompt = self.encoder.prompt_text(prompt_name) if prompt is None else prompt
@@ -200,16 +200,16 @@ class IndexServed(NamedTuple):
 
 
 class Metrics:
-    """What `/metrics` tells, for Prometheus."""
+    """The metrics of `/metrics`, for Prometheus."""
 
     def __init__(self, models: Mapping[str, Served]) -> None:
         self.registry = CollectorRegistry()
-        own: dict[str, Any] = {"registry": self.registry, "namespace": "contrastive_st"}
-        self.requests = Counter("requests", "answered, by route and status", ["route", "status"], **own)
-        self.seconds = Histogram("request_seconds", "from request to answer", ["route"], **own)
-        self.tokens = Counter("tokens", "encoded", ["model"], **own)
-        rows = Histogram("batch_rows", "texts encoded together", ["model"], buckets=[4**i for i in range(8)], **own)
-        waiting = Gauge("waiting_tokens", "waiting or under way", ["model"], **own)
+        options: dict[str, Any] = {"registry": self.registry, "namespace": "contrastive_st"}
+        self.requests = Counter("requests", "answered, by route and status", ["route", "status"], **options)
+        self.seconds = Histogram("request_seconds", "from request to answer", ["route"], **options)
+        self.tokens = Counter("tokens", "encoded", ["model"], **options)
+        rows = Histogram("batch_rows", "texts encoded together", ["model"], buckets=[4**i for i in range(8)], **options)
+        waiting = Gauge("waiting_tokens", "waiting or under way", ["model"], **options)
         for name, model in models.items():
             model.batcher.batches = rows.labels(name).observe
             waiting.labels(name).set_function(lambda batcher=model.batcher: batcher.waiting)  # type: ignore[misc]
@@ -242,7 +242,7 @@ class _Body(Request):
         return self._body
 
     async def json(self) -> Any:
-        """What it says."""
+        """The parsed body."""
         body = await self.body()
         return orjson.loads(body) if len(body) <= _SMALL else await _in_reading(orjson.loads, body)
 
@@ -321,7 +321,7 @@ class _Routes:
         vectors, _ = await model.vectors(asked.query, prompt=role_prompt(model.encoder.prompts, QUERY))
         words = asked.query if asked.hybrid else None
 
-        def found() -> bytes:
+        def result() -> bytes:
             self.follow(name, index, lambda live, encoder: self.take(name, live, encoder))
             lowest = self.floors(name, index, model.encoder, asked.min_score)
             hits = above(index.search(vectors[0], asked.k, filter=conditions, text=words)[0], lowest)
@@ -330,7 +330,7 @@ class _Routes:
             )
             return orjson.dumps({"index": name, "hits": rows, "notes": [] if hits else unmet(index, conditions)})
 
-        return Response(await run_in_threadpool(found), media_type="application/json")
+        return Response(await run_in_threadpool(result), media_type="application/json")
 
     def take(self, name: str, index: Any, encoder: Any) -> None:
         """Go on with another model of an index."""
@@ -402,7 +402,7 @@ def make_api(
         token: asked of every request but `/health` as `Authorization: Bearer ...`; None asks for none.
         origins: web pages of these origins may use it from a browser; `*` stands for all.
         classifiers: by name, for `/classify`.
-        writer: the token that `/upsert` and `/delete` ask for; without it there are no such routes.
+        writer: the token for `/upsert` and `/delete`; without it, these routes do not exist.
     """
     metrics = Metrics(models)
     routes = _Routes(models, indices or {}, classifiers or {}, metrics)
@@ -503,7 +503,7 @@ class ApiGate(Gate):
         return [token.strip()] if kind.lower() == "bearer" else []
 
     def refuse(self, status: int, message: str, scope: Scope) -> App:
-        """The error as the API that was asked words it."""
+        """The error in the form of the API that was called."""
         asks = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         return error_answer(scope["path"], status, message, asks)
 
@@ -582,15 +582,15 @@ def _opened(
         from contrastive_st.classification import SentenceClassifier
     for name in dict.fromkeys(args.classifier or ()):
         classifier = SentenceClassifier.from_pretrained(name, precision=args.precision)
-        same = (own for own in models.values() if own.encoder.fingerprint == classifier.encoder_.fingerprint)
+        same = (item for item in models.values() if item.encoder.fingerprint == classifier.encoder_.fingerprint)
         classifiers[Path(name).name] = ClassifierServed(classifier, next(same, None) or serve(classifier.encoder_))
     return models, indices, classifiers
 
 
 def _served(index: Any, models: Mapping[str, Served]) -> Served | None:
     """The first of the models that encodes queries of an index."""
-    for own in models.values():
-        encoder = encoder_of(index, own.encoder)
+    for item in models.values():
+        encoder = encoder_of(index, item.encoder)
         if encoder is not None:
-            return own if encoder is own.encoder else Served(encoder, own.truncate)
+            return item if encoder is item.encoder else Served(encoder, item.truncate)
     return None

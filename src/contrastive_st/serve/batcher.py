@@ -95,7 +95,7 @@ class Batcher:
         self.encode, self.limits, self.batch_tokens = encode, dict(limits or {"max_tokens": 2048}), batch_tokens
         self.most_waiting, self.gather, self.parallel = most_waiting, gather, parallel
         self.waiting = 0  # tokens
-        self.batches: Callable[[int], object] = lambda rows: None  # told the rows of each bucket
+        self.batches: Callable[[int], object] = lambda rows: None  # called with the number of rows of each bucket
         self._rows: deque[_Row] = deque()
         self._computed: deque[list[_Row]] = deque()  # buckets that the model has
         self._mutex = threading.Lock()  # of the rows and of `_running`
@@ -161,8 +161,8 @@ class Batcher:
         places: dict[_Job, list[int]] = {}
         for number, row in enumerate(bucket):
             places.setdefault(row.job, []).append(number)
-        for job, own in places.items():
-            filled = job.fill([bucket[number].place for number in own], vectors[own])
+        for job, item in places.items():
+            filled = job.fill([bucket[number].place for number in item], vectors[item])
             if filled and job.done.set_running_or_notify_cancel():  # its client has not gone
                 job.done.set_result(job.vectors)
 

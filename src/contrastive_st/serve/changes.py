@@ -1,4 +1,4 @@
-"""What clients may change over HTTP, with a token of their own, and labels by saved classifiers."""
+"""Changes by clients over HTTP, with a second token, and labels by saved classifiers."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ class Changes:
         self.indices, self.classifiers = indices, classifiers
 
     async def upsert(self, asked: UpsertRequest) -> Upserted:
+        """Add or replace documents."""
         name, (index, model) = named("index", self.indices, asked.index)
         check_model(index, model.encoder.fingerprint, f"index {name!r}")  # queries may be of another, which is mapped
         texts = [document.text for document in asked.documents]
@@ -54,6 +55,7 @@ class Changes:
         return Upserted(index=name, **states)
 
     async def delete(self, asked: DeleteRequest) -> Deleted:
+        """Delete documents by their ids or by a filter."""
         name, (index, _) = named("index", self.indices, asked.index)
         conditions = as_filter(asked.model_dump(by_alias=True, exclude_unset=True).get("filter"))
         if (asked.ids is None) == (not conditions):

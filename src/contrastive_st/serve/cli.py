@@ -16,7 +16,7 @@ from contrastive_st.options import Count, option
 from contrastive_st.search.cli import ModelPrecision, StoreCommand
 from contrastive_st.terminal import say
 
-_HOST = "address to serve on; the default is this machine alone"
+_HOST = "address to serve on; by default only this machine can connect"
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Api(StoreCommand):
     port: int = option("0 takes a free one", default=8080)
     token_file: str | None = option("file with the token of clients (default: $CONTRASTIVE_ST_API_TOKEN)")
     write_token_file: str | None = option(
-        "also serve /upsert and /delete, to clients with the token in this file (default: "
+        "also serve /upsert and /delete, for clients with the token in this file (default: "
         "$CONTRASTIVE_ST_API_WRITE_TOKEN)"
     )
     allow_origin: list[str] | None = option(
@@ -96,7 +96,7 @@ class Api(StoreCommand):
     )
     precision: ModelPrecision = option("of the models", default="auto")
     pooling: str | None = option(POOLING_HELP)
-    truncate: bool = option("answer 413 to texts longer than the model reads, in place of truncating", default=True)
+    truncate: bool = option("answer 413 to texts longer than the model reads, instead of truncating them", default=True)
     batch_tokens: Count = option("waiting tokens that are sorted into batches together", default=65_536)
     max_waiting_tokens: Count = option("most tokens waiting for a model, else 429", default=1 << 20)
 

@@ -34,13 +34,13 @@ class Gate(ABC):
     """An ASGI application that passes requests on to another one, and refuses those that may not come in.
 
     Each request needs the token, if the server has one, and a body of bounded size. On loopback it also needs a host
-    name of this machine: otherwise a foreign web page could reach the server by a name of its own that it lets point
-    here (DNS rebinding). A subclass says how a request carries the token, and how a refusal is worded.
+    name of this machine: otherwise a foreign web page could reach the server by a host name that points here (DNS
+    rebinding). A subclass defines how a request carries the token, and the answer to a refused request.
 
     Args:
         app: the application.
         host: the address that the server is bound to.
-        token: asked of every request; None asks for none.
+        token: every request needs it; None if no request does.
     """
 
     most_bytes: int  # of a request's body
@@ -88,14 +88,14 @@ class Gate(ABC):
         return hmac.compare_digest(given.encode(), str(wanted or self.token).encode())
 
     def wanted(self, path: str) -> str | None:
-        """The token that a path asks for; None if it asks for none."""
+        """The token that a path needs; None if it needs none."""
         return None if path in self.without_token else self.token
 
     def _refusals(self, scope: Scope, headers: Headers) -> Iterator[Refusal]:
         if self.hosts is not None and _host_name(headers.get(b"host", "")) not in self.hosts:
             yield 421, "This server answers to the names of this machine alone."
         wanted = self.wanted(scope.get("path", ""))
-        if wanted is not None and not any(self.is_token(own, wanted) for own in self.tokens(scope, headers)):
+        if wanted is not None and not any(self.is_token(item, wanted) for item in self.tokens(scope, headers)):
             yield 401, self.token_help
         if other := self.also_refused(scope, headers):
             yield other
@@ -154,7 +154,7 @@ class _Body:
 
 
 def too_large(most_bytes: int) -> str:
-    """The words to a request whose body is too large."""
+    """The message for a request whose body is too large."""
     return f"a request has {most_bytes:,} bytes at most; send less at once"
 
 
@@ -175,14 +175,14 @@ def reserve(host: str = "127.0.0.1", port: int = 7860) -> socket.socket:
     """A socket bound to the address, which nobody else can take from now on; to be called before a model is loaded.
 
     Raises:
-        InputError: the port is taken or none, or the host is not this machine's.
+        InputError: the port is taken or not valid, or the host is not this machine's.
     """
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
         listener.listen()
-    except (OSError, OverflowError, TypeError, ValueError) as error:  # a host that is no name is a TypeError here
+    except (OSError, OverflowError, TypeError, ValueError) as error:  # a host that is not a name is a TypeError here
         listener.close()
         why = (error.strerror if isinstance(error, OSError) else None) or one_line(error)
         raise InputError(f"cannot serve on {host}:{port}: {why}; choose another --port or --host") from None

@@ -21,7 +21,7 @@ BODY_SECONDS = 10  # for its body, and one more for each `BODY_RATE` bytes that 
 BODY_RATE = 64 << 10
 DROP_SECONDS, DROP_BYTES = 1, 1 << 20  # for the rest of a body that is not needed
 WRITE_SECONDS = 30  # for a client to take some of its answer
-SHUTDOWN_SECONDS = 8  # for the answers under way when the server is told to stop
+SHUTDOWN_SECONDS = 8  # for the answers under way when the server stops
 
 
 class ApiError(HTTPException):
@@ -33,13 +33,13 @@ class ApiError(HTTPException):
         (429, 'too many requests', {'Retry-After': '2'})
     """
 
-    def __init__(self, status: int, words: str, **headers: str) -> None:
-        super().__init__(status, words, headers)
+    def __init__(self, status: int, message: str, **headers: str) -> None:
+        super().__init__(status, message, headers)
 
 
 def overloaded(seconds: int = 1) -> ApiError:
     """The answer to a request that came at a bad time."""
-    return ApiError(429, f"too many requests; come again in {seconds} s", **{"Retry-After": str(seconds)})
+    return ApiError(429, f"too many requests; try again in {seconds} s", **{"Retry-After": str(seconds)})
 
 
 class Budget:

@@ -109,7 +109,7 @@ def find(
 
 
 def _said(error: Exception) -> tuple[list[Answer], list[str]]:
-    """What the page shows of an error, of input or of the database; one of this package's own code is raised again."""
+    """What the page shows of an error of input or of the database; a defect of this package is raised again."""
     if not (line := shown_line(error)):
         raise error
     return [], [notice(line, bad=True)]
@@ -118,14 +118,19 @@ def _said(error: Exception) -> tuple[list[Answer], list[str]]:
 def find_similar(
     session: SearchSession, clicked: str, condition: Sequence[str], k: Any, options: Sequence[str], last: list[Answer]
 ) -> Iterator[tuple[list[Answer], list[str]]]:
-    """The same for the documents similar to one that was found, in the place of its source's last answer.
+    """The same for the documents similar to a hit, which replace the last answer of its source.
 
     Args:
         session: to search in.
         clicked: JSON of the name of a source, the id of its document as text (ids have 64 bits, JavaScript's numbers
             53), and the time of the click.
-        condition, k, options: as they stand on the page.
+        condition: the filters that are chosen on the page.
+        k: how many documents.
+        options: the names of the options that are chosen on the page.
         last: the answers that are shown.
+
+    Yields:
+        The answers and the HTML of each, first without evidence.
     """
     try:
         source, id, _ = json.loads(clicked)
@@ -157,7 +162,7 @@ def _explained(
 
 
 def show_map(session: SearchSession, names: Sequence[str], answers: Sequence[Answer]) -> str:
-    """HTML of the map of the first source chosen, with the hits that it found last."""
+    """HTML of the map of the first source chosen, with its last hits."""
     name = names[0] if names else session.names[0]
     layout = session.map(name)
     words = f"{name}: {len(layout.xy):,} of {layout.sample.total:,} documents; near on the map is near in meaning."
@@ -170,7 +175,7 @@ def show_map(session: SearchSession, names: Sequence[str], answers: Sequence[Ans
 
 
 def page_options() -> dict[str, Any]:
-    """What the page is mounted with: fonts of the system, own styles, no footer that leads elsewhere."""
+    """Options of the page: system fonts, the styles of this package, no footer with external links."""
     theme = import_gradio().themes.Default(font=list(_FONTS), font_mono=list(_MONO), primary_hue="blue")
     return {
         "theme": theme,
@@ -181,7 +186,7 @@ def page_options() -> dict[str, Any]:
 
 
 def import_gradio() -> Any:
-    """gradio, told first to call nobody.
+    """gradio, configured not to send analytics or check for updates.
 
     Raises:
         InputError: it is not installed.
@@ -233,7 +238,7 @@ def _macros() -> Any:
 
 
 def resource(name: str) -> str:
-    """A file beside the template: the page's CSS, its script."""
+    """A file of the page next to its template: CSS or script."""
     return resources.files("contrastive_st.serve").joinpath(f"templates/{name}").read_text(encoding="utf-8")
 
 
@@ -253,12 +258,12 @@ def legend() -> str:
 
 
 def notice(text: str, bad: bool = False) -> str:
-    """A line that says what happened."""
+    """A line with a notice."""
     return render("notice", text, bad)
 
 
 def offers(sources: Sequence[Mapping[str, Sequence[str]]]) -> tuple[list[str], str]:
-    """The conditions to filter by that the columns of all sources offer, and a line on what else can be written."""
+    """The conditions that the columns of all sources offer as filters, and a line on the syntax."""
     columns = list(dict.fromkeys(key for columns in sources for key in columns))
     conditions = dict.fromkeys(condition for key in columns for known in sources for condition in known.get(key, ()))
     if not columns:
@@ -276,12 +281,12 @@ def _hit(answer: Answer, i: int) -> dict[str, Any]:
     more: list[dict[str, Any]] = []
     length = 0
     for span in spans:
-        own = span.text[: max(SENT - length, 0)]
+        item = span.text[: max(SENT - length, 0)]
         cut = max(SHOWN - length, 0)
-        for shown, text in ((seen, own[:cut]), (more, own[cut:])):
+        for shown, text in ((seen, item[:cut]), (more, item[cut:])):
             if text:
                 shown.append(_span(text, span.effect, max(span.effect, 0) / highest, shared))
-        length += len(own)
+        length += len(item)
     metadata = {key: one_line(str(value), 120) for key, value in hit.metadata.items()}
     return {"score": f"{hit.score:.3f}", "id": hit.own_id, "seen": seen, "more": more, "metadata": metadata}
 
@@ -297,7 +302,7 @@ def _span(text: str, effect: float, strength: float, shared: set[str]) -> dict[s
 
 
 def _pieces(text: str, shared: set[str]) -> Iterator[tuple[str, bool]]:
-    """The text in pieces; those that are words of the query are marked."""
+    """The text in pieces; words of the query are marked."""
     last = 0
     for match in WORD.finditer(text):
         if match[0].casefold() in shared:
@@ -313,11 +318,11 @@ def _time(seconds: float) -> str:
 
 
 # --- The map as a picture: a dot a document that says its text when pointed at, the hits numbered. It is drawn here and
-# not by a plotting library: Gradio's own plots put no text beside a point, a picture by matplotlib tells nothing when
+# not by a plotting library: Gradio's plots put no text next to a point, a picture by matplotlib shows nothing when
 # pointed at, and plotly's script weighs more than the rest of the page.
 
 WIDTH, HEIGHT, _EDGE = 1200, 700, 24
-_LETTER, _LINE = 8.2, 20  # of the names: at most so wide and high, in the picture's own units
+_LETTER, _LINE = 8.2, 20  # of the names: their largest width and height, in units of the picture
 
 
 def map_svg(layout: Map, hits: Sequence[Hit] = (), places: NDArray[np.float32] | None = None) -> str:
@@ -326,21 +331,21 @@ def map_svg(layout: Map, hits: Sequence[Hit] = (), places: NDArray[np.float32] |
     scale = (np.array([WIDTH, HEIGHT]) - 2 * _EDGE) / np.maximum(high - low, 1e-9)
 
     def at(xy: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Places on the map in the picture's own units; the second axis points down."""
+        """Positions on the map in units of the picture; the second axis points down."""
         return np.asarray(((xy - low) * scale + _EDGE) * [1, -1] + [0, HEIGHT])
 
-    found = [] if places is None else list(at(places))
+    result = [] if places is None else list(at(places))
     dots = [
         _item(place, one_line(text, 300), colour=colour(int(label)))
         for place, text, label in zip(at(layout.xy), layout.sample.texts, layout.labels, strict=True)
     ]
     numbered = [
         _item(place, one_line(hit.text, 300), colour="", rank=rank)
-        for rank, (hit, place) in enumerate(zip(hits, found, strict=True), 1)
+        for rank, (hit, place) in enumerate(zip(hits, result, strict=True), 1)
     ]
     labels = list(middles(layout))
     sizes = [(_LETTER * len(name) + 8, _LINE) for name, _, _ in labels]
-    frame, taken = (2, 2, WIDTH - 2, HEIGHT - 2), [(place, (20, 20)) for place in found]
+    frame, taken = (2, 2, WIDTH - 2, HEIGHT - 2), [(place, (20, 20)) for place in result]
     free = spread([at(place) for _, place, _ in labels], sizes, frame, taken)
     names = [_item(place, name) for (name, _, _), place in zip(labels, free, strict=True)]
     label = f"Map of {len(dots)} documents in {len(layout.names)} clusters: {', '.join(layout.names)}"

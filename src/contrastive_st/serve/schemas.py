@@ -43,7 +43,7 @@ Input = Annotated[
     Any,
     AfterValidator(_text_or_list),
     WithJsonSchema({"anyOf": [_TEXT, {**_MANY, "items": _TEXT}, _IDS, {**_MANY, "items": _IDS}]}),
-]  # texts, or token ids of the model's own tokenizer
+]  # texts, or token ids of the model's tokenizer
 _Whole = BeforeValidator(lambda number: int(number) if _is_whole(number) else number)
 Dimensions = Annotated[int, Field(ge=1), _Whole]
 
@@ -297,7 +297,7 @@ _KINDS = {401: "authentication", 413: "too_large", 429: "overloaded"}
 
 
 class Error(BaseModel):
-    """An error as text-embeddings-inference words it."""
+    """An error in the form of text-embeddings-inference."""
 
     error: str
     error_type: Literal["invalid_request", "authentication", "too_large", "overloaded"]
@@ -313,7 +313,7 @@ class OpenAIFault(BaseModel):
 
 
 class OpenAIError(BaseModel):
-    """An error as OpenAI words it."""
+    """An error in the form of OpenAI's API."""
 
     error: OpenAIFault
 

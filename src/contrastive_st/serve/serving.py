@@ -44,25 +44,25 @@ def serve(session: SearchSession, listener: socket.socket, token: str | None = N
 class PageGate(Gate):
     """The gate of the page. The token comes once as `?token=...` and is then kept as a cookie.
 
-    Only queries may be sent: to the page's own queue, and from the page itself. There is no upload.
+    Only queries may be sent, to the queue of the page and from the page itself. There is no upload.
     """
 
-    most_bytes = 8 << 20  # the page cuts the longest queries, and says so
-    token_help = "This page asks for a token: open the address that `serve` printed."
+    most_bytes = 8 << 20  # the page truncates the longest queries, and says so
+    token_help = "This page needs a token: open the address that `serve` printed."
 
     def tokens(self, scope: Scope, headers: Headers) -> list[str]:
-        """That of the address and that of the cookie."""
+        """The token of the address and the token of the cookie."""
         return [_asked(scope), HTTPConnection(scope).cookies.get(COOKIE, "")]
 
     def also_refused(self, scope: Scope, headers: Headers) -> Refusal | None:
-        """Everything that is sent and is not a query of the page itself."""
+        """Refuse everything that is sent except queries of the page itself."""
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             return None
         if scope["method"] != "POST" or scope["path"].rstrip("/") not in _SENT_TO:
-            return 405, "This page takes queries alone."
+            return 405, "This page takes queries only."
         origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
         if site not in ("same-origin", "none", None) or (site is None and origin and not _is_of(origin, headers)):
-            return 403, "This page takes queries from itself alone."
+            return 403, "This page takes queries from itself only."
         return None
 
     def added_headers(self, scope: Scope, headers: Headers) -> list[tuple[bytes, bytes]]:

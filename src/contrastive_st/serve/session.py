@@ -42,7 +42,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Answer:
-    """What one source found.
+    """The hits of one source.
 
     Args:
         source: its name.
@@ -51,7 +51,7 @@ class Answer:
         hits: best first.
         encode_seconds: that the model took for the query.
         query_seconds: that the index took.
-        notes: what was done to the query, in words.
+        notes: changes of the query, as text.
         spans: of the first hits, with their effect; `SearchSession.explained` finds them.
         explain_seconds: that these took.
         similar: the query is the text of a document, and the hits are those similar to it.
@@ -125,10 +125,10 @@ class SearchSession:
         k = int(np.clip(k, 1, MOST_HITS))
         hits = chosen.index.search(vector, k, filter=conditions, text=query if hybrid else None)[0]
         self._follow(source, chosen.index, lambda index, encoder: self._take(source, index, encoder))
-        lowest, found = self._floors(source, chosen.index, chosen.encoder, min_score), len(hits)
+        lowest, result = self._floors(source, chosen.index, chosen.encoder, min_score), len(hits)
         hits = above(hits, lowest)
-        if len(hits) < found:
-            notes.append(f"{found - len(hits)} hits with a score below {lowest:.2f} are left out.")
+        if len(hits) < result:
+            notes.append(f"{result - len(hits)} hits with a score below {lowest:.2f} are left out.")
             return Answer(source, query, vector, hits, encoded - started, time.perf_counter() - encoded, notes)
         notes += [] if hits else unmet(chosen.index, conditions)
         return Answer(source, query, vector, hits, encoded - started, time.perf_counter() - encoded, notes)
@@ -182,8 +182,8 @@ class SearchSession:
         """Queries to try: titles or first sentences of documents, evenly spaced among the first ones."""
         for _, texts, metadata, _ in self._source(source).index.scan(rows):
             pairs = zip(texts, metadata, strict=True)
-            found = list(dict.fromkeys(short for text, entry in pairs if (short := _short(text, entry))))
-            return [found[i * len(found) // count] for i in range(count)] if len(found) >= count else found
+            result = list(dict.fromkeys(short for text, entry in pairs if (short := _short(text, entry))))
+            return [result[i * len(result) // count] for i in range(count)] if len(result) >= count else result
         return []
 
     def map(self, source: str) -> Map:
@@ -214,7 +214,7 @@ class SearchSession:
 
 
 def _clean(query: str) -> tuple[str, list[str]]:
-    """The query as it is searched for, and words on what was changed."""
+    """The query that is searched for, and notes on what was changed."""
     notes = []
     if len(query) > LONGEST_QUERY:
         notes.append(f"The query has {len(query):,} characters; its first {LONGEST_QUERY:,} were read.")
@@ -279,13 +279,13 @@ def explain(encoder: Any, query: NDArray[np.float32], texts: Sequence[str]) -> l
         [('a ', 0.05), ('b ', 0.0), ('aa', 0.24)]
     """
     cut = [pieces(text) for text in texts]
-    found = []
-    for (own, rest), each in zip(
-        cut, effects(encoder.encode_document, [own for own, _ in cut], lambda x: unit_vectors(x) @ query), strict=True
+    result = []
+    for (item, rest), each in zip(
+        cut, effects(encoder.encode_document, [item for item, _ in cut], lambda x: unit_vectors(x) @ query), strict=True
     ):
-        spans = [Span(text, float(effect)) for text, effect in zip(own, each, strict=True)]
-        found.append(spans + [Span(rest)] * bool(rest))
-    return found
+        spans = [Span(text, float(effect)) for text, effect in zip(item, each, strict=True)]
+        result.append(spans + [Span(rest)] * bool(rest))
+    return result
 
 
 def pieces(text: str) -> tuple[list[str], str]:
@@ -301,8 +301,8 @@ def pieces(text: str) -> tuple[list[str], str]:
     if len(units) < 2:
         units = head.split(" ")
     size = -(-len(units) // min(max(READ_AGAIN // max(len(head), 1), LEAST_SPANS), MOST_SPANS))
-    own = [" ".join(units[start : start + size]) for start in range(0, len(units), size)]
-    return [piece + " " for piece in own[:-1]] + own[-1:], rest
+    item = [" ".join(units[start : start + size]) for start in range(0, len(units), size)]
+    return [piece + " " for piece in item[:-1]] + item[-1:], rest
 
 
 def shared_words(query: str, text: str) -> set[str]:

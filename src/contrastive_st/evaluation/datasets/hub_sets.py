@@ -1,6 +1,6 @@
 """Readers of the tasks' data sets on the Hub.
 
-The Hub's sentences are raw; SentEval's files are tokenised and partly lower-cased. So figures from the two sources are
+The Hub's sentences are raw; SentEval's files are tokenised and partly lower-cased. So scores from the two sources are
 close but not equal, and a report says which source it used.
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 from contrastive_st.data.reading import MissingData
 from contrastive_st.errors import first_line
 from contrastive_st.evaluation.datasets.cells import tidy
-from contrastive_st.evaluation.datasets.own import judged_splits
 from contrastive_st.evaluation.datasets.senteval import ENTAILMENT, QUESTIONS, Rows, Splits
+from contrastive_st.evaluation.datasets.user_data import judged_splits
 
 _REVISIONS = {"RobZamp/sick": "refs/convert/parquet"}  # its main branch is a script, which datasets 4 does not run
 Source = tuple[str, str | None, str]  # name, config, split
@@ -25,7 +25,7 @@ Read = Callable[[], Splits]
 def from_hub(
     sources: Mapping[str, Source | Sequence[Source]],
     columns: Sequence[str],
-    gold: str,
+    labels: str,
     classes: Sequence[str] = (),
     scale: float = 1.0,
     convert: Callable[[Any], Any] | None = None,
@@ -35,25 +35,25 @@ def from_hub(
     Args:
         sources: name, config and split of each part.
         columns: the columns of the sentences; "a|b" is column a, or b if a data set has no a.
-        gold: column of the scores or class numbers. Rows without one (null, or -1: hidden test labels) are left out.
+        labels: column of the scores or class numbers. Rows without one (null, or -1: hidden test labels) are left out.
         classes: names of the classes, in order of their numbers.
         scale: factor that brings scores to the range 0 to 5.
-        convert: a function that is applied to each gold value first.
+        convert: a function that is applied to each label first.
     """
 
     def read() -> Splits:
         splits = {}
         for part, source in sources.items():
             some = [source] if isinstance(source[0], str) else source
-            splits[part] = _rows([row for one in some for row in _load(one)], columns, gold, scale, convert)  # type: ignore[arg-type]
+            splits[part] = _rows([row for one in some for row in _load(one)], columns, labels, scale, convert)  # type: ignore[arg-type]
         return Splits(splits, {}, classes)
 
     return read
 
 
-def _rows(table: Sequence[Mapping[str, Any]], columns: Sequence[str], gold: str, scale: float, convert: Any) -> Rows:
-    kept = [row for row in table if row[gold] is not None and row[gold] != -1]
-    values = [convert(row[gold]) if convert else row[gold] for row in kept]
+def _rows(table: Sequence[Mapping[str, Any]], columns: Sequence[str], labels: str, scale: float, convert: Any) -> Rows:
+    kept = [row for row in table if row[labels] is not None and row[labels] != -1]
+    values = [convert(row[labels]) if convert else row[labels] for row in kept]
     texts = tuple([tidy(str(_cell(row, column))) for row in kept] for column in columns)
     return Rows(texts, np.asarray(values) if scale == 1 else np.asarray(values, dtype=np.float64) * scale)
 

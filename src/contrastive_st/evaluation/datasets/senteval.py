@@ -29,7 +29,7 @@ def find_stsb(split: str = "dev") -> Path | None:
     return path if root and path.is_file() else None
 
 
-# --- What a reader returns: columns of sentences and their gold values.
+# --- What a reader returns: columns of sentences and their labels.
 
 Embed = Callable[[Sequence[str]], NDArray[np.floating]]  # [N] texts -> [N, d]
 
@@ -44,17 +44,17 @@ class Document(str):
 
 @dataclass(frozen=True)
 class Rows:
-    """N examples: `columns` of N sentences each (one, or two for pairs), `gold` `[N]` scores or class numbers."""
+    """N examples: `columns` of N sentences each (one, or two for pairs), `labels` `[N]` scores or class numbers."""
 
     columns: tuple[list[str], ...]
-    gold: NDArray[Any]
+    labels: NDArray[Any]
 
     def __len__(self) -> int:
-        return len(self.gold)
+        return len(self.labels)
 
     def take(self, index: NDArray[Any]) -> Rows:
         """The rows at `index`, in that order."""
-        return Rows(tuple([column[i] for i in index] for column in self.columns), self.gold[index])
+        return Rows(tuple([column[i] for i in index] for column in self.columns), self.labels[index])
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ class Splits(Mapping[str, Rows]):
         return (text for rows in self.rows.values() for column in rows.columns for text in column)
 
 
-def pair_rows(pairs: Sequence[tuple[str, str]], gold: Sequence[float] | Sequence[int]) -> Rows:
+def pair_rows(pairs: Sequence[tuple[str, str]], labels: Sequence[float] | Sequence[int]) -> Rows:
     """Rows of two columns."""
-    return Rows(([a for a, _ in pairs], [b for _, b in pairs]), np.asarray(gold))
+    return Rows(([a for a, _ in pairs], [b for _, b in pairs]), np.asarray(labels))
 
 
 SUBSETS = {
@@ -96,22 +96,24 @@ ENTAILMENT = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 
 
 def read_sts(root: Path, name: str) -> Splits:
-    """`STS/STS12-en-test/STS.input.*.txt` and `STS.gs.*.txt`; a pair with a blank gold score is not scored."""
+    """`STS/STS12-en-test/STS.input.*.txt` and `STS.gs.*.txt`; a pair with a blank score is left out."""
     folder = root / "STS" / f"{name}-en-test"
     files = {subset: (folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt") for subset in SUBSETS[name]}
     return read_present(files, lambda files: read_sts_subset(*files))
 
 
-def read_sts_subset(texts: Path, gold: Path) -> Rows:
+def read_sts_subset(texts: Path, score_file: Path) -> Rows:
     """One subset: a pair on each line; the same line of the other file has its score, 0 to 5, or is blank."""
-    scores = read_lines(gold)
+    scores = read_lines(score_file)
     lines = read_lines(texts)
     if len(scores) != len(lines):
-        raise InputError(f"{gold}: {len(scores)} lines, and {texts.name} has {len(lines)}; both need the same number")
+        raise InputError(
+            f"{score_file}: {len(scores)} lines, and {texts.name} has {len(lines)}; both need the same number"
+        )
     cells = dict(read_cells(texts, (0, 1)))
     kept = [number for number in cells if scores[number - 1].strip()]
     pairs = [(tidy(cells[number][0]), tidy(cells[number][1])) for number in kept]
-    return pair_rows(pairs, [number_in(scores[number - 1], gold, number) for number in kept])
+    return pair_rows(pairs, [number_in(scores[number - 1], score_file, number) for number in kept])
 
 
 def read_stsb(root: Path) -> Splits:
@@ -144,15 +146,15 @@ def _sick(root: Path) -> dict[str, Path]:
 
 def _read_sick(path: Path, column: int) -> Rows:
     rows = list(read_cells(path, (1, 2, column), header=True))
-    gold = [
+    labels = [
         number_in(cell, path, line) if column == 3 else class_of(cell, ENTAILMENT, path, line)
         for line, (_, _, cell) in rows
     ]
-    return pair_rows([(tidy(a), tidy(b)) for _, (a, b, _) in rows], gold)
+    return pair_rows([(tidy(a), tidy(b)) for _, (a, b, _) in rows], labels)
 
 
 def read_polarity(root: Path, positive: str, negative: str) -> Splits:
-    """MR, CR, SUBJ, MPQA: one file a class; in SentEval's order, by length in words and then by class."""
+    """MR, CR, SUBJ, MPQA: one file per class; in SentEval's order, by length in words and then by class."""
     for name in (positive, negative):
         if not (root / name).is_file():
             raise MissingData(f"{name} is missing")
@@ -160,8 +162,8 @@ def read_polarity(root: Path, positive: str, negative: str) -> Splits:
         (line.split(), label) for label, name in ((1, positive), (0, negative)) for line in read_lines(root / name)
     ]
     texts.sort(key=lambda row: (len(row[0]), row[1]))
-    gold = np.array([label for _, label in texts])
-    return Splits({"all": Rows(([" ".join(words) for words, _ in texts],), gold)}, {}, ("0", "1"))
+    labels = np.array([label for _, label in texts])
+    return Splits({"all": Rows(([" ".join(words) for words, _ in texts],), labels)}, {}, ("0", "1"))
 
 
 def read_sst2(root: Path) -> Splits:
@@ -184,12 +186,12 @@ def read_trec(root: Path) -> Splits:
 
 
 def _read_trec(path: Path) -> Rows:
-    texts, gold = [], []
+    texts, labels = [], []
     for number, line in enumerate(read_lines(path), 1):
         label, _, text = line.partition(" ")
-        gold.append(class_of(label.partition(":")[0], QUESTIONS, path, number))
+        labels.append(class_of(label.partition(":")[0], QUESTIONS, path, number))
         texts.append(tidy(text))
-    return Rows((texts,), np.array(gold))
+    return Rows((texts,), np.array(labels))
 
 
 def read_mrpc(root: Path) -> Splits:
@@ -211,8 +213,8 @@ def read_labelled_pairs(
 ) -> Rows:
     """Any tab-separated file with a header: the columns of the label and of the two sentences."""
     rows = list(read_cells(path, columns, header=True))
-    gold = [class_of(label, classes, path, line) for line, (label, _, _) in rows]
-    return pair_rows([(tidy(a), tidy(b)) for _, (_, a, b) in rows], gold)
+    labels = [class_of(label, classes, path, line) for line, (label, _, _) in rows]
+    return pair_rows([(tidy(a), tidy(b)) for _, (_, a, b) in rows], labels)
 
 
 def class_of(name: str, classes: Sequence[str], path: str | Path, line: int) -> int:

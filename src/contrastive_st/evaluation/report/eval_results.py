@@ -42,7 +42,7 @@ def eval_results(report: Report, model: str) -> dict[str, bytes]:
           notes: 'contrastive-st: test spearman over 3108 pairs; SentEval''s files, tokenised'
         <BLANKLINE>
     """
-    found = {}
+    result = {}
     for task in report.tasks:
         score = report.main(model, task)
         if task.group in ("sts", "nanobeir") and score.value is not None and not score.note:
@@ -56,8 +56,8 @@ def eval_results(report: Report, model: str) -> dict[str, bytes]:
                 "value": round(100 * score.value, 5),
                 "notes": _notes(score, report.source),
             }
-            found[f"{FOLDER}/{name}.yaml"] = yaml.safe_dump([entry], sort_keys=False).encode()
-    return found
+            result[f"{FOLDER}/{name}.yaml"] = yaml.safe_dump([entry], sort_keys=False).encode()
+    return result
 
 
 def _of_mteb(task: str, group: str) -> tuple[str, str]:

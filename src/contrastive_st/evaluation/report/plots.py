@@ -45,9 +45,9 @@ def _by_task(rows: Sequence[Sequence[Score]]) -> Any:
         return None
     figure = new_figure()
     axes, width = figure.subplots(), 0.8 / len(rows[0])
-    for i, own in enumerate(zip(*rows, strict=True)):
-        axes.bar([x + i * width for x in range(len(rows))], [100 * (f.value or 0) for f in own], width,
-                 label=own[0].model)  # fmt: skip
+    for i, item in enumerate(zip(*rows, strict=True)):
+        axes.bar([x + i * width for x in range(len(rows))], [100 * (f.value or 0) for f in item], width,
+                 label=item[0].model)  # fmt: skip
     labels = [row[0].task + ("*" if any(f.note for f in row) else "") for row in rows]
     axes.set_xticks([x + 0.4 - width / 2 for x in range(len(rows))], labels, rotation=45, ha="right", fontsize=8)
     axes.set(ylabel="x100", ylim=(0, 100))
@@ -57,14 +57,14 @@ def _by_task(rows: Sequence[Sequence[Score]]) -> Any:
 
 
 def _space(scores: Sequence[Score]) -> Any:
-    found = {(f.model, f.metric): f.value for f in scores if f.task == "space" and f.value is not None}
-    models = [model for model, metric in found if metric == "alignment" and (model, "uniformity") in found]
+    result = {(f.model, f.metric): f.value for f in scores if f.task == "space" and f.value is not None}
+    models = [model for model, metric in result if metric == "alignment" and (model, "uniformity") in result]
     if not models:
         return None
     figure = new_figure()
     axes = figure.subplots()
     for model in models:
-        point = found[model, "uniformity"], found[model, "alignment"]
+        point = result[model, "uniformity"], result[model, "alignment"]
         axes.scatter(*point)
         axes.annotate(model, point, textcoords="offset points", xytext=(6, 4), fontsize=8)
     axes.margins(0.25)
@@ -86,9 +86,9 @@ def _few_shot(scores: Sequence[Score]) -> Any:
     figure, one_model = new_figure(), len({model for _, model, _ in curves}) == 1
     for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
         drawn = set()
-        for (own, model, method), points in curves.items():
+        for (item, model, method), points in curves.items():
             label = method if method == "keywords" or one_model else f"{model}, {method}"
-            if own == task and label not in drawn:
+            if item == task and label not in drawn:
                 drawn.add(label)
                 axes.errorbar(*zip(*points, strict=True), marker="o", markersize=3, capsize=2, label=label)
         axes.set(xscale="log", xlabel="examples a class", ylabel="accuracy x100", title=task)

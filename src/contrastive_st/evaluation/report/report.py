@@ -54,9 +54,9 @@ class Report:
 
     def main(self, model: str, task: Task) -> Score:
         """The main score of a task; without a value if the task was not run."""
-        own = [f for f in self.scores if f.model == model and f.task == task.name]
+        scores = [f for f in self.scores if f.model == model and f.task == task.name]
         empty = Score(task.name, *task.main[:2], None, task.main[2], note="no such score", model=model)
-        return next((f for f in own if task.is_main(f)), own[0] if len(own) == 1 else empty)
+        return next((f for f in scores if task.is_main(f)), scores[0] if len(scores) == 1 else empty)
 
     def average(self, model: str, group: str) -> Score | None:
         """The mean of a group's main scores, named by what it is of: "mean of 7 STS sets", "mean of 4 of 7 STS sets".
@@ -66,12 +66,12 @@ class Report:
         if group not in AVERAGED or sum(task.group == group for task in self.tasks) < 2:
             return None
         every = [self.main(model, task) for task in tasks().values() if task.group == group]
-        found = [f for f in every if f.value is not None and not f.note]
-        missing = [f.task for f in every if f not in found]
+        result = [f for f in every if f.value is not None and not f.note]
+        missing = [f.task for f in every if f not in result]
         note = f"without {', '.join(missing)}" if missing else ""
-        count = f"{len(found)} of {len(every)}" if missing else f"{len(every)}"
-        value = sum(f.value for f in found if f.value is not None) / len(found) if found else None
-        n = sum(f.n for f in found)
+        count = f"{len(result)} of {len(every)}" if missing else f"{len(every)}"
+        value = sum(f.value for f in result if f.value is not None) / len(result) if result else None
+        n = sum(f.n for f in result)
         return Score(
             f"mean of {count} {AVERAGED[group]}",
             every[0].split,
@@ -178,7 +178,7 @@ class Report:
 
     def _notes(self) -> list[str]:
         settings = dict.fromkeys((f.model, f.pooling, f.max_length) for f in self.scores if f.pooling)
-        lines = [f"{m}: {p} pooling, {f'{k} tokens' if k else 'its own length'}" for m, p, k in settings]
+        lines = [f"{m}: {p} pooling, {f'{k} tokens' if k else 'the default length'}" for m, p, k in settings]
         by_note: dict[str, list[str]] = {}
         for score in (f for row in self.rows() for f in row if f.note):
             if score.model not in self.failures:
@@ -223,9 +223,9 @@ def model_index(report: Report, model: str, name: str | None = None) -> list[dic
         score = report.main(model, task)
         if score.value is None or task.group == "space":
             continue
-        kind, words = _TYPES.get(task.group, _OTHER)
+        kind, name = _TYPES.get(task.group, _OTHER)
         dataset = {"type": task.name.lower(), "name": task.name, "split": score.split}
-        results.append({"task": {"type": kind, "name": words}, "dataset": dataset, "metrics": [_metric(score)]})
+        results.append({"task": {"type": kind, "name": name}, "dataset": dataset, "metrics": [_metric(score)]})
     return [{"name": name or model, "results": results}]
 
 

@@ -20,7 +20,7 @@ class Score:
         task: such as "STS12".
         split: "train", "dev" or "test", or "cross-validation".
         metric: such as "spearman" or "accuracy".
-        value: in the metric's own unit (correlations -1 to 1, shares 0 to 1); None if it was not run.
+        value: in the unit of the metric (correlations -1 to 1, shares 0 to 1); None if it was not run.
         aggregation: how the subsets are combined ("all": one list of pairs; "mean", "wmean": mean of the subsets'
             scores, for "wmean" weighted by their pairs), or another specification (a subset, "10 folds").
         n: number of pairs, sentences or queries that were scored.
@@ -28,7 +28,7 @@ class Score:
         note: why there is no value, or what the value does not include.
         model: name of the model.
         pooling: its pooling.
-        max_length: its longest sentence in tokens; None if unknown.
+        max_length: its maximum length in tokens; None if unknown.
     """
 
     task: str

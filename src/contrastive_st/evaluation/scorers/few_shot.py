@@ -42,8 +42,8 @@ def centroids(
 
 def nearest(centres: NDArray[np.floating], x: NDArray[np.floating]) -> NDArray[np.int64]:
     """The class whose centroid has the greatest cosine with each row, `[K, d], [N, d] -> [N]`."""
-    found: NDArray[np.int64] = (unit_vectors(x, np.float64) @ centres.T).argmax(1)
-    return found
+    result: NDArray[np.int64] = (unit_vectors(x, np.float64) @ centres.T).argmax(1)
+    return result
 
 
 def by_means(x: _Vectors, y: _Labels, texts: Sequence[str], test: _Vectors, tests: Sequence[str]) -> NDArray[np.int64]:
@@ -76,8 +76,8 @@ def by_keywords(
     outside = inside.sum(0) - inside
     weight = inside / sizes[:, None] - outside / np.maximum(len(y) - sizes, 1)[:, None]
     least = np.sort(weight, axis=1)[:, -min(_KEYWORDS, weight.shape[1])][:, None]
-    found = words.transform(tests) @ np.where((weight >= least) & (weight > 0), weight, 0).T
-    return np.where(found.max(1) > 0, found.argmax(1), int(sizes.argmax()))
+    result = words.transform(tests) @ np.where((weight >= least) & (weight > 0), weight, 0).T
+    return np.where(result.max(1) > 0, result.argmax(1), int(sizes.argmax()))
 
 
 METHODS: dict[str, Predict] = {
@@ -97,13 +97,13 @@ def score_few_shot(splits: Splits, embed: Embed, task: str, sizes: Sequence[int]
     x, held = embed(pool.columns[0]), embed(test.columns[0])
     scores = []
     for size in sizes:
-        draws = [draw_examples(pool.gold, size, draw) for draw in range(DRAWS)]
-        if np.bincount(pool.gold).max() < size:
+        draws = [draw_examples(pool.labels, size, draw) for draw in range(DRAWS)]
+        if np.bincount(pool.labels).max() < size:
             break
         for name, predict in METHODS.items():
             accuracy = [
                 np.mean(
-                    predict(x[i], pool.gold[i], [pool.columns[0][j] for j in i], held, test.columns[0]) == test.gold
+                    predict(x[i], pool.labels[i], [pool.columns[0][j] for j in i], held, test.columns[0]) == test.labels
                 )
                 for i in draws
             ]
@@ -123,8 +123,8 @@ def pool_and_test(splits: Splits) -> tuple[Any, Any]:
     return rows.take(np.sort(order[size:])), rows.take(np.sort(order[:size]))
 
 
-def draw_examples(gold: NDArray[np.integer], size: int, draw: int) -> NDArray[np.int64]:
+def draw_examples(labels: NDArray[np.integer], size: int, draw: int) -> NDArray[np.int64]:
     """At most `size` rows of each class, drawn without replacement; the smaller draws are part of the larger ones."""
     random = np.random.default_rng([SEED, draw])
-    chosen = [random.permutation(np.flatnonzero(gold == label))[:size] for label in np.unique(gold)]
+    chosen = [random.permutation(np.flatnonzero(labels == label))[:size] for label in np.unique(labels)]
     return np.concatenate(chosen)

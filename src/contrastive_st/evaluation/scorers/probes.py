@@ -93,10 +93,10 @@ def fit_path(
         theta, logits, gradient = problem.solve(start, ridge, tolerance)
         before, now = now if now.shape == theta.shape else theta, theta
         for i, c in enumerate(group):
-            own = slice(i * mask.shape[1], (i + 1) * mask.shape[1])
-            weights = theta[:-1, own].permute(1, 2, 0).double()
-            bias = theta[-1, own].double() - weights @ mean
-            yield Solution(c, weights.numpy(), bias.numpy(), logits[:, own].numpy(), gradient)
+            columns = slice(i * mask.shape[1], (i + 1) * mask.shape[1])
+            weights = theta[:-1, columns].permute(1, 2, 0).double()
+            bias = theta[-1, columns].double() - weights @ mean
+            yield Solution(c, weights.numpy(), bias.numpy(), logits[:, columns].numpy(), gradient)
 
 
 def _centred(x: NDArray[Any], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -275,7 +275,7 @@ def score_nested(splits: Splits, embed: Embed, task: str, count: int = 10) -> li
 
     The score named "dev" is the accuracy over the inner folds."""
     rows = splits["all"]
-    test, dev = nested_accuracy(features(rows, embed), rows.gold, count, task=task)
+    test, dev = nested_accuracy(features(rows, embed), rows.labels, count, task=task)
     return [
         _accuracy(task, "cross-validation", test, len(rows), f"{count} folds, nested"),
         _accuracy(task, "dev", dev, len(rows), f"{count} folds, nested"),
@@ -316,8 +316,8 @@ def score_kfold(splits: Splits, embed: Embed, task: str, count: int = 10, f1: bo
         return missing
     train, test = splits["train"], splits["test"]
     x = np.concatenate([features(train, embed), features(test, embed)])
-    y = np.concatenate([train.gold, test.gold])
-    masks = [*folds(train.gold, count, task), np.ones(len(train), dtype=bool)]
+    y = np.concatenate([train.labels, test.labels])
+    masks = [*folds(train.labels, count, task), np.ones(len(train), dtype=bool)]
     seen = np.concatenate([np.array(masks), np.zeros((count + 1, len(test)), dtype=bool)], 1)
     held = ~seen[:count].T
     held[len(train) :] = False
@@ -326,8 +326,8 @@ def score_kfold(splits: Splits, embed: Embed, task: str, count: int = 10, f1: bo
     best = int(np.mean(inner, axis=1).argmax())
     right = predicted[best][len(train) :, count]
     return [
-        _accuracy(task, "test", np.array([np.mean(right == test.gold)]), len(test), "all"),
-        *([Score(task, "test", "f1", float(f1_score(test.gold, right)), n=len(test))] if f1 else []),
+        _accuracy(task, "test", np.array([np.mean(right == test.labels)]), len(test), "all"),
+        *([Score(task, "test", "f1", float(f1_score(test.labels, right)), n=len(test))] if f1 else []),
         _accuracy(task, "dev", inner[best], len(train), f"{count} folds"),
     ]
 
@@ -337,22 +337,22 @@ def score_split(splits: Splits, embed: Embed, task: str) -> list[Score]:
     if "train" not in splits or "dev" not in splits:
         return _absent(splits, task, ("train", "dev"))
     right, part = _chosen_on_dev(splits, embed)
-    found = [
+    result = [
         _accuracy(task, name, np.array([right[part == name].mean()]), len(splits[name]), "all")
         for name in ("test", "dev")
         if name in splits
     ]
-    return [*_absent(splits, task, ("test",)), *found]
+    return [*_absent(splits, task, ("test",)), *result]
 
 
 def _stacked(
     splits: Splits, embed: Embed, features: Features = features
 ) -> tuple[NDArray[np.floating], NDArray[np.str_], NDArray[Any]]:
-    """The features of train, dev and test, as far as they exist, as one array; the split and gold of each row."""
+    """The features of train, dev and test, as far as they exist, as one array; the split and the label of each row."""
     names = [name for name in ("train", "dev", "test") if name in splits]
     x = np.concatenate([features(splits[name], embed) for name in names])
     part = np.repeat(names, [len(splits[name]) for name in names])
-    return x, part, np.concatenate([splits[name].gold for name in names])
+    return x, part, np.concatenate([splits[name].labels for name in names])
 
 
 def _chosen_on_dev(
@@ -375,18 +375,18 @@ def score_relatedness(splits: Splits, embed: Embed, task: str, levels: Sequence[
     absent = [name for name in ("train", "dev") if name not in splits]
     if absent:
         return [Score(task, "test", m, None, note=splits.missing.get(absent[0], "no such split")) for m in metrics]
-    x, part, gold = _stacked(splits, embed)
-    gold = gold.astype(np.float64)
+    x, part, labels = _stacked(splits, embed)
+    labels = labels.astype(np.float64)
     predicted = []
-    path = fit_path(x, tai_targets(gold, levels), np.array([part == "train"]), GRID, 1e-9, torch.float64)
+    path = fit_path(x, tai_targets(labels, levels), np.array([part == "train"]), GRID, 1e-9, torch.float64)
     for solution in path:
         odds = np.exp(solution.logits[:, 0] - solution.logits[:, 0].max(1, keepdims=True))
         means = (odds / odds.sum(1, keepdims=True)) @ np.asarray(levels, dtype=np.float64)
         predicted.append(means.round(6))  # the last digits depend on the number of threads and must decide no rank
-    best = int(np.argmax([pearsonr(p[part == "dev"], gold[part == "dev"]).statistic for p in predicted]))
+    best = int(np.argmax([pearsonr(p[part == "dev"], labels[part == "dev"]).statistic for p in predicted]))
     scores = []
     for split in ("test", "dev"):
-        a, b = predicted[best][part == split], gold[part == split]
+        a, b = predicted[best][part == split], labels[part == split]
         if not len(a):
             scores += [Score(task, split, m, None, note=splits.missing.get(split, "no such split")) for m in metrics]
             continue

@@ -28,8 +28,8 @@ def ranks_of_own(
     ranks = np.empty(len(queries), dtype=np.int64)
     for start in range(0, len(queries), block):
         scores = np.asarray(queries[start : start + block] @ documents.T)
-        own = scores[np.arange(len(scores)), np.arange(start, start + len(scores))]
-        ranks[start : start + block] = (~(scores < own[:, None])).sum(1)
+        positive = scores[np.arange(len(scores)), np.arange(start, start + len(scores))]
+        ranks[start : start + block] = (~(scores < positive[:, None])).sum(1)
     return ranks
 
 
@@ -69,8 +69,8 @@ def ranking_metrics(
 
     Example:
         >>> eye = np.eye(3)
-        >>> found = ranking_metrics(np.array([[0.9, 0.5, 0.1]]), eye, relevant_rows([[0, 2]]), k=2)
-        >>> {name: round(value, 3) for name, value in found.items()}
+        >>> metrics = ranking_metrics(np.array([[0.9, 0.5, 0.1]]), eye, relevant_rows([[0, 2]]), k=2)
+        >>> {name: round(value, 3) for name, value in metrics.items()}
         {'mrr@2': 1.0, 'recall@2': 0.5, 'recall@100': 1.0, 'ndcg@2': 0.613}
     """
     asked, held = (np.asarray(x, np.float32) for x in (queries, documents))
@@ -88,7 +88,7 @@ def relevant_rows(relevant: Iterable[Iterable[int]]) -> NDArray[np.float64]:
         >>> relevant_rows([[4], [0, 2]]).tolist()
         [[0.0, 4.0, 1.0], [1.0, 0.0, 1.0], [1.0, 2.0, 1.0]]
     """
-    rows = [(query, document, 1) for query, own in enumerate(relevant) for document in own]
+    rows = [(query, document, 1) for query, documents in enumerate(relevant) for document in documents]
     return np.array(rows, dtype=np.float64).reshape(-1, 3)
 
 
@@ -101,19 +101,21 @@ def _mean_metrics(
 ) -> dict[str, float]:
     """`graded_metrics`, averaged over Q queries; `scores` gives some rows of `[Q, D]`."""
     queries, documents = shape
-    rows, found = max(_BLOCK // documents, 1), []
+    rows, result = max(_BLOCK // documents, 1), []
     order = np.argsort(judged[:, 0], kind="stable")
-    own = np.split(judged[order], np.searchsorted(judged[order, 0], np.arange(1, queries)))
+    by_query = np.split(judged[order], np.searchsorted(judged[order, 0], np.arange(1, queries)))
     for start in range(0, queries, rows):
         for place, row in enumerate(scores(slice(start, start + rows)), start):
-            found.append(graded_metrics(row, own[place][:, 1].astype(np.int64), own[place][:, 2], k, metrics))
-    return {name: float(np.mean([figures[name] for figures in found])) for name in found[0]}
+            result.append(
+                graded_metrics(row, by_query[place][:, 1].astype(np.int64), by_query[place][:, 2], k, metrics)
+            )
+    return {name: float(np.mean([row[name] for row in result])) for name in result[0]}
 
 
 def score_retrieval(splits: Splits, embed: Embed, task: str, k: int = 10) -> list[Score]:
     """Retrieval by rows of (query, relevant document) among the documents of all rows; equal queries are one.
 
-    A query that is a document of another row is no hit for itself.
+    A query that is a document of another row is not a hit for itself.
     """
     queries, documents = splits["test"].columns
     query_of, document_of = ({text: i for i, text in enumerate(dict.fromkeys(c))} for c in (queries, documents))
@@ -140,7 +142,7 @@ def score_beir(
 ) -> list[Score]:
     """Graded retrieval of `datasets.hub_sets`: nDCG@k, recall@k, recall@100, MRR@k, `metrics`, and nDCG@k of BM25."""
     queries, corpus = splits["queries"].columns[0], splits["corpus"].columns[0]
-    judged = splits["test"].gold
+    judged = splits["test"].labels
     figures = ranking_metrics(embed(queries), embed(corpus), judged, k, similarity, [*_usual(k), *metrics])
     counter = CountVectorizer(dtype=np.float32)
     try:
@@ -200,8 +202,8 @@ def graded_metrics(
         metrics: in place of these four, names in `METRICS`, each with a number of documents.
 
     Example:
-        >>> found = graded_metrics(np.array([0.9, 0.8, 0.1, 0.5]), np.array([1, 3]), np.array([1.0, 2.0]), k=3)
-        >>> {name: round(value, 3) for name, value in found.items()}
+        >>> metrics = graded_metrics(np.array([0.9, 0.8, 0.1, 0.5]), np.array([1, 3]), np.array([1.0, 2.0]), k=3)
+        >>> {name: round(value, 3) for name, value in metrics.items()}
         {'mrr@3': 0.5, 'recall@3': 1.0, 'recall@100': 1.0, 'ndcg@3': 0.62}
     """
     metrics = _usual(k) if metrics is None else metrics
@@ -238,18 +240,18 @@ def lexical_scores(
     Example:
         >>> texts = ["the tide is high", "a river runs to the sea", "tides of the sea"]
         >>> scores = lexical_scores(["high tide"], texts, texts)
-        >>> {name: int(own.argmax()) for name, own in scores.items()}  # doctest: +NORMALIZE_WHITESPACE
+        >>> {name: int(row.argmax()) for name, row in scores.items()}  # doctest: +NORMALIZE_WHITESPACE
         {'TF-IDF, words': 0, 'BM25, words': 0, 'TF-IDF, characters': 0, 'BM25, characters': 0}
     """
-    found = {}
+    result = {}
     for name, analyzer in _ANALYZERS.items():
         counter = CountVectorizer(dtype=np.float32, **analyzer)
         counts = counter.fit_transform(corpus)
         asked, held = counter.transform(queries), counter.transform(documents)
         weigh = TfidfTransformer(sublinear_tf=True).fit(counts)
-        found[f"TF-IDF, {name}"] = np.asarray((weigh.transform(asked) @ weigh.transform(held).T).toarray())
-        found[f"BM25, {name}"] = np.asarray((asked @ bm25_weights(held, counts).T).toarray())
-    return found
+        result[f"TF-IDF, {name}"] = np.asarray((weigh.transform(asked) @ weigh.transform(held).T).toarray())
+        result[f"BM25, {name}"] = np.asarray((asked @ bm25_weights(held, counts).T).toarray())
+    return result
 
 
 def bm25_weights(documents: Any, corpus: Any, k1: float = 1.2, b: float = 0.75) -> Any:

@@ -1,4 +1,4 @@
-"""Scores of similarity and measures of the embedding space.
+"""Scores of similarity and metrics of the embedding space.
 
 Correlation with human scores (STS), labelled pairs against a threshold; alignment, uniformity, anisotropy, effective
 rank."""
@@ -41,30 +41,30 @@ def score_subsets(splits: Splits, embed: Embed, task: str, split: str = "test") 
     them.
     """
     cosines = {name: _similarities(rows, embed) for name, rows in splits.items()}
-    gold = {name: np.asarray(rows.gold, dtype=np.float64) for name, rows in splits.items()}
+    labels = {name: np.asarray(rows.labels, dtype=np.float64) for name, rows in splits.items()}
     missing = ", ".join(splits.missing)
     note = f"incomplete: without {missing}" if missing else ""
-    everything = [np.concatenate(list(arrays.values())) for arrays in (cosines, gold)]
+    everything = [np.concatenate(list(arrays.values())) for arrays in (cosines, labels)]
     scores = []
     for metric in CORRELATIONS:
-        own = {name: correlate(metric, cosines[name], gold[name], task, split, name) for name in splits}
+        by_split = {name: correlate(metric, cosines[name], labels[name], task, split, name) for name in splits}
         total = correlate(metric, everything[0], everything[1], task, split, "all", note)
         if list(splits) == ["all"]:  # the Hub's data set is one list without subsets
             unknown = "the data set has no subsets"
             scores += [total, *(replace(total, aggregation=a, value=None, note=unknown) for a in ("mean", "wmean"))]
             continue
-        scores += [total, *_means(list(own.values()), total, note), *own.values()]
+        scores += [total, *_means(list(by_split.values()), total, note), *by_split.values()]
         scores += [Score(task, split, metric, None, name, note=why) for name, why in splits.missing.items()]
     return scores
 
 
-def _means(own: Sequence[Score], total: Score, note: str) -> list[Score]:
-    undefined = [score.aggregation for score in own if score.value is None]
+def _means(scores: Sequence[Score], total: Score, note: str) -> list[Score]:
+    undefined = [score.aggregation for score in scores if score.value is None]
     if undefined:
         note = f"undefined for {', '.join(undefined)}"
     means = []
-    for aggregation, weights in (("mean", [1] * len(own)), ("wmean", [score.n for score in own])):
-        value = None if undefined else float(np.average([score.value for score in own], weights=weights))
+    for aggregation, weights in (("mean", [1] * len(scores)), ("wmean", [score.n for score in scores])):
+        value = None if undefined else float(np.average([score.value for score in scores], weights=weights))
         means.append(Score(total.task, total.split, total.metric, value, aggregation, total.n, note=note))
     return means
 
@@ -78,7 +78,7 @@ def score_splits(
         for metric in CORRELATIONS:
             if split in splits:
                 rows = splits[split]
-                scores.append(correlate(metric, _similarities(rows, embed, similarity), rows.gold, task, split))
+                scores.append(correlate(metric, _similarities(rows, embed, similarity), rows.labels, task, split))
             else:
                 scores.append(Score(task, split, metric, None, note=splits.missing.get(split, "no such split")))
     return scores
@@ -87,18 +87,20 @@ def score_splits(
 def correlate(
     metric: str,
     predicted: NDArray[np.floating],
-    gold: NDArray[np.floating],
+    labels: NDArray[np.floating],
     task: str,
     split: str,
     aggregation: str = "all",
     note: str = "",
 ) -> Score:
     """One correlation as scipy computes it; if it is undefined, a note instead of a value."""
-    n = len(gold)
-    if n < 2 or np.ptp(predicted) == 0 or np.ptp(gold) == 0:
-        why = "fewer than two pairs" if n < 2 else f"all {'scores' if np.ptp(gold) == 0 else 'similarities'} are equal"
+    n = len(labels)
+    if n < 2 or np.ptp(predicted) == 0 or np.ptp(labels) == 0:
+        why = (
+            "fewer than two pairs" if n < 2 else f"all {'scores' if np.ptp(labels) == 0 else 'similarities'} are equal"
+        )
         return Score(task, split, metric, None, aggregation, n, note=f"undefined: {why}")
-    value = float(CORRELATIONS[metric](predicted, gold).statistic)
+    value = float(CORRELATIONS[metric](predicted, labels).statistic)
     return Score(task, split, metric, value, aggregation, n, note=note)
 
 
@@ -125,21 +127,23 @@ def score_pairs(splits: Splits, embed: Embed, task: str, similarity: str = "cosi
     if "test" not in splits:
         return [Score(task, "test", "average_precision", None, note=splits.missing.get("test", "no test split"))]
     test = splits["test"]
-    scores, gold = _similarities(test, embed, similarity), test.gold.astype(bool)
-    if gold.all() or not gold.any():
-        return [Score(task, "test", "average_precision", None, n=len(gold), note="undefined: all pairs have one label")]
-    best = best_thresholds(scores, gold)
-    values = {"average_precision": float(average_precision_score(gold, scores))}
+    scores, labels = _similarities(test, embed, similarity), test.labels.astype(bool)
+    if labels.all() or not labels.any():
+        return [
+            Score(task, "test", "average_precision", None, n=len(labels), note="undefined: all pairs have one label")
+        ]
+    best = best_thresholds(scores, labels)
+    values = {"average_precision": float(average_precision_score(labels, scores))}
     values |= {f"best_{name}": value for name, (value, _) in best.items()}
     if "train" in splits:
         train = splits["train"]
-        chosen = best_thresholds(_similarities(train, embed, similarity), train.gold.astype(bool))
-        values["accuracy"] = float(np.mean((scores >= chosen["accuracy"][1]) == gold))
-        values["f1"] = float(f1_score(gold, scores >= chosen["f1"][1]))
-    return [Score(task, "test", name, value, n=len(gold)) for name, value in values.items()]
+        chosen = best_thresholds(_similarities(train, embed, similarity), train.labels.astype(bool))
+        values["accuracy"] = float(np.mean((scores >= chosen["accuracy"][1]) == labels))
+        values["f1"] = float(f1_score(labels, scores >= chosen["f1"][1]))
+    return [Score(task, "test", name, value, n=len(labels)) for name, value in values.items()]
 
 
-def best_thresholds(scores: NDArray[np.floating], gold: NDArray[np.bool_]) -> dict[str, tuple[float, float]]:
+def best_thresholds(scores: NDArray[np.floating], labels: NDArray[np.bool_]) -> dict[str, tuple[float, float]]:
     """The best accuracy and the best F1 of the rule "same if score >= threshold", each with its threshold.
 
     Thresholds are half way between two scores, so equal scores are always on the same side.
@@ -149,20 +153,20 @@ def best_thresholds(scores: NDArray[np.floating], gold: NDArray[np.bool_]) -> di
         (1.0, 0.6...)
     """
     order = np.argsort(-scores, kind="stable")
-    ranked, hits = scores[order], np.concatenate([[0], np.cumsum(gold[order])])
+    ranked, hits = scores[order], np.concatenate([[0], np.cumsum(labels[order])])
     taken = np.arange(len(scores) + 1)
     possible = np.concatenate([[True], ranked[1:] != ranked[:-1], [True]])
     edges = np.concatenate([[ranked[0] + 1], (ranked[1:] + ranked[:-1]) / 2, [ranked[-1] - 1]])
-    accuracy = (hits + (len(gold) - hits[-1]) - (taken - hits)) / len(gold)
+    accuracy = (hits + (len(labels) - hits[-1]) - (taken - hits)) / len(labels)
     f1 = 2 * hits / np.maximum(taken + hits[-1], 1)
-    found = {}
+    result = {}
     for name, values in (("accuracy", accuracy), ("f1", f1)):
         i = int(np.where(possible, values, -1).argmax())
-        found[name] = float(values[i]), float(edges[i])
-    return found
+        result[name] = float(values[i]), float(edges[i])
+    return result
 
 
-# --- Measures of a model's embedding space on STS-B, and a histogram of similarity by human score.
+# --- Metrics of a model's embedding space on STS-B, and a histogram of similarity by human score.
 
 SPLIT = "dev"
 _POSITIVE = 4.0  # pairs scored above this mean the same, as in the SimCSE paper
@@ -173,14 +177,14 @@ def score_space(splits: Splits, embed: Embed, task: str) -> list[Score]:
     if SPLIT not in splits:
         return [Score(task, SPLIT, "uniformity", None, note=splits.missing.get(SPLIT, f"no {SPLIT} split"))]
     rows = splits[SPLIT]
-    alike = rows.take(np.flatnonzero(rows.gold > _POSITIVE))
+    alike = rows.take(np.flatnonzero(rows.labels > _POSITIVE))
     a, b = (torch.from_numpy(np.asarray(embed(column), dtype=np.float64)) for column in alike.columns)
     every = list(dict.fromkeys(rows.columns[0] + rows.columns[1]))
     x = torch.from_numpy(np.asarray(embed(every), dtype=np.float64))
-    found = [Score(task, SPLIT, "alignment", alignment(a, b).item(), f"pairs scored above {_POSITIVE:g}", len(alike))]
-    for measure in (uniformity, anisotropy, effective_rank):
-        found.append(Score(task, SPLIT, measure.__name__, measure(x).item(), "distinct sentences", len(every)))
-    return found
+    result = [Score(task, SPLIT, "alignment", alignment(a, b).item(), f"pairs scored above {_POSITIVE:g}", len(alike))]
+    for metric in (uniformity, anisotropy, effective_rank):
+        result.append(Score(task, SPLIT, metric.__name__, metric(x).item(), "distinct sentences", len(every)))
+    return result
 
 
 def similarity_histogram(splits: Splits, embed: Embed) -> dict[str, Any]:
@@ -188,6 +192,6 @@ def similarity_histogram(splits: Splits, embed: Embed) -> dict[str, Any]:
     rows = splits[SPLIT]
     similarity = cosine(embed(rows.columns[0]), embed(rows.columns[1]))
     edges = np.linspace(-1, 1, 41).round(10)
-    band = np.minimum(np.asarray(rows.gold, dtype=np.float64).astype(int), 4)
+    band = np.minimum(np.asarray(rows.labels, dtype=np.float64).astype(int), 4)
     counts = {f"{low}-{low + 1}": np.histogram(similarity[band == low], edges)[0].tolist() for low in range(5)}
     return {"data": f"STS-B {SPLIT}", "edges": edges.tolist(), "counts": counts}

@@ -67,12 +67,12 @@ def find_duplicates(
     Args:
         index: any `VectorIndex`.
         threshold: a cosine above 0, at most 1.
-        ignore_numbers: two texts that differ in nothing but their numbers (`numberless`) are no duplicates, such as an
+        ignore_numbers: two texts that differ only in their numbers (`numberless`) are not duplicates, such as an
             article about each year. Equal texts are.
         progress: show a bar with the time left.
         limit: most groups to return; texts are loaded only for these.
         knows: `SentenceEncoder.knows` of the model of the index. A text of which it knows no token has no duplicates,
-            since its vector says nothing of it.
+            because its vector does not depend on the text.
 
     Raises:
         InputError: the index is empty.
@@ -84,10 +84,10 @@ def find_duplicates(
             heads, vectors = _Rows(heads, kept), _Rows(vectors, kept)
         # the cosine of a text with itself may round to less than 1
         for *pair, cosines in near_pairs(vectors, threshold - _ROUNDING, heads, progress):
-            rows, columns = (kept[own] for own in pair)
+            rows, columns = (kept[item] for item in pair)
             if ignore_numbers:
                 same, equal = (hashes[rows, :2] == hashes[columns, :2]).T
-                rows, columns, cosines = (found[equal | ~same] for found in (rows, columns, cosines))
+                rows, columns, cosines = (result[equal | ~same] for result in (rows, columns, cosines))
             links.add(rows, columns, cosines)
     members, roots = links.groups()
     ends = np.flatnonzero(roots[1:] != roots[:-1]) + 1
@@ -182,9 +182,9 @@ def _hashes(texts: Sequence[str], vectors: NDArray[Any]) -> NDArray[np.int64]:
     encoded = ((numberless(text).encode("utf-8", "surrogatepass"), text.encode("utf-8", "surrogatepass"))
                for text in texts)  # fmt: skip
     digests = [
-        hashlib.blake2b(own, digest_size=8).digest()
+        hashlib.blake2b(item, digest_size=8).digest()
         for pair, vector in zip(encoded, vectors, strict=True)
-        for own in (*pair, vector.tobytes())
+        for item in (*pair, vector.tobytes())
     ]
     return np.frombuffer(b"".join(digests), dtype=np.int64).reshape(-1, 3)
 
@@ -197,7 +197,7 @@ def _turned_vectors(
     basis = _principal_basis(index)
     head = min(HEAD, index.dimension)
     with tempfile.TemporaryDirectory(prefix="contrastive_st") as folder:
-        found, hashes = [], []
+        result, hashes = [], []
         with open(Path(folder, "vectors"), "wb") as vectors, open(Path(folder, "heads"), "wb") as heads:
             for ids, texts, _, batch in index.scan():
                 units = unit_vectors(batch)
@@ -207,9 +207,9 @@ def _turned_vectors(
                 rest = np.linalg.norm(turned[:, head:], axis=1)[:, None]
                 turned.tofile(vectors)
                 np.concatenate([turned[:, :head], rest], axis=1).tofile(heads)
-                found.append(ids)
+                result.append(ids)
                 hashes.append(_hashes(texts, units))
-        ids = np.concatenate(found)
+        ids = np.concatenate(result)
         turned = np.memmap(Path(folder, "vectors"), dtype=np.float32, mode="r", shape=(len(ids), index.dimension))
         bounds = np.memmap(Path(folder, "heads"), dtype=np.float32, mode="r", shape=(len(ids), head + 1))
         yield ids, bounds, turned, np.concatenate(hashes)

@@ -19,7 +19,7 @@ from contrastive_st.search.values import one_line
 from contrastive_st.terminal import clean
 
 POINTS = 2_000
-COLOURS = (  # 16 colours that can be told apart on white and on black; more clusters repeat them
+COLOURS = (  # 16 colours that are distinct on white and on black; more clusters repeat them
     "#4477aa", "#ee6677", "#228833", "#b8941f", "#33a6cc", "#aa3377", "#8c6d31", "#7f7f7f",
     "#e6872c", "#5ab4ac", "#7b5ea7", "#c2185b", "#6a8f2f", "#a0522d", "#5c6bc0", "#d081b5",
 )  # fmt: skip
@@ -160,7 +160,7 @@ def spread(
     for target, size in zip(targets, np.array(sizes, dtype=float), strict=True):
         for offset in _spiral():
             place = np.clip(np.asarray(target) + offset, low + size / 2, high - size / 2)
-            if all((np.abs(place - other) - (size + own) / 2).max() >= 0 for other, own in boxes):
+            if all((np.abs(place - other) - (size + item) / 2).max() >= 0 for other, item in boxes):
                 break
         boxes.append((place, size))
         placed.append(place)
@@ -191,7 +191,7 @@ def _densest(xy: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _spiral() -> Iterator[NDArray[np.float64]]:
-    """Offsets in pixels, nearest first, wider than high as the words are."""
+    """Offsets in pixels, nearest first; wider than high, like the labels."""
     for step in range(2500):
         angle, radius = 0.5 * step, 1.2 * np.sqrt(step) * 5
         yield np.array([radius * np.cos(angle) * 1.3, radius * np.sin(angle)])

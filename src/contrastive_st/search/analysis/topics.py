@@ -178,7 +178,7 @@ class Trends:
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat dict per cluster, for tables."""
-        found = []
+        result = []
         for cluster in self.clusters:
             row: dict[str, Any] = {"cluster": cluster.name, "size": cluster.size}
             row["share"] = round(100 * cluster.size / self.total, 2)
@@ -186,8 +186,8 @@ class Trends:
                 row["change"] = round(cluster.change, 2)
             row |= {"cohesion": round(cluster.cohesion, 4), "central": one_line(cluster.central)}
             row |= {f"{self.by}: {value}": n for value, n in zip(self.values, cluster.counts, strict=True)}
-            found.append(row)
-        return found
+            result.append(row)
+        return result
 
     def save(self, path: str | Path) -> Path:
         """Write `.csv`, `.md` or `.json`."""
@@ -212,7 +212,7 @@ def find_trends(index: VectorIndex, by: str | None = None, clusters: int | None 
         index: any `VectorIndex`.
         by: a metadata column by whose values the sizes are counted. Many numbers or dates are grouped into ranges.
         clusters: number of clusters; by default one for every 50 documents, from 2 to 16, as many as a map can show.
-            (Measures to choose the number, such as the silhouette, hardly change from 4 to 45 clusters on sentence
+            (Scores for choosing the number, such as the silhouette, hardly change from 4 to 45 clusters on sentence
             embeddings.)
         seed: seed of the sample and of k-means.
 
@@ -269,16 +269,16 @@ class _Tally:
         order = [i for i in np.argsort(-self.sizes, kind="stable") if self.sizes[i]]
         terms = distinctive_terms(self.words[order], self.counter)
         counts = [groups.count(self.values[i]) for i in order]
-        found: list[Cluster] = []
-        for i, words, own in zip(order, terms, counts, strict=True):
+        result: list[Cluster] = []
+        for i, words, item in zip(order, terms, counts, strict=True):
             number, text = self.central[i]
-            name = _new_name(words, text, {cluster.name for cluster in found})
+            name = _new_name(words, text, {cluster.name for cluster in result})
             cohesion = float(self.cosines[i] / self.sizes[i])
-            found.append(Cluster(name, int(self.sizes[i]), text, number, cohesion, words, own))
+            result.append(Cluster(name, int(self.sizes[i]), text, number, cohesion, words, item))
         if groups.ordered:
-            for cluster, change in zip(found, _changes(np.array(counts)), strict=True):
+            for cluster, change in zip(result, _changes(np.array(counts)), strict=True):
                 cluster.change = change
-        return Trends(found, int(self.sizes.sum()), self.by, groups.names, self.centres[order])
+        return Trends(result, int(self.sizes.sum()), self.by, groups.names, self.centres[order])
 
     def _groups(self) -> Groups:
         if self.by is None:
@@ -293,7 +293,7 @@ def distinctive_terms(counts: NDArray[np.float64], counter: CountVectorizer | No
     """The n terms of each class (counts `[classes, words]`) with the highest class-based TF-IDF, best first.
 
     The weight of term t in class c is the square root of its share of the words of c times log(1 + A / f), with f its
-    count in all classes and A the mean number of words a class (Grootendorst 2022; the root is what BERTopic calls
+    count in all classes and A the mean number of words per class (Grootendorst 2022; the root is what BERTopic calls
     `reduce_frequent_words`).
     """
     if counter is None:
@@ -302,7 +302,7 @@ def distinctive_terms(counts: NDArray[np.float64], counter: CountVectorizer | No
     weights = np.sqrt(counts / np.maximum(counts.sum(1, keepdims=True), 1))
     weights = weights * np.log1p(counts.sum() / len(counts) / np.maximum(counts.sum(0), 1))
     best = np.argsort(-weights, axis=1, kind="stable")[:, :n]
-    return [[str(names[i]) for i in row if own[i] > 0] for row, own in zip(best, weights, strict=True)]
+    return [[str(names[i]) for i in row if item[i] > 0] for row, item in zip(best, weights, strict=True)]
 
 
 def _new_name(terms: Sequence[str], text: str, taken: set[str]) -> str:

@@ -13,22 +13,22 @@ Found = dict[str, list[Id]]
 
 def read_answers(file: str | Path) -> Found:
     """The queries of a table with columns `query` and `id`, a row for each answer."""
-    found: Found = {}
+    result: Found = {}
     source = open_table(str(file))
     for number, row in source:
         query, id = row.get("query"), row.get("id")
         if not isinstance(query, str) or not query.strip() or id is None:
             raise InputError(f"{source.where(number)}: give the columns query and id, of a document that answers it")
-        found.setdefault(query, []).append(str(id))
-    return found
+        result.setdefault(query, []).append(str(id))
+    return result
 
 
 def read_retrieval(folder: Path) -> Found:
     """The queries of a folder as BEIR has them: `queries.jsonl` and `qrels/test.tsv`; grades above 0 are answers."""
     texts = {str(row["_id"]): str(row["text"]) for _, row in open_table(str(folder / "queries.jsonl"))}
-    found: Found = {}
+    result: Found = {}
     for _, row in open_table(str(folder / "qrels" / "test.tsv")):
         query, id, grade = list(row.values())[:3]
         if float(grade) > 0 and str(query) in texts:
-            found.setdefault(texts[str(query)], []).append(str(id))
-    return found
+            result.setdefault(texts[str(query)], []).append(str(id))
+    return result

@@ -57,8 +57,8 @@ class Migrate(StoreCommand):
         from contrastive_st.search.migration.moving import Move, finish, roll_back
         from contrastive_st.search.opening import model_name, open_named
 
-        with closing(open_named(self.collection, self.store)) as found:
-            index: Any = MovableFolder(self.collection) if isinstance(found, ExactIndex) else found
+        with closing(open_named(self.collection, self.store)) as result:
+            index: Any = MovableFolder(self.collection) if isinstance(result, ExactIndex) else result
             if self.finish:
                 note("removed: the vectors of " + ", ".join(space.model for space in finish(index)))
                 return
@@ -126,12 +126,12 @@ class Migrate(StoreCommand):
         """The queries with the ids of their answers, of `--queries` and `--retrieval`."""
         from contrastive_st.search.migration.answers import read_answers, read_retrieval
 
-        found: dict[str, list[Any]] = {}
+        result: dict[str, list[Any]] = {}
         for answers in (read_answers(self.queries) if self.queries else {},
                         read_retrieval(Path(self.retrieval)) if self.retrieval else {}):  # fmt: skip
             for query, ids in answers.items():
-                found.setdefault(query, []).extend(ids)
-        return found or None
+                result.setdefault(query, []).extend(ids)
+        return result or None
 
 
 def _span(seconds: float) -> str:

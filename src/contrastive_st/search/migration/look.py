@@ -1,4 +1,4 @@
-"""What a map to another model is worth, measured on a sample of an index before anything is changed."""
+"""How well a map to another model works, on a sample of an index, before anything is changed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Interval(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """A figure of the old vectors, the lifted ones and those of the new model, for each query, `[Q]`."""
+    """A metric of the old vectors, the lifted ones and those of the new model, for each query, `[Q]`."""
 
     old: Values
     lifted: Values
@@ -87,7 +87,7 @@ class Look:
         """How much better the old ranking follows from the new model than the new one from the old vectors.
 
         Of two models, the one from which the other follows knows more. So below 0 the new model is the poorer one, and
-        to be near to it is no gain; answers to queries are the only other way to see that.
+        to be near to it is not a gain; answers to queries are the only other way to see that.
         """
         return Interval.of(self.backward - self.recall.lifted)
 
@@ -104,13 +104,13 @@ class Look:
         return faithful and self.recall.gain.low > 0 and self.richer.low > RICHER
 
     def lines(self) -> list[str]:
-        """The figures as text."""
+        """The results as lines of text."""
         held = len(self.recall.old)
         lines = [
             f"sample: {self.sampled:,} of {self.documents:,} documents encoded, {self.rate:,.0f} a second; "
-            f"half of them ({held:,}) measure what the others have fitted",
-            _line(f"of the new model's {K} nearest there, found by", self.recall),
-            f"of the old vectors' {K} nearest, found by the new model's mapped to them: {Interval.of(self.backward)}",
+            f"half of them ({held:,}) test the map that was fitted to the others",
+            _line(f"of the new model's {K} nearest there, retrieved by", self.recall),
+            f"of the old vectors' {K} nearest, retrieved by new vectors mapped to them: {Interval.of(self.backward)}",
         ]
         if self.labelled is not None:
             lines.append(
@@ -144,13 +144,13 @@ def look(
     most: int = MOST,
     seed: int = 0,
 ) -> Look:
-    """Encode a sample with a new model, fit the map on half of it and measure on the other half.
+    """Encode a sample with a new model, fit the map on half of it and test it on the other half.
 
     Args:
         index: the index.
         encoder: the new model.
         seconds: how long to encode; at most `most` documents.
-        answers: queries with the ids of documents that answer them, for figures that need no trust in the new model.
+        answers: queries with the ids of documents that answer them, for metrics that do not depend on the new model.
         old_encoder: the model of the index, for the queries of `answers`.
         most: most documents.
         seed: of the sample.
@@ -173,7 +173,7 @@ def look(
     part = LinearMap.fit(old[fitted], new[fitted])
     labelled = None
     if answers:
-        queries = [unit_vectors(np.asarray(own.encode_query(list(answers)))) for own in (old_encoder, encoder)]
+        queries = [unit_vectors(np.asarray(model.encode_query(list(answers)))) for model in (old_encoder, encoder)]
         labelled = _labelled(queries, (old, part(old), new), ids, relevant)
     recall = _recall(old[held], part(old[held]), new[held])
     back = LinearMap.fit(new[fitted], old[fitted])
@@ -185,24 +185,24 @@ def _encoded(
     index: VectorIndex, encoder: Any, ids: NDArray[np.int64], seconds: float, least: int
 ) -> tuple[Vectors, float]:
     """Vectors of the first documents, as many as there is time for, and the seconds that it took."""
-    started, found = time.perf_counter(), 0
+    started, done = time.perf_counter(), 0
     vectors: list[Vectors] = []
-    while found < len(ids) and (found < max(least, LEAST) or time.perf_counter() - started < seconds):
-        texts = [hit.text for hit in index.get(ids[found : found + _BATCH].tolist())]
-        ((_, own),) = encoder.encode_stream([texts])
-        vectors.append(own)
-        found += len(texts)
+    while done < len(ids) and (done < max(least, LEAST) or time.perf_counter() - started < seconds):
+        texts = [hit.text for hit in index.get(ids[done : done + _BATCH].tolist())]
+        ((_, batch),) = encoder.encode_stream([texts])
+        vectors.append(batch)
+        done += len(texts)
     return np.concatenate(vectors), time.perf_counter() - started
 
 
 def nearest(queries: Vectors, documents: Vectors, k: int = K, themselves: bool = False) -> NDArray[np.int64]:
     """The k nearest documents of each query `[Q, k]`; with `themselves`, query i is document i, and left out."""
 
-    def compare(own: slice, part: slice) -> Any:
-        scores = queries[own] @ documents[part].T
+    def compare(rows: slice, part: slice) -> Any:
+        scores = queries[rows] @ documents[part].T
         if themselves:
-            rows = np.arange(len(queries))[own][:, None] == np.arange(len(documents))[part]
-            scores[rows] = -2
+            same = np.arange(len(queries))[rows][:, None] == np.arange(len(documents))[part]
+            scores[same] = -2
         return scores
 
     return top_k_in_blocks(compare, len(queries), len(documents), k, _BLOCK)[1]
@@ -211,8 +211,8 @@ def nearest(queries: Vectors, documents: Vectors, k: int = K, themselves: bool =
 def _recall(old: Vectors, lifted: Vectors, new: Vectors) -> Figures:
     """How many of the new model's nearest each kind of vectors finds; queries are the documents themselves."""
     true = nearest(new, new, themselves=True)
-    found = (nearest(queries, documents, themselves=True) for queries, documents in ((old, old), (new, lifted)))
-    shares = [np.array([np.isin(own, real).mean() for own, real in zip(one, true, strict=True)]) for one in found]
+    result = (nearest(queries, documents, themselves=True) for queries, documents in ((old, old), (new, lifted)))
+    shares = [np.array([np.isin(top, real).mean() for top, real in zip(one, true, strict=True)]) for one in result]
     return Figures(shares[0], shares[1], np.ones(len(true)))
 
 
@@ -220,8 +220,8 @@ def _labelled(
     queries: Sequence[Vectors], documents: Sequence[Vectors], ids: NDArray[np.int64], relevant: Sequence[Sequence[int]]
 ) -> Figures:
     old, new = queries
-    found = [nearest(own, there) for own, there in zip((old, new, new), documents, strict=True)]
-    return Figures(*(ndcg(ids[one], relevant) for one in found))
+    result = [nearest(vectors, there) for vectors, there in zip((old, new, new), documents, strict=True)]
+    return Figures(*(ndcg(ids[one], relevant) for one in result))
 
 
 def ndcg(ranked: NDArray[np.int64], relevant: Sequence[Sequence[int]]) -> Values:
@@ -234,7 +234,7 @@ def ndcg(ranked: NDArray[np.int64], relevant: Sequence[Sequence[int]]) -> Values
     discounts = 1 / np.log2(np.arange(2, ranked.shape[1] + 2))
     return np.array(
         [
-            float(np.isin(own, list(true)) @ discounts / discounts[: len(true)].sum())
-            for own, true in zip(ranked, relevant, strict=True)
+            float(np.isin(top, list(true)) @ discounts / discounts[: len(true)].sum())
+            for top, true in zip(ranked, relevant, strict=True)
         ]
     )

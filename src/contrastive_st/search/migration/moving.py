@@ -17,7 +17,7 @@ from contrastive_st.search.migration.look import LEAST, Answers, Look, look
 BATCH = 2_048  # documents encoded and committed together: a kill loses at most one batch
 _LIFTED = 8_192
 Encode = Callable[[list[str]], Vectors]
-Tell = Callable[[str], object]
+Log = Callable[[str], object]
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Move:
         encoder: the new model.
         model: the name or folder that the index records of it.
         share: of the time that this process works while it encodes the documents.
-        tell: called with a line for each step.
+        log: called with a line for each step.
         advance: called with the number of documents that have been encoded, and how many are missing.
     """
 
@@ -37,7 +37,7 @@ class Move:
     encoder: Any
     model: str
     share: float = 1.0
-    tell: Tell = field(default=lambda line: None)
+    log: Log = field(default=lambda line: None)
     advance: Callable[[int, int], object] = field(default=lambda done, missing: None)
     _fill_batch: int = BATCH
 
@@ -50,26 +50,26 @@ class Move:
         return any(space.fingerprint == self.target.fingerprint for space in self.index.spaces())
 
     def look(self, *, seconds: float = 60.0, answers: Answers | None = None, old_encoder: Any = None) -> Look | None:
-        """Measure a sample; None if the index has so few documents that all are encoded at once."""
+        """Test a sample; None if the index has so few documents that all are encoded at once."""
         if len(self.index) < LEAST:
             return None
         return look(self.index, self.encoder, seconds=seconds, answers=answers, old_encoder=old_encoder)
 
-    def run(self, found: Look | None) -> None:
+    def run(self, look: Look | None) -> None:
         """Bridge if the look says so, encode what is missing, and switch.
 
         Args:
-            found: what the look said; None to resume, or without a bridge.
+            look: the result of `look`; None to resume, or without a bridge.
         """
         live, *others = self.index.spaces()
         if live.fingerprint == self.target.fingerprint and live.source is None:
             raise InputError(f"{live.model} answers already; --finish removes the former vectors, --rollback these")
         if foreign := [one for one in others if self.target.fingerprint not in (one.fingerprint, live.fingerprint)]:
             raise InputError(f"a move to {foreign[0].model} has begun; finish it, or give --rollback first")
-        self._check_disk(bridged=found is not None and found.bridge)
-        if found is not None and found.bridge:
+        self._check_disk(bridged=look is not None and look.bridge)
+        if look is not None and look.bridge:
             lifted = replace(self.target, source=live.number)
-            self.bridge(self.index.add_space(lifted, found.lift.to_bytes()))
+            self.bridge(self.index.add_space(lifted, look.lift.to_bytes()))
         else:
             for space in others:
                 if space.source is not None:
@@ -80,7 +80,7 @@ class Move:
         for space in self.index.spaces():
             if space.source is not None:
                 self.index.drop_space(space)
-        self.tell(f"{self.model} answers, with all documents encoded; --finish removes the former vectors")
+        self.log(f"{self.model} answers, with all documents encoded; --finish removes the former vectors")
 
     def bridge(self, space: Space) -> None:
         """Fill a space with lifted vectors, and let it answer."""
@@ -89,7 +89,7 @@ class Move:
         lifted = lambda ids, texts: lift(source.vectors(ids.tolist()))
         self._fill(space, lifted, _LIFTED)
         self._switch(space, lifted)
-        self.tell(f"lifted vectors answer for {self.model}, after {time.perf_counter() - started:.0f} s")
+        self.log(f"lifted vectors answer for {self.model}, after {time.perf_counter() - started:.0f} s")
 
     def bytes_needed(self, bridged: bool) -> tuple[int, int | None]:
         """About how many bytes the move takes on the disk until it is finished, and how many are free."""

@@ -66,9 +66,9 @@ class MiningCounts:
         return "anchors: column {}, positives: column {}".format(*self.columns)
 
     def __str__(self) -> str:
-        found = f"{self.negatives:,} negatives of {self.anchors:,} anchors in {self.rows:,} rows"
+        result = f"{self.negatives:,} negatives of {self.anchors:,} anchors in {self.rows:,} rows"
         cost = f"{self.seconds:,.1f} s, peak memory {peak_resident() / 2**30:.2f} GiB"
-        return f"{found}; {self.without:,} anchors with too few are left out; {self.shown_columns}; {cost}"
+        return f"{result}; {self.without:,} anchors with too few are left out; {self.shown_columns}; {cost}"
 
 
 def mine_hard_negatives(dataset: Any, model: Any = None, **options: Any) -> datasets.Dataset:
@@ -105,7 +105,7 @@ def mine_hard_negatives(dataset: Any, model: Any = None, **options: Any) -> data
 def write_hard_negatives(
     dataset: Any, output: str | Path, model: Any = None, *, overwrite: bool = False, **options: Any
 ) -> MiningCounts:
-    """Mine hard negatives into a .jsonl, .csv or .parquet file, which is written as they are found.
+    """Mine hard negatives into a .jsonl, .csv or .parquet file, block by block.
 
     The file appears when it is complete.
 
@@ -209,8 +209,8 @@ class HardNegatives:
         # index -1 is the last
         padded = np.pad(numbers, ((0, 0), (0, 1)), constant_values=-1)
         padded_scores = np.pad(scores, ((0, 0), (0, 1)))
-        chosen, found = np.take_along_axis(padded, places, axis=1), np.take_along_axis(padded_scores, places, axis=1)
-        return chosen, found, judged[there.sum() :]
+        chosen, result = np.take_along_axis(padded, places, axis=1), np.take_along_axis(padded_scores, places, axis=1)
+        return chosen, result, judged[there.sum() :]
 
     @property
     def _least(self) -> int:
@@ -219,12 +219,12 @@ class HardNegatives:
 
     def _rows(self, block: Block, negatives: Numbers, scores: Vectors, positive: Vectors) -> Iterator[Columns]:
         """The rows of a block of anchors, if there are any; arguments as `_negatives` returns them."""
-        found = (negatives >= 0).sum(axis=1)
-        kept = found >= self._least
+        result = (negatives >= 0).sum(axis=1)
+        kept = result >= self._least
         pair = np.flatnonzero(kept[block.rows])  # which of the block's pairs have rows
         counts = self.counts
-        counts.anchors, counts.without = counts.anchors + len(found), counts.without + int((~kept).sum())
-        counts.negatives += int(found[kept].sum())
+        counts.anchors, counts.without = counts.anchors + len(result), counts.without + int((~kept).sum())
+        counts.negatives += int(result[kept].sum())
         counts.seconds = time.perf_counter() - self._started
         if not len(pair):
             return
@@ -257,4 +257,7 @@ class HardNegatives:
             return [np.concatenate([anchors, anchors[repeats]])[order], texts, values]
         starts = np.flatnonzero(labels)
         ends = [*starts[1:], len(labels)]
-        return [anchors, *([own[a:b] for a, b in zip(starts, ends, strict=True)] for own in (texts.tolist(), values))]
+        return [
+            anchors,
+            *([column[a:b] for a, b in zip(starts, ends, strict=True)] for column in (texts.tolist(), values)),
+        ]

@@ -27,8 +27,8 @@ def pair_columns(dataset: Any, anchor: str | None, positive: str | None) -> tupl
     wanted = None if anchor is None else [f"{anchor}=anchor", f"{positive}=positive"]
     rows, roles = read_examples(dataset, wanted)
     if roles.gold or len(roles.texts) < 2:
-        mend = "name two columns of text, --columns ANCHOR POSITIVE"
-        raise InputError(f"{roles.source} has {roles.words}, but mining needs anchors and their positives; {mend}")
+        fix = "name two columns of text, --columns ANCHOR POSITIVE"
+        raise InputError(f"{roles.source} has {roles.words}, but mining needs anchors and their positives; {fix}")
     logger.info(str(roles))
     return tuple(Column(rows, name, roles.source) for name in rows.column_names[:2])  # type: ignore[return-value]
 
@@ -58,7 +58,7 @@ class Column:
 
     def keys(self) -> NDArray[np.uint64]:
         """`[N]`, equal for texts that are the same apart from case and white space."""
-        found = np.empty(len(self), dtype=np.uint64)
+        result = np.empty(len(self), dtype=np.uint64)
         start = 0
         for table in self.rows.iter(_READ):
             texts = table[self.name].to_pylist()
@@ -67,9 +67,9 @@ class Column:
                     raise InputError(
                         f"{self.source}, row {number + 1}: {self.name!r} is blank or not a text; remove the row"
                     )
-                found[number] = _key(text)
+                result[number] = _key(text)
             start += len(texts)
-        return found
+        return result
 
 
 def _key(text: str) -> int:
@@ -97,9 +97,9 @@ class Distinct:
         rows = self.first[numbers]
         texts = np.empty(len(rows), dtype=object)
         for start, column in zip(self.starts, self.columns, strict=False):
-            own = np.flatnonzero((rows >= start) & (rows < start + len(column)))
-            if len(own):
-                texts[own] = column[rows[own] - start]
+            block = np.flatnonzero((rows >= start) & (rows < start + len(column)))
+            if len(block):
+                texts[block] = column[rows[block] - start]
         return list(texts)
 
 

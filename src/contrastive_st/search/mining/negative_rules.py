@@ -82,8 +82,8 @@ class NegativeRules(Options):
         taken = np.take_along_axis(np.where(may, scores, -np.inf), order, axis=1)
         falling = np.argsort(-taken, axis=1, kind="stable")
         places = np.full((len(scores), self.num_negatives), -1)
-        found = np.take_along_axis(taken, falling, axis=1) > -np.inf
-        places[:, : order.shape[1]] = np.where(found, np.take_along_axis(order, falling, axis=1), -1)
+        result = np.take_along_axis(taken, falling, axis=1) > -np.inf
+        places[:, : order.shape[1]] = np.where(result, np.take_along_axis(order, falling, axis=1), -1)
         return places
 
 

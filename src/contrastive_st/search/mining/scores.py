@@ -45,28 +45,30 @@ class EncoderScores:
                 bar.update(len(texts))
 
     def ask(self, anchors: list[str]) -> Vectors:
+        """The vectors `[Q, d]` of anchors."""
         return self._encoded(anchors, "encode_query")
 
     def nearest(self, asked: Vectors, k: int, searched: int, block: Block) -> Numbers:
         """The k nearest of the first `searched` documents that are not barred, `[Q, k]`, padded with -1."""
         rows, numbers = block.barred
 
-        def compare(own: slice, part: slice) -> Vectors:
-            scores: Vectors = asked[own] @ self._mapped(part.start, part.stop).astype(np.float32).T
-            here = (rows >= own.start) & (rows < own.stop) & (numbers >= part.start) & (numbers < part.stop)
-            scores[rows[here] - own.start, numbers[here] - part.start] = -np.inf
+        def compare(rows_part: slice, part: slice) -> Vectors:
+            scores: Vectors = asked[rows_part] @ self._mapped(part.start, part.stop).astype(np.float32).T
+            here = (rows >= rows_part.start) & (rows < rows_part.stop) & (numbers >= part.start) & (numbers < part.stop)
+            scores[rows[here] - rows_part.start, numbers[here] - part.start] = -np.inf
             return scores
 
         best = top_k_in_blocks(compare, len(asked), searched, k, DOCUMENTS)
         return np.where(best[0] > -np.inf, best[1], -1)
 
     def score(self, asked: Vectors, rows: Numbers, numbers: Numbers) -> Vectors:
-        found = np.empty(len(rows), dtype=np.float32)
+        """The cosines `[m]` of pairs: the row of an anchor and the number of a document each."""
+        result = np.empty(len(rows), dtype=np.float32)
         for start in range(0, len(rows), PAIRS):
             part = slice(start, start + PAIRS)
             vectors = self._mapped()[numbers[part]].astype(np.float32)
-            found[part] = np.einsum("nd,nd->n", asked[rows[part]], vectors)
-        return found
+            result[part] = np.einsum("nd,nd->n", asked[rows[part]], vectors)
+        return result
 
     def _mapped(self, start: int = 0, stop: int | None = None) -> NDArray[np.float16]:
         """Rows of the file, mapped for one use: mapped pages that were read count as memory of the process."""
@@ -86,9 +88,11 @@ class CrossScores:
         self.model, self.documents = model, documents
 
     def ask(self, anchors: list[str]) -> list[str]:
+        """The anchors themselves."""
         return anchors
 
     def score(self, asked: list[str], rows: Numbers, numbers: Numbers) -> Vectors:
+        """The scores `[m]` of pairs: the row of an anchor and the number of a document each."""
         pairs = list(zip((asked[row] for row in rows), self.documents[numbers], strict=True))
         scores = np.asarray(self.model.predict(pairs, show_progress_bar=False), dtype=np.float32)
         if scores.shape != (len(pairs),):

@@ -1,4 +1,4 @@
-"""A bounded pool of connections to a PostgreSQL: your own by its DSN, or the embedded server of a folder."""
+"""A bounded pool of connections to PostgreSQL: by a DSN, or to the embedded server of a folder."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class StoreConnection(psycopg.Connection[Any]):
     def configure(self, schema: str) -> None:
         """Find the tables of the store, and know pgvector's types."""
         (process,) = self.execute("SELECT pg_backend_pid()").fetchone()  # type: ignore[misc]
-        self.pooled = process != self.info.backend_pid  # a pooler invents the number that it tells
+        self.pooled = process != self.info.backend_pid  # a pooler invents this number
         if self.pooled:
             self.prepare_threshold = None
         else:
@@ -212,12 +212,12 @@ def split_schema(where: str) -> tuple[str, str]:
         (('host=/run dbname=x ', 'search'), ('folder', 'contrastive_st'))
     """
     parameter = r"(?<=[?&])schema=([^&]*)&?" if "://" in where else r"(?<!\S)schema\s*=\s*(\S*)"
-    found = re.search(parameter, where) if is_dsn(where) else None
-    if found is None:
+    result = re.search(parameter, where) if is_dsn(where) else None
+    if result is None:
         return where, store_schema.SCHEMA
-    if not re.fullmatch(r"(?!pg_)[a-z_][a-z0-9_]{0,50}", found[1]):
-        raise InputError(f"schema {found[1]!r}: give a name of a-z, 0-9 and _")
-    return (where[: found.start()] + where[found.end() :]).rstrip("?&"), found[1]
+    if not re.fullmatch(r"(?!pg_)[a-z_][a-z0-9_]{0,50}", result[1]):
+        raise InputError(f"schema {result[1]!r}: give a name of a-z, 0-9 and _")
+    return (where[: result.start()] + where[result.end() :]).rstrip("?&"), result[1]
 
 
 def hide_password(dsn: str) -> str:

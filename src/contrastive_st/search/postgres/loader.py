@@ -47,16 +47,16 @@ class StoreLoader:
         store: the collection.
         source: the name of the corpus.
         fingerprint: its fingerprint, which changes with its content.
-        replace: index the source afresh, with what had been deleted from it: its earlier documents are deleted if its
-            fingerprint has changed and it has no ids of its own, and else compared.
-        own_ids: the documents have ids of their own: one that is there already is replaced if it differs.
+        replace: index the source again, with what had been deleted from it: its earlier documents are deleted if its
+            fingerprint has changed and it has no ids, and else compared.
+        own_ids: the documents have ids: one that exists already is replaced if it differs.
         restore: add what had been deleted from the source.
         sync: remove what has left the source. Without it, only what has left a file of a folder that has changed is
             removed, because the file replaces what it was.
         files: of a folder, its files; those that have not changed need not be read.
 
     Raises:
-        InputError: the source has shards of other content and no ids of its own, and `replace` is not set; or the
+        InputError: the source has shards of other content and no ids, and `replace` is not set; or the
             collection has ids of the other kind.
     """
 
@@ -181,8 +181,8 @@ class StoreLoader:
                 if self.afresh:
                     store.revive(connection, keys)
                 kept = np.flatnonzero(~np.isin(keys, store.tombstones(connection, keys)))
-                own = [texts[i] for i in kept.tolist()], vectors[kept], [metadata[i] for i in kept.tolist()]
-                store.write(connection, keys[kept], *own, put=put)
+                rows = [texts[i] for i in kept.tolist()], vectors[kept], [metadata[i] for i in kept.tolist()]
+                store.write(connection, keys[kept], *rows, put=put)
 
         self.store.database.run(work)
         self._done.add(shard)
@@ -300,7 +300,7 @@ class StoreLoader:
             (self.store.tables.prefix, "%" + _HASHED, "%" + _OWN, self.kind == _OWN),
         ).fetchone()
         if other is not None and self.kind != _HASHED:
-            kinds = "ids of its own", "the numbers of its rows as ids"
+            kinds = "ids in its rows", "the numbers of its rows as ids"
             this, those = kinds if self.own_ids else kinds[::-1]
             raise InputError(
                 f"{self.source} has {this}, and {other[0]} in collection {self.store.collection!r} has {those}; choose "

@@ -47,7 +47,7 @@ class Named:
     partitions: int
     index: str
     language: str | None
-    moved = False  # another space answers now, of another model; this one still has the vectors of its own
+    moved = False  # another space answers now, of another model; this object still uses its former space
     _fixed = False  # this stays with its tables, whatever name they get
     _within: int | None = None  # this stays with this space, whichever answers
 
@@ -78,18 +78,18 @@ class Named:
         Raises:
             InputError: it has been deleted, or its name given to vectors of another model.
         """
-        found = copy(self)
-        found.load(connection, lock)
-        found._fixed = True
-        live = found.tables.space
+        result = copy(self)
+        result.load(connection, lock)
+        result._fixed = True
+        live = result.tables.space
         if self._within is not None and self._within != live:
-            if not found._go_to(connection, {"space": self._within, "fingerprint": None}):
+            if not result._go_to(connection, {"space": self._within, "fingerprint": None}):
                 raise InputError(f"collection {self.collection!r} has no vectors of {self.model} any more")
-        elif self.fingerprint != found.fingerprint:  # a model has been replaced since this was opened
-            found._go_to(connection, {"space": None, "fingerprint": self.fingerprint})
-        self.moved = found.tables.space != live and self._within is None
-        check_model(found, self.fingerprint, f"collection {self.collection!r}")
-        return found
+        elif self.fingerprint != result.fingerprint:  # a model has been replaced since this was opened
+            result._go_to(connection, {"space": None, "fingerprint": self.fingerprint})
+        self.moved = result.tables.space != live and self._within is None
+        check_model(result, self.fingerprint, f"collection {self.collection!r}")
+        return result
 
     def _go_to(self, connection: StoreConnection, wanted: dict[str, Any]) -> bool:
         """Take the tables of a space that does not answer; whether there is one."""
@@ -200,12 +200,12 @@ def _alone(database: Database, work: Callable[[StoreConnection], None]) -> None:
 def _check_names(connection: StoreConnection, database: Database, name: str, new: str | None = None) -> Tables:
     """The tables of a name, which must exist, unlike `new`."""
     statement = f"SELECT tables, space FROM collections {_BY_NAME}"
-    found, taken = (connection.execute(statement, {"name": one}).fetchone() for one in (name, new))
-    if found is None:
+    result, taken = (connection.execute(statement, {"name": one}).fetchone() for one in (name, new))
+    if result is None:
         _no_collection(connection, database, name)
     if taken:
         raise InputError(f"there is a collection {new!r} already; choose another name, or --swap the two")
-    return Tables(found[0], database.schema, found[1])
+    return Tables(result[0], database.schema, result[1])
 
 
 def _no_collection(connection: StoreConnection, database: Database, name: str) -> NoReturn:

@@ -26,7 +26,7 @@ RESET ROLE;
 """
 _WRITER = """\
 GRANT {schema}_writer TO {schema}_owner;  -- so that the owner can migrate the tables that writers make
-GRANT USAGE, CREATE ON SCHEMA {schema} TO {schema}_writer;  -- each collection has tables and a view of its own
+GRANT USAGE, CREATE ON SCHEMA {schema} TO {schema}_writer;  -- each collection has its tables and its view
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {schema}_writer;
 REVOKE INSERT, UPDATE, DELETE ON {schema}.migrations FROM {schema}_writer;
 ALTER DEFAULT PRIVILEGES FOR ROLE {schema}_owner IN SCHEMA {schema}

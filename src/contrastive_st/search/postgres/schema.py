@@ -162,13 +162,13 @@ class Tables:
     def __init__(self, prefix: str, schema: str = SCHEMA, space: int = 0) -> None:
         self.prefix, self.schema, self.space = prefix, schema, space
         self.mark = f"_s{space}" if space else ""
-        self.texts, self.vectors, self.codes = self.name("texts"), self.own("vectors"), self.own("codes")
+        self.texts, self.vectors, self.codes = self.name("texts"), self.in_space("vectors"), self.in_space("codes")
 
     def name(self, what: str) -> sql.Identifier:
         """A table or an index of the collection, with its schema."""
         return sql.Identifier(self.schema, f"{self.prefix}_{what}")
 
-    def own(self, what: str) -> sql.Identifier:
+    def in_space(self, what: str) -> sql.Identifier:
         """A table or an index of the vectors of this space, with its schema."""
         return self.name(what + self.mark)
 

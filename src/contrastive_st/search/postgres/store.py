@@ -53,7 +53,7 @@ class _Plan(NamedTuple):
 
 
 class VectorStore(StoreWrites):
-    """A collection of documents with their vectors, in the embedded PostgreSQL or in your own.
+    """A collection of documents with their vectors, in the embedded PostgreSQL or in another one.
 
     Args:
         where: a DSN (`postgresql://...`), or a folder for the embedded server, or an open database, which is closed
@@ -115,7 +115,7 @@ class VectorStore(StoreWrites):
             dimension: elements of a vector.
             storage: `halfvec` (16-bit floats) or `vector` (32-bit floats, twice the space).
             partitions: number of tables for the vectors, which are distributed by a hash of their id. Use several for a
-                collection that will be distributed over nodes; each partition has its own index.
+                collection that will be distributed over nodes; each partition has an index.
             pool: as for `VectorStore`.
         """
         check_name(collection), choice("storage", storage, STORAGES)
@@ -238,8 +238,8 @@ class VectorStore(StoreWrites):
             vectors: `[d]` or `[Q, d]`.
             k: how many hits.
             filter: conditions on the metadata. If the planner expects few matches (`EXACT_ROWS`), all of them are
-                compared exactly; else the index is scanned until it has found k matches.
-            text: words of the query, for a hybrid ranking.
+                compared exactly; else the index is scanned until there are k matches.
+            text: the query as text, for a hybrid ranking.
             exact: compare with every document. By default only if there is no index, or a filter leaves few documents.
             ef_search: candidates that the index keeps, at least k and at most 1000; 200 by default. With a binary index
                 these are compared again by their full vectors.
@@ -270,16 +270,16 @@ class VectorStore(StoreWrites):
         now, wanted = self.now(), as_ids(ids)
         statement = sql.SQL("SELECT id, {}_send(embedding) FROM {} WHERE id = ANY(%s)")
         rows = self.database.rows(statement.format(sql.SQL(now.storage), now.tables.vectors), (wanted.tolist(),))
-        found = dict(zip([row[0] for row in rows], vectors_of([row[1] for row in rows], now.storage), strict=True))
+        result = dict(zip([row[0] for row in rows], vectors_of([row[1] for row in rows], now.storage), strict=True))
         none = np.empty((0, self.dimension), np.float32)
-        return np.stack([found[id] for id in all_known(wanted, found)]) if len(wanted) else none
+        return np.stack([result[id] for id in all_known(wanted, result)]) if len(wanted) else none
 
     def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""
         wanted = as_ids(ids)
         rows = self._texts(sql.SQL("SELECT id, text, metadata FROM {} WHERE id = ANY(%s)"), (wanted.tolist(),))
-        found = {id: Hit(id, math.nan, text, metadata) for id, text, metadata in rows}
-        return [found[id] for id in all_known(wanted, found)]
+        result = {id: Hit(id, math.nan, text, metadata) for id, text, metadata in rows}
+        return [result[id] for id in all_known(wanted, result)]
 
     def known(self, ids: Sequence[Id]) -> list[int]:
         """Those of the ids that the collection has."""
@@ -376,8 +376,8 @@ class VectorStore(StoreWrites):
         order = reciprocal_rank_fusion([list(near), self._by_words(connection, text, many, plan.filter)])[: plan.k]
         if missing := [id for id in order if id not in near]:
             parameters = {"q": self._parameter(query), "ids": missing}
-            for id, score, found, metadata in connection.execute(queries.by_ids(self.tables), parameters, binary=True):
-                near[id] = Hit(id, float(score), found, metadata)
+            for id, score, result, metadata in connection.execute(queries.by_ids(self.tables), parameters, binary=True):
+                near[id] = Hit(id, float(score), result, metadata)
         return [near[id] for id in order if id in near]
 
     def _by_words(self, connection: StoreConnection, text: str, k: int, filter: Filter) -> list[int]:

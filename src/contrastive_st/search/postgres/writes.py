@@ -151,7 +151,7 @@ class StoreWrites(StoreSpaces):
             raise InputError("an empty filter meets every document; delete the collection instead")
         deleted = self._delete(sql.SQL("metadata @@ %(which)s::jsonpath"), as_jsonpath(chosen))
         if not deleted:
-            check_filter(cast("VectorIndex", self), chosen, found=False)
+            check_filter(cast("VectorIndex", self), chosen, matched=False)
         return deleted
 
     def _delete(self, condition: sql.SQL, which: Any) -> int:
@@ -187,7 +187,7 @@ class StoreWrites(StoreSpaces):
             connection.execute(statement, ids)
         forget = "DELETE FROM _deleted WHERE collection = %s AND id >= %s AND id < %s"
         if forgotten := connection.execute(forget, (self.tables.prefix, *ids)).rowcount:
-            logger.warning(f"the corpus is indexed afresh, with {forgotten:,} documents that had been deleted from it")
+            logger.warning(f"the corpus is indexed again, with {forgotten:,} documents that had been deleted from it")
 
     def remove(self, connection: StoreConnection, ids: Sequence[int]) -> int:
         """Delete documents that no file of a source has any more, in the open transaction; return how many there were.
@@ -213,19 +213,19 @@ class StoreWrites(StoreSpaces):
         def work(connection: StoreConnection) -> None:
             with connection.transaction():
                 now = self.at(connection, lock=True)
-                tables, own = now.tables, (now.tables.prefix,)
+                tables, key = now.tables, (now.tables.prefix,)
                 (name,) = connection.execute(
-                    "SELECT name FROM collections WHERE tables = %s FOR UPDATE", own
+                    "SELECT name FROM collections WHERE tables = %s FOR UPDATE", key
                 ).fetchone()  # type: ignore[misc]
-                if only_unused and connection.execute(used.format(tables.texts), own).fetchone() == (True,):
+                if only_unused and connection.execute(used.format(tables.texts), key).fetchone() == (True,):
                     return
-                for (alias,) in connection.execute("SELECT name FROM _aliases WHERE collection = %s", own).fetchall():
+                for (alias,) in connection.execute("SELECT name FROM _aliases WHERE collection = %s", key).fetchall():
                     forget_alias(connection, tables.schema, alias)
                 connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(sql.Identifier(tables.schema, name)))
                 connection.execute(
                     sql.SQL("DROP TABLE IF EXISTS {}").format(sql.SQL(", ").join(now.all_tables(connection)))
                 )
-                connection.execute("DELETE FROM collections WHERE tables = %s", own)
+                connection.execute("DELETE FROM collections WHERE tables = %s", key)
 
         self.database.run(work)
 
@@ -328,7 +328,7 @@ class StoreWrites(StoreSpaces):
             held = [tables.vectors] if self._within is not None else [tables.texts, tables.vectors]
             connection.execute(sql.SQL("LOCK TABLE {} IN SHARE MODE").format(sql.SQL(", ").join(held)))
             if kind != "hnsw":
-                connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(tables.own("hnsw")))
+                connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(tables.in_space("hnsw")))
             if kind != "binary":
                 connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(tables.codes))
             if kind == "binary":

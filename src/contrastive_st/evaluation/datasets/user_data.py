@@ -1,4 +1,4 @@
-"""Readers of a user's own evaluation data: pairs with a score or a label, and retrieval sets. Nothing is downloaded."""
+"""Readers of users' evaluation data: pairs with a score or a label, and retrieval sets. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ Judgement = tuple[str, str, float, str]  # query, document, grade, file and line
 def read_scored_pairs(path: str | Path) -> Rows:
     """Pairs of texts with a score or a label each, from a `.csv`, `.tsv`, `.txt`, `.json`, `.jsonl` or `.parquet` file.
 
-    The columns are found as for training: by their names (`sentence1`, `sentence2`, `score`, ...), else by what they
+    The columns are chosen as for training: by their names (`sentence1`, `sentence2`, `score`, ...), else by what they
     hold. Scores may have any range, since only their order or their linear relation is compared.
 
     Raises:
-        InputError: the file cannot be read, two texts and a number are not found, or a cell is no number.
+        InputError: the file cannot be read, has no two columns of text and one of numbers, or a cell is not a number.
 
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "own.csv")
+        ...     path = Path(folder, "pairs.csv")
         ...     _ = path.write_text("sentence1,sentence2,score\\nA cat.,A feline.,4.5\\nA cat.,A bus.,0\\n")
         ...     rows = read_scored_pairs(path)
-        >>> rows.columns[1], rows.gold.tolist()
+        >>> rows.columns[1], rows.labels.tolist()
         (['A feline.', 'A bus.'], [4.5, 0.0])
     """
-    rows, pairs, gold = open_table(path), [], []
+    rows, pairs, labels = open_table(path), [], []
     roles = column_roles(rows.profile, source=str(path))
     if len(roles.texts) != 2 or roles.gold is None:
         raise InputError(
-            f"{path}: an evaluation of pairs needs two columns of text and one of scores or labels, and this is of "
+            f"{path}: an evaluation of pairs needs two columns of text and one of scores or labels, not "
             f"{', '.join(f'{name} ({role})' for name, role in roles.columns.items())}; name them sentence1, sentence2, "
             "score"
         )
@@ -54,8 +54,8 @@ def read_scored_pairs(path: str | Path) -> Rows:
             raise InputError(f"{rows.where(number)}: a text is blank; remove the row or fill it")
         pairs.append((tidy(str(first)), tidy(str(second))))
         missing = str("" if score is None else score).strip().lower() in ("", "nan")
-        gold.append(math.nan if missing else number_in(str(score), path, number))
-    return scored(pair_rows(pairs, gold), str(path))
+        labels.append(math.nan if missing else number_in(str(score), path, number))
+    return scored(pair_rows(pairs, labels), str(path))
 
 
 def scored(rows: Rows, source: str) -> Rows:
@@ -64,7 +64,7 @@ def scored(rows: Rows, source: str) -> Rows:
     Raises:
         InputError: none has.
     """
-    kept = np.flatnonzero(np.isfinite(rows.gold))
+    kept = np.flatnonzero(np.isfinite(rows.labels))
     if len(kept) < len(rows):
         logger.warning(f"{source}: {len(rows) - len(kept):,} of {len(rows):,} rows have no score and are left out")
     if not len(kept):
@@ -110,9 +110,9 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
     Documents and queries have an id (`_id`, `id`) and `text`; a `title` goes before the text. Judgements have
     `query-id`, `corpus-id` and `score`; without a column of scores all are relevant.
 
-    "test" has no texts; its gold values `[J, 3]` are the numbers of query and document, and the grade. Only queries
-    with a relevant document (a grade above 0) are kept; all documents are kept. A document with the id of a query is no
-    hit for it (in ArguAna and Quora queries are documents), as in BEIR; its grade is NaN.
+    "test" has no texts; its labels `[J, 3]` are the numbers of query and document, and the grade. Only queries
+    with a relevant document (a grade above 0) are kept; all documents are kept. As in BEIR, a document with the id of a
+    query is not a hit for it (in ArguAna and Quora queries are documents); its grade is NaN.
 
     Args:
         folder: the folder.
@@ -127,7 +127,7 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
     corpus, queries = (_files(folder, name) for name in ("corpus", "queries"))
     judged = _files(folder, f"qrels/{split}", (".trec", ".qrels")) or _files(folder, "qrels", (".trec", ".qrels"))
     wanted = {"corpus.jsonl": corpus, "queries.jsonl": queries, f"qrels/{split}.tsv": judged}
-    if absent := [name for name, found in wanted.items() if not found]:
+    if absent := [name for name, result in wanted.items() if not result]:
         raise MissingData(f"{folder}: no {', '.join(absent)}; a folder in BEIR's layout has {', '.join(wanted)}")
     judgements = (one for path in judged for one in _judgements(path))
     return judged_splits(_texts_of(corpus), _texts_of(queries), judgements, str(folder), itself)
@@ -135,25 +135,25 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
 
 def _files(folder: Path, name: str, others: tuple[str, ...] = ()) -> list[Path]:
     """The file `name` with a known extension, or the files of the folder `name`."""
-    own = [folder / f"{name}{suffix}" for suffix in (*TABLES, *others)]
-    found = [path for path in own if path.is_file()][:1]
-    inside = (folder / name).iterdir() if not found and (folder / name).is_dir() else ()
-    return found or sorted(path for path in inside if path.suffix in (".parquet", ".jsonl"))
+    item = [folder / f"{name}{suffix}" for suffix in (*TABLES, *others)]
+    result = [path for path in item if path.is_file()][:1]
+    inside = (folder / name).iterdir() if not result and (folder / name).is_dir() else ()
+    return result or sorted(path for path in inside if path.suffix in (".parquet", ".jsonl"))
 
 
 def _texts_of(paths: Iterable[Path]) -> dict[str, str]:
     """Texts by id, each with its title before it."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for path in paths:
         rows = open_table(path)
         for number, cells in rows:
             key = _cell(cells, _IDS)
             if key is None or "text" not in cells:
                 raise InputError(f"{rows.where(number)}: no _id and text; BEIR's files have both")
-            if str(key) in found:
+            if str(key) in result:
                 raise InputError(f"{rows.where(number)}: the id {key} occurs twice; make the ids unique")
-            found[str(key)] = tidy(" ".join(str(cells[name]) for name in ("title", "text") if cells.get(name)))
-    return found
+            result[str(key)] = tidy(" ".join(str(cells[name]) for name in ("title", "text") if cells.get(name)))
+    return result
 
 
 def _cell(cells: Mapping[str, Any], names: Iterable[str]) -> Any:
@@ -208,18 +208,18 @@ def judged_splits(
             raise InputError(f"{source}, {kind} {wrong[0]}: {texts[wrong[0]]!r} is not a text")
     asked = dict.fromkeys(query for query, _, grade, _ in judged if grade > 0)
     if not asked:
-        raise InputError(f"{source}: no query has a relevant document, so there is nothing to find")
+        raise InputError(f"{source}: no query has a relevant document, so there is nothing to evaluate")
     query_of, document_of = ({key: place for place, key in enumerate(keys)} for keys in (asked, corpus))
-    gold: list[Any] = [
+    labels: list[Any] = [
         (query_of[query], document_of[document], grade) for query, document, grade, _ in judged if query in asked
     ]
     if not itself:
         relevant = {(query, document) for query, document, grade, _ in judged if grade > 0}
         same = (key for key in asked if key in corpus and (key, key) not in relevant)
-        gold += [(query_of[key], document_of[key], np.nan) for key in same]
+        labels += [(query_of[key], document_of[key], np.nan) for key in same]
     rows = {
         "queries": Rows(([Query(queries[key]) for key in asked],), np.arange(len(asked))),
         "corpus": Rows((list(map(Document, corpus.values())),), np.arange(len(corpus))),
-        "test": Rows((), np.array(gold, np.float64)),
+        "test": Rows((), np.array(labels, np.float64)),
     }
     return Splits(rows, {})

@@ -63,10 +63,7 @@ def test_what_would_be_deleted_is_shown_before_it_is(run, monkeypatch):
     assert code == 2
     assert "2 of 5 documents" in said
     assert "with topic!=library; topic!=nature\n" in said
-    assert (
-        said.splitlines()[-1]
-        == "error: nothing was deleted: give --yes to delete them, as there is no terminal to ask on"
-    )
+    assert said.splitlines()[-1] == "error: nothing was deleted; without a terminal to ask on, give --yes"
     assert len(run.ids()) == 5
     terminal = io.StringIO("n\n")
     terminal.isatty = lambda: True
@@ -121,7 +118,7 @@ def test_a_corpus_without_ids_is_replaced_afresh(run, caplog):
     run.write(ROWS[::-1])
     assert run("index", "--id_column", "")[0] == 2
     run("index", "--id_column", "", "--replace")
-    assert "afresh, with 2 documents that had been deleted" in caplog.text
+    assert "again, with 2 documents that had been deleted" in caplog.text
     assert len(run.ids()) == 5
 
 

@@ -56,7 +56,7 @@ def test_the_commands(shards, capsys, conditions, wanted):
         out, err = capsys.readouterr()
         found = sorted(json.loads(line)["id"] for line in out.splitlines())
         assert found == [id for id in wanted if id != 1 or command[0] == "search"]
-        assert found or "nothing found" in err
+        assert found or "no hits" in err
 
 
 @pytest.mark.parametrize(("conditions", "wanted"), FILTERS)
@@ -88,7 +88,7 @@ def api(shards):
 def test_what_cannot_match_is_said_by_every_door(shards, api, capsys):
     line = "no document meets topic=see; the column has: sea, sky, town, old"
     assert main(["search", "of the", "--store", shards, "--filter", "topic=see"]) == 0
-    assert "nothing found" in capsys.readouterr().err
+    assert "no hits" in capsys.readouterr().err
     assert api.post("/search", json={"query": "of the", "filter": {"topic": ["see"]}}).json()["notes"] == [line]
     unknown = "no document has a value in the column 'yaer'; the columns are: "
     assert main(["search", "of the", "--store", shards, "--filter", "yaer!=1"]) == 2

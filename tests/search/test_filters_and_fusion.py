@@ -67,9 +67,7 @@ def test_no_text_takes_long():
             parse(text)
 
 
-@pytest.mark.parametrize(
-    "filter", [{"a": {"~": 1}}, {"a": []}, {"a": object()}, {"a": math.nan}, {"a": b"x"}, ["a"]]
-)
+@pytest.mark.parametrize("filter", [{"a": {"~": 1}}, {"a": []}, {"a": object()}, {"a": math.nan}, {"a": b"x"}, ["a"]])
 def test_unknown_filters_are_named(filter):
     with pytest.raises(InputError, match="filter"):
         as_filter(filter)

@@ -343,7 +343,7 @@ def test_the_command_looks_moves_and_goes_back(place, tmp_path, capsys):
         assert moved.model == one_layer
     assert main(["migrate", "command", "--rollback", *store]) == 0
     assert main(["migrate", "command", "--finish", *store]) == 2
-    assert "there are no vectors besides" in capsys.readouterr().err
+    assert "there is no move" in capsys.readouterr().err
     assert main([*move, "--rollback", "--finish"]) == 2
 
     chunks = ["--collection", "pooled", "--split_into", "sentences", "--pool", *store]

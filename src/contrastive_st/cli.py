@@ -27,7 +27,7 @@ from contrastive_st.terminal import note, progress_is_shown, say
 #: The commands as `--help` lists them
 GROUPS = {
     "train": ("mine", "train", "distill", "soup"),
-    "judge": ("evaluate", "similarity", "neighbors", "overlaps", "classify"),
+    "evaluate": ("evaluate", "similarity", "neighbors", "overlaps", "classify"),
     "publish": ("push", "pull", "card", "convert", "merge", "export"),
     "search": (
         "encode", "index", "search", "similar", "delete", "collections", "database", "migrate", "trends", "duplicates",
@@ -40,7 +40,7 @@ GROUPS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0, or 2 after a one-line error message."""
     argv = snake_case_flags(sys.argv[1:] if argv is None else argv)
-    if argv[:1] == ["train"]:  # each script has a parser of its own, with its own --help
+    if argv[:1] == ["train"]:  # each script has its parser, with --help
         return train(argv[1:])
     return run(lambda: _run(argv))
 
@@ -86,7 +86,10 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
 
 @dataclass
 class Encode(Options):
-    """embed the lines of a file or of stdin; resumes if it was interrupted"""
+    """embed the lines of a file or of stdin; resumes if it was interrupted
+
+    contrastive-st encode sentences.txt --output vectors.npy
+    """
 
     input: str = option(
         "a text file (one sentence per line), or any file for `train`; - is stdin", default="-", positional=True
@@ -130,7 +133,10 @@ class Encode(Options):
 
 @dataclass
 class Similarity(Options):
-    """cosine similarity of two sentences, or of one with each line of stdin"""
+    """print the cosine similarity of two sentences, or of one with each line of stdin
+
+    contrastive-st similarity "a cat sat" "a feline rested"
+    """
 
     sentences: list[str] = option(
         "the first is compared with the others, or with each line of stdin", positional=True, metavar="SENTENCE"
@@ -159,7 +165,10 @@ class Similarity(Options):
 
 @dataclass
 class Doctor(Options):
-    """print versions, hardware, precision, threads, PostgreSQL and folders"""
+    """print versions, hardware, precision, threads, PostgreSQL and folders
+
+    contrastive-st doctor
+    """
 
     def __call__(self) -> None:
         from contrastive_st.doctor import facts

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import atexit
 import contextlib
+import dataclasses
+import inspect
 import logging
 import os
 import re
 import sys
+import textwrap
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -53,15 +56,44 @@ class _Device(argparse.Action):
         set_device(values)
 
 
-class Parser(argparse.ArgumentParser):
-    """An `ArgumentParser` with one-line errors, `--device`, `--quiet` and `--verbose`; flags are not abbreviated."""
+#: The titles of groups of options in the help of a command, with the options in them; others are in `options`
+_GROUPS = {
+    "store": "store collection",
+    "texts": "train_file max_train_samples column columns metadata id_column hub_split split_into pool strict corpus "
+    "corpus_column examples_file data pairs retrieval installed_docs",
+    "model": "model models names teacher pooling precision revision max_length guide cross_encoder query_prompt "
+    "query_prompt_name corpus_prompt corpus_prompt_name batch_size cache truncate",
+    "indexing": "build_memory storage partitions shard_rows",
+    "indexing again": "replace restore sync watch",
+    "negatives": "range_min range_max num_negatives max_score absolute_margin relative_margin sampling_strategy seed "
+    "include_positives",
+    "server": "host port token token_file write_token_file allow_origin batch_tokens max_waiting_tokens",
+    "output": "output output_format output_scores overwrite json limit examples card",
+}
+_GROUP_OF = {name: title for title, names in _GROUPS.items() for name in names.split()}
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+
+class Parser(argparse.ArgumentParser):
+    """An `ArgumentParser` with one-line errors, `--device`, `--quiet` and `--verbose`; flags are not abbreviated.
+
+    Args:
+        args: as for `ArgumentParser`.
+        general: add the options of every command now; else `add_general` adds them, after those of the command.
+        kwargs: as for `ArgumentParser`.
+    """
+
+    def __init__(self, *args: Any, general: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
-        self.add_argument("--device", action=_Device, metavar="NAME", help=DEVICE_HELP)
-        add = self.add_mutually_exclusive_group().add_argument
-        for flag, level, words in VERBOSITY:
-            add(flag, action=_Verbosity, const=level, help=words)
+        if general:
+            self.add_general()
+
+    def add_general(self) -> None:
+        """Add the options of every command."""
+        group = self.add_argument_group("every command")
+        group.add_argument("--device", action=_Device, metavar="NAME", help=DEVICE_HELP)
+        add = group.add_mutually_exclusive_group().add_argument
+        for flag, level, text in VERBOSITY:
+            add(flag, action=_Verbosity, const=level, help=text)
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message}; {self.prog} --help lists the options")
@@ -73,12 +105,20 @@ def add_command(commands: Any, kind: Any) -> None:
     Args:
         commands: the subparsers.
         kind: a dataclass of options, which is called to run the command. The command has the name of the class in lower
-            case, with hyphens between words, and the first line of its docstring as its help.
+            case, with hyphens between words. The first line of its docstring is its help, the others are examples.
     """
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", kind.__name__).lower()
-    parser = commands.add_parser(name, help=str(kind.__doc__).splitlines()[0])
-    add_flags(parser, kind)
-    parser.set_defaults(function=lambda found: parsed(kind, found)())
+    about, _, examples = inspect.cleandoc(kind.__doc__).partition("\n\n")
+    operands = [spec.name for spec in dataclasses.fields(kind) if spec.metadata.get("positional")]
+    parser = commands.add_parser(
+        name, help=about, description=f"{about[0].upper()}{about[1:]}.", general=False,
+        usage=" ".join([f"contrastive-st {name} [options]", *operands]),
+        epilog=f"example:\n{textwrap.indent(examples, '  ')}" if examples else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    add_flags(parser, kind, groups=_GROUP_OF)
+    parser.add_general()
+    parser.set_defaults(function=lambda given: parsed(kind, given)())
 
 
 def snake_case_flags(argv: Sequence[str]) -> list[str]:

@@ -255,6 +255,7 @@ def option(
     short: str = "",
     metavar: str | tuple[str, ...] = "",
     aliases: Sequence[str] = (),
+    group: str = "",
     **flag: Any,
 ) -> Any:
     """The field of a dataclass with its help.
@@ -267,18 +268,24 @@ def option(
         short: a second flag of one letter, such as `-k`.
         metavar: what the help calls its value.
         aliases: former names, which are still read and not shown.
+        group: the title in the help under which it stands; by default that of `add_flags`.
         flag: other arguments of `add_argument`: `action="append"` for a list with one value per flag, `nargs="*"` for
             one that may be empty.
     """
     default = dataclasses.MISSING if positional and default is None else default
     flag |= {"metavar": metavar} if metavar else {}
-    about = {"positional": positional, "short": short, "aliases": aliases, "flag": flag}
+    about = {"positional": positional, "short": short, "aliases": aliases, "group": group, "flag": flag}
     metadata = {"help": help, **{name: value for name, value in about.items() if value}}  # as HfArgumentParser reads it
     return dataclasses.field(default=default, kw_only=not positional, metadata=metadata)
 
 
-def add_flags(parser: argparse.ArgumentParser, *kinds: type) -> None:
+def add_flags(parser: argparse.ArgumentParser, *kinds: type, groups: Mapping[str, str] | None = None) -> None:
     """Add a flag for each field of dataclasses: `--name VALUE`.
+
+    Args:
+        parser: the parser.
+        kinds: the dataclasses.
+        groups: titles in the help by the names of fields; fields without one are in the group `options`.
 
     A field that is true or false needs no value: `--name`. Beside positional options it takes none, since a value would
     be one of those, and one that is true by default is switched off by `--no_name`. The flag of a list takes several
@@ -295,13 +302,17 @@ def add_flags(parser: argparse.ArgumentParser, *kinds: type) -> None:
         >>> parsed(Search, parser.parse_args(["cats", "-k", "3", "--exact"]))
         Search(query='cats', k=3, exact=True)
     """
-    found = [(kind, spec) for kind in kinds for spec in dataclasses.fields(kind) if spec.init]
-    alone = any(spec.metadata.get("positional") for _, spec in found)
-    for kind, spec in found:
-        _add_flag(parser, spec, field_types(kind)[spec.name], alone)
+    specs = [(kind, spec) for kind in kinds for spec in dataclasses.fields(kind) if spec.init]
+    alone, made = any(spec.metadata.get("positional") for _, spec in specs), dict[str, Any]()
+    for kind, spec in specs:
+        title = spec.metadata.get("group") or (groups or {}).get(spec.name)
+        title = None if spec.metadata.get("positional") else title
+        if title and title not in made:
+            made[title] = parser.add_argument_group(title)
+        _add_flag(made[title] if title else parser, spec, field_types(kind)[spec.name], alone)
 
 
-def _add_flag(parser: argparse.ArgumentParser, spec: dataclasses.Field[Any], kind: Any, alone: bool) -> None:
+def _add_flag(parser: Any, spec: dataclasses.Field[Any], kind: Any, alone: bool) -> None:
     about, given = spec.metadata, _flag_of(kind)
     default: Any = spec.default if spec.default_factory is dataclasses.MISSING else spec.default_factory()
     required = default is dataclasses.MISSING

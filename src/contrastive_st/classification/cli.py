@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Classify(TuningSettings):
-    """learn labels from examples, and label texts"""
+    """learn labels from examples, and label texts
+
+    contrastive-st classify mails.txt --train_file labelled.csv --test_file held_out.csv --predictions labels.csv
+    """
 
     input: str = option("texts to label: a file (one per line, or a table), or - for stdin", "", positional=True)
     model: str | None = option(MODEL_HELP, short="-m")

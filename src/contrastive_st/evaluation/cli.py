@@ -53,7 +53,10 @@ class _Models(Options):
 
 @dataclass
 class Evaluate(_Models):
-    """score models on STS, transfer and other tasks; write one report"""
+    """evaluate models on STS, transfer and other tasks, in one report
+
+    contrastive-st evaluate out/model static-minilm --pairs pairs.csv --output report
+    """
 
     tasks: str | None = option(
         "names or groups, separated by commas: sts7 (or sts), senteval7 (or transfer), nanobeir, supervised, "
@@ -121,7 +124,10 @@ class Evaluate(_Models):
 
 @dataclass
 class Neighbors(_Models):
-    """find the nearest sentences of a corpus, for one or two models side by side"""
+    """find the nearest sentences of a corpus, for one or two models side by side
+
+    contrastive-st neighbors out/model static-minilm --corpus sentences.txt --query "a cat sat"
+    """
 
     corpus: str = option("a file with one sentence per line, or any file `train` reads", default=MISSING)
     columns: str | None = option(
@@ -180,13 +186,16 @@ class Neighbors(_Models):
 
 @dataclass
 class Overlaps(Options):
-    """count the texts of B, such as a test set, that A has copies of"""
+    """count the texts of B, such as a test set, of which A has copies
+
+    contrastive-st overlaps train.txt STSB
+    """
 
     first: str = option(
         "a file that `train` reads, such as the training text; it is streamed", positional=True, metavar="A"
     )
     second: str = option("a file, or tasks of the evaluation: STSB, sts7, ...", positional=True, metavar="B")
-    columns: list[str] | None = option("of A, by name or position (default: its texts)", metavar="COLUMN")
+    columns: list[str] | None = option("columns of A, by name or position (default: its texts)", metavar="COLUMN")
     data: str | None = option(_DATA)
     threshold: Annotated[float, Gt(0), Le(1)] = option("least Jaccard index of the words of a near copy", default=0.8)
     examples: CountOrZero = option("copies to print of each kind", default=3)

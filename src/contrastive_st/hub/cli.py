@@ -23,9 +23,9 @@ _REVISION = "branch, tag or commit of a Hub name"
 class _CardOptions(Options):
     """What a card says that the records of training and evaluation do not."""
 
-    license: str | None = option("licence of the model, for its card: apache-2.0, mit, ...")
-    language: list[str] | None = option("languages of the model, for its card: en, de, ...")
-    datasets: list[str] | None = option("Hub names of the training data, for the card", metavar="NAME")
+    license: str | None = option("licence of the model: apache-2.0, mit, ...", group="model card")
+    language: list[str] | None = option("languages of the model: en, de, ...", group="model card")
+    datasets: list[str] | None = option("Hub names of the training data", metavar="NAME", group="model card")
 
     @property
     def data(self) -> CardData:
@@ -37,7 +37,10 @@ class _CardOptions(Options):
 
 @dataclass
 class Push(_CardOptions):
-    """push a checkpoint folder to the Hub, with its card"""
+    """push a checkpoint folder to the Hub, with its card
+
+    contrastive-st push out/model user/model --license mit --dry_run
+    """
 
     folder: str = option("what training saved", positional=True)
     repo: str = option("user/name; created if it does not exist", positional=True)
@@ -75,7 +78,10 @@ class Push(_CardOptions):
 
 @dataclass
 class Pull(Options):
-    """download a model from the Hub, into the cache or a folder"""
+    """download a model from the Hub, into the cache or a folder
+
+    contrastive-st pull sentence-transformers/all-MiniLM-L6-v2 --to minilm
+    """
 
     repo: str = option("user/name", positional=True)
     revision: str | None = option("branch, tag or commit")
@@ -90,7 +96,10 @@ class Pull(Options):
 
 @dataclass
 class Card(_CardOptions):
-    """write the model card of a checkpoint folder, from the records of its training and evaluation"""
+    """write the model card of a checkpoint folder, from the records of its training and evaluation
+
+    contrastive-st card out/model --license mit
+    """
 
     folder: str = option(
         "folder of a trained model; evaluate's report is read from its subfolder evaluation", positional=True
@@ -115,7 +124,10 @@ class Card(_CardOptions):
 
 @dataclass
 class Convert(Options):
-    """write a checkpoint in another layout, with the same embeddings"""
+    """write a checkpoint in another layout, with the same embeddings
+
+    contrastive-st convert out/model out/simcse --to simcse
+    """
 
     source: str = option("folder or Hub name", positional=True)
     destination: str = option("a new folder", positional=True)
@@ -133,7 +145,10 @@ class Convert(Options):
 
 @dataclass
 class Merge(Options):
-    """merge a LoRA adapter into its base and write an ordinary checkpoint folder"""
+    """merge a LoRA adapter into its base and write an ordinary checkpoint folder
+
+    contrastive-st merge out/adapter --output out/merged
+    """
 
     adapter: str = option("folder or Hub name", positional=True)
     output: str = option("a new folder", default=MISSING, short="-o")
@@ -148,7 +163,10 @@ class Merge(Options):
 
 @dataclass
 class Soup(Options):
-    """average the weights of checkpoints"""
+    """average the weights of checkpoints
+
+    contrastive-st soup out/seed1 out/seed2 --output out/soup
+    """
 
     checkpoints: list[str] = option("folders or Hub names, of one architecture", positional=True)
     output: str = option("a new folder", default=MISSING, short="-o")
@@ -166,7 +184,10 @@ class Soup(Options):
 
 @dataclass
 class Export(Options):
-    """write an encoder as a graph for onnxruntime or OpenVINO"""
+    """write an encoder as a graph for onnxruntime or OpenVINO
+
+    contrastive-st export out/model --format onnx --int8 --output out/onnx
+    """
 
     model: str = option("folder or Hub name", positional=True)
     format: Literal["onnx", "openvino"] = option("the runtime to export for", default=MISSING)

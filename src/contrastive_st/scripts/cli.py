@@ -103,7 +103,10 @@ def add_commands(commands: Any) -> None:
 
 @dataclass
 class Distill(Options):
-    """train a small encoder that copies a teacher: static, or some of its layers"""
+    """train a small encoder that copies a teacher: static, or some of its layers
+
+    contrastive-st distill sentence-transformers/all-MiniLM-L6-v2 --train_file texts.txt --output out/student
+    """
 
     teacher: str = option("checkpoint folder or Hub name", positional=True)
     student: str = option(

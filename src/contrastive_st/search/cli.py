@@ -111,7 +111,10 @@ class _HitsCommand(CollectionCommand):
 
 @dataclass
 class Search(_HitsCommand):
-    """find the documents nearest to a query"""
+    """find the documents nearest to a query
+
+    contrastive-st search "why do tides rise" -k 5 --filter "year>=2000"
+    """
 
     query: str = option("the query; - reads it from stdin", positional=True)
     hybrid: bool = option("combine the rankings by cosine and by full text", default=False)
@@ -137,7 +140,10 @@ class Search(_HitsCommand):
 
 @dataclass
 class Similar(_HitsCommand):
-    """find the documents nearest to a document"""
+    """find the documents nearest to a document
+
+    contrastive-st similar 17 -k 5
+    """
 
     id: str = option("id of the document, as search prints it, or as the corpus has it", positional=True)
 
@@ -151,7 +157,10 @@ class Similar(_HitsCommand):
 
 @dataclass
 class Delete(StoreCommand):
-    """delete documents of a collection, by a filter or by their ids"""
+    """delete documents of a collection, by a filter or by their ids
+
+    contrastive-st delete talks --filter topic=sea --yes
+    """
 
     collection: str = option("name of the collection", positional=True)
     filter: list[str] | None = option(FILTER_HELP, action="append", metavar="CONDITION")
@@ -223,7 +232,10 @@ def _lines(name: str) -> list[str]:
 
 @dataclass
 class Trends(CollectionCommand):
-    """name the clusters of an index; count them by year, source, ..."""
+    """name the clusters of an index; count them by year, source, ...
+
+    contrastive-st trends --by year --output report
+    """
 
     by: str | None = option("metadata column to count by, such as year or source", metavar="COLUMN")
     clusters: int | None = option("number of clusters (default: one per 50 documents, from 2 to 16)")
@@ -259,7 +271,10 @@ class Trends(CollectionCommand):
 
 @dataclass
 class Duplicates(CollectionCommand):
-    """find near-duplicate documents; every pair is compared"""
+    """find near-duplicate documents; every pair is compared
+
+    contrastive-st duplicates --threshold 0.9 --output duplicates.csv
+    """
 
     threshold: Annotated[float, Gt(0), Le(1)] = option("lowest cosine of two duplicates", default=0.95)
     ignore_numbers: bool = option("do not report texts that differ only in their numbers", default=False)
@@ -321,7 +336,10 @@ def _knows(index: Any, counted: Counter[bool]) -> Callable[[list[str]], Any] | N
 
 @dataclass
 class Group(Options):
-    """group the texts of a file by meaning, each group with a typical text"""
+    """group the texts of a file by meaning, each group with a typical text
+
+    contrastive-st group questions.txt --min_community_size 5
+    """
 
     file: str = option("texts: any file or data set that train reads", positional=True)
     column: str | None = option("column of the texts, if there are several", aliases=FORMER_COLUMN)
@@ -379,13 +397,16 @@ def _hidden() -> Any:
 
 @dataclass(frozen=True)
 class Mine(MiningOptions):
-    """add hard negatives to pairs: the texts nearest to each anchor that are not its positives"""
+    """add hard negatives to pairs: the texts nearest to each anchor that are not its positives
+
+    contrastive-st mine pairs.csv --output triplets.jsonl --num_negatives 5
+    """
 
     pairs: str = option("anchors and positives: any file or data set that train reads", positional=True)
     output: str = option("a .jsonl, .csv or .parquet file; train reads it", default=MISSING, short="-o")
     overwrite: bool = option(_OVERWRITE, default=False)
     model: str | None = option(MODEL_HELP, short="-m")
-    precision: ModelPrecision = option("of the model and the guide", default="auto")
+    precision: ModelPrecision = option("precision of the model and the guide", default="auto")
     anchor_column_name: str | None = _hidden()
     positive_column_name: str | None = _hidden()
     columns: list[str] | None = option(

@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class Collections(StoreCommand):
-    """list the collections of a store; describe, rename, swap or delete one"""
+    """list the collections of a store; describe, rename, swap or delete one
+
+    contrastive-st collections talks
+    contrastive-st collections talks --rename archive
+    """
 
     name: str = option("collection to describe or change (default: list all)", default="", positional=True)
     delete: bool = option("delete the collection and its documents, or the alias alone", default=False)
-    rename: str | None = option("give it another name", metavar="NAME")
+    rename: str | None = option("give the collection another name", metavar="NAME")
     swap: str | None = option("exchange the names of two collections at once, for every search", metavar="OTHER")
     alias: str | None = option("let this name stand for the collection too, from now on", metavar="NAME")
 
@@ -92,7 +96,10 @@ def _say_scores(index: VectorIndex) -> None:
 
 @dataclass
 class Database(StoreCommand):
-    """show the version of a store and the rights in it; set it up; print SQL for an administrator"""
+    """show the version of a store and the rights in it; set it up; print SQL for an administrator
+
+    contrastive-st database --store postgresql://host/name --setup
+    """
 
     setup: bool = option(
         "make the store, or migrate one of an earlier version; needs the rights of its owner", default=False
@@ -100,7 +107,7 @@ class Database(StoreCommand):
     sql: Literal["owner", "writer", "reader"] | None = option(
         "print the SQL that makes this role (and for the owner the store), and run nothing"
     )
-    from_version: CountOrZero = option("of --sql owner: the version that the store has already", default=0)
+    from_version: CountOrZero = option("for --sql owner: the version that the store has now", default=0)
 
     def run(self) -> None:
         """Print what is asked for."""

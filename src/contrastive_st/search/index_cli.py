@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Index(CollectionCommand):
-    """encode a corpus and put it into the store, or into parquet shards"""
+    """encode a corpus and put it into the store, or into parquet shards
+
+    contrastive-st index talks.csv --column abstract --collection talks
+    contrastive-st index notes/ --split_into passages --watch
+    """
 
     corpus: str = option(
         "a table (.csv, .jsonl, .parquet ...), a text file, a document (.md, .html, .pdf, .docx ...), a folder of "
@@ -57,20 +61,22 @@ class Index(CollectionCommand):
         "document; whole: so is each page, and each line of a text file that is a list", default="whole",
     )  # fmt: skip
     pool: bool = option("keep documents whole, with the mean vector of their chunks", default=False)
-    index: Literal["hnsw", "binary", "none"] = option("built after loading", default="hnsw")
-    language: str | None = option(
-        "of full text, such as german (default: that of the collection, else the one whose stop words the texts have, "
-        "else simple, without stemming and stop words)"
+    index: Literal["hnsw", "binary", "none"] = option(
+        "index of the vectors, built after loading", default="hnsw", group="indexing"
     )
+    language: str | None = option(
+        "language of full text, such as german (default: that of the collection, else the one whose stop words the texts have, "
+        "else simple, without stemming and stop words)", group="indexing",
+    )  # fmt: skip
     build_memory: str | None = option(
-        "for building the index, such as 4GB (default: as much as needed, up to half of the machine, in the embedded "
+        "memory for building the index, such as 4GB (default: as much as needed, up to half of the machine, in the embedded "
         "database; 1GB in another)"
     )
     storage: Literal["halfvec", "vector", "float32", "int8", "ubinary"] | None = option(
-        "16 or 32 bits a number in the store (default: halfvec); 32, 8 or 1 in shards (default: float32)"
+        "16 or 32 bits per number in the store (default: halfvec); 32, 8 or 1 in shards (default: float32)"
     )
     partitions: Annotated[int, Ge(1), Le(4096)] = option("number of tables for the vectors", default=1)
-    precision: ModelPrecision = option("of the model", default="auto")
+    precision: ModelPrecision = option("precision of the model", default="auto")
     pooling: str | None = option(POOLING_HELP)
     shard_rows: Annotated[int, Ge(1), Le(1 << 40)] = option(
         "number of rows encoded and committed together", default=16_384

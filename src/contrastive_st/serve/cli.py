@@ -21,7 +21,10 @@ _HOST = "address to serve on; by default only this machine can connect"
 
 @dataclass
 class Serve(StoreCommand):
-    """serve a search page for the browser"""
+    """serve a search page for the browser
+
+    contrastive-st serve talks papers --port 8000
+    """
 
     index: list[str] = option(
         "collections of the store, or folders of encoded shards; several are searched side by side",
@@ -71,7 +74,10 @@ class Serve(StoreCommand):
 
 @dataclass
 class Api(StoreCommand):
-    """serve embeddings over HTTP, for the clients of OpenAI and Hugging Face"""
+    """serve embeddings over HTTP, for the clients of OpenAI and Hugging Face
+
+    contrastive-st api static-minilm --index talks --token_file token.txt
+    """
 
     model: list[str] = option(
         "folders or Hub names; requests call them by the last part of the name (default: $CONTRASTIVE_ST_MODEL, or "
@@ -94,7 +100,7 @@ class Api(StoreCommand):
     allow_origin: list[str] | None = option(
         "web pages of this origin may use it; may be repeated, * for all", action="append", metavar="ORIGIN"
     )
-    precision: ModelPrecision = option("of the models", default="auto")
+    precision: ModelPrecision = option("precision of the models", default="auto")
     pooling: str | None = option(POOLING_HELP)
     truncate: bool = option("answer 413 to texts longer than the model reads, instead of truncating them", default=True)
     batch_tokens: Count = option("waiting tokens that are sorted into batches together", default=65_536)

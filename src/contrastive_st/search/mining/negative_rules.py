@@ -102,7 +102,7 @@ class MiningOptions(NegativeRules):
     guide: Any = option("another encoder, whose scores are used for limits and sampling", metavar="MODEL")
     cross_encoder: Any = option("as --guide, a CrossEncoder of sentence-transformers", metavar="MODEL")
     pooling: str | None = option(POOLING_HELP)
-    precision: str = option("of the model and the guide", default="fp32", choices=MODEL_PRECISIONS)
+    precision: str = option("precision of the model and the guide", default="fp32", choices=MODEL_PRECISIONS)
     query_prompt: str | None = option("prompt of anchors (default: as the model records)", metavar="TEXT")
     query_prompt_name: str | None = option("name of a recorded prompt for anchors", metavar="NAME")
     corpus_prompt: str | None = option("prompt of documents (default: as the model records)", metavar="TEXT")

@@ -63,9 +63,9 @@ _GROUPS = {
     "corpus_column examples_file data pairs retrieval installed_docs",
     "model": "model models names teacher pooling precision revision max_length guide cross_encoder query_prompt "
     "query_prompt_name corpus_prompt corpus_prompt_name batch_size cache truncate",
-    "indexing": "build_memory storage partitions shard_rows",
+    "indexing": "build_memory partitions shard_rows",
     "indexing again": "replace restore sync watch",
-    "negatives": "range_min range_max num_negatives max_score absolute_margin relative_margin sampling_strategy seed "
+    "negatives": "range_min range_max num_negatives max_score absolute_margin relative_margin sampling_strategy "
     "include_positives",
     "server": "host port token token_file write_token_file allow_origin batch_tokens max_waiting_tokens",
     "output": "output output_format output_scores overwrite json limit examples card",

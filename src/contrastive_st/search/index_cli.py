@@ -65,15 +65,16 @@ class Index(CollectionCommand):
         "index of the vectors, built after loading", default="hnsw", group="indexing"
     )
     language: str | None = option(
-        "language of full text, such as german (default: that of the collection, else the one whose stop words the texts have, "
-        "else simple, without stemming and stop words)", group="indexing",
+        "language of full text, such as german (default: that of the collection, else the one whose stop words the "
+        "texts have, else simple, without stemming and stop words)", group="indexing",
     )  # fmt: skip
     build_memory: str | None = option(
-        "memory for building the index, such as 4GB (default: as much as needed, up to half of the machine, in the embedded "
-        "database; 1GB in another)"
+        "memory for building the index, such as 4GB (default: as much as needed, up to half of the machine, in the "
+        "embedded database; 1GB in another)"
     )
     storage: Literal["halfvec", "vector", "float32", "int8", "ubinary"] | None = option(
-        "16 or 32 bits per number in the store (default: halfvec); 32, 8 or 1 in shards (default: float32)"
+        "16 or 32 bits per number in the store (default: halfvec); 32, 8 or 1 in shards (default: float32)",
+        group="indexing",
     )
     partitions: Annotated[int, Ge(1), Le(4096)] = option("number of tables for the vectors", default=1)
     precision: ModelPrecision = option("precision of the model", default="auto")

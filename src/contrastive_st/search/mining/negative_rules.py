@@ -39,7 +39,7 @@ class NegativeRules(Options):
     sampling_strategy: Literal["top", "random"] = option(
         "the negatives with the highest scores, or any that the rules allow", default="top", aliases=("--sampling",)
     )
-    seed: CountOrZero = option("seed of random sampling", default=0)
+    seed: CountOrZero = option("seed of random sampling", default=0, group="negatives")
 
     def conflicts(self) -> Iterator[str]:
         """Yield a range of ranks that is too small."""

@@ -19,7 +19,7 @@ from torch import nn
 from contrastive_st.distributed import processes
 from contrastive_st.errors import InputError, about, choice
 from contrastive_st.evaluation.datasets.senteval import Rows, Splits
-from contrastive_st.evaluation.datasets.user_data import judged_splits, read_scored_pairs, scored
+from contrastive_st.evaluation.datasets.user_data import read_scored_pairs, retrieval_splits, scored
 from contrastive_st.evaluation.suite import run
 from contrastive_st.evaluation.tasks import Task, beir_task, own_pairs_task, pair_task, similarity_task, triplet_task
 from contrastive_st.models import SentenceEncoder
@@ -291,7 +291,7 @@ class InformationRetrievalEvaluator(TaskEvaluator):
     ) -> None:
         if single := [query for query, item in relevant_docs.items() if isinstance(item, str)]:
             raise InputError(f"relevant_docs of {single[0]}: give a list of ids, not one")
-        judged = (
+        relevance = (
             (query, document, float(item[document]) if isinstance(item, Mapping) else 1.0, f"relevant_docs of {query}")
             for query, item in relevant_docs.items()
             for document in item
@@ -301,7 +301,7 @@ class InformationRetrievalEvaluator(TaskEvaluator):
             "recall": precision_recall_at_k, "map": map_at_k,
         }  # fmt: skip
         metrics = [(metric, depth) for metric, depths in asked.items() for depth in depths]
-        splits = judged_splits(corpus, queries, judged, name)
+        splits = retrieval_splits(corpus, queries, relevance, name)
         task = beir_task(name, name, k, read=lambda: splits).scored_with(metrics=metrics)
         super().__init__(task, tokenizer, **{"main_similarity": main_score_function, **options})
 

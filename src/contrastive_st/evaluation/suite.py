@@ -190,12 +190,12 @@ class SuiteEvaluator:
         """The main metric of each task, by `TASK_METRIC`."""
         with preserved_random_state():
             encoder = SentenceEncoder(model, self.tokenizer, name="the model")
-            figures, _ = run(encoder, self.tasks, self.data, distributed=self.distributed)
-        quoted = (self._quoted(task.name, task.is_main, figures) for task in self.tasks)
+            metrics, _ = run(encoder, self.tasks, self.data, distributed=self.distributed)
+        quoted = (self._quoted(task.name, task.is_main, metrics) for task in self.tasks)
         return {name: value for result in quoted for name, value in result.items()}
 
-    def _quoted(self, task: str, is_main: Any, figures: Sequence[Score]) -> dict[str, float]:
-        scores = [f for f in figures if f.task == task]
+    def _quoted(self, task: str, is_main: Any, metrics: Sequence[Score]) -> dict[str, float]:
+        scores = [f for f in metrics if f.task == task]
         main = next((f for f in scores if is_main(f)), None)
         dev = [f for f in scores if self.dev and f.split == "dev" and (main is None or f.metric == main.metric)]
         chosen = dev[0] if dev else main
@@ -225,8 +225,8 @@ class EvaluationCallback(TrainerCallback):
         if state.global_step % self.every:
             return
         inner = model.module if hasattr(model, "module") else model
-        figures = {f"eval_{name}": value for name, value in self.evaluator(inner).items()}
-        state.log_history.append({**figures, "step": state.global_step})
+        metrics = {f"eval_{name}": value for name, value in self.evaluator(inner).items()}
+        state.log_history.append({**metrics, "step": state.global_step})
 
 
 def retrieval_evaluator(

@@ -266,8 +266,8 @@ def _metadata(
 def _thumbnail(checkpoint: CheckpointMetadata, name: str, curve: bool) -> str | None:
     """The address of the picture of a repository: its scores by task, or else its training curve."""
     scores = f"{EVALUATION}/scores_by_task.png"
-    measured = checkpoint.report and (checkpoint.folder / scores).is_file()
-    picture = scores if measured else CURVE if curve else None
+    evaluated = checkpoint.report and (checkpoint.folder / scores).is_file()
+    picture = scores if evaluated else CURVE if curve else None
     return hf_hub_url(name, picture) if picture and _REPOSITORY.fullmatch(name) else None
 
 

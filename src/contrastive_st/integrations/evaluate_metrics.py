@@ -73,8 +73,8 @@ class Ranking(_LocalMetric):
     columns = {"predictions": _VECTOR, "references": _VECTOR}
 
     def _compute(self, predictions: Any, references: Any, k: int = 10) -> dict[str, float]:
-        judged = relevant_rows([i] for i in range(len(predictions)))
-        return ranking_metrics(np.asarray(predictions), np.asarray(references), judged, k)
+        relevance = relevant_rows([i] for i in range(len(predictions)))
+        return ranking_metrics(np.asarray(predictions), np.asarray(references), relevance, k)
 
 
 class Alignment(_LocalMetric):
@@ -95,10 +95,10 @@ class Alignment(_LocalMetric):
 
 class _OneSet(_LocalMetric):
     columns = {"predictions": _VECTOR}
-    measure: staticmethod[[torch.Tensor], torch.Tensor]
+    metric: staticmethod[[torch.Tensor], torch.Tensor]
 
     def _compute(self, predictions: Any) -> dict[str, float]:
-        return {self.measure.__name__: self.measure(torch.tensor(predictions, dtype=torch.float64)).item()}
+        return {self.metric.__name__: self.metric(torch.tensor(predictions, dtype=torch.float64)).item()}
 
 
 class Uniformity(_OneSet):
@@ -110,7 +110,7 @@ class Uniformity(_OneSet):
     """
 
     description = "Spread over the unit sphere"
-    measure = staticmethod(uniformity)
+    metric = staticmethod(uniformity)
 
 
 class Anisotropy(_OneSet):
@@ -122,7 +122,7 @@ class Anisotropy(_OneSet):
     """
 
     description = "Mean cosine of distinct vectors"
-    measure = staticmethod(anisotropy)
+    metric = staticmethod(anisotropy)
 
 
 class EffectiveRank(_OneSet):
@@ -134,4 +134,4 @@ class EffectiveRank(_OneSet):
     """
 
     description = "Dimensions in use"
-    measure = staticmethod(effective_rank)
+    metric = staticmethod(effective_rank)

@@ -350,8 +350,8 @@ def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, o
         print(f"only {len(rows)} texts: the batch size is {len(rows)}, not {options.batch_size}", file=sys.stderr)
     batch_size = min(options.batch_size, len(rows))
     one_pass = max(len(rows) // batch_size, 1)
-    longest = max(one_pass, len(pairs) // options.pair_batch_size if options.pair_weight else 0)
-    steps = min(_STEPS, _PASSES * longest) if options.steps is None else options.steps or one_pass
+    max_length = max(one_pass, len(pairs) // options.pair_batch_size if options.pair_weight else 0)
+    steps = min(_STEPS, _PASSES * max_length) if options.steps is None else options.steps or one_pass
     by_length, numbers = not isinstance(model, StaticEncoder), None
     if len(pairs) and options.pair_weight:
         numbers = endless_batches(pairs.lengths(), options.pair_batch_size, options.seed + 1, by_length)

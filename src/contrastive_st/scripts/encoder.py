@@ -82,8 +82,8 @@ def open_encoder(
         settings |= {} if getattr(args, name) is None else {name: getattr(args, name)}
     if args.model_name_or_path is None:
         length = check_max_length(args.max_length or _FROM_SCRATCH, 512)
-        words = chain(texts, *[(args.named_prompts or {}).values()] * 2)  # what occurs once is left out
-        tokenizer: Any = load_tokenizer(resume) if resume else train_wordpiece(words, args.vocab_size, length)
+        learned_from = chain(texts, *[(args.named_prompts or {}).values()] * 2)  # what occurs once is left out
+        tokenizer: Any = load_tokenizer(resume) if resume else train_wordpiece(learned_from, args.vocab_size, length)
         settings |= _template_settings(template, tokenizer)
         config = with_dropout(small_bert(len(tokenizer), args.hidden_size, args.num_layers, length), args.dropout)
         model: Any = BertForCL(config, **{"pooling": pooling or "mean", **settings})

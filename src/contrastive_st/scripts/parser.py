@@ -79,12 +79,12 @@ class TrainingParser(Parser, HfArgumentParser):
             for spec in fields(kind):
                 if spec.init and spec.name not in usual:
                     lines += _option(spec.name, str(spec.metadata.get("help", "")), self.get_default(spec.name))
-        for flag, words in (("--device", DEVICE_HELP), *((flag, words) for flag, _, words in VERBOSITY)):
-            lines += _option(flag[2:], words, None)
+        for flag, message in (("--device", DEVICE_HELP), *((flag, message) for flag, _, message in VERBOSITY)):
+            lines += _option(flag[2:], message, None)
         changed = {name: value for name, value in self.changed.items() if name in usual}
         lines += ["", "Every field of transformers.TrainingArguments is an option too. This script sets:"]
-        words = ", ".join(f"--{name} {_shown(value)}" for name, value in changed.items()) or "none of them"
-        return "\n".join([*lines, *textwrap.wrap(words, 100, initial_indent="  ", subsequent_indent="  ")]) + "\n"
+        message = ", ".join(f"--{name} {_shown(value)}" for name, value in changed.items()) or "none of them"
+        return "\n".join([*lines, *textwrap.wrap(message, 100, initial_indent="  ", subsequent_indent="  ")]) + "\n"
 
     def _instead(self, flag: str) -> str:
         near = suggestion(flag, [name for name in self.flags if name.startswith("--")])

@@ -147,7 +147,7 @@ def tokenized(
         num_proc: processes that tokenize.
     """
     columns = [name for name in texts.column_names if name not in TARGETS]
-    settings, longest = model.settings, tokenizer.model_max_length
+    settings, max_length = model.settings, tokenizer.model_max_length
     prompts = column_prompts(columns, settings.prompts, settings.default_prompt_name)
     if any(settings.prompts.values()) and not any(prompts.values()):
         raise InputError(
@@ -157,26 +157,30 @@ def tokenized(
     if any(prompts.values()):
         logger.info("prompts: " + ", ".join(f"{prompt!r} before {name}" for name, prompt in prompts.items() if prompt))
     with training.main_process_first(desc="tokenize"):
-        rows = tokenize(texts, tokenizer, longest, num_proc, {name: text for name, text in prompts.items() if text})
+        rows = tokenize(texts, tokenizer, max_length, num_proc, {name: text for name, text in prompts.items() if text})
     if count := _truncated(texts, rows, tokenizer, [prompts.get(name, "") for name in columns]):
         total = len(rows) * len(columns)
-        logger.warning(f"{count:,} of {total:,} texts are truncated to {longest} tokens; --max_length sets the limit")
+        logger.warning(
+            f"{count:,} of {total:,} texts are truncated to {max_length} tokens; --max_length sets the limit"
+        )
     return rows
 
 
 def _truncated(texts: Dataset, rows: Dataset, tokenizer: Any, prompts: Sequence[str]) -> int:
     """How many texts have more tokens than the tokenizer's `model_max_length`; those that fill it are read again."""
-    longest = tokenizer.model_max_length
+    max_length = tokenizer.model_max_length
     ids = rows.with_format("arrow")["input_ids"][:]
     ids = pc.list_flatten(ids) if len(prompts) > 1 else ids
-    full = np.flatnonzero(pc.greater_equal(pc.list_value_length(ids), min(longest, 1 << 30)).to_numpy())
+    full = np.flatnonzero(pc.greater_equal(pc.list_value_length(ids), min(max_length, 1 << 30)).to_numpy())
     if not len(full):
         return 0
     columns = [name for name in texts.column_names if name not in TARGETS]
     count = 0
     for i, (name, prompt) in enumerate(zip(columns, prompts, strict=True)):
         long = texts.select(full[full % len(columns) == i] // len(columns))[name]
-        count += sum(len(row) > longest for row in token_ids(tokenizer, [prompt + text for text in long], longest + 1))
+        count += sum(
+            len(row) > max_length for row in token_ids(tokenizer, [prompt + text for text in long], max_length + 1)
+        )
     return count
 
 

@@ -167,9 +167,9 @@ def of_html(markup: str) -> Cells:
     rest, page.rawdata = page.rawdata, ""  # what follows a tag without its ">"
     page.handle_data(re.sub(r"<[^<>]*>", " ", rest))
     page.close()
-    title = page.words("title") or page.words("h1")
+    title = page.paragraphs("title") or page.paragraphs("h1")
     facts = {name: values[0] if len(values) == 1 else values for name, values in page.facts.items()}
-    return {**facts, **({"title": title} if title else {}), "text": page.words("text")}
+    return {**facts, **({"title": title} if title else {}), "text": page.paragraphs("text")}
 
 
 def _visible(markup: str) -> str:
@@ -214,10 +214,10 @@ class _Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         self.collected["text"].append(data)
 
-    def words(self, of: str) -> str:
+    def paragraphs(self, of: str) -> str:
         """The paragraphs of what was collected as `of`, with single spaces between words."""
-        paragraphs = (" ".join(paragraph.split()) for paragraph in "".join(self.collected[of]).split("\n\n"))
-        return "\n\n".join(filter(None, paragraphs))
+        parts = (" ".join(paragraph.split()) for paragraph in "".join(self.collected[of]).split("\n\n"))
+        return "\n\n".join(filter(None, parts))
 
     def _break(self, tag: str) -> None:
         if _BLOCK.fullmatch(tag):

@@ -111,8 +111,8 @@ class Codes:
         """Scores of each row for each query, `[Q, n]`; only their order has a meaning."""
         if self.precision == "ubinary":
             rotated = queries if self.rotation is None else queries @ self.rotation
-            words, signs = self.stored[:, rows], _in_rows(quantize(rotated, "ubinary"))
-            return np.stack([(-differing_bits(words, query)).astype(np.float32) for query in signs.T])
+            packed, signs = self.stored[:, rows], _in_rows(quantize(rotated, "ubinary"))
+            return np.stack([(-differing_bits(packed, query)).astype(np.float32) for query in signs.T])
         codes, dim = self.stored[rows], self.shape[1]
         weights = queries * buckets([] if self.ranges is None else self.ranges, dim)[1]  # width of one bucket
         step = max(_CACHED // dim, 1)
@@ -435,13 +435,13 @@ def _make_codes(place: Path, vectors: NDArray[np.float32], precision: str) -> No
     code: Callable[[NDArray[np.float32]], NDArray[Any]]
     if precision == "int8":
         ends = np.concatenate([[vectors[block].min(0), vectors[block].max(0)] for block in blocks])
-        name, beside, width = _RANGES, quantization_ranges(ends), vectors.shape[1]
-        code = partial(quantize, precision=precision, ranges=beside)
+        name, parameters, width = _RANGES, quantization_ranges(ends), vectors.shape[1]
+        code = partial(quantize, precision=precision, ranges=parameters)
     else:
-        name, beside = _ROTATION, rotated(np.eye(vectors.shape[1]), _ROTATIONS)
-        width, code = beside.shape[1], lambda block: quantize(block @ beside, precision)
+        name, parameters = _ROTATION, rotated(np.eye(vectors.shape[1]), _ROTATIONS)
+        width, code = parameters.shape[1], lambda block: quantize(block @ parameters, precision)
     with atomic_write(place / name, overwrite=True) as path:
-        np.save(path, beside)
+        np.save(path, parameters)
     with _new_array(place, precision, len(vectors), width) as array:
         for block in blocks:
             _fill(array, block.start, code(vectors[block]))

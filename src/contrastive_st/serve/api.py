@@ -136,12 +136,12 @@ class Served:
         cut = self.truncate if truncate is None else truncate
         if isinstance(items[0], str):
             return self._rows_of_texts(_checked(items, lambda item: isinstance(item, str)), prompt, cut)
-        most, longest = self.encoder.vocabulary_size, self.encoder.max_length
+        most, max_length = self.encoder.vocabulary_size, self.encoder.max_length
         if any(not row or min(row) < 0 or max(row) >= most for row in _checked(items, _is_row)):
             raise ApiError(400, f"token ids go from 0 to {most - 1:,}, and a row holds one at least; or send texts")
-        if longest is not None and not cut and max(map(len, items)) > longest:
-            raise ApiError(413, f"an input has more than the {longest} tokens that the model reads")
-        return [list(map(int, row[:longest])) for row in items]
+        if max_length is not None and not cut and max(map(len, items)) > max_length:
+            raise ApiError(413, f"an input has more than the {max_length} tokens that the model reads")
+        return [list(map(int, row[:max_length])) for row in items]
 
     def _rows_of_texts(self, texts: list[str], prompt: str, cut: bool) -> Rows:
         if sum(map(len, texts)) > MOST_CHARACTERS:
@@ -319,12 +319,12 @@ class _Routes:
             notes = ["the model knows no token of the query", *await run_in_threadpool(unmet, index, conditions)]
             return JSONResponse({"index": name, "hits": [], "notes": notes})
         vectors, _ = await model.vectors(asked.query, prompt=role_prompt(model.encoder.prompts, QUERY))
-        words = asked.query if asked.hybrid else None
+        message = asked.query if asked.hybrid else None
 
         def result() -> bytes:
             self.follow(name, index, lambda live, encoder: self.take(name, live, encoder))
             lowest = self.floors(name, index, model.encoder, asked.min_score)
-            hits = above(index.search(vectors[0], asked.k, filter=conditions, text=words)[0], lowest)
+            hits = above(index.search(vectors[0], asked.k, filter=conditions, text=message)[0], lowest)
             rows = _exact(
                 [{"id": hit.own_id, "score": hit.score, "text": hit.text, "metadata": hit.metadata} for hit in hits]
             )
@@ -510,14 +510,14 @@ class ApiGate(Gate):
 
 async def _refusal(request: Request, error: Exception) -> Response:
     """The answer to a request that raised an error."""
-    status, words, headers = 400, str(error), dict(getattr(error, "headers", None) or {})
+    status, message, headers = 400, str(error), dict(getattr(error, "headers", None) or {})
     if isinstance(error, UnknownColumn):
         status = 404
     elif isinstance(error, HTTPException):
-        status, words = error.status_code, str(error.detail)
+        status, message = error.status_code, str(error.detail)
     elif isinstance(error, RequestValidationError):
-        status, words = 422, _what_is_wrong(error)
-    return error_answer(request.url.path, status, one_line(words, 500), headers)
+        status, message = 422, _what_is_wrong(error)
+    return error_answer(request.url.path, status, one_line(message, 500), headers)
 
 
 def _what_is_wrong(error: RequestValidationError) -> str:

@@ -165,13 +165,13 @@ def show_map(session: SearchSession, names: Sequence[str], answers: Sequence[Ans
     """HTML of the map of the first source chosen, with its last hits."""
     name = names[0] if names else session.names[0]
     layout = session.map(name)
-    words = f"{name}: {len(layout.xy):,} of {layout.sample.total:,} documents; near on the map is near in meaning."
+    message = f"{name}: {len(layout.xy):,} of {layout.sample.total:,} documents; near on the map is near in meaning."
     answer = next((answer for answer in answers if answer.source == name and answer.hits), None)
     if answer is None:
-        return notice(words + " Point at a dot to read it.") + map_svg(layout)
+        return notice(message + " Point at a dot to read it.") + map_svg(layout)
     what = "what is similar to" if answer.similar else "the hits of"
-    words += f" Numbered: {what} “{one_line(answer.query, 60)}”. Point at a dot to read it."
-    return notice(words) + map_svg(layout, answer.hits, session.places(answer))
+    message += f" Numbered: {what} “{one_line(answer.query, 60)}”. Point at a dot to read it."
+    return notice(message) + map_svg(layout, answer.hits, session.places(answer))
 
 
 def page_options() -> dict[str, Any]:

@@ -15,7 +15,7 @@ from contrastive_st.data.reading import MissingData
 from contrastive_st.errors import first_line
 from contrastive_st.evaluation.datasets.cells import tidy
 from contrastive_st.evaluation.datasets.senteval import ENTAILMENT, QUESTIONS, Rows, Splits
-from contrastive_st.evaluation.datasets.user_data import judged_splits
+from contrastive_st.evaluation.datasets.user_data import retrieval_splits
 
 _REVISIONS = {"RobZamp/sick": "refs/convert/parquet"}  # its main branch is a script, which datasets 4 does not run
 Source = tuple[str, str | None, str]  # name, config, split
@@ -142,5 +142,5 @@ def read_nano(name: str) -> Splits:
     """
     parts = [_load((f"zeta-alpha-ai/{name}", part, "train")) for part in ("corpus", "queries", "qrels")]
     corpus, queries = ({str(row["_id"]): tidy(str(row["text"])) for row in part} for part in parts[:2])
-    judged = [(str(row["query-id"]), str(row["corpus-id"]), 1.0, name) for row in parts[2]]
-    return judged_splits(corpus, queries, judged, name)
+    relevance = [(str(row["query-id"]), str(row["corpus-id"]), 1.0, name) for row in parts[2]]
+    return retrieval_splits(corpus, queries, relevance, name)

@@ -125,12 +125,12 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
     """
     folder = Path(folder)
     corpus, queries = (_files(folder, name) for name in ("corpus", "queries"))
-    judged = _files(folder, f"qrels/{split}", (".trec", ".qrels")) or _files(folder, "qrels", (".trec", ".qrels"))
-    wanted = {"corpus.jsonl": corpus, "queries.jsonl": queries, f"qrels/{split}.tsv": judged}
+    relevance = _files(folder, f"qrels/{split}", (".trec", ".qrels")) or _files(folder, "qrels", (".trec", ".qrels"))
+    wanted = {"corpus.jsonl": corpus, "queries.jsonl": queries, f"qrels/{split}.tsv": relevance}
     if absent := [name for name, result in wanted.items() if not result]:
         raise MissingData(f"{folder}: no {', '.join(absent)}; a folder in BEIR's layout has {', '.join(wanted)}")
-    judgements = (one for path in judged for one in _judgements(path))
-    return judged_splits(_texts_of(corpus), _texts_of(queries), judgements, str(folder), itself)
+    judgements = (one for path in relevance for one in _judgements(path))
+    return retrieval_splits(_texts_of(corpus), _texts_of(queries), judgements, str(folder), itself)
 
 
 def _files(folder: Path, name: str, others: tuple[str, ...] = ()) -> list[Path]:
@@ -186,7 +186,7 @@ def _trec(path: Path) -> Iterator[Judgement]:
         yield query, document, number_in(grade, path, number), f"{path}, line {number}"
 
 
-def judged_splits(
+def retrieval_splits(
     corpus: Mapping[str, str],
     queries: Mapping[str, str],
     judgements: Iterable[Judgement],
@@ -198,23 +198,23 @@ def judged_splits(
     Raises:
         InputError: a judgement names a text that does not exist, or no query has a relevant document.
     """
-    judged = list(judgements)
-    for query, document, _, where in judged:
+    relevance = list(judgements)
+    for query, document, _, where in relevance:
         for key, known, kind in ((query, queries, "query"), (document, corpus, "document")):
             if key not in known:
                 raise InputError(f"{where}: there is no {kind} {key}")
     for kind, texts in (("query", queries), ("document", corpus)):
         if wrong := [key for key, text in texts.items() if not isinstance(text, str)]:
             raise InputError(f"{source}, {kind} {wrong[0]}: {texts[wrong[0]]!r} is not a text")
-    asked = dict.fromkeys(query for query, _, grade, _ in judged if grade > 0)
+    asked = dict.fromkeys(query for query, _, grade, _ in relevance if grade > 0)
     if not asked:
         raise InputError(f"{source}: no query has a relevant document, so there is nothing to evaluate")
     query_of, document_of = ({key: place for place, key in enumerate(keys)} for keys in (asked, corpus))
     labels: list[Any] = [
-        (query_of[query], document_of[document], grade) for query, document, grade, _ in judged if query in asked
+        (query_of[query], document_of[document], grade) for query, document, grade, _ in relevance if query in asked
     ]
     if not itself:
-        relevant = {(query, document) for query, document, grade, _ in judged if grade > 0}
+        relevant = {(query, document) for query, document, grade, _ in relevance if grade > 0}
         same = (key for key in asked if key in corpus and (key, key) not in relevant)
         labels += [(query_of[key], document_of[key], np.nan) for key in same]
     rows = {

@@ -51,7 +51,7 @@ def retrieval_metrics(ranks: NDArray[np.int64], k: int = 10) -> dict[str, float]
 def ranking_metrics(
     queries: NDArray[np.floating],
     documents: NDArray[np.floating],
-    judged: NDArray[np.floating],
+    relevance: NDArray[np.floating],
     k: int = 10,
     similarity: str = "cosine",
     metrics: Sequence[Metric] | None = None,
@@ -61,7 +61,7 @@ def ranking_metrics(
     Args:
         queries: `[Q, d]`.
         documents: `[D, d]`.
-        judged: `[J, 3]`: number of a query, number of a document, its grade. Each query has a relevant document. The
+        relevance: `[J, 3]`: number of a query, number of a document, its grade. Each query has a relevant document. The
             grade NaN is that of a document that is not ranked for the query.
         k: how many documents are considered.
         similarity: a name in `contrastive_st.vectors.SIMILARITIES`.
@@ -78,11 +78,11 @@ def ranking_metrics(
     if similarity == "cosine":  # of unit vectors, which are computed once
         asked, held = (unit_vectors(x).astype(np.float32, copy=False) for x in (queries, documents))
         compare = SIMILARITIES["dot"]
-    return _mean_metrics(lambda part: compare(asked[part], held), (len(asked), len(held)), judged, k, metrics)
+    return _mean_metrics(lambda part: compare(asked[part], held), (len(asked), len(held)), relevance, k, metrics)
 
 
 def relevant_rows(relevant: Iterable[Iterable[int]]) -> NDArray[np.float64]:
-    """`judged` of `ranking_metrics` from the numbers of each query's relevant documents, all of grade 1.
+    """The argument `relevance` of `ranking_metrics` from the numbers of each query's relevant documents, all of grade 1.
 
     Example:
         >>> relevant_rows([[4], [0, 2]]).tolist()
@@ -95,15 +95,15 @@ def relevant_rows(relevant: Iterable[Iterable[int]]) -> NDArray[np.float64]:
 def _mean_metrics(
     scores: Callable[[slice], NDArray[np.floating]],
     shape: tuple[int, int],
-    judged: NDArray[np.floating],
+    relevance: NDArray[np.floating],
     k: int,
     metrics: Sequence[Metric] | None = None,
 ) -> dict[str, float]:
     """`graded_metrics`, averaged over Q queries; `scores` gives some rows of `[Q, D]`."""
     queries, documents = shape
     rows, result = max(_BLOCK // documents, 1), []
-    order = np.argsort(judged[:, 0], kind="stable")
-    by_query = np.split(judged[order], np.searchsorted(judged[order, 0], np.arange(1, queries)))
+    order = np.argsort(relevance[:, 0], kind="stable")
+    by_query = np.split(relevance[order], np.searchsorted(relevance[order, 0], np.arange(1, queries)))
     for start in range(0, queries, rows):
         for place, row in enumerate(scores(slice(start, start + rows)), start):
             result.append(
@@ -122,14 +122,14 @@ def score_retrieval(splits: Splits, embed: Embed, task: str, k: int = 10) -> lis
     pairs = dict.fromkeys(zip(queries, documents, strict=True))
     rows = [(query_of[query], document_of[document], 1.0) for query, document in pairs]
     itself = [query for query in query_of if query in document_of and (query, query) not in pairs]
-    judged = np.array(rows + [(query_of[query], document_of[query], np.nan) for query in itself], dtype=np.float64)
-    figures = ranking_metrics(embed(list(query_of)), embed(list(document_of)), judged, k)
-    note = _among(len(document_of), judged)
-    return [Score(task, "test", name, value, note, len(query_of)) for name, value in figures.items()]
+    relevance = np.array(rows + [(query_of[query], document_of[query], np.nan) for query in itself], dtype=np.float64)
+    metrics = ranking_metrics(embed(list(query_of)), embed(list(document_of)), relevance, k)
+    note = _among(len(document_of), relevance)
+    return [Score(task, "test", name, value, note, len(query_of)) for name, value in metrics.items()]
 
 
-def _among(documents: int, judged: NDArray[np.floating]) -> str:
-    return f"among {documents} documents" + (", less the query itself" if np.isnan(judged[:, 2]).any() else "")
+def _among(documents: int, relevance: NDArray[np.floating]) -> str:
+    return f"among {documents} documents" + (", less the query itself" if np.isnan(relevance[:, 2]).any() else "")
 
 
 def score_beir(
@@ -142,8 +142,8 @@ def score_beir(
 ) -> list[Score]:
     """Graded retrieval of `datasets.hub_sets`: nDCG@k, recall@k, recall@100, MRR@k, `metrics`, and nDCG@k of BM25."""
     queries, corpus = splits["queries"].columns[0], splits["corpus"].columns[0]
-    judged = splits["test"].labels
-    figures = ranking_metrics(embed(queries), embed(corpus), judged, k, similarity, [*_usual(k), *metrics])
+    relevance = splits["test"].labels
+    scores = ranking_metrics(embed(queries), embed(corpus), relevance, k, similarity, [*_usual(k), *metrics])
     counter = CountVectorizer(dtype=np.float32)
     try:
         held = counter.fit_transform(corpus)
@@ -152,10 +152,10 @@ def score_beir(
     else:
         asked = counter.transform(queries)
     weights = bm25_weights(held, held)
-    lexical = _mean_metrics(lambda part: (asked[part] @ weights.T).toarray(), (len(queries), len(corpus)), judged, k)
-    figures[f"BM25 ndcg@{k}"] = lexical[f"ndcg@{k}"]
-    note = _among(len(corpus), judged)
-    return [Score(task, "test", name, value, note, len(queries)) for name, value in figures.items()]
+    lexical = _mean_metrics(lambda part: (asked[part] @ weights.T).toarray(), (len(queries), len(corpus)), relevance, k)
+    scores[f"BM25 ndcg@{k}"] = lexical[f"ndcg@{k}"]
+    note = _among(len(corpus), relevance)
+    return [Score(task, "test", name, value, note, len(queries)) for name, value in scores.items()]
 
 
 def _average_precision(ranked: NDArray[np.floating], ideal: NDArray[np.floating], k: int) -> float:
@@ -199,7 +199,7 @@ def graded_metrics(
         documents: numbers `[J]` of the judged documents.
         grades: their grades `[J]`, 0 for not relevant, NaN for a document that is not ranked.
         k: how many documents are considered.
-        metrics: in place of these four, names in `METRICS`, each with a number of documents.
+        metrics: instead of these four, names in `METRICS`, each with a number of documents.
 
     Example:
         >>> metrics = graded_metrics(np.array([0.9, 0.8, 0.1, 0.5]), np.array([1, 3]), np.array([1.0, 2.0]), k=3)

@@ -239,7 +239,7 @@ class _Tally:
         k = len(centres)
         self.sizes, self.cosines = np.zeros(k, dtype=np.int64), np.zeros(k)
         self.nearest, self.central = np.full(k, -np.inf), [(0, "")] * k
-        self.words = np.zeros((k, len(counter.vocabulary_) if counter else 0))
+        self.counts = np.zeros((k, len(counter.vocabulary_) if counter else 0))
         self.values: list[Counter[Any]] = [Counter() for _ in range(k)]
 
     def add(self, batch: Batch) -> None:
@@ -255,7 +255,7 @@ class _Tally:
         if self.counter is not None:
             counted = self.counter.transform(texts)
             for label in np.unique(labels):
-                self.words[label] += np.asarray(counted[labels == label].sum(0)).ravel()
+                self.counts[label] += np.asarray(counted[labels == label].sum(0)).ravel()
         if self.by is not None:
             for label, entry in zip(labels, metadata, strict=True):
                 value = entry.get(self.by)
@@ -267,14 +267,14 @@ class _Tally:
     def trends(self) -> Trends:
         groups = self._groups()
         order = [i for i in np.argsort(-self.sizes, kind="stable") if self.sizes[i]]
-        terms = distinctive_terms(self.words[order], self.counter)
+        terms = distinctive_terms(self.counts[order], self.counter)
         counts = [groups.count(self.values[i]) for i in order]
         result: list[Cluster] = []
-        for i, words, item in zip(order, terms, counts, strict=True):
+        for i, kept_terms, item in zip(order, terms, counts, strict=True):
             number, text = self.central[i]
-            name = _new_name(words, text, {cluster.name for cluster in result})
+            name = _new_name(kept_terms, text, {cluster.name for cluster in result})
             cohesion = float(self.cosines[i] / self.sizes[i])
-            result.append(Cluster(name, int(self.sizes[i]), text, number, cohesion, words, item))
+            result.append(Cluster(name, int(self.sizes[i]), text, number, cohesion, kept_terms, item))
         if groups.ordered:
             for cluster, change in zip(result, _changes(np.array(counts)), strict=True):
                 cluster.change = change
@@ -307,8 +307,8 @@ def distinctive_terms(counts: NDArray[np.float64], counter: CountVectorizer | No
 
 def _new_name(terms: Sequence[str], text: str, taken: set[str]) -> str:
     """A name of three terms; more if it is taken. No term is a prefix of another one, to avoid singular and plural."""
-    words = [term for i, term in enumerate(terms) if not any(_alike(term, other) for other in terms[:i])]
-    names = [", ".join(words[:n]) for n in range(min(3, len(words)), len(words) + 1) if words]
+    kept_terms = [term for i, term in enumerate(terms) if not any(_alike(term, other) for other in terms[:i])]
+    names = [", ".join(kept_terms[:n]) for n in range(min(3, len(kept_terms)), len(kept_terms) + 1) if kept_terms]
     names = names or [one_line(text, 40) or "(no words)"]
     names += [f"{names[0]} ({n})" for n in range(2, len(taken) + 2)]
     return next(name for name in names if name not in taken)

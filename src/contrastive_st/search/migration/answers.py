@@ -8,12 +8,12 @@ from contrastive_st.data.reading import open_table
 from contrastive_st.errors import InputError
 from contrastive_st.search.index import Id
 
-Found = dict[str, list[Id]]
+Answers = dict[str, list[Id]]
 
 
-def read_answers(file: str | Path) -> Found:
+def read_answers(file: str | Path) -> Answers:
     """The queries of a table with columns `query` and `id`, a row for each answer."""
-    result: Found = {}
+    result: Answers = {}
     source = open_table(str(file))
     for number, row in source:
         query, id = row.get("query"), row.get("id")
@@ -23,10 +23,10 @@ def read_answers(file: str | Path) -> Found:
     return result
 
 
-def read_retrieval(folder: Path) -> Found:
+def read_retrieval(folder: Path) -> Answers:
     """The queries of a folder as BEIR has them: `queries.jsonl` and `qrels/test.tsv`; grades above 0 are answers."""
     texts = {str(row["_id"]): str(row["text"]) for _, row in open_table(str(folder / "queries.jsonl"))}
-    result: Found = {}
+    result: Answers = {}
     for _, row in open_table(str(folder / "qrels" / "test.tsv")):
         query, id, grade = list(row.values())[:3]
         if float(grade) > 0 and str(query) in texts:

@@ -46,7 +46,7 @@ class Interval(NamedTuple):
         return f"{self.mean:.3f} ({self.low:.3f} to {self.high:.3f})"
 
 
-class Figures(NamedTuple):
+class PerQuery(NamedTuple):
     """A metric of the old vectors, the lifted ones and those of the new model, for each query, `[Q]`."""
 
     old: Values
@@ -77,9 +77,9 @@ class Look:
     documents: int
     sampled: int
     rate: float
-    recall: Figures
+    recall: PerQuery
     backward: Values
-    labelled: Figures | None
+    labelled: PerQuery | None
     lift: LinearMap
 
     @property
@@ -129,9 +129,9 @@ class Look:
         return f"lifted vectors are better than the old ones ({gain.low:+.3f} to {gain.high:+.3f})"
 
 
-def _line(what: str, figures: Figures, new: bool = False) -> str:
-    shown = f"{what}: old vectors {Interval.of(figures.old)}, lifted {Interval.of(figures.lifted)}"
-    return shown + (f", new {Interval.of(figures.new)}" if new else "")
+def _line(what: str, metrics: PerQuery, new: bool = False) -> str:
+    shown = f"{what}: old vectors {Interval.of(metrics.old)}, lifted {Interval.of(metrics.lifted)}"
+    return shown + (f", new {Interval.of(metrics.new)}" if new else "")
 
 
 def look(
@@ -208,20 +208,20 @@ def nearest(queries: Vectors, documents: Vectors, k: int = K, themselves: bool =
     return top_k_in_blocks(compare, len(queries), len(documents), k, _BLOCK)[1]
 
 
-def _recall(old: Vectors, lifted: Vectors, new: Vectors) -> Figures:
+def _recall(old: Vectors, lifted: Vectors, new: Vectors) -> PerQuery:
     """How many of the new model's nearest each kind of vectors finds; queries are the documents themselves."""
     true = nearest(new, new, themselves=True)
     result = (nearest(queries, documents, themselves=True) for queries, documents in ((old, old), (new, lifted)))
     shares = [np.array([np.isin(top, real).mean() for top, real in zip(one, true, strict=True)]) for one in result]
-    return Figures(shares[0], shares[1], np.ones(len(true)))
+    return PerQuery(shares[0], shares[1], np.ones(len(true)))
 
 
 def _labelled(
     queries: Sequence[Vectors], documents: Sequence[Vectors], ids: NDArray[np.int64], relevant: Sequence[Sequence[int]]
-) -> Figures:
+) -> PerQuery:
     old, new = queries
     result = [nearest(vectors, there) for vectors, there in zip((old, new, new), documents, strict=True)]
-    return Figures(*(ndcg(ids[one], relevant) for one in result))
+    return PerQuery(*(ndcg(ids[one], relevant) for one in result))
 
 
 def ndcg(ranked: NDArray[np.int64], relevant: Sequence[Sequence[int]]) -> Values:

@@ -175,42 +175,42 @@ class HardNegatives:
         with tempfile.TemporaryDirectory(prefix="contrastive_st") as folder:
             documents = self._pairs.documents
             finder = EncoderScores(self._model, documents, Path(folder, "model"), self.verbose)
-            judge: Any = finder
+            scorer: Any = finder
             if self._guide is not None:
-                judge = EncoderScores(self._guide, documents, Path(folder, "guide"), self.verbose)
+                scorer = EncoderScores(self._guide, documents, Path(folder, "guide"), self.verbose)
             elif self._cross is not None:
-                judge = CrossScores(self._cross, documents)
+                scorer = CrossScores(self._cross, documents)
             random = np.random.default_rng(self.rules.seed)
             count = len(self._pairs.anchors)
             with tqdm(total=count, disable=not self.verbose, unit=" anchors", desc="mine", file=sys.stderr) as bar:
                 for start in range(0, count, ANCHORS):
                     block = self._pairs.block(start, min(start + ANCHORS, count))
-                    yield from self._rows(block, *self._negatives(block, finder, judge, random))
+                    yield from self._rows(block, *self._negatives(block, finder, scorer, random))
                     bar.update(len(block.anchors))
         if not self.counts.rows:
             few = f"none of {count:,} anchors has {self._least} negatives ({self.counts.shown_columns})"
             raise InputError(f"{few}; allow higher scores or more ranks, or give a corpus")
 
     def _negatives(
-        self, block: Block, finder: EncoderScores, judge: Any, random: np.random.Generator
+        self, block: Block, finder: EncoderScores, scorer: Any, random: np.random.Generator
     ) -> tuple[Numbers, Vectors, Vectors]:
         """The numbers of the negatives, `[Q, num_negatives]`, padded with -1; their scores and those of the pairs."""
         asked = finder.ask(block.anchors)
         numbers = finder.nearest(asked, self.rules.candidates, self._pairs.searched, block)
         there = numbers >= 0
         rows = np.concatenate([np.nonzero(there)[0], block.rows])
-        question = asked if judge is finder else judge.ask(block.anchors)
-        judged = judge.score(question, rows, np.concatenate([numbers[there], block.positives]))
+        question = asked if scorer is finder else scorer.ask(block.anchors)
+        scored = scorer.score(question, rows, np.concatenate([numbers[there], block.positives]))
         scores = np.full(numbers.shape, -np.inf, dtype=np.float32)
-        scores[there] = judged[: there.sum()]
+        scores[there] = scored[: there.sum()]
         positive = np.full(len(numbers), np.inf, dtype=np.float32)
-        np.minimum.at(positive, block.rows, judged[there.sum() :])
+        np.minimum.at(positive, block.rows, scored[there.sum() :])
         places = self.rules.choose(scores, positive, random)
         # index -1 is the last
         padded = np.pad(numbers, ((0, 0), (0, 1)), constant_values=-1)
         padded_scores = np.pad(scores, ((0, 0), (0, 1)))
         chosen, result = np.take_along_axis(padded, places, axis=1), np.take_along_axis(padded_scores, places, axis=1)
-        return chosen, result, judged[there.sum() :]
+        return chosen, result, scored[there.sum() :]
 
     @property
     def _least(self) -> int:
@@ -229,30 +229,30 @@ class HardNegatives:
         if not len(pair):
             return
         rows = block.rows[pair]
-        judged = np.concatenate([positive[pair, None], scores[rows]], axis=1).astype(np.float64).round(6)
+        scored = np.concatenate([positive[pair, None], scores[rows]], axis=1).astype(np.float64).round(6)
         anchors, positives = (np.array(column, dtype=object) for column in self._pairs.given(block.places[pair]))
         if self.rules.output_format == "n-tuple":
             texts = [self._pairs.documents[column] for column in negatives[rows].T]
-            columns = [anchors, positives, *texts, judged.tolist()]
+            columns = [anchors, positives, *texts, scored.tolist()]
         else:
-            columns = self._single(rows, negatives[rows], judged, anchors, positives)
+            columns = self._single(rows, negatives[rows], scored, anchors, positives)
         counts.rows += len(columns[0])
         yield dict(zip(self.columns, map(list, columns), strict=False))  # scores are last, if they are wanted
 
-    def _single(self, rows: Numbers, chosen: Numbers, judged: Any, anchors: Any, positives: Any) -> list[Any]:
+    def _single(self, rows: Numbers, chosen: Numbers, scored: Any, anchors: Any, positives: Any) -> list[Any]:
         """The columns of the other formats, from the pairs' anchors and negatives `[P, n]`, padded with -1."""
         if self.rules.output_format == "labeled-pair":  # the negatives of an anchor once, after its last positive
             chosen = np.where(np.append(rows[1:] != rows[:-1], True)[:, None], chosen, -1)
         repeats, places = np.nonzero(chosen >= 0)
-        negatives, their = self._pairs.documents[chosen[repeats, places]], judged[repeats, places + 1]
+        negatives, their = self._pairs.documents[chosen[repeats, places]], scored[repeats, places + 1]
         if self.rules.output_format == "triplet":
-            scores = np.stack([judged[repeats, 0], their], axis=1).tolist()
+            scores = np.stack([scored[repeats, 0], their], axis=1).tolist()
             return [anchors[repeats], positives[repeats], negatives, scores]
         # the positive of each pair, then its negatives
         order = np.argsort(np.concatenate([np.arange(len(rows)), repeats]), kind="stable")
         texts = np.concatenate([positives, np.array(negatives, dtype=object)])[order]
         labels = np.repeat([1, 0], [len(rows), len(repeats)])[order]
-        values = (np.concatenate([judged[:, 0], their])[order] if self.rules.output_scores else labels).tolist()
+        values = (np.concatenate([scored[:, 0], their])[order] if self.rules.output_scores else labels).tolist()
         if self.rules.output_format == "labeled-pair":
             return [np.concatenate([anchors, anchors[repeats]])[order], texts, values]
         starts = np.flatnonzero(labels)

@@ -109,7 +109,8 @@ def add_command(commands: Any, kind: Any) -> None:
     """
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", kind.__name__).lower()
     about, _, examples = inspect.cleandoc(kind.__doc__).partition("\n\n")
-    operands = [spec.name for spec in dataclasses.fields(kind) if spec.metadata.get("positional")]
+    positional = [spec for spec in dataclasses.fields(kind) if spec.metadata.get("positional")]
+    operands = [x.name if x.default is dataclasses.MISSING else f"[{x.name}]" for x in positional]
     parser = commands.add_parser(
         name, help=about, description=f"{about[0].upper()}{about[1:]}.", general=False,
         usage=" ".join([f"contrastive-st {name} [options]", *operands]),

@@ -232,7 +232,7 @@ def _lines(name: str) -> list[str]:
 
 @dataclass
 class Trends(CollectionCommand):
-    """name the clusters of an index; count them by year, source, ...
+    """name the clusters of an index; count them by year, source or another column
 
     contrastive-st trends --by year --output report
     """

@@ -16,7 +16,7 @@ from contrastive_st.options import Count, option
 from contrastive_st.search.cli import ModelPrecision, StoreCommand
 from contrastive_st.terminal import say
 
-_HOST = "address to serve on; by default only this machine can connect"
+_HOST = "address to serve on; only this machine reaches 127.0.0.1"
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Serve(StoreCommand):
         "the model of each index, in the same order (default: as recorded)", short="-m", action="append"
     )
     host: str = option(_HOST, default="127.0.0.1")
-    port: int = option("0 takes a free one", default=7860)
+    port: int = option("port to serve on; 0 takes a free one", default=7860)
     token: str | None = option("require a token, which the command makes and prints", nargs="?", const="")
     token_file: str | None = option("require the token in this file (default: $CONTRASTIVE_ST_SERVE_TOKEN)")
 
@@ -91,7 +91,7 @@ class Api(StoreCommand):
         metavar="FOLDER",
     )  # fmt: skip
     host: str = option(_HOST, default="127.0.0.1")
-    port: int = option("0 takes a free one", default=8080)
+    port: int = option("port to serve on; 0 takes a free one", default=8080)
     token_file: str | None = option("file with the token of clients (default: $CONTRASTIVE_ST_API_TOKEN)")
     write_token_file: str | None = option(
         "also serve /upsert and /delete, for clients with the token in this file (default: "

@@ -82,7 +82,7 @@ def ranking_metrics(
 
 
 def relevant_rows(relevant: Iterable[Iterable[int]]) -> NDArray[np.float64]:
-    """The argument `relevance` of `ranking_metrics` from the numbers of each query's relevant documents, all of grade 1.
+    """`relevance` for `ranking_metrics`, from the numbers of each query's relevant documents, all of grade 1.
 
     Example:
         >>> relevant_rows([[4], [0, 2]]).tolist()

@@ -33,7 +33,7 @@ class NegativeRules(Options):
     range_max: int | None = option("highest rank, exclusive (default: range_min + 10 x num_negatives)")
     num_negatives: Count = option("negatives per anchor", default=3)
     max_score: Finite | None = option("highest score of a negative")
-    min_score: Finite | None = option("lowest score of a negative")
+    min_score: Finite | None = option("lowest score of a negative", group="negatives")
     absolute_margin: Finite | None = option("a negative scores at least this much less than the positive")
     relative_margin: Finite | None = option("the same as a share of the positive's score: 0.05 allows 95% of it")
     sampling_strategy: Literal["top", "random"] = option(
@@ -109,16 +109,16 @@ class MiningOptions(NegativeRules):
     corpus_prompt_name: str | None = option("name of a recorded prompt for documents", metavar="NAME")
     batch_size: Count | None = option("most texts that a model encodes at a time")
     output_format: Literal["n-tuple", "triplet", "labeled-pair", "labeled-list"] = option(
-        "a row per pair, with all negatives, of which its anchor has num_negatives; per negative; per document of an "
-        "anchor, with a label 1 or 0; or per pair, with lists of documents and labels",
+        "n-tuple: a row per pair, with num_negatives negatives; triplet: a row per negative; labeled-pair: a row per "
+        "document, with label 1 or 0; labeled-list: a row per pair, with lists of documents and labels",
         default="n-tuple", aliases=("--format",),
     )  # fmt: skip
     output_scores: bool = option(
-        "add scores, of the positive and the negatives, for train to distill; for the labeled formats in place of the "
+        "add the scores of the positive and the negatives, for distillation; the labeled formats have them instead of "
         "labels", default=False, aliases=("--scores",),
     )  # fmt: skip
     include_positives: bool = option(
-        "rank the positives too, among the negatives, such as to rerank; for n-tuple alone", default=False
+        "rank the positives among the negatives too, to train a reranker; for n-tuple only", default=False
     )
 
     def conflicts(self) -> Iterator[str]:

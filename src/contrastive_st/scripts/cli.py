@@ -121,25 +121,29 @@ class Distill(Options):
     pooling: str | None = option("pooling of a teacher that records none")
     cache: Path | None = option("folder that keeps the teacher's vectors (default: next to --output)")
     dim: Count = option("dimension of a static student", default=256)
-    storage: Literal["float32", "float16", "int8"] = option("of the weights (int8: static)", default="float16")
+    storage: Literal["float32", "float16", "int8"] = option(
+        "type of the weights; int8 for a static student only", default="float16"
+    )
     regularization: NotNegative = option("regularization of the fit of a static student", default=0.1)
     max_length: Count = option("most tokens of a text, for a layer student", default=128)
     align: bool = option(
         "record that the student encodes queries for an index of the teacher, through a linear map if that helps",
         default=False,
     )
-    batch_size: Count | None = option("texts per step (default: 512; layers: 128)")
-    pair_batch_size: Count | None = option("pairs or triplets per step (default: 512; layers: 64)")
-    learning_rate: Positive | None = option("learning rate of AdamW (default: 0.001; layers: 0.0005)")
+    batch_size: Count | None = option("texts per step (default: 512; layers: 128)", group="training")
+    pair_batch_size: Count | None = option("pairs or triplets per step (default: 512; layers: 64)", group="training")
+    learning_rate: Positive | None = option("learning rate of AdamW (default: 0.001; layers: 0.0005)", group="training")
     steps: CountOrZero | None = option(
-        "steps; 0 for one pass over the texts (default: 1600, or 100 passes if fewer; layers: 0)"
+        "steps; 0 for one pass over the texts (default: 1600, or 100 passes if fewer; layers: 0)",
+        group="training",
     )
     pair_weight: NotNegative | None = option(
-        "weight of InfoNCE on pairs, where the distance to the teacher has 1 (default: 0.1; layers: 0.05)"
+        "weight of InfoNCE on pairs, where the distance to the teacher has 1 (default: 0.1; layers: 0.05)",
+        group="training",
     )
-    temperature: Positive | None = option("temperature of InfoNCE (default: 0.05)")
-    seed: CountOrZero | None = option("seed of the order (default: 0)")
-    minutes: NotNegative | None = option("time limit (default: none)")
+    temperature: Positive | None = option("temperature of InfoNCE (default: 0.05)", group="training")
+    seed: CountOrZero | None = option("seed of the order (default: 0)", group="training")
+    minutes: NotNegative | None = option("time limit (default: none)", group="training")
 
     def conflicts(self) -> Iterator[str]:
         """Yield a type of weights that only a static student can have."""

@@ -73,7 +73,7 @@ def shards(args: argparse.Namespace, vectors: Any, precision: str) -> Path:
     for shard, start in enumerate(range(0, args.rows, SHARD)):
         if folder.claim(shard):
             part = unit_part(vectors, start)
-            folder.add(shard, np.arange(start, start + len(part)), [""] * len(part), [{}] * len(part), part)
+            folder.add(shard, (np.arange(start, start + len(part)), [""] * len(part), [{}] * len(part), part))
     return folder.folder
 
 

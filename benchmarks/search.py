@@ -211,7 +211,7 @@ def ingest(args: argparse.Namespace, target: Any, vectors: Any) -> None:
         part = vectors[start:stop].astype(np.float32)
         started = time.perf_counter()
         loader.claim(start // SHARD)
-        loader.add(start // SHARD, np.arange(start, stop), texts, [{"doc": doc} for doc in documents], part)
+        loader.add(start // SHARD, (np.arange(start, stop), texts, [{"doc": doc} for doc in documents], part))
         seconds += time.perf_counter() - started
     loader.close()
     print(f"  ingest {args.rows / seconds:,.0f} rows/s (texts, metadata, vectors), {sizes(target)}", flush=True)

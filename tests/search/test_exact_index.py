@@ -26,7 +26,7 @@ def filled(path, vectors, precision="float32"):
     folder = ShardFolder(path, Encoding("m", "f", vectors.shape[1], "corpus", "mark", 20, precision))
     for shard in range(3):
         rows = slice(20 * shard, 20 * shard + 20)
-        folder.add(shard, np.arange(50)[rows], TEXTS[rows], METADATA[rows], vectors[rows])
+        folder.add(shard, (np.arange(50)[rows], TEXTS[rows], METADATA[rows], vectors[rows]))
     return folder
 
 
@@ -71,7 +71,7 @@ def test_similar_get_scan_and_hybrid(shards):
 def test_a_changed_folder_is_laid_out_anew(shards):
     folder, _ = shards
     assert len(ExactIndex.open(folder.folder)) == 50
-    folder.add(3, np.array([50]), ["more"], [{}], unit_vectors(1, seed=5))
+    folder.add(3, (np.array([50]), ["more"], [{}], unit_vectors(1, seed=5)))
     index = ExactIndex.open(folder.folder)
     assert len(index) == 51
     assert index.search(unit_vectors(1, seed=5))[0][0].text == "more"
@@ -148,7 +148,7 @@ def test_of_several_processes_one_gives_the_ranges(tmp_path):
     first._calibrate(vectors[:20])  # both found none, and the other was faster
     for folder, shard in ((first, 0), (second, 1)):
         rows = slice(20 * shard, 20 * shard + 20)
-        folder.add(shard, np.arange(40)[rows], TEXTS[rows], METADATA[rows], vectors[rows])
+        folder.add(shard, (np.arange(40)[rows], TEXTS[rows], METADATA[rows], vectors[rows]))
     np.testing.assert_array_equal(first.ranges, quantization_ranges(vectors[20:]))
     assert {path.name for path in first.folder.iterdir()} == {
         "encoding.json", "ranges.npy", "shard-000000.parquet", "shard-000001.parquet"

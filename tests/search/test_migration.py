@@ -382,7 +382,7 @@ def folder(tmp_path):
     for shard in range(6):
         ids = np.arange(100 * shard, 100 * shard + 100)
         texts = [text_of(i) for i in ids]
-        shards.add(shard, ids, texts, [{"i": int(i)} for i in ids], OLD.encode(texts))
+        shards.add(shard, (ids, texts, [{"i": int(i)} for i in ids], OLD.encode(texts)))
     return tmp_path / "shards"
 
 

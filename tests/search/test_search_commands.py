@@ -40,9 +40,8 @@ def shards(tmp_path):
     vectors = unit_vectors(4)
     vectors[1] = vectors[0]
     folder = ShardFolder(tmp_path / "shards", Encoding("m", "f", 8, "corpus", "mark", 20))
-    folder.add(
-        0, np.arange(4), [f"{HOSTILE} {i}" for i in range(4)], [{"k": HOSTILE, "year": i} for i in range(4)], vectors
-    )
+    texts, metadata = [f"{HOSTILE} {i}" for i in range(4)], [{"k": HOSTILE, "year": i} for i in range(4)]
+    folder.add(0, (np.arange(4), texts, metadata, vectors))
     return str(folder.folder)
 
 
@@ -257,7 +256,7 @@ def test_an_unused_collection_goes_and_one_that_is_used_stays(place):
         loader = StoreLoader(store, "corpus", "mark")
         assert loader.claim(0)
         store.drop(only_unused=True)  # a process encodes its first shard
-        loader.add(0, np.arange(1), ["x"], [{}], unit_vectors(1))
+        loader.add(0, (np.arange(1), ["x"], [{}], unit_vectors(1)))
         loader.close()
         store.drop(only_unused=True)  # a document is there
         with VectorStore(place, "used") as same:
@@ -277,9 +276,9 @@ def test_a_source_without_a_shard_is_no_source(place):
         late = StoreLoader(store, "corpus", "wrong column")
         loader = StoreLoader(store, "corpus", "right column")
         assert loader.claim(0)
-        late.add(1, np.arange(2), ["x", "y"], [{}, {}], unit_vectors(2))  # by a process of the run that was given up
+        late.add(1, (np.arange(2), ["x", "y"], [{}, {}], unit_vectors(2)))  # by a process of the run that was given up
         assert len(store) == 0
-        loader.add(0, np.arange(1), ["x"], [{}], unit_vectors(1))
+        loader.add(0, (np.arange(1), ["x"], [{}], unit_vectors(1)))
         with pytest.raises(InputError, match="give --replace"):
             StoreLoader(store, "corpus", "third column")
         assert len(store) == 1
@@ -303,7 +302,7 @@ def test_vectors_without_a_direction_are_not_stored(tmp_path, value):
         with pytest.raises(InputError, match="corpus, shard 0: vector 1 is zero, NaN or infinite"):
             index_corpus(texts_corpus("corpus", ["a", "b", "c"]), Broken(), folder)
         assert folder.paths() == []
-    folder.add(0, np.arange(2), ["a", "b"], [{}, {}], np.full((2, 16), value, np.float32))
+    folder.add(0, (np.arange(2), ["a", "b"], [{}, {}], np.full((2, 16), value, np.float32)))
     with pytest.raises(InputError, match="NaN"):
         load_shards(folder, ShardFolder(tmp_path / "other", folder.encoding))
 

@@ -317,7 +317,7 @@ def test_a_binary_graph_has_the_code_of_every_document_after_any_write(place):
     def add(shard, rows):
         loader = StoreLoader(store, "more", "1")
         assert loader.claim(shard)
-        loader.add(shard, np.arange(rows.start, rows.stop), TEXTS[rows], METADATA[rows], VECTORS[rows])
+        loader.add(shard, (np.arange(rows.start, rows.stop), TEXTS[rows], METADATA[rows], VECTORS[rows]))
         loader.close()
 
     made = {"model": "m", "fingerprint": "f", "dimension": 8, "storage": "vector", "partitions": 3}
@@ -354,11 +354,11 @@ def test_rows_written_while_a_binary_graph_is_built_are_in_it(place, monkeypatch
         ThreadPoolExecutor() as threads,
     ):
         store.upsert(range(100), TEXTS[:100], VECTORS[:100])
-        row = (np.array([100]), TEXTS[100:101], VECTORS[100:101], METADATA[100:101])
+        row = (np.array([100]), TEXTS[100:101], METADATA[100:101], VECTORS[100:101])
         if first == "writer":
             connection = other.database.connect()
             with connection.transaction():
-                other.write(connection, *row, put=copy_rows)
+                other.write(connection, row, copy_rows)
                 building = threads.submit(store.build_index, "binary")
                 with pytest.raises(NotYet):
                     building.result(0.5)
@@ -406,7 +406,8 @@ def test_a_changed_corpus_is_refused_then_replaced(place):
         for shard in range(0, len(texts), 2):
             assert loader.claim(shard // 2)
             rows = texts[shard : shard + 2]
-            loader.add(shard // 2, np.arange(shard, shard + len(rows)), rows, [{}] * len(rows), VECTORS[: len(rows)])
+            ids = np.arange(shard, shard + len(rows))
+            loader.add(shard // 2, (ids, rows, [{}] * len(rows), VECTORS[: len(rows)]))
         complete = loader.finish(-(-len(texts) // 2), len(texts))
         loader.close()
         return complete
@@ -437,8 +438,8 @@ def test_a_shard_is_one_process_at_a_time(place):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         row = (np.array([0]), ["x"], [{}], VECTORS[:1])
-        second.add(0, *row)
-        first.add(0, *row)  # too late: left as it is
+        second.add(0, row)
+        first.add(0, row)  # too late: left as it is
         assert len(store) == 1
         second.close()
         store.drop()

@@ -170,16 +170,8 @@ class Sink(Protocol):
     def relabel(self, ids: Ids, metadata: Metadata) -> None:
         """Replace the metadata of documents."""
 
-    def add(
-        self,
-        shard: int,
-        ids: Ids,
-        texts: Sequence[str],
-        metadata: Metadata,
-        vectors: Vectors,
-        members: Members | None = None,
-    ) -> None:
-        """Write a shard; `members` are all of its documents, of which these are new or changed (by default, all)."""
+    def add(self, shard: int, batch: Batch, members: Members | None = None) -> None:
+        """Write a shard; `members` are all of its documents, of which `batch` are new or changed (by default, all)."""
 
     def finish(self, shards: int, unread: Set[str] = frozenset()) -> bool:
         """Whether all shards are there; called when the corpus has been read to its end.

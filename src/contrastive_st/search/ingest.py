@@ -100,7 +100,7 @@ def index_corpus(
             rows = [documents[i].text for i in kept], [documents[i].metadata for i in kept]
             units = unit_vectors(pooled[kept], of=f"{corpus.name}, shard {shard}")
             started = time.perf_counter()
-            sink.add(shard, ids[kept], *rows, units, members)
+            sink.add(shard, (ids[kept], *rows, units), members)
             outcome.loading += time.perf_counter() - started
             outcome.encoded += len(kept)
             bar.update(_source_rows(documents))
@@ -122,7 +122,7 @@ def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> O
                 states = sink.compare(ids, texts, metadata)
                 outcome.states.update(state for state in states if state != DELETED)
                 vectors = unit_vectors(vectors, of=f"{folder.folder}, shard {shard}")
-                sink.add(shard, ids, texts, metadata, vectors)
+                sink.add(shard, (ids, texts, metadata, vectors))
                 outcome.encoded += sum(state in (NEW, CHANGED) for state in states)
             bar.update(1)
     if numbers != list(range(len(numbers))):

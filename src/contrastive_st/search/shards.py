@@ -102,19 +102,12 @@ class ShardFolder:
     def relabel(self, ids: Ids, metadata: Metadata) -> None:
         """There is nothing to do, as all are new."""
 
-    def add(
-        self,
-        shard: int,
-        ids: Ids,
-        texts: Sequence[str],
-        metadata: Metadata,
-        vectors: Vectors,
-        members: Members | None = None,
-    ) -> None:
+    def add(self, shard: int, batch: Batch, members: Members | None = None) -> None:
         """Write a shard."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        ids, texts, metadata, vectors = batch
         if self.encoding.precision == "int8" and self.ranges is None:
             self._calibrate(vectors)
         stored = quantize(vectors, self.encoding.precision, self.ranges)

@@ -21,11 +21,11 @@ from contrastive_st.search.index import (
     NEW,
     RELABELLED,
     UNCHANGED,
+    Batch,
     Files,
     Ids,
     Members,
     Metadata,
-    Vectors,
 )
 from contrastive_st.search.postgres.copying import copy_rows, merge_rows
 from contrastive_st.search.postgres.database import StoreConnection
@@ -142,19 +142,12 @@ class StoreLoader:
         if len(ids):
             self.store.database.run(lambda connection: connection.execute(statement, parameters))
 
-    def add(
-        self,
-        shard: int,
-        ids: Ids,
-        texts: Sequence[str],
-        metadata: Metadata,
-        vectors: Vectors,
-        members: Members | None = None,
-    ) -> None:
-        """Commit a shard of these members, of which these are new; what has been deleted meanwhile is left out.
+    def add(self, shard: int, batch: Batch, members: Members | None = None) -> None:
+        """Commit a shard of these members, of which those of `batch` are new; what was deleted meanwhile is left out.
 
         Nothing is written if another process was faster or is replacing the source.
         """
+        ids, texts, metadata, vectors = batch
         put = merge_rows if self.own_ids or self.afresh else copy_rows
         keys = ids + self.first
         files, all_ids = members or ([""] * len(ids), ids)
@@ -181,8 +174,8 @@ class StoreLoader:
                 if self.afresh:
                     store.revive(connection, keys)
                 kept = np.flatnonzero(~np.isin(keys, store.tombstones(connection, keys)))
-                rows = [texts[i] for i in kept.tolist()], vectors[kept], [metadata[i] for i in kept.tolist()]
-                store.write(connection, keys[kept], *rows, put=put)
+                rows = [texts[i] for i in kept.tolist()], [metadata[i] for i in kept.tolist()]
+                store.write(connection, (keys[kept], *rows, vectors[kept]), put)
 
         self.store.database.run(work)
         self._done.add(shard)

@@ -21,10 +21,10 @@ from contrastive_st.search.index import (
     CHANGED,
     NEW,
     UNCHANGED,
+    Batch,
     Id,
     Ids,
     Metadata,
-    Vectors,
     all_known,
     as_queries,
     check_filter,
@@ -84,7 +84,7 @@ class StoreWrites(StoreSpaces):
                 now = self.at(connection, lock=True)
                 known = sql.SQL("SELECT count(*) FROM {} WHERE id = ANY(%s)").format(now.tables.texts)
                 (there,) = connection.execute(known, (numbers.tolist(),)).fetchone()  # type: ignore[misc]
-                written = now.write(connection, numbers, kept, unit, items, put=merge_rows)
+                written = now.write(connection, (numbers, kept, items, unit), merge_rows)
                 now.revive(connection, numbers)
                 new, unchanged = len(numbers) - there, len(numbers) - written
                 return Counter({NEW: new, CHANGED: written - new, UNCHANGED: unchanged})
@@ -108,20 +108,13 @@ class StoreWrites(StoreSpaces):
         statement = "DELETE FROM _deleted WHERE collection = %s AND id = ANY(%s)"
         connection.execute(statement, (self.tables.prefix, ids.tolist()))
 
-    def write(
-        self,
-        connection: StoreConnection,
-        ids: Ids,
-        texts: Sequence[str],
-        vectors: Vectors,
-        metadata: Metadata,
-        put: Put,
-    ) -> int:
+    def write(self, connection: StoreConnection, batch: Batch, put: Put) -> int:
         """Write documents in the open transaction; `put` is `copy_rows` if all are new, or else `merge_rows`.
 
         Returns:
             How many texts or metadata were written, because they differ.
         """
+        ids, texts, metadata, vectors = batch
         others = self.other_spaces(connection)
         changed = self.changed(connection, ids, texts) if others else []
         written = put(connection, self.tables.texts, ("text", "metadata"), text_rows(ids, texts, metadata))

@@ -176,4 +176,4 @@ def test_footnotes_that_are_not_read_are_said_and_bytes_that_are_no_text_are_unr
     report = Report()
     assert len(list(open_corpus(str(tmp_path)).read(report))) == 2
     assert "footnotes are not read: a.rst" in report.lines()
-    assert "left out: 1 unreadable: c.rtf is no .rtf file" in report.lines()
+    assert "left out: 1 unreadable: c.rtf is not a .rtf file" in report.lines()

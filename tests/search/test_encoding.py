@@ -201,7 +201,7 @@ def test_faults_are_named_and_nothing_is_left(tmp_path, source, monkeypatch):
         (source, {"precision": "int8", "ranges": Path(source)}, "magic string"),
         (source, {"precision": "int8", "ranges": tmp_path / "narrow.npy"}, r"give \(2, 256\)"),
         (source, {"precision": "int8", "output": tmp_path / "mine.npy"}, "mine.ranges.npy is there already"),
-        (source, {"column": "nothing"}, "no column 'nothing'"),
+        (source, {"column": "nothing"}, "unknown column 'nothing'"),
         (source, {"output": tmp_path / "v.csv"}, "parquet"),
         (tmp_path / "one.txt", {"precision": "int8"}, "give ranges"),
         (tmp_path / "header.csv", {}, "there are no rows"),

@@ -212,7 +212,6 @@ def test_wrong_input_is_named(stores, place):
         (lambda: VectorStore(place, "absent"), "there is: bits, half, parts, plain"),
         (lambda: VectorStore(place, "x; --"), "is not a valid name of a collection"),
         (lambda: VectorStore(place, "plain", fingerprint="other"), "fingerprint f, not other"),
-        (lambda: VectorStore.create(place, "plain", model="m", fingerprint="f", dimension=9), "8 dimensions, not 9"),
         (lambda: VectorStore.create(place, "n", model="m", fingerprint="f", dimension=9, storage="int8"), "int8"),
         (lambda: open_index(place / "nothing"), "no store in"),
     ):

@@ -140,6 +140,6 @@ def test_a_folder_of_shards_cannot_be_changed(tmp_path, capsys):
     assert main(["index", str(tmp_path / "corpus.txt"), "--output", str(tmp_path / "shards")]) == 0
     flags = ["--index", str(tmp_path / "shards"), "--port", "0", "--write_token_file", str(tmp_path / "token")]
     assert main(["api", *flags]) == 2
-    assert "shards is a folder of shards, which --write_token_file cannot change" in capsys.readouterr().err
+    assert "shards is a folder of shards, which cannot be changed" in capsys.readouterr().err
     assert main(["api", "--port", "0", "--write_token_file", str(tmp_path / "none")]) == 2
     assert "--write_token_file" in capsys.readouterr().err

@@ -100,7 +100,7 @@ class JsonCounter:
         >>> counter.add(b'c", "d", "e"]}')
         Traceback (most recent call last):
         ...
-        contrastive_st.serve.limits.ApiError: 413: a request has 4,096 inputs at most; send less at once
+        contrastive_st.serve.limits.ApiError: 413: a request has 4,096 inputs and 9 values at most; send less at once
     """
 
     def __init__(self, strings: int, lists: int, items: int) -> None:
@@ -113,7 +113,8 @@ class JsonCounter:
         for start in range(0, len(chunk), _SLICE):
             self._add(chunk[start : start + _SLICE])
             if self.quotes > self.most or self.lists > self.lists_most or self.items > self.items_most:
-                raise ApiError(413, f"a request has {MOST_INPUTS:,} inputs at most; send less at once")
+                most = f"{MOST_INPUTS:,} inputs and {self.items_most:,} values"
+                raise ApiError(413, f"a request has {most} at most; send less at once")
 
     def _add(self, chunk: bytes) -> None:
         chunk = self._rest + chunk

@@ -249,7 +249,7 @@ def test_long_documents_are_written_a_few_at_a_time(place, tmp_path, monkeypatch
         corpus, shards = by_file(open_corpus(str(tmp_path))), []
         loader = store.loader(corpus.name, corpus.fingerprint, own_ids=True, files=corpus.files)
         add = loader.add
-        loader.add = lambda shard, *rest: (shards.append(len(rest[0])), add(shard, *rest))
+        loader.add = lambda shard, batch, members: (shards.append(len(batch[0])), add(shard, batch, members))
         assert index_corpus(corpus, Words(), loader, shard_rows=5).complete
         loader.close()
         assert (shards, len(store)) == ([3, 3], 6)

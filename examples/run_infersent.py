@@ -161,7 +161,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=rows, data_collator=LabelledPairCollator(tokenizer),
         processing_class=tokenizer, callbacks=[DevDecay()],
-        evaluator=scripts.measures(
+        evaluator=scripts.metrics_evaluator(
             tokenizer, dev_accuracy=partial(accuracy, rows=dev), test_accuracy=partial(accuracy, rows=test)
         ),
     )  # fmt: skip

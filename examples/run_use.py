@@ -134,15 +134,15 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
     # training; the evaluation is the accuracy of the labels, the search of held-out documentation, and STS-B dev
     accuracy = partial(label_accuracy, tokenizer=tokenizer, rows=dev_rows, task="nli")
-    measures = {"nli_accuracy": accuracy}
+    metrics = {"nli_accuracy": accuracy}
     if heldout:
         search = retrieval_evaluator(tokenizer, [pair.title for pair in heldout], [pair.text for pair in heldout])
-        measures["docs_mrr"] = lambda model: search(model)["mrr@10"]
+        metrics["docs_mrr"] = lambda model: search(model)["mrr@10"]
     kinds = dict(zip(TASKS, (ContextWindowCollator, PairCollator, LabelledPairCollator), strict=True))
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=Mixture(rows, dict(zip(TASKS, own.task_weights, strict=True))),
         data_collator=MixtureCollator({name: kind(tokenizer) for name, kind in kinds.items()}),
-        processing_class=tokenizer, evaluator=scripts.measures(tokenizer, **measures),
+        processing_class=tokenizer, evaluator=scripts.metrics_evaluator(tokenizer, **metrics),
     )  # fmt: skip
     scripts.describe_data(trainer, given, own)
     return scripts.finish(trainer)

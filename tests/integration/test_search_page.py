@@ -174,7 +174,7 @@ def test_an_example_searches_and_a_hit_is_copied_and_leads_to_similar_ones(page,
     for _ in range(2):  # the second time from a hit of the first
         other = page.locator(".hits > li").nth(1).locator(".text").inner_text()
         page.locator(".hits > li").nth(1).get_by_role("button", name="Similar to this").click()
-        page.wait_for_selector(f".found:has-text('{other[:20]}')", timeout=60_000)
+        page.wait_for_selector(f".headline:has-text('{other[:20]}')", timeout=60_000)
         page.wait_for_selector(".hits mark", timeout=60_000)
         assert other not in page.locator(".hits .text").all_inner_texts()
         assert page.locator(".hits > li").count() == 8

@@ -50,7 +50,7 @@ class ContrastiveEmbeddings(Embeddings):
         """The unit vectors of the texts.
 
         Raises:
-            InputError: one string in place of a list.
+            InputError: one string instead of a list.
         """
         if isinstance(texts, str):
             raise InputError("the texts are one string; give a list, or call embed_query")

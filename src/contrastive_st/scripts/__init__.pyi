@@ -22,7 +22,7 @@ from .run import (
     describe_data as describe_data,
     done as done,
     finish as finish,
-    measures as measures,
+    metrics_evaluator as metrics_evaluator,
     report as report,
     start as start,
     suite_evaluator as suite_evaluator,

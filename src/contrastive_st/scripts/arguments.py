@@ -68,7 +68,7 @@ class SuiteArguments(ScriptArguments):
 
 @dataclass
 class EncoderArguments(ScriptArguments):
-    """The encoder to start from, or the size of a new one; its prompts; an adapter in place of all weights."""
+    """The encoder to start from, or the size of a new one; its prompts; an adapter instead of all weights."""
 
     model_name_or_path: str | None = option("Encoder to start from; by default a small BERT from scratch.")
     pooling: str | None = option(

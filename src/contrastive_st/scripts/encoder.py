@@ -68,7 +68,7 @@ def open_encoder(
     Args:
         args: which encoder, or the size of a new one.
         texts: the training texts, for the vocabulary of a new encoder.
-        resume: the checkpoint that the run resumes from, whose tokenizer is used in place of a new one.
+        resume: the checkpoint that the run resumes from, whose tokenizer is used instead of a new one.
         pooling: that of an encoder that records none; without it a new one has `mean`, and a given one is refused.
         template: put around every text, which is embedded at its [MASK] (PromptBERT).
         settings: settings of the model, such as those of its loss.

@@ -76,10 +76,10 @@ def suite_evaluator(tokenizer: Any, args: SuiteArguments, heldout: Sequence[DocP
     return None
 
 
-def measures(tokenizer: Any, **others: Callable[[Any], float]) -> Callable[[Any], dict[str, float]]:
+def metrics_evaluator(tokenizer: Any, **others: Callable[[Any], float]) -> Callable[[Any], dict[str, float]]:
     """An evaluator for the trainer: `others` by name, and Spearman of STS-B dev if CONTRASTIVE_ST_DATA has it."""
     sts = sts_evaluator(tokenizer)
-    return lambda model: {name: measure(model) for name, measure in others.items()} | (sts(model) if sts else {})
+    return lambda model: {name: metric(model) for name, metric in others.items()} | (sts(model) if sts else {})
 
 
 def describe_data(

@@ -482,7 +482,7 @@ class ApiGate(Gate):
 
     Args:
         app, host, token: as for `Gate`.
-        writer: the token of the routes that change an index, in place of the other one.
+        writer: the token of the routes that change an index, instead of the other one.
     """
 
     most_bytes = MOST_BYTES

@@ -21,8 +21,8 @@ Rows = list[list[int]]
 Vectors = NDArray[np.float32]
 Bucket = tuple[Rows, str]
 
-# One thread for all that torch computes, opening a model included: each thread that computes has OpenMP threads of its
-# own, and where those of all are more than the cores, they sleep after every product instead of waiting for the next.
+# One thread for all that torch computes, opening a model included: each thread that computes has its OpenMP threads,
+# and if there are more of them than cores, they sleep after every product instead of waiting for the next.
 # (Many texts are computed by the threads of `on_cores`.)
 COMPUTING = ThreadPoolExecutor(1, thread_name_prefix="computing")
 _OLDEST = 3  # one bucket of so many is that of the oldest row

@@ -168,7 +168,7 @@ _NUMBER = re.compile(r"\d+([.,:/-]\d+)*(st|nd|rd|th)?\b|\d|\b[IVXLCDM]+\b")
 
 
 def numberless(text: str) -> str:
-    """A text with 0 in place of each number, in digits or as a Roman numeral.
+    """A text with 0 instead of each number, in digits or as a Roman numeral.
 
     Example:
         >>> numberless("The 3rd of May 1,999, World War II")

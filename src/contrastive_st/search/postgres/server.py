@@ -274,7 +274,7 @@ def _binaries() -> Path:
 
 
 class Account(NamedTuple):
-    """The account that runs PostgreSQL in place of root."""
+    """The account that runs PostgreSQL instead of root."""
 
     name: str
     user: int

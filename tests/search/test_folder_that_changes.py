@@ -492,7 +492,7 @@ def test_what_an_account_may_not_purge_is_an_error(index, server, capsys):
     command = ["delete", index.collection, "--store", dsn, "--filter", "file=a.md", "--yes", "--purge"]
     assert main(command) == 2
     said = capsys.readouterr().err
-    assert "purged, except where a superuser has to: tables: permission denied to vacuum" in said
+    assert "purged, except for: tables: permission denied to vacuum" in said
     assert "write-ahead log: permission denied" in said
     assert index.there().keys() == {"Snow."}
 
@@ -533,6 +533,6 @@ def test_watch_indexes_what_changes_until_it_is_interrupted(index, place):
 def test_watch_needs_a_folder_and_a_store(index, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("x\n")
     assert main(["index", str(tmp_path / "a.txt"), "--watch"]) == 2
-    assert "--watch is of a folder" in capsys.readouterr().err
+    assert "--watch needs a folder" in capsys.readouterr().err
     assert main(["index", str(index.source), "--watch", "-o", str(tmp_path / "o")]) == 2
     assert "--sync and --watch are of a store" in capsys.readouterr().err

@@ -482,7 +482,7 @@ def test_the_command_mines_and_what_it_mines_trains(tmp_path, capsys, monkeypatc
         (["pairs.csv", "-o", "a.txt"], ".jsonl, .csv, .parquet"),
         (["pairs.csv", "-o", "no/a.csv"], "does not exist"),
         (["pairs.csv", "-o", "a.csv", "--corpus", "two.csv"], "name one of a, b"),
-        (["pairs.csv", "-o", "a.csv", "--corpus", "two.csv", "--corpus_column", "c"], "no column 'c'"),
+        (["pairs.csv", "-o", "a.csv", "--corpus", "two.csv", "--corpus_column", "c"], "unknown column 'c'"),
         (["pairs.csv", "-o", "a.csv", "--range_max", "2"], "range_max 2"),
         (["pairs.csv", "-o", "a.csv", "--num_negatives", "9"], "none of 2 anchors has 9 negatives"),
         (["pairs.csv", "-o", "a.csv", "--model", "/no/such"], "/no/such"),

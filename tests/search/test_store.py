@@ -368,7 +368,7 @@ def test_rows_written_while_a_binary_graph_is_built_are_in_it(place, monkeypatch
             monkeypatch.setattr(store, "_make_codes", lambda c: (make(c), locked.set(), go.wait(30)))
             building = threads.submit(store.build_index, "binary")
             assert locked.wait(30)
-            writing = threads.submit(other.upsert, [100], row[1], row[2], row[3])
+            writing = threads.submit(other.upsert, [100], row[1], row[3], row[2])
             with pytest.raises(NotYet):
                 writing.result(0.5)
             go.set()

@@ -223,9 +223,9 @@ def model_index(report: Report, model: str, name: str | None = None) -> list[dic
         score = report.main(model, task)
         if score.value is None or task.group == "space":
             continue
-        kind, name = _TYPES.get(task.group, _OTHER)
+        kind, title = _TYPES.get(task.group, _OTHER)
         dataset = {"type": task.name.lower(), "name": task.name, "split": score.split}
-        results.append({"task": {"type": kind, "name": name}, "dataset": dataset, "metrics": [_metric(score)]})
+        results.append({"task": {"type": kind, "name": title}, "dataset": dataset, "metrics": [_metric(score)]})
     return [{"name": name or model, "results": results}]
 
 

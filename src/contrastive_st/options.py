@@ -317,7 +317,8 @@ def _add_flag(parser: Any, spec: dataclasses.Field[Any], kind: Any, alone: bool)
     default: Any = spec.default if spec.default_factory is dataclasses.MISSING else spec.default_factory()
     required = default is dataclasses.MISSING
     words = str(about.get("help", ""))
-    if not required and not isinstance(default, bool) and default not in (None, "", (), []):
+    hidden = default is False or (default is True and alone)  # the flag is then --name or --no_name
+    if not required and not hidden and default not in (None, "", (), []):
         words += f" (default: {' '.join(map(str, default)) if isinstance(default, (list, tuple)) else default})"
     given["help"] = words.replace("%", "%%")
     given |= about.get("flag", {})

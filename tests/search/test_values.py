@@ -59,7 +59,7 @@ def test_one_document_is_named_by_any_form_of_its_id(store):
 def test_a_text_is_not_a_list_of_texts(store):
     for call in (lambda: store.upsert([100, 101], "ab", unit_vectors(2)), lambda: exact([1, 2], "ab"),
                  lambda: paraphrase_mining(lambda texts: np.eye(len(texts)), "abc")):  # fmt: skip
-        with pytest.raises(InputError, match="(texts|sentences): give a list"):
+        with pytest.raises(InputError, match=r"(texts|sentences): give a list"):
             call()
     with pytest.raises(InputError, match="element 1 is None; give a str"):
         store.upsert([100, 101], ["a", None], unit_vectors(2))

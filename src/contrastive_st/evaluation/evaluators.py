@@ -1,4 +1,4 @@
-"""Evaluators of your data, for `ContrastiveTrainer(evaluator=...)` and for a model at hand.
+"""Evaluators of your data, for `ContrastiveTrainer(evaluator=...)` and to call on any model.
 
 Their names and arguments are those of sentence-transformers. Each one is called with a model and returns its metrics by
 name. In training over several processes it is called on all of them, which share the sentences to encode.

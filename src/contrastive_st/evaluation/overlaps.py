@@ -1,4 +1,4 @@
-"""Copies of one collection of texts in another: what of an evaluation set stands in the training text.
+"""Copies of one collection of texts in another: which texts of an evaluation set occur in the training text.
 
 The texts of B are held and indexed, those of A are streamed, so memory grows with B alone.
 """
@@ -31,7 +31,7 @@ class Copy(NamedTuple):
 
 @dataclass
 class Overlaps:
-    """What of B stands in A.
+    """The texts of B that occur in A.
 
     Args:
         first: number of texts of A, repetitions included.

@@ -66,7 +66,7 @@ def done(*values: object) -> None:
 def suite_evaluator(tokenizer: Any, args: SuiteArguments, heldout: Sequence[DocPair] = ()) -> SuiteEvaluator | None:
     """The evaluator of the tasks; of the package of held-out pairs of the documentation if there are any.
 
-    None if the files of the tasks are not at hand.
+    None if the files of the tasks are not available.
     """
     if heldout:
         return SuiteEvaluator(tokenizer, [package_task(heldout)], "hub", folds=5)

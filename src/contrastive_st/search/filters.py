@@ -1,7 +1,7 @@
 """Filters on metadata: one grammar (`grammar`), one form in Python, and what they mean.
 
 A document's values of a column are the elements of a list, or else the one value; a missing column, null and an empty
-list are no value. `authors.name` is the column of that name or the value inside an object. What a condition means:
+list mean no value. `authors.name` is the column of that name or the value inside an object. What a condition means:
 
 * `column=a,b`: one of the values is a or b; `column!=a,b`: there are values, and none of them is a or b.
 * `column<x` and the other ranges: one of the values is in the range. x is a number or an ISO date (`2024`, `2024-05`,

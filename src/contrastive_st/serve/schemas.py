@@ -338,7 +338,7 @@ _ERRORS = {
     415: "Its body is compressed, or of another type than application/json.",
     421: "It came to another host name than those of this machine.",
     422: "Its body is not JSON, or a field is not as it should be.",
-    429: "Too much is under way; Retry-After says when to come again.",
+    429: "Too many requests at once; Retry-After says when to retry.",
 }  # fmt: skip
 
 

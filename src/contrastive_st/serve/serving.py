@@ -47,7 +47,7 @@ class PageGate(Gate):
     Only queries may be sent, to the queue of the page and from the page itself. There is no upload.
     """
 
-    most_bytes = 8 << 20  # the page truncates the longest queries, and says so
+    most_bytes = 8 << 20  # the page truncates the longest queries, with a message
     token_help = "This page needs a token: open the address that `serve` printed."
 
     def tokens(self, scope: Scope, headers: Headers) -> list[str]:

@@ -196,7 +196,7 @@ def graded_metrics(
 
     Args:
         scores: scores `[D]` of the documents; among equal ones the irrelevant documents rank first.
-        documents: numbers `[J]` of the judged documents.
+        documents: numbers `[J]` of the documents with judgements.
         grades: their grades `[J]`, 0 for not relevant, NaN for a document that is not ranked.
         k: how many documents are considered.
         metrics: instead of these four, names in `METRICS`, each with a number of documents.

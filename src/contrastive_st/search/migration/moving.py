@@ -56,7 +56,7 @@ class Move:
         return look(self.index, self.encoder, seconds=seconds, answers=answers, old_encoder=old_encoder)
 
     def run(self, look: Look | None) -> None:
-        """Bridge if the look says so, encode what is missing, and switch.
+        """Bridge if the look chose it, encode what is missing, and switch.
 
         Args:
             look: the result of `look`; None to resume, or without a bridge.

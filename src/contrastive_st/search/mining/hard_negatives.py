@@ -31,7 +31,7 @@ from contrastive_st.search.mining.known_pairs import Block, KnownPairs, pair_col
 from contrastive_st.search.mining.negative_rules import MiningOptions
 from contrastive_st.search.mining.scores import CrossScores, EncoderScores, open_cross_encoder
 
-ANCHORS = 8192  # anchors that are searched for at a time: each thread has some thousand in turn
+ANCHORS = 8192  # anchors that are searched for at a time: each thread has about a thousand, one after another
 #: The columns that are not texts
 _TYPES = {
     "label": pa.int64(), "score": pa.float64(), "labels": pa.list_(pa.int64()), "scores": pa.list_(pa.float64()),

@@ -142,6 +142,7 @@ class Examples(griffe.Extension):
     """Makes `Example:` of a docstring the section that griffe calls `Examples:`, which is code (in mkdocs.yml)."""
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
+        """Rename the section in the docstring of an object."""
         if obj.docstring:
             obj.docstring.value = re.sub(r"^Example:$", "Examples:", obj.docstring.value, flags=re.M)
 

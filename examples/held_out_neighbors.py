@@ -35,6 +35,7 @@ class HeldOutNeighbors:
         self.found: list[NDArray[np.float64]] = []
 
     def __call__(self, model: Any) -> dict[str, float]:
+        """The metric `neighbors_mrr` of a model."""
         encoder = SentenceEncoder(model, self.tokenizer)
         first, second = (encoder.encode([pair[i] for pair in self.pairs], normalize_embeddings=True) for i in (0, 1))
         self.found = [*self.found[:1], 1 / ranks_of_own(first, second)]

@@ -114,12 +114,13 @@ class DevDecay(TrainerCallback, ExportableState):
         lr_scheduler: Any = None,
         **kwargs: Any,
     ) -> None:
+        """Lower the learning rate after the evaluation of an epoch."""
         epoch = float(state.epoch or 0)
         if lr_scheduler is None or epoch <= self.seen:  # before training, or again after its end
             return
-        self.seen, figure = epoch, (metrics or {})[f"eval_{self.metric}"]
-        factor = self.decay if figure > self.best else self.decay / self.shrink
-        self.best = max(self.best, figure)
+        self.seen, score = epoch, (metrics or {})[f"eval_{self.metric}"]
+        factor = self.decay if score > self.best else self.decay / self.shrink
+        self.best = max(self.best, score)
         lr_scheduler.base_lrs = [rate * factor for rate in lr_scheduler.base_lrs]
         for group, rate in zip(lr_scheduler.optimizer.param_groups, lr_scheduler.base_lrs, strict=True):
             group["lr"] = rate

@@ -70,6 +70,7 @@ class MLMTrainer(CheckpointTrainer):
     """Predict the masked tokens, and only them."""
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        """The mean cross-entropy of the masked tokens, a scalar."""
         core, labels = self.accelerator.unwrap_model(model), inputs.pop("labels")
         masked = labels != -100
         hidden = core.bert(**inputs).last_hidden_state[masked]

@@ -81,6 +81,7 @@ class SilentTokens(TrainerCallback):
         self.ids = ids
 
     def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        """Set them to zero again after a step."""
         getattr(model, "module", model).embeddings.data[self.ids] = 0
 
 
@@ -100,6 +101,7 @@ class LettersBeside(TrainerCallback):
         self.letters, self.share, self.rows, self.silent = letters, share, rows, silent
 
     def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        """Put the two parts together, and whiten them."""
         own = getattr(model, "module", model)
         trained = own.embeddings.detach().cpu()
         both = channels([self.letters, trained], [self.share, 1 - self.share], self.rows)

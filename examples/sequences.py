@@ -239,6 +239,7 @@ class FramePairCollator(PairCollator):
     """
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        """The batch of some rows: `input_ids` and `attention_mask`, `[B, 2, L]`."""
         # the seed is a hash of the batch, so that a resumed run draws the same frames
         seed = zlib.crc32(repr([row["input_ids"][0] for row in rows]).encode())
         generator = torch.Generator().manual_seed(seed)

@@ -56,7 +56,7 @@ from contrastive_st import (
     vector_tokenizer,
 )
 from contrastive_st.data import corpus_texts, corpus_word_vectors, fit_idf, sif_weights, word_counts
-from contrastive_st.errors import input_errors
+from contrastive_st.errors import about
 from contrastive_st.losses import DecodingLoss, ReconstructionLoss
 from contrastive_st.models import load_tokenizer
 from contrastive_st.options import Count, CountOrZero, NotNegative, Positive, Share, option
@@ -168,7 +168,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         matrix = corpus_word_vectors(sentences(), len(tokenizer), own.embedding_size, seed=training.seed)
 
     # model: two towers (f for a sentence, g for its neighbours) and the loss
-    with input_errors("the model"):
+    with about("the model"):
         config = QuickThoughtsConfig(
             vocab_size=len(tokenizer), embedding_size=own.embedding_size if matrix is None else matrix.shape[1],
             hidden_size=own.hidden_size, encoder=own.encoder.removeprefix("bi"),

@@ -36,7 +36,7 @@ from contrastive_st import (
     train_word_tokenizer,
 )
 from contrastive_st.data import corpus_texts
-from contrastive_st.errors import input_errors
+from contrastive_st.errors import about
 from contrastive_st.evaluation.neighbor_search import as_markdown, as_text, neighbors
 from contrastive_st.models import load_tokenizer
 from contrastive_st.options import Count, option
@@ -84,7 +84,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     scripts.check_window(training, corpus)
 
     # model: an encoder, and two decoders that generate the sentences before and after; the loss is that of the decoders
-    with input_errors("the model"):
+    with about("the model"):
         config = SkipThoughtsConfig(
             vocab_size=len(tokenizer), embedding_size=own.embedding_size, hidden_size=own.hidden_size,
             bidirectional=own.bidirectional,

@@ -43,7 +43,7 @@ from contrastive_st import (
 )
 from contrastive_st.data import corpus_texts, installed_docs, read_examples, split_by_first, split_pairs
 from contrastive_st.data.docs_sets import labelled_docs
-from contrastive_st.errors import input_errors
+from contrastive_st.errors import about
 from contrastive_st.evaluation import retrieval_evaluator
 from contrastive_st.models import load_tokenizer
 from contrastive_st.options import Count, CountOrZero, option
@@ -125,7 +125,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     scripts.check_window(training, rows["neighbours"])
 
     # model: one encoder, a loss for each task
-    with input_errors("the model"):
+    with about("the model"):
         config = UniversalConfig(
             len(tokenizer), own.encoder, own.embedding_size, own.hidden_size, own.num_layers, num_attention_heads=4,
             intermediate_size=4 * own.hidden_size,

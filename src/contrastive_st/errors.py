@@ -45,25 +45,6 @@ def first_line(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def input_errors(what: str) -> Iterator[None]:
-    """Turn errors of transformers, torch or a missing package into an `InputError` of one line.
-
-    Example:
-        >>> with input_errors("optim apollo_adamw"):
-        ...     raise ImportError("install apollo_torch")
-        Traceback (most recent call last):
-        ...
-        contrastive_st.errors.InputError: optim apollo_adamw: install apollo_torch
-    """
-    try:
-        yield
-    except InputError:
-        raise
-    except (ValueError, TypeError, ImportError) as error:
-        raise InputError(f"{what}: {' '.join(str(error).split())[:_LONGEST] or first_line(error)}") from error
-
-
-@contextlib.contextmanager
 def about(what: object) -> Iterator[None]:
     """Name what a library works on: its errors pass unchanged, and the command line prints the name before their line.
 

@@ -34,6 +34,8 @@ Finite = Annotated[float, Gt(-math.inf), Lt(math.inf)]
 Share = Annotated[float, Ge(0), Lt(1)]
 Count = Annotated[int, Ge(1)]
 CountOrZero = Annotated[int, Ge(0)]
+#: Prompts by name
+PROMPTS = Annotated[dict[str, str], "a text for each name, such as {'query': 'query: '}"]
 
 _IN_WORDS: Mapping[type[BaseMetadata], tuple[str, str]] = {
     Gt: ("gt", "above {}"), Ge: ("ge", "{} or more"), Lt: ("lt", "below {}"), Le: ("le", "at most {}"),

@@ -73,7 +73,7 @@ def test_labels_are_numbers_or_strings():
         (TEXTS, [[]] * 10, "of 0 class"),
         (TEXTS, None, "requires y to be passed"),
         (TEXTS, [0.1 * i for i in range(10)], "Unknown label type: continuous"),
-        (np.array([TEXTS, TEXTS]).T, LABELS, "2 columns; give one column"),
+        (np.array([TEXTS, TEXTS]).T, LABELS, "shape \[10, 2\]; give a list of strings, or one column"),
         (TEXTS, [["a", "b"], ["a"]] * 5, "all texts have the label a"),
         (TEXTS, np.array([[1, 0, 0], [0, 1, 0]] * 5), "no text has the label 2"),
         (TEXTS, [[1, 0], [0, 1]] * 5, "rows of 0 and 1, a column for each class, are an array"),

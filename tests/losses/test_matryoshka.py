@@ -122,7 +122,7 @@ def test_sentence_transformers_opens_the_folder(bert_config, tokenizer, tmp_path
         (lambda config: MatryoshkaLoss(), "give one or more different"),
         (lambda config: MatryoshkaLoss(dims=(4, 4)), "give one or more different"),
         (lambda config: MatryoshkaLoss(dims=(4, 0)), "dims .* 1 or more"),
-        (lambda config: MatryoshkaLoss(dims=(4, 2), weights=(1.0,)), "give one for each"),
+        (lambda config: MatryoshkaLoss(dims=(4, 2), weights=(1.0,)), "a weight for each"),
         (lambda config: MatryoshkaLoss(dims=(4,), weights=(-1.0,)), "weights .* above 0"),
         (lambda config: MatryoshkaLoss({"loss": "guessing"}, (4,)), "unknown loss"),
         (lambda config: MatryoshkaLoss(dims=(9,))(torch.randn(3, 2, 8)), "has 8 dimensions; give none above"),

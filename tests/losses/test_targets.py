@@ -219,8 +219,8 @@ def test_metrics_say_how_many_anchors_have_a_positive():
     ("arguments", "words"),
     [
         ({"context_size": 0}, "context_size 0"),
-        ({"context_size": 2, "context_weights": (1.0,)}, "one weight per distance"),
-        ({"context_weights": (0.0,)}, "at least one above 0"),
+        ({"context_size": 2, "context_weights": (1.0,)}, "for each distance a weight"),
+        ({"context_weights": (0.0,)}, "not all 0"),
         ({"targets": "bert"}, "tfidf_bin"),
         ({"row_loss": "mse"}, "cross_entropy"),
         ({"temperature": 0.0}, "temperature 0.0: give a number above 0"),

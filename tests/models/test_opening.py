@@ -291,7 +291,7 @@ def test_prompts_by_name(bert_config, tokenizer, tmp_path):
     np.testing.assert_allclose(encoder.encode_query("sat"), encoder.encode("sat"), atol=1e-6)
     np.testing.assert_allclose(encoder.encode_document("sat"), encoder.encode("town sat", prompt=""), atol=1e-6)
     np.testing.assert_allclose(encoder.encode("sat", "document"), encoder.encode_document("sat"), atol=1e-6)
-    with pytest.raises(InputError, match="no prompt 'passage'; it has query, document"):
+    with pytest.raises(InputError, match="unknown prompt 'passage'; choose one of query, document"):
         encoder.encode("sat", prompt_name="passage")
 
 

@@ -179,7 +179,10 @@ def test_prompts_are_counted_as_sentence_transformers_counts_them(tokenizer):
     ("settings", "words"),
     [
         ({"prompts": ["query"]}, "give a text for each name"),
-        ({"prompts": PROMPTS, "default_prompt_name": "topic"}, "'topic' is none of the prompts .query, document."),
+        (
+            {"prompts": PROMPTS, "default_prompt_name": "topic"},
+            "unknown default_prompt_name 'topic'; choose one of query, document",
+        ),
         ({"truncate_dim": 0}, "truncate_dim 0"),
         ({"include_prompt": False}, "does not support include_prompt=False"),
     ],
@@ -190,7 +193,7 @@ def test_bad_settings_are_one_line(settings, words, bert_config):
 
 
 def test_a_prompt_for_no_column_is_named(tokenizer):
-    with pytest.raises(InputError, match="a prompt for column 'document', but the text columns are anchor, positive"):
+    with pytest.raises(InputError, match="unknown column of a prompt 'query'; choose one of anchor, positive"):
         tokenize(pairs(), tokenizer, 16, prompts=PROMPTS)
 
 

@@ -25,7 +25,7 @@ from contrastive_st.files.writing import atomic_write, write_files
 from contrastive_st.models.evidence import effects
 from contrastive_st.models.protocol import as_encoder, open_encoder
 from contrastive_st.options import Positive, check_options
-from contrastive_st.vectors import top_k, unit_vectors
+from contrastive_st.vectors import check_finite, top_k, unit_vectors
 
 if TYPE_CHECKING or importlib.util.find_spec("sklearn"):
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -424,15 +424,12 @@ def _file_of(folder: Path, source: str | Path, name: str | None) -> Path:
 
 def _checked_texts(texts: Any) -> list[Any]:
     """The texts as a list; rows of numbers stay rows, for an encoder that is a function of them."""
-    if isinstance(texts, str) or _is_sparse(texts):
-        what = "one string" if isinstance(texts, str) else "a sparse matrix"
-        raise InputError(f"the texts are {what}; give a list of strings")
     found = _plain(texts)
-    if isinstance(found, np.ndarray) and found.ndim > 1 and not np.issubdtype(found.dtype, np.number):
-        if found.shape[1] != 1:
-            raise InputError(f"the texts have {found.shape[1]} columns; give one column, such as frame['text']")
-        found = found[:, 0]
-    return list(found)
+    columns = isinstance(found, np.ndarray) and found.ndim > 1 and not np.issubdtype(found.dtype, np.number)
+    if isinstance(texts, str) or _is_sparse(texts) or (columns and found.shape[1] != 1):
+        what = "one string" if isinstance(texts, str) else f"an array of shape {list(found.shape)}"
+        raise InputError(f"the texts are {what}; give a list of strings, or one column, such as frame['text']")
+    return list(found[:, 0] if columns else found)
 
 
 def _is_sparse(given: Any) -> bool:
@@ -460,9 +457,7 @@ def _words(text: str, most: int = 64) -> list[str]:
 
 def _vectors(encoder: Any, texts: list[str]) -> NDArray[np.floating[Any]]:
     vectors = np.asarray(encoder.encode(texts))
-    if not np.isfinite(vectors).all():
-        raise InputError(f"{encoder.name} returns NaN or infinite embeddings; did training diverge?")
-    return vectors
+    return check_finite(vectors, encoder.name)
 
 
 def _numbered(labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -479,13 +474,14 @@ def _numbered(labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
         return np.arange(labels.shape[1]), labels.astype(np.int64)
     labels = list(column_or_1d(labels, warn=True) if isinstance(labels, np.ndarray) else labels)
     several = [_is_list(own) for own in labels]
-    if any(several) and not all(several):
-        raise InputError("some texts have a list of labels and others a single one; give each text a list")
-    single = [label for own in labels for label in own] if any(several) else labels
-    if any(label is None or label != label for label in single):
-        raise InputError("a label is missing (None or NaN); leave its text out")
-    if len({isinstance(label, str) for label in single}) > 1:
-        raise InputError("some labels are strings and others numbers; give one kind")
+    single = [label for own in labels for label in (own if _is_list(own) else [own])]
+    for fault, there in (
+        ("some texts have a list of labels and others a single one; give each text a list", len(set(several)) > 1),
+        ("a label is missing (None or NaN); leave its text out", any(x is None or x != x for x in single)),
+        ("some labels are strings and others numbers; give one kind", len({isinstance(x, str) for x in single}) > 1),
+    ):
+        if there:
+            raise InputError(fault)
     classes, numbers = np.unique(np.asarray(single), return_inverse=True)
     check_classification_targets(np.asarray(single))
     if not any(several):

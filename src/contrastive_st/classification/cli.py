@@ -260,7 +260,7 @@ def _each(labels: Sequence[Any]) -> list[str]:
 def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, Any]], str]:
     """The rows of stdin or of a file, with a text, and their column of text: as --columns say, or as in any corpus."""
     from contrastive_st.data.reading import header_of, open_table
-    from contrastive_st.data.reading.cells import as_text
+    from contrastive_st.data.reading.cells import as_text, report
     from contrastive_st.data.roles import text_column
 
     if source == "-":
@@ -268,10 +268,7 @@ def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, A
     asked = [column for column in columns or () if not column.endswith("=label")]
     table = open_table(source, header=header_of(asked))
     column = text_column(table, asked)
-    rows = [{**cells, column: as_text(cells.get(column), column, table.where(n)).strip()} for n, cells in table]
-    kept = [row for row in rows if row[column]]
-    if not kept:
-        raise InputError(f"{source}: every {column!r} is blank; it needs at least one text")
-    if len(kept) < len(rows):
-        note(f"{source}: left out {len(rows) - len(kept)} of {len(rows)} rows, whose {column!r} is blank")
+    rows = [(n, {**cells, column: as_text(cells.get(column), column, table.where(n)).strip()}) for n, cells in table]
+    kept = [row for _, row in rows if row[column]]
+    report(len(rows), len(rows) - len(kept), next((n for n, row in rows if not row[column]), 0), table)
     return kept, column

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, choice
 from contrastive_st.vectors import unit_vectors
 
 
@@ -82,8 +82,8 @@ def label_weights(
         numbered = {
             number: class_weight[label] for number, label in enumerate(classes.tolist()) if label in class_weight
         }
-        if unknown := set(class_weight) - set(classes.tolist()):
-            raise InputError(f"class_weight: no examples of {', '.join(map(str, unknown))}")
+        for label in class_weight:
+            choice("label of class_weight", label, classes.tolist())
         each = [numbered] if y.ndim == 1 else [{1: numbered[k]} if k in numbered else None for k in range(len(columns))]
     else:
         each = [class_weight] * len(columns)

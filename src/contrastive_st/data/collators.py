@@ -408,6 +408,8 @@ class NLITripletCollator(PairCollator):
 class LabelledPairCollator(PairCollator):
     """Collate rows of two texts and a `label` (a class number) or a `score` (0 to 1), which become the targets `[B]`.
 
+    A row may also have one text and its class, for a classifier.
+
     Example:
         ::
 
@@ -415,6 +417,10 @@ class LabelledPairCollator(PairCollator):
              {"input_ids": [[2, 5, 3], [2, 6, 3]], "label": 0}] ->            [[2, 5, 3], [2, 6, 3]]]
                                                                   targets    [1, 0]
     """
+
+    def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
+        """The ids of the two texts, or of one."""
+        return texts_of(row, 1)
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
         name = next((name for name in ("label", "score") if name in rows[0]), None)

@@ -14,6 +14,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.losses.base import Loss
 from contrastive_st.losses.functional import (
     at_least_float32,
+    check_shape,
     cosine_scores,
     in_blocks,
     kl_divergence,
@@ -145,12 +146,7 @@ class RelationalDistillationLoss(Loss):
 
 def _teacher(views: Tensor, targets: Tensor | None) -> Tensor:
     """The teacher's embeddings `[B, D]` of the sentences of `views`, in float32 or wider."""
-    if targets is None or targets.dim() != 2 or len(targets) != len(views):
-        got = "none" if targets is None else str(tuple(targets.shape))
-        raise InputError(
-            f"distillation needs the teacher's embeddings [B, D] of {len(views)} sentences, got {got}; "
-            "collate with TeacherCollator"
-        )
+    targets = check_shape("the teacher's embeddings of the texts", targets, (len(views), None), "TeacherCollator")
     return targets.detach().to(torch.promote_types(views.dtype, torch.float32))
 
 

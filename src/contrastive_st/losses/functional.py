@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,9 +11,43 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, choice
 
 # --- Losses `[B]` of rows: how far scores `[B, N]` are from targets `[B, N]`.
+
+
+def check_shape(what: str, x: Tensor | None, shape: Sequence[int | None], collator: str = "") -> Tensor:
+    """Check the shape of a tensor that a loss is given.
+
+    Args:
+        what: what the tensor holds, for the message.
+        x: the tensor.
+        shape: its shape; None for a dimension of any size.
+        collator: the collator that makes it.
+
+    Returns:
+        The tensor.
+
+    Raises:
+        InputError: there is none, or it has another shape.
+
+    Example:
+        >>> check_shape("scores", torch.ones(2), (2, None), "CandidatesCollator")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: scores: a tensor (2, *) is needed, got (2,); collate with CandidatesCollator
+    """
+    fits = (
+        x is not None
+        and x.dim() == len(shape)
+        and all(want in (None, n) for n, want in zip(x.shape, shape, strict=True))
+    )
+    if x is None or not fits:
+        wanted = ", ".join("*" if n is None else str(n) for n in shape)
+        got = "none" if x is None else tuple(x.shape)
+        how = f"; collate with {collator}" if collator else ""
+        raise InputError(f"{what}: a tensor ({wanted}) is needed, got {got}{how}")
+    return x
 
 
 def cross_entropy(scores: Tensor, targets: Tensor) -> Tensor:
@@ -78,11 +112,8 @@ def margin(difference: Tensor, surrogate: str = "logistic") -> Tensor:
         >>> margin(torch.tensor([0.0, 3.0]), "hinge")
         tensor([1., 0.])
     """
-    if surrogate == "logistic":
-        return functional.softplus(-difference)
-    if surrogate == "hinge":
-        return functional.relu(1 - difference)
-    raise InputError(f"unknown surrogate {surrogate!r}; choose logistic or hinge")
+    hinge = choice("surrogate", surrogate, ("logistic", "hinge")) == "hinge"
+    return functional.relu(1 - difference) if hinge else functional.softplus(-difference)
 
 
 def block_loss(scores: Tensor, positives: Tensor, negatives: Tensor, surrogate: str = "logistic") -> Tensor:

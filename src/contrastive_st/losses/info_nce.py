@@ -16,6 +16,7 @@ from contrastive_st.losses.base import Loss, require
 from contrastive_st.losses.functional import (
     at_chance,
     at_least_float32,
+    check_shape,
     in_blocks,
     jensen_shannon,
     matmul_float32,
@@ -446,12 +447,7 @@ class DocumentInfoNCE(InfoNCE):
 
     def _guide(self, views: Tensor, targets: Tensor | None) -> Tensor | None:
         """The document of each view, `[B, V]`."""
-        if targets is None or targets.shape != views.shape[:1]:
-            got = "none" if targets is None else str(tuple(targets.shape))
-            raise InputError(
-                f"{self.name} needs the number of the document of each row, [{len(views)}], as targets, got {got}; "
-                "collate the rows of NeighborPairs with NeighborPairCollator"
-            )
+        targets = check_shape("documents of the rows", targets, (len(views),), "NeighborPairCollator")
         return targets[:, None].expand(-1, views.shape[1])
 
     def _contrast(
@@ -592,12 +588,7 @@ class GuidedInfoNCE(InfoNCE):
         return f"{super().describe(anchors, num_views)}, but those more similar than the positive{below} to the guide"
 
     def _guide(self, views: Tensor, targets: Tensor | None) -> Tensor | None:
-        if targets is None or targets.dim() != 3 or targets.shape[:2] != views.shape[:2]:
-            got = "none" if targets is None else str(tuple(targets.shape))
-            raise InputError(
-                f"a guided loss needs the guide's embeddings {[*views.shape[:2], 'D']} of every text, got {got}; "
-                "add them to the rows with GuidedRows"
-            )
+        targets = check_shape("the guide's vectors of the texts (GuidedRows)", targets, (*views.shape[:2], None))
         return at_least_float32(targets.detach())
 
     def _contrast(

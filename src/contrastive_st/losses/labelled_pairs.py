@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from contrastive_st.distributed import LOCAL, Gather
-from contrastive_st.errors import InputError
+from contrastive_st.errors import choice
 from contrastive_st.losses.base import Loss, require
-from contrastive_st.losses.functional import at_chance, at_least_float32, normalize
+from contrastive_st.losses.functional import at_chance, at_least_float32, check_shape, normalize
 from contrastive_st.options import CountOrZero, Finite, Positive
 
 # --- Heads: modules that are trained with the encoder; the trained encoder is saved without them.
@@ -35,10 +35,7 @@ def pair_features(u: Tensor, v: Tensor, features: Sequence[str]) -> Tensor:
         >>> pair_features(torch.tensor([[3.0]]), torch.tensor([[5.0]]), ["u", "v", "abs(u-v)", "u*v"])
         tensor([[ 3.,  5.,  2., 15.]])
     """
-    if not features or (unknown := [feature for feature in features if feature not in FEATURES]):
-        raise InputError(f"a classifier cannot read {', '.join(unknown) if features else 'nothing'}; choose from "
-                         f"{', '.join(FEATURES)}")  # fmt: skip
-    return torch.cat([FEATURES[feature](u, v) for feature in features], dim=-1)
+    return torch.cat([FEATURES[choice("feature", feature, FEATURES)](u, v) for feature in features], dim=-1)
 
 
 class PairHead(nn.Module):
@@ -395,17 +392,12 @@ def _correlation(similarities: Tensor, scores: Tensor) -> float:
 
 
 def _distances(views: Tensor) -> tuple[Tensor, Tensor]:
-    if views.dim() != 3 or views.shape[1] != 3:
-        raise InputError(f"triplets must be views [B, 3, d] (anchor, positive, negative), got {tuple(views.shape)}")
+    check_shape("views of an anchor, a positive and a negative", views, (None, 3, None))
     anchor, positive, negative = at_least_float32(views).unbind(1)
     norm = torch.linalg.vector_norm
     return norm(anchor - positive, dim=-1), norm(anchor - negative, dim=-1)
 
 
 def _rows(targets: Tensor | None, views: Tensor, count: int, what: str) -> Tensor:
-    if views.dim() != 3 or views.shape[1] != count:
-        raise InputError(f"{what} need rows of {count} texts, views [B, {count}, d], got {tuple(views.shape)}")
-    if targets is None or targets.shape != views.shape[:1]:
-        got = "none" if targets is None else str(tuple(targets.shape))
-        raise InputError(f"this loss needs {what} [B], got {got}; collate with LabelledPairCollator")
-    return targets
+    check_shape(f"views of {what}", views, (None, count, None))
+    return check_shape(f"targets, {what}", targets, (len(views),), "LabelledPairCollator")

@@ -64,10 +64,10 @@ class MatryoshkaLoss(Loss):
         if not isinstance(self.inner, Loss):
             object.__setattr__(self, "inner", parse_loss(self.inner))
         object.__setattr__(self, "dims", tuple(self.dims))
-        if not self.dims or len(set(self.dims)) < len(self.dims):
-            raise InputError(f"matryoshka dims {list(self.dims)}: give one or more different numbers of dimensions")
-        if len(weights := self._weights) != len(self.dims):
-            raise InputError(f"matryoshka weights {list(weights)}: give one for each of {self.dims}")
+        weights = self._weights
+        if not self.dims or len(set(self.dims)) < len(self.dims) or len(weights) != len(self.dims):
+            what = f"matryoshka dims {list(self.dims)} with weights {list(weights)}"
+            raise InputError(f"{what}: give one or more different numbers of dimensions, and a weight for each")
 
     def __call__(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> Tensor:
         """The loss of one batch.

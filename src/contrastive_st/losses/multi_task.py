@@ -46,11 +46,9 @@ class MixtureLoss(Loss):
     task: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.tasks, Mapping) or not self.tasks:
-            raise InputError(f"the loss {self.name} needs tasks; give at least one name with the settings of its loss")
-        for task in self.tasks:
+        for task in self.tasks or [""]:
             if not isinstance(task, str) or not task or "." in task or task in _TAKEN:
-                raise InputError(f"{task!r} cannot be the name of a task; give another word, without dots")
+                raise InputError(f"{task!r} cannot be the name of a task; give one or more other words, without dots")
         if len({name_number(task) for task in self.tasks}) < len(self.tasks):
             raise InputError(f"two of the names {', '.join(self.tasks)} have the same hash; rename one of them")
         tasks = {name: own if isinstance(own, Loss) else parse_loss(own) for name, own in self.tasks.items()}

@@ -21,6 +21,7 @@ from contrastive_st.losses.base import Loss, require
 from contrastive_st.losses.functional import (
     at_chance,
     at_least_float32,
+    check_shape,
     in_blocks,
     matmul_float32,
     measured_rows,
@@ -46,13 +47,10 @@ def window_offsets(size: int, weights: Sequence[float] | None = None, *, both_si
         >>> window_offsets(1, both_sides=False)
         {1: 1.0}
     """
-    if size < 1:
-        raise InputError(f"context size is {size}, but a context window needs at least one sentence; give 1 or more")
     weights = [1.0] * size if weights is None else list(weights)
-    if len(weights) != size:
-        raise InputError(f"{len(weights)} context weights for a context size of {size}; give one weight per distance")
-    if min(weights) < 0 or max(weights) <= 0:
-        raise InputError(f"context weights {weights}: give weights of 0 or more, at least one above 0")
+    if size < 1 or len(weights) != size or min(weights) < 0 or max(weights) <= 0:
+        what = f"context size {size} with weights {weights}"
+        raise InputError(f"{what}: give a size of 1 or more, and for each distance a weight of 0 or more, not all 0")
     signs = (1, -1) if both_sides else (1,)
     return {sign * distance: float(weight) for distance, weight in enumerate(weights, 1) for sign in signs}
 
@@ -431,11 +429,9 @@ class _Rows:
         cls, loss: TargetsLoss, views: Tensor, targets: Tensor | None, text_hashes: Tensor | None, gather: Gather
     ) -> _Rows:
         bags = loss.targets in BAGS
-        if targets is None or targets.dim() != (3 if bags else 2) or targets.shape[-1] != 2:
-            collator = "CooccurrenceCollator" if bags else "ContextWindowCollator"
-            got = "none" if targets is None else str(tuple(targets.shape))
-            wanted = "[B, 1 + K, 2] places and bags of words" if bags else "[B, 2] places"
-            raise InputError(f"targets {loss.targets!r} are made of {wanted}, got {got}; collate with {collator}")
+        collator = "CooccurrenceCollator" if bags else "ContextWindowCollator"
+        shape = (None, None, 2) if bags else (None, 2)
+        targets = check_shape("places, and bags of words" if bags else "places", targets, shape, collator)
         local = targets if bags else targets[:, None]
         return cls(
             loss,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 
 from contrastive_st.errors import InputError, about, require
 from contrastive_st.files.folders import ADAPTER_WEIGHTS, check_weights
-from contrastive_st.models.saving import write_tensors
+from contrastive_st.models.saving import check_floats, write_tensors
 
 logger = logging.getLogger(__name__)
 ALL = "all-linear"
@@ -79,19 +79,8 @@ def attach(model: Any, config: Any, name: str = "default") -> None:
         InputError: as for `add_lora`.
     """
     backbone = getattr(model, "backbone", None)
-    if not isinstance(backbone, PreTrainedModel):
-        raise InputError(f"LoRA needs an encoder of transformers, and {type(model).__name__} is not one")
-    if has_adapter(model):
-        raise InputError(f"{model.name_or_path} is an adapter already; train it without lora_r, or merge it first")
-    if not model.name_or_path:
-        raise InputError("LoRA needs a base that is saved elsewhere, and this encoder is new; give model_name_or_path")
-    if model.settings.pooling == "mask":
-        raise InputError("pooling mask has its template in the config, and an adapter has no config; leave LoRA out")
-    if getattr(model, "direction_changed", False):
-        raise InputError(
-            f"bidirectional changes {model.name_or_path}, and an adapter is opened with the unchanged base; save the "
-            "model with bidirectional first, and train from that folder"
-        )
+    for fault in _faults(model):
+        raise InputError(fault)
     _check_type(config, "this adapter")
     targets = [config.target_modules] if isinstance(config.target_modules, str) else sorted(config.target_modules or [])
     if hasattr(backbone, "pooler") and any(t == ALL or f".{_HEAD}".endswith(f".{t}") for t in targets):
@@ -107,6 +96,23 @@ def attach(model: Any, config: Any, name: str = "default") -> None:
     logger.info(
         f"LoRA of rank {config.r}: {trained:,} of {sum(p.numel() for p in model.parameters()):,} weights are trained"
     )
+
+
+def _faults(model: Any) -> Iterator[str]:
+    """Why a model cannot get an adapter."""
+    if not isinstance(getattr(model, "backbone", None), PreTrainedModel):
+        yield f"LoRA needs an encoder of transformers, and {type(model).__name__} is not one"
+    if has_adapter(model):
+        yield f"{model.name_or_path} is an adapter already; train it without lora_r, or merge it first"
+    if not model.name_or_path:
+        yield "LoRA needs a base that is saved elsewhere, and this encoder is new; give model_name_or_path"
+    if model.settings.pooling == "mask":
+        yield "pooling mask has its template in the config, and an adapter has no config; leave LoRA out"
+    if getattr(model, "direction_changed", False):
+        yield (
+            f"bidirectional changes {model.name_or_path}, and an adapter is opened with the unchanged base; save the "
+            "model with bidirectional first, and train from that folder"
+        )
 
 
 def has_adapter(model: Any) -> bool:
@@ -169,8 +175,7 @@ def open_adapter(backbone: Any, folder: Path, name: object, merge: bool = False)
         raise InputError(f"{name} is an adapter, and its base is not an encoder of transformers; give another base")
     with about(name):
         config, weights = peft.PeftConfig.from_pretrained(str(folder)), load_file(folder / ADAPTER_WEIGHTS)
-    if whole := next((key for key, weight in weights.items() if not weight.is_floating_point()), None):
-        raise InputError(f"the adapter {name}: the weights {whole} are integers; save it in float32")
+    check_floats(weights, f"the adapter {name}")
     _check_type(config, name)
     for key in ("megatron_config", "megatron_core"):  # peft would import the module that they name
         setattr(config, key, None)

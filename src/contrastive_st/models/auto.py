@@ -11,9 +11,10 @@ import importlib
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from annotated_types import Ge
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from contrastive_st.errors import InputError, about
@@ -25,6 +26,7 @@ from contrastive_st.models.checkpoint import Checkpoint, max_positions
 from contrastive_st.models.configuration import is_plain_encoder, without_code
 from contrastive_st.models.families import DECODERS, ENCODERS, transformers_family
 from contrastive_st.models.saving import load_dense, load_final_layers
+from contrastive_st.options import checked
 from contrastive_st.static_vectors import StaticVectors
 
 #: The module and class of this package's architectures, by model_type; only the one that is opened is imported
@@ -108,12 +110,8 @@ def open_model(
     if hasattr(kind, "projection"):
         checkpoint, head, of_pooling = _pooled(checkpoint, config, kind, pooling, train)
         settings |= of_pooling
-    elif pooling is not None:
-        raise InputError(
-            f"{name} ({config.model_type}) has a pooling of its own, which cannot be changed; leave --pooling out"
-        )
-    elif checkpoint.foreign and checkpoint.own:
-        raise unknown_pooling(checkpoint)
+    else:
+        _check_fixed(checkpoint, pooling)
     settings |= {} if train else {"dtype": "auto"}
     loaded = kind.from_pretrained(checkpoint.model, config=config, **{**settings, **given})
     model = loaded[0] if isinstance(loaded, tuple) else loaded
@@ -131,12 +129,19 @@ def open_model(
     return loaded
 
 
+def _check_fixed(checkpoint: Checkpoint, pooling: str | None) -> None:
+    """Refuse another pooling, and modules after it, for a model whose pooling is part of its architecture."""
+    if pooling is not None:
+        raise InputError(f"{checkpoint.name} has a fixed pooling; leave --pooling out")
+    if checkpoint.foreign and checkpoint.own:
+        raise unknown_pooling(checkpoint)
+
+
 def _of_table(checkpoint: Checkpoint, pooling: str | None, settings: dict[str, Any]) -> Any:
     """The table of another library as a `StaticEncoder`, in float32."""
     from contrastive_st.models.static_encoder import STORAGES, StaticEncoder
 
-    if pooling is not None:
-        raise InputError(f"{checkpoint.name} is a static model, whose pooling is the mean; leave --pooling out")
+    _check_fixed(checkpoint, pooling)
     table = StaticVectors.from_pretrained(checkpoint.folder)
     settings = {**checkpoint.use, **{key: value for key, value in settings.items() if key not in ("dtype", "new_head")}}
     model: Any = StaticEncoder.from_table(table.table(), table.normalize, **settings)
@@ -231,8 +236,6 @@ def load_config(name: str | Path | Checkpoint, revision: str | None = None, **op
     """
     checkpoint = _found(name, revision, **options)
     path = checkpoint.model / "config.json"
-    if not path.is_file():
-        raise InputError(f"{checkpoint.name} has no config.json; give the folder of a saved model")
     family(read_json(path, dict).get("model_type"))  # importing the family registers this package's own configs
     with _without_remote_code("config", checkpoint.name):
         config: PreTrainedConfig = AutoConfig.from_pretrained(checkpoint.model, trust_remote_code=False)  # None asks
@@ -268,8 +271,7 @@ def load_tokenizer(
     if config is not None:
         limits["max_position_embeddings"] = max_positions(config)
     for name, limit in limits.items():
-        if not isinstance(limit, int | float) or not limit >= 1:
-            raise InputError(f"{checkpoint.name} is damaged: its {name} leaves {limit} tokens for a text; mend it")
+        checked(f"{checkpoint.name}: {name}", limit, Annotated[float, Ge(1)])
     tokenizer.model_max_length = int(min(limits.values()))
     if config is not None and (fault := _strange_ids(tokenizer, config)):
         raise InputError(f"{checkpoint.name}: {fault}")

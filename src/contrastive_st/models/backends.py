@@ -25,9 +25,9 @@ def backend_of(folder: Path, asked: str | None, name: object) -> str | None:
     choice("backend", asked or "torch", ("torch", *BACKENDS))
     there = read_export(folder).get("backend", "torch")
     if asked not in (None, there):
-        if there != "torch":
-            raise InputError(f"{name} is exported for {there}; leave out the backend {asked}, or give the checkpoint")
-        raise InputError(f"{name} is not exported for {asked}: {export_command(name, str(asked))}")
+        exported = f"exported for {there}; leave out the backend {asked}, or give the checkpoint"
+        how = exported if there != "torch" else f"not exported for {asked}: {export_command(name, str(asked))}"
+        raise InputError(f"{name} is {how}")
     return None if there == "torch" else there
 
 

@@ -5,18 +5,20 @@ This is read from `config.contrastive`, else from the `modules.json` of sentence
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, choice
 from contrastive_st.files.folders import ADAPTER, INDICES
 from contrastive_st.files.reading import read_json, read_tensors, weight_types
 from contrastive_st.files.repositories import default_model, local_folder
 from contrastive_st.models.poolings import POOLINGS, recorded_pooling
+from contrastive_st.options import Count, checked
 from contrastive_st.static_vectors import KINDS as STATIC_KINDS
 
 PROMPTS_FILE = "config_sentence_transformers.json"
@@ -27,7 +29,6 @@ MASK_POOLING = "contrastive_st.MaskPooling"
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid", "LeakyReLU", "ELU", "Mish", "Softplus")
 #: Modules of sentence-transformers that read texts in another way than by one transformer or one table
 _READERS = [("BoW",), ("WordEmbeddings",), ("Router",), ("Asym",)]
-Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,7 @@ class Checkpoint:
 
     @property
     def final_layers(self) -> dict[str, Any]:
-        """The layers after the pooling, as settings of a model; nothing if its config has them.
-
-        Raises:
-            InputError: a dense layer has an unknown activation.
-        """
+        """The layers after the pooling, as settings of a model; nothing if its config has them."""
         if not self.modules:
             return {}
         return {"dense": [_dense_settings(folder) for folder in self.dense], "normalize": self.normalized}
@@ -223,9 +220,7 @@ def base_folder(adapter: Path, **hub: Any) -> Path:
 
 def _read_whole(folder: Path) -> Checkpoint:
     config = read_json(folder / "config.json", dict) if (folder / "config.json").is_file() else {}
-    settings = config.get("contrastive")
-    if settings is not None and not isinstance(settings, dict):
-        raise InputError(f"{folder / 'config.json'} is damaged: its contrastive is not a JSON object")
+    settings = _typed(config, "contrastive", dict[str, Any], folder / "config.json")
     recorded = Checkpoint(str(folder), folder, folder, own=settings is not None)
     if settings is not None:
         recorded = replace(recorded, pooling=recorded_pooling(settings), **of_settings(settings))
@@ -262,7 +257,7 @@ def _kind(entry: dict[str, Any], folder: Path) -> str:
 def _transformer(folder: Path, entries: list[tuple[str, Path]]) -> dict[str, Any]:
     place = entries[0][1] if entries and entries[0][0] == "Transformer" else folder
     about: dict[str, Any] = next((read_json(path, dict) for path in sorted(place.glob("sentence_*_config.json"))), {})
-    length = _typed(about, "max_seq_length", int, place)
+    length = _typed(about, "max_seq_length", Count, place)
     return {"model": place, "max_length": length, "lower_case": bool(about.get("do_lower_case"))}
 
 
@@ -278,25 +273,17 @@ def _about(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     about = read_json(path, dict)
-    prompts = _typed(about, "prompts", dict, path) or {}
-    if not all(isinstance(prompt, str) for prompt in prompts.values()):
-        raise InputError(f"{path} is damaged: a prompt is not a string")
-    default = _typed(about, "default_prompt_name", str, path)
-    if default is not None and default not in prompts:
-        raise InputError(f"{path} is damaged: its default prompt {default!r} is not one of its prompts")
+    prompts = _typed(about, "prompts", dict[str, str], path) or {}
     return {
         "prompts": prompts,
-        "default_prompt_name": default,
-        "truncate_dim": _typed(about, "truncate_dim", int, path),
+        "default_prompt_name": choice("default_prompt_name", about.get("default_prompt_name"), (None, *prompts), path),
+        "truncate_dim": _typed(about, "truncate_dim", Count, path),
         "similarity": _typed(about, "similarity_fn_name", str, path) or "cosine",
     }
 
 
-def _typed(content: dict[str, Any], key: str, kind: type[Kind], path: Path) -> Kind | None:
-    value = content.get(key)
-    if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-        raise InputError(f"{path} is damaged: its {key} is {value!r}, not of type {kind.__name__}")
-    return value
+def _typed(content: dict[str, Any], key: str, kind: Any, path: Path) -> Any:
+    return checked(f"{path}: {key}", content.get(key), kind | None)
 
 
 def _pooled(entries: list[tuple[str, Path]]) -> dict[str, Any]:
@@ -353,10 +340,8 @@ def _tail(entries: list[tuple[str, Path]]) -> dict[str, Any]:
 def _dense_settings(folder: Path) -> dict[str, Any]:
     about = read_json(folder / "config.json", dict)
     name = str(about.get("activation_function") or "torch.nn.modules.linear.Identity")
-    if not name.startswith("torch.nn.modules.") or name.rsplit(".", 1)[-1] not in ACTIVATIONS:
-        raise InputError(f"{folder / 'config.json'}: the activation {name} is not one of {', '.join(ACTIVATIONS)}")
-    bias = "linear.bias" in weight_types(folder)
-    return {"out_features": about.get("out_features"), "bias": bias, "activation": name.rsplit(".", 1)[-1]}
+    bias, activation = "linear.bias" in weight_types(folder), re.sub(r"^torch\.nn\.modules\.\w+\.", "", name)
+    return {"out_features": about.get("out_features"), "bias": bias, "activation": activation}
 
 
 # --- How long a text may be: of a config of transformers, or of its fields.

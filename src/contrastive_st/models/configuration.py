@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from transformers import PreTrainedConfig
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, choice
 from contrastive_st.losses import LOSSES, Loss, as_loss
 from contrastive_st.losses.base import loss_class
 from contrastive_st.losses.custom import recorded_loss
 from contrastive_st.models.pooling import check_template, dense_settings
 from contrastive_st.models.poolings import WITHOUT_HEAD
-from contrastive_st.options import Count, NotNegative, Options, Share
-
-Prompts = Annotated[dict[str, str], "a text for each name, such as {'query': 'query: '}"]
+from contrastive_st.options import PROMPTS, Count, NotNegative, Options, Share
 
 
 @dataclass(frozen=True)
@@ -39,16 +37,14 @@ class LossConfig(Options):
 
     loss: Loss
     with_head: bool = True
-    prompts: Prompts = field(default_factory=dict)
+    prompts: PROMPTS = field(default_factory=dict)
     default_prompt_name: str | None = None
     truncate_dim: Count | None = None
     similarity: str = "cosine"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.default_prompt_name not in (None, *self.prompts):
-            known = ", ".join(self.prompts) or "none are given"
-            raise InputError(f"default_prompt_name {self.default_prompt_name!r} is none of the prompts ({known})")
+        choice("default_prompt_name", self.default_prompt_name, (None, *self.prompts))
 
     @classmethod
     def parse(cls: type[Config], settings: Mapping[str, Any], loss: Loss | None = None) -> Config:

@@ -20,13 +20,13 @@ from contrastive_st.files.reading import read_json
 from contrastive_st.files.repositories import ENCODER, HUB_OPTIONS, default_model, is_local
 from contrastive_st.models.backends import backend_of, export_command
 from contrastive_st.models.checkpoint import Checkpoint
-from contrastive_st.options import Count, fits
+from contrastive_st.options import PROMPTS, Count, checked
 from contrastive_st.precision import MODEL_PRECISIONS, check_precision
 from contrastive_st.prefetch import prefetch
 from contrastive_st.static_vectors import StaticVectors, known
 from contrastive_st.terminal import progress
 from contrastive_st.tokens import DOCUMENT, QUERY, list_of_texts, role_prompt
-from contrastive_st.vectors import PAIRWISE, SIMILARITIES, quantize, unit_vectors
+from contrastive_st.vectors import PAIRWISE, SIMILARITIES, check_finite, quantize, unit_vectors
 
 if TYPE_CHECKING:  # torch and transformers are imported where they are needed: static models are encoded without
     import torch
@@ -228,8 +228,7 @@ class SentenceEncoder:
                 rows = self._tokenize(given, prompt)
                 states = self._torch.token_vectors(rows, limits, done) if rows else []
                 return states[0] if isinstance(texts, str) else states
-            if output_value != "sentence_embedding":
-                raise InputError(f"output_value {output_value!r}: give sentence_embedding or token_embeddings")
+            choice("output_value", output_value, ("sentence_embedding", "token_embeddings"))
             dim = self.truncate_dim if truncate_dim is None else _positive("truncate_dim", truncate_dim)
             vectors = self._encoded(given, prompt, limits, dtype, done)[:, :dim]
         vectors = unit_vectors(vectors) if normalize_embeddings else vectors
@@ -447,9 +446,7 @@ class SentenceEncoder:
 
     @prompts.setter
     def prompts(self, prompts: Mapping[str, str]) -> None:
-        if not all(isinstance(text, str) for item in prompts.items() for text in item):
-            raise InputError("prompts: give names and texts, as in {'query': 'query: '}")
-        self._changed(prompts=dict(prompts))
+        self._changed(prompts=checked("prompts", dict(prompts), PROMPTS))
 
     @property
     def default_prompt_name(self) -> str | None:
@@ -592,13 +589,7 @@ class SentenceEncoder:
         if prompt is not None:
             return prompt
         name = name or self.checkpoint.default_prompt_name
-        if name is None:
-            return ""
-        if name not in self.checkpoint.prompts:
-            raise InputError(
-                f"{self.name} has no prompt {name!r}; it has {', '.join(self.checkpoint.prompts) or 'none'}"
-            )
-        return self.checkpoint.prompts[name]
+        return "" if name is None else self.checkpoint.prompts[choice("prompt", name, self.prompts, self.name)]
 
     def _for_role(self, names: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
         asked = any(options.get(name) is not None for name in ("prompt", "prompt_name"))
@@ -647,9 +638,7 @@ class SentenceEncoder:
         return self._torch.prompt_length(prompt)
 
     def _finite(self, vectors: Vectors) -> Vectors:
-        if not np.isfinite(vectors).all():
-            raise InputError(f"{self.name} gives NaN or infinite vectors; did training diverge?")
-        return vectors
+        return check_finite(vectors, self.name)
 
     def _as_vectors(self, x: Any) -> Vectors:
         if isinstance(x, str) or (isinstance(x, Sequence) and all(isinstance(text, str) for text in x)):
@@ -658,9 +647,7 @@ class SentenceEncoder:
 
 
 def _positive(name: str, number: int | None) -> int | None:
-    if not fits(number, Count | None):
-        raise InputError(f"{name} is {number!r}; give 1 or more")
-    return number
+    return checked(name, number, Count | None)
 
 
 def _similarity(name: str) -> str:

@@ -116,14 +116,9 @@ class _Whole(nn.Module):
 def _trace(encoder: SentenceEncoder, path: Path) -> None:
     """Write the graph of an encoder with torch's exporter, for any number of rows of any length."""
     name, kind = encoder.name, getattr(encoder.model.config, "model_type", type(encoder.model).__name__)
-    if isinstance(encoder.model, GraphVectors):
-        raise InputError(f"{name} is exported already; give the checkpoint that it was exported from")
-    if encoder.precision != "fp32" or encoder.device.type != "cpu":
-        raise InputError(f"{name} is in {encoder.precision} on {encoder.device}; export it from fp32 on the cpu")
-    if getattr(encoder.model, "is_table", False):
-        raise InputError(f"{name} is a static model, which runs without torch as it is (StaticVectors)")
-    if not hasattr(encoder.model, "backbone"):
-        raise InputError(f"{name} ({kind}) is no transformer with a pooling after it, which alone can be exported")
+    if encoder.precision != "fp32" or encoder.device.type != "cpu" or not hasattr(encoder.model, "backbone"):
+        given = "a graph" if isinstance(encoder.model, GraphVectors) else f"{kind} in {encoder.precision}"
+        raise InputError(f"{name} is {given} on {encoder.device}; give the checkpoint of a transformer in fp32, on cpu")
     names = INPUTS if not encoder.checkpoint.include_prompt else INPUTS[:2]
     rows = {name: torch.ones(2, 7, dtype=torch.long) for name in names}
     rows["input_ids"] += 2  # any token; what is recorded holds for all of them
@@ -182,8 +177,6 @@ def _to_int8(path: Path, rows: Iterable[Arrays]) -> None:
     products = {
         node.output[0]: node for node in graph.node if node.op_type == "MatMul" and node.input[1] in weights
     }  # fmt: skip
-    if not products:
-        raise InputError("the graph has no products with weights; there is nothing to write in int8")
     ranges = _ranges(model, list(dict.fromkeys(node.input[0] for node in products.values())), path.parent, rows)
     nodes: list[Any] = []
     made: dict[str, NDArray[Any]] = {}

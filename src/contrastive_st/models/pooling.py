@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, choice
 from contrastive_st.losses.functional import normalize
 from contrastive_st.models.checkpoint import ACTIVATIONS
 from contrastive_st.models.poolings import check_pooling
+from contrastive_st.options import Count, Options, from_keys
 
 # --- Cutoff (Shen et al. 2020, https://arxiv.org/abs/2009.13818): set parts of a sentence's embedding matrix to zero.
 
@@ -124,15 +126,16 @@ def dense_settings(given: Any) -> dict[str, Any]:
         >>> dense_settings({"out_features": 64})
         {'out_features': 64, 'bias': True, 'activation': 'Tanh'}
     """
-    layer = {"out_features": None, "bias": True, "activation": "Tanh", **(given if isinstance(given, Mapping) else {})}
-    width = layer["out_features"]
-    if len(layer) > 3 or type(width) is not int or width < 1 or not isinstance(layer["bias"], bool):
-        raise InputError(
-            f"dense layer {given!r}: give such as {{'out_features': 64, 'bias': True, 'activation': 'Tanh'}}"
-        )
-    if layer["activation"] not in ACTIVATIONS:
-        raise InputError(f"the activation {layer['activation']} is not one of {', '.join(ACTIVATIONS)}")
+    layer = asdict(from_keys(_Dense, given))
+    choice("activation of a dense layer:", layer["activation"], ACTIVATIONS)
     return layer
+
+
+@dataclass
+class _Dense(Options):
+    out_features: Count
+    bias: bool = True
+    activation: str = "Tanh"
 
 
 def final_layers(dim: int, dense: Sequence[Mapping[str, Any]], normalized: bool) -> nn.Sequential:

@@ -24,7 +24,7 @@ from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.device import asked_device
-from contrastive_st.errors import InputError, about, first_line
+from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
 from contrastive_st.models.auto import load_tokenizer, open_model
 from contrastive_st.models.checkpoint import Checkpoint, most_tokens, of_settings
@@ -382,10 +382,8 @@ def _usable(asked: str | torch.device | None) -> torch.device:
     """
     gpu = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
     device = asked or asked_device() or (gpu if torch.cuda.is_available() else "cpu")
-    try:
+    with about(f"device {device}"):
         return torch.empty(0, device=device).device
-    except (AssertionError, RuntimeError, NotImplementedError, TypeError) as error:
-        raise InputError(f"device {device}: {first_line(error)}; leave it out for one that is there") from error
 
 
 class _Modules(nn.Module):

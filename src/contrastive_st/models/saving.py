@@ -239,14 +239,24 @@ def load_dense(folder: Path, linear: Any) -> None:
     check_weights(folder)
     with about(folder), torch.no_grad():
         tensors = {name.removeprefix("linear."): x for name, x in load_file(folder / "model.safetensors").items()}
-        if whole := next((name for name, x in tensors.items() if not x.is_floating_point()), None):
-            raise InputError(f"{folder}: the weights {whole} are integers; save the layer in float32")
-        if tensors["weight"].shape != linear.weight.shape:  # which would be repeated
-            shapes = f"{list(tensors['weight'].shape)} do not fit {list(linear.weight.shape)}"
-            raise InputError(f"{folder}: weights of shape {shapes}; download it again")
-        linear.weight.copy_(tensors["weight"])
+        check_floats(tensors, folder)
         if linear.bias is not None:
-            linear.bias.copy_(tensors.get("bias", torch.zeros(())))
+            tensors.setdefault("bias", torch.zeros_like(linear.bias))
+        linear.load_state_dict(tensors)
+
+
+def check_floats(tensors: Mapping[str, Tensor], name: object) -> None:
+    """Refuse weights that are integers, which would be read without their scale.
+
+    Args:
+        tensors: the weights by name.
+        name: the file in messages.
+
+    Raises:
+        InputError: with the first of them.
+    """
+    if whole := next((key for key, weight in tensors.items() if not weight.is_floating_point()), None):
+        raise InputError(f"{name}: the weights {whole} are integers; save them in float32")
 
 
 def check_built(kind: Any, config: Any, name: object, folder: Path) -> None:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from annotated_types import Ge, Le
 from numpy.typing import NDArray
 from scipy import sparse
 from tokenizers import Tokenizer, normalizers
@@ -24,8 +25,9 @@ from contrastive_st.files.reading import read_json
 from contrastive_st.models.architectures.static import STORAGES, StaticConfig, StaticModel, unit
 from contrastive_st.models.modeling import OwnArchitecture
 from contrastive_st.models.saving import register, write_tensors
+from contrastive_st.options import checked
 from contrastive_st.tokens import flat_indices
-from contrastive_st.vectors import unit_vectors
+from contrastive_st.vectors import check_finite, unit_vectors
 
 
 @register
@@ -271,9 +273,7 @@ class StaticFit:
         vectors = np.asarray(vectors, np.float32)
         if vectors.shape != (len(rows), self.dim):
             raise InputError(f"{len(rows)} texts and vectors {vectors.shape}; give [{len(rows)}, {self.dim}]")
-        if not np.isfinite(vectors).all():
-            raise InputError("the teacher gives NaN or infinite vectors, to which no table can be fitted; check it")
-        vectors = unit_vectors(vectors)
+        vectors = unit_vectors(check_finite(vectors, "the teacher"))
         x = count_rows(rows, self.vocab_size)
         self.rows.append(x)
         if sum(block.nnz for block in self.rows) > _MOST_ENTRIES:
@@ -286,8 +286,7 @@ class StaticFit:
 
     def projection(self, dim: int) -> NDArray[np.float32]:
         """The first `dim` principal directions of the teacher's vectors, `[D, dim]`."""
-        if not 1 <= dim <= self.dim:
-            raise InputError(f"dim is {dim}, but the teacher has {self.dim} dimensions; give 1 to {self.dim}")
+        checked("dim", dim, Annotated[int, Ge(1), Le(self.dim)])  # of the teacher
         mean = self.mean / self.texts
         _, directions = np.linalg.eigh(self.second / self.texts - np.outer(mean, mean))
         chosen = directions[:, ::-1][:, :dim]

@@ -23,7 +23,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.models.auto import AutoModelForCL, load_tokenizer
 from contrastive_st.models.encoder import SentenceEncoder
-from contrastive_st.vectors import unit_vectors
+from contrastive_st.vectors import check_finite, unit_vectors
 
 _COUNTS = ("num_hidden_layers", "n_layers")  # names of the number of layers in configs
 
@@ -61,11 +61,9 @@ def student_of(
     model, tokenizer = _parts(teacher, pooling, max_length)
     config = copy.deepcopy(model.config)
     total = int(getattr(config, "num_hidden_layers", 0))
-    if not total:
-        raise InputError(f"{teacher} has no layers to keep ({config.model_type}); give an encoder of transformers")
     layers = list(range(total) if layers is None else layers)
     if not layers or sorted(set(layers)) != layers or layers[0] < 0 or layers[-1] >= total:
-        raise InputError(f"layers {layers}: give ascending numbers from 0 to {total - 1}, the teacher's layers")
+        raise InputError(f"layers {layers}: the teacher has {total} layers; give ascending numbers below that, from 0")
     for name in (*_COUNTS, *(key for key in vars(config) if "dropout" in key)):
         if hasattr(config, name) and isinstance(getattr(config, name), (int, float)):
             setattr(config, name, len(layers) if name in _COUNTS else 0.0)
@@ -195,7 +193,7 @@ def teacher_vectors(
         progress: print the rate and the time left to stderr.
 
     Raises:
-        InputError: there are no texts, or the teacher gives vectors that are not finite.
+        InputError: the teacher gives vectors that are not finite.
 
     Example:
         >>> import tempfile
@@ -209,8 +207,6 @@ def teacher_vectors(
         >>> calls, first.dtype.name, bool((first == again).all())
         ([2], 'float16', True)
     """
-    if not texts:
-        raise InputError("there are no texts for the teacher to encode; give at least one")
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)
     chunks = [list(texts[start : start + CHUNK]) for start in range(0, len(texts), CHUNK)]
@@ -245,7 +241,5 @@ def chunk_name(texts: Sequence[str], fingerprint: str) -> str:
 
 
 def _write(file: Path, vectors: NDArray[np.float32]) -> None:
-    if not np.isfinite(vectors).all():
-        raise InputError("the teacher gives NaN or infinite vectors; did its training diverge?")
     with atomic_write(file, overwrite=True) as path, open(path, "wb") as handle:
-        np.save(handle, unit_vectors(vectors).astype(np.float16))
+        np.save(handle, unit_vectors(check_finite(vectors, "the teacher")).astype(np.float16))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from transformers.trainer_utils import IntervalStrategy, SaveStrategy
 from transformers.utils import is_in_notebook
 
 from contrastive_st.device import asked_device
-from contrastive_st.errors import InputError, first_line, input_errors
+from contrastive_st.errors import InputError, about
 from contrastive_st.options import Count, CountOrZero, NotNegative, Positive, Share, check_options, field_types, option
 from contrastive_st.precision import bf16_is_fast
 from contrastive_st.terminal import progress_is_shown
@@ -104,7 +105,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
             self.evaluate_regularly()
             self.restore_callback_states_from_checkpoint = True  # how many evaluations were not better
         own = self.accelerator_config is None
-        with input_errors("training arguments"):
+        with about("training arguments"):
             super().__post_init__()
         if own and self.dataloader_pin_memory:  # batches are copied during the previous step
             self.accelerator_config.non_blocking = True  # type: ignore[union-attr]
@@ -140,31 +141,29 @@ class ContrastiveTrainingArguments(TrainingArguments):
             self.save_total_limit = self.save_total_limit or 2
         if self.metric_for_best_model is None:
             self.metric_for_best_model, self.greater_is_better = "loss", False
-        with input_errors("training arguments"):
+        with about("training arguments"):
             self._validate_args()
 
     def _check(self) -> None:
         """Raise `InputError` for a value that is not valid in any training."""
         own = {name: kind for name, kind in field_types(type(self)).items() if name in _OWN}
         check_options(self, {**_BOUNDS, **own})
-        if any(pair.count("=") != 1 for pair in (self.optim_args or "=").split(",")):
-            raise InputError(f"optim_args {self.optim_args}: give name=value, separated by commas")
         for name in self._VALID_DICT_FIELDS:
-            if str(value := getattr(self, name)).lstrip().startswith("{") and isinstance(value, str):
-                try:
+            if isinstance(value := getattr(self, name), str) and value.lstrip().startswith("{"):
+                with about(f"{name} {value}"):
                     json.loads(value)
-                except ValueError as error:
-                    raise InputError(f"{name} {value}: not JSON ({first_line(error)}); mend it") from error
+        for fault in self._faults():
+            raise InputError(fault)
+
+    def _faults(self) -> Iterator[str]:
+        if any(pair.count("=") != 1 for pair in (self.optim_args or "=").split(",")):
+            yield f"optim_args {self.optim_args}: give name=value, separated by commas"
         if self.load_best_model_at_end and self.save_strategy == "no":
-            raise InputError(
-                "load_best_model_at_end needs the checkpoints of each validation; leave out save_strategy no"
-            )
+            yield "load_best_model_at_end needs the checkpoints of each validation; leave out save_strategy no"
         if self.max_steps == 0:
-            raise InputError("max_steps 0: give 1 or more, or -1 for num_train_epochs")
+            yield "max_steps 0: give 1 or more, or -1 for num_train_epochs"
         if self.max_steps < 0 and not 0 < self.num_train_epochs < math.inf:
-            raise InputError(
-                f"num_train_epochs {self.num_train_epochs}: give a positive number of epochs, or max_steps"
-            )
+            yield f"num_train_epochs {self.num_train_epochs}: give a positive number of epochs, or max_steps"
 
     def get_warmup_steps(self, num_training_steps: int) -> int:
         """As in transformers, but the warm-up leaves the last step its full rate: one step alone has no warm-up."""

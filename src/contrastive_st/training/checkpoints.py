@@ -44,6 +44,7 @@ from contrastive_st.files.writing import SAVING, atomic_write, locked, replace_m
 from contrastive_st.models.adapters import has_adapter
 from contrastive_st.models.saving import write_tensors
 from contrastive_st.models.wrapped import EncoderForCL
+from contrastive_st.options import checked
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.resumable import differences, fingerprint, settings_record
 
@@ -383,6 +384,9 @@ def asked_checkpoint(folder: Path, asked: str | bool | None) -> Path | None:
 def newest_checkpoint(folder: str | Path) -> Path | None:
     """The newest complete `checkpoint-N` in a folder, or None; a warning names newer ones that are damaged.
 
+    Raises:
+        InputError: there are checkpoints, and none of them is complete.
+
     Example:
         >>> newest_checkpoint("no_such_folder") is None
         True
@@ -417,41 +421,46 @@ def check_checkpoint(folder: str | Path) -> None:
     Raises:
         InputError: with the file, and what is wrong with it.
     """
-    folder = Path(folder)
+    for fault in _faults(Path(folder)):
+        raise InputError(fault)
+
+
+def _faults(folder: Path) -> Iterator[str]:
+    """What is wrong with the files of a checkpoint."""
     if not (folder / STATE).is_file():
-        raise InputError(f"{folder} is not a complete checkpoint of a training run (no {STATE}); give another")
+        yield f"{folder} is not a complete checkpoint of a training run (no {STATE}); give another"
     for path in (*(folder / name for name in _STATES), *folder.glob("rng_state*.pth")):
         if path.is_file():
-            _check_archive(path)
+            with about(path), zipfile.ZipFile(path) as archive:
+                wrong = archive.testzip()
+            if wrong is not None:
+                yield f"{path} is damaged: {wrong} in it has a wrong checksum"
         elif path.exists():  # transformers would go on without it
-            raise InputError(f"{path} is no regular file; resume from another checkpoint")
+            yield f"{path} is not a regular file; resume from another checkpoint"
     sums = read_json(folder / _SUMS, dict) if (folder / _SUMS).is_file() else {}
     for path in (folder / str(name) for name in sums):
         if path.is_file() and _digest(path) != sums[path.name]:
-            raise InputError(f"{path} is damaged: it is not what was written (its checksum is another)")
+            yield f"{path} is damaged: it is not what was written (its checksum is another)"
     if not isinstance(read_json(folder / STATE, dict).get("global_step"), int):
-        raise InputError(f"{folder / STATE} is damaged: it has no global_step")
+        yield f"{folder / STATE} is damaged: it has no global_step"
     if (folder / "config.json").is_file():  # an adapter or a module of the user has none; transformers reads it whole
         read_json(folder / "config.json", dict)
     if not any(path.is_dir() for path in folder.glob("pytorch_model_fsdp*")):  # these have a format of their own
-        _check_safetensors(folder)
+        yield from _faults_of_weights(folder)
 
 
-def _check_safetensors(folder: Path) -> None:
+def _faults_of_weights(folder: Path) -> Iterator[str]:
     files, index = [folder / "model.safetensors"], folder / "model.safetensors.index.json"
     if not files[0].is_file() and index.is_file():
-        content = read_json(index)
-        named = content.get("weight_map") if isinstance(content, dict) else None
-        files = [folder / str(name) for name in sorted(set(named.values()))] if isinstance(named, dict) else []
-        if not files:
-            raise InputError(f"{index} is damaged: it has no weight_map")
+        named = checked(f"{index}: weight_map", read_json(index, dict).get("weight_map"), dict[str, str])
+        files = [folder / name for name in sorted(set(named.values()))]
     if not files[0].is_file() and (folder / ADAPTER_WEIGHTS).is_file():
         files = [folder / ADAPTER_WEIGHTS, *folder.glob(TRAINED)]
     for path in files:
         if not path.is_file() or path.suffix != ".safetensors":
             pickle = next(folder.glob("pytorch_model*.bin*"), None)
             why = f"{pickle.name} is a pickle, which can run code when it is opened" if pickle else "it is missing"
-            raise InputError(f"{folder} has no safetensors weights ({path.name}): {why}")
+            yield f"{folder} has no safetensors weights ({path.name}): {why}"
         with about(path), safe_open(path, "pt") as weights:
             weights.keys()
 
@@ -464,16 +473,6 @@ def _digest(path: Path) -> str:
     return content.hexdigest()
 
 
-def _check_archive(path: Path) -> None:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            wrong = archive.testzip()
-    except Exception as error:  # damaged archives raise errors of many types
-        raise InputError(f"{path} is damaged: {first_line(error)}") from error
-    if wrong is not None:
-        raise InputError(f"{path} is damaged: {wrong} in it has a wrong checksum")
-
-
 def changed_run(checkpoint: Path, run: dict[str, Any]) -> list[str]:
     """The differences between a run and the one that wrote the checkpoint: missing states, and changed settings."""
     states = {"optimizer.pt": "optimizer*", "scheduler.pt": "scheduler.pt", "rng_state.pth": "rng_state*.pth"}
@@ -481,10 +480,7 @@ def changed_run(checkpoint: Path, run: dict[str, Any]) -> list[str]:
     path = checkpoint / RUN
     if not path.is_file():
         return [*changes, f"{RUN} is missing"]
-    before = read_json(path)
-    if not isinstance(before, dict):
-        raise InputError(f"{path} is damaged: it is not a JSON object")
-    return changes + differences(before, run)
+    return changes + differences(read_json(path, dict), run)
 
 
 def _check_names(folder: Path, model: Any) -> None:

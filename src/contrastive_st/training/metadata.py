@@ -15,10 +15,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from contrastive_st.errors import InputError
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.redact import publishable, publishable_arguments
 from contrastive_st.files.writing import atomic_write
+from contrastive_st.options import checked
 from contrastive_st.processors import affinity
 from contrastive_st.training.methods import method_of
 
@@ -135,8 +135,7 @@ def read_training_metadata(folder: str | Path) -> dict[str, Any]:
     content = read_json(path, dict) if path.is_file() else {}
     for section in ("loss", "data", "base_model", "hyper_parameters", "arguments", "launch", "run", "hardware",
                     "versions", "model", "adapter"):  # fmt: skip
-        if not isinstance(content.get(section, {}), dict):
-            raise InputError(f"{path} is damaged: {section} is not a JSON object")
+        checked(f"{path}: {section}", content.get(section, {}), dict[str, Any])
     return content
 
 

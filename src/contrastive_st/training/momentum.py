@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from transformers import TrainerCallback
 
 from contrastive_st.distributed import Gather
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, about
 from contrastive_st.losses.functional import normalize
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.modeling import ForCL
@@ -94,9 +94,8 @@ class MomentumQueue:
     def load(self, folder: str | Path) -> None:
         """Restore the state that `save` wrote."""
         path = Path(folder, FILE)
-        if not path.is_file():
-            raise InputError(f"{path} is missing: this checkpoint is of a run without --momentum_queue")
-        state = load_file(path)
+        with about("the checkpoint of a run with --momentum_queue"):
+            state = load_file(path)
         device = next(self.encoder.parameters()).device
         weights = {name.removeprefix("encoder."): state.pop(name) for name in list(state) if "encoder." in name}
         self.encoder.load_state_dict(weights, strict=False)

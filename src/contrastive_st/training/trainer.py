@@ -23,18 +23,13 @@ from transformers import (
     PrinterCallback,
     SchedulerType,
     Trainer,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
 )
 from transformers.integrations.integration_utils import TensorBoardCallback, default_logdir
 from transformers.training_args import OptimizerNames
 from transformers.utils import is_liger_kernel_available
 
-from contrastive_st.data.mixture import EndlessStream, Mixture
-from contrastive_st.distributed import add_gradients, any_process, world_size
-from contrastive_st.errors import InputError, input_errors
+from contrastive_st.distributed import add_gradients, world_size
+from contrastive_st.errors import InputError, about
 from contrastive_st.losses import Loss, default_gather
 from contrastive_st.losses.base import Check, deferred_checks
 from contrastive_st.losses.geometry import effective_rank, uniformity
@@ -50,6 +45,7 @@ from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, Tas
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.evaluator import Evaluation
 from contrastive_st.training.gradcache import gradcache_step, sparse_look_ups
+from contrastive_st.training.learning import Learning, check_views, fit_batch
 from contrastive_st.training.momentum import TOKEN_KEYS, Keys, MomentumQueue
 from contrastive_st.training.optimizers import sparse_norm
 from contrastive_st.training.order import Order
@@ -97,127 +93,6 @@ def check_parts(parts: Mapping[str, Any]) -> None:
         raise InputError(
             "there is no data_collator; give PairCollator(tokenizer), for instance, or DropoutPairCollator(tokenizer) "
             "for rows with one text"
-        )
-
-
-class Learning(TrainerCallback):
-    """Whether a run learns: it took a step with a gradient and a rate that are not zero.
-
-    The gradients are read at each step until there is such a step, which is the first one or the one after it. Batches
-    without anything to learn from, such as negatives, are counted; the first is warned of.
-
-    Attributes:
-        before: number of steps that were taken before training began: more than 0 in a resumed run.
-        learned: there was such a step.
-        batches: number of batches so far.
-        skipped: number of those that had nothing to learn from.
-    """
-
-    def __init__(self) -> None:
-        self.before, self.learned, self.batches, self.skipped, self.why = 0, False, 0, 0, ""
-
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        self.__init__()  # type: ignore[misc]
-        self.before = state.global_step
-
-    def saw(self, step: int, why: str | None) -> None:
-        """Count a batch, and say why there is nothing to learn from it if so."""
-        self.batches += 1
-        if why is None:
-            return
-        if not self.skipped:
-            logger.warning(f"step {step}: {why}. The batch is left out of the loss, as is each other one like it")
-        self.skipped, self.why = self.skipped + 1, why
-
-    def on_epoch_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        self.check_batches()
-
-    def had_nothing(self) -> bool:
-        """Whether no batch so far had anything to learn from; a collective call."""
-        return not (any_process(self.skipped < self.batches or not self.batches) or self.before)
-
-    def check_batches(self) -> None:
-        """Raise `InputError` if no batch of the run had anything to learn from; a collective call."""
-        if self.had_nothing():
-            raise InputError(f"in all {self.batches} batches: {self.why}")
-
-    def on_pre_optimizer_step(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        model: Any = None,
-        optimizer: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        if not self.learned:
-            rate = any(group.get("lr") is None or group["lr"] > 0 for group in optimizer.param_groups)
-            self.learned = any_process(rate and has_gradient(model))
-
-    def check(self, state: TrainerState) -> None:
-        """Raise `InputError` if a run has ended, or has come to this step, without having learned."""
-        if state.global_step == self.before:
-            raise InputError("no step was taken: the data gave no whole batch; give more rows, or a smaller batch")
-        self.check_batches()
-        if self.skipped:
-            logger.warning(f"{self.skipped} of {self.batches} batches were left out of the loss; the last: {self.why}")
-            return
-        if not self.learned:
-            raise InputError(
-                f"nothing was learned: the gradient was zero in all {state.global_step - self.before} steps. Give more "
-                "rows or a larger batch (a text is told from the others of its batch), or look at loss and data"
-            )
-
-
-def has_gradient(model: nn.Module) -> bool:
-    """Whether the gradient of a weight is not zero. Without gradients to be seen (DeepSpeed keeps them) it is true.
-
-    Example:
-        >>> layer = nn.Linear(1, 1)
-        >>> (0 * layer(torch.ones(1))).backward()
-        >>> has_gradient(layer)
-        False
-    """
-    gradients: list[Any] = [weight.grad for weight in model.parameters() if weight.grad is not None]
-    local = (getattr(gradient, "to_local", lambda own=gradient: own)() for gradient in gradients)
-    values = (own.coalesce().values() if own.is_sparse else own for own in local)
-    return not gradients or any(bool(own.any()) for own in values)
-
-
-def fit_batch(rows: Any, args: ContrastiveTrainingArguments) -> None:
-    """Reduce the batch of a process to its share of the rows, so that there is one whole batch; a warning says so.
-
-    Raises:
-        InputError: there are fewer rows than processes.
-    """
-    own = isinstance(rows, EndlessStream | Mixture)  # a mixture refuses a part that is smaller than a batch
-    if rows is None or own or not args.dataloader_drop_last:
-        return
-    share, batch = len(rows) // world_size(), args.per_device_train_batch_size
-    if not share:
-        raise InputError(f"{len(rows)} rows are too few for {world_size()} process(es), of which each needs one")
-    if share < batch:
-        logger.warning(f"only {len(rows)} rows: the batch size is {share}, not {batch}")
-        args.per_device_train_batch_size = share
-
-
-def check_views(views: Tensor, hashes: Tensor) -> None:
-    """Refuse pairs that teach nothing: views `[B, V, d]` of equal texts that are equal vectors.
-
-    Dropout pairs of a model without dropout are such, and crops of single words.
-
-    Raises:
-        InputError: each anchor is equal to its positive, in text and in vector.
-    """
-    texts = hashes.dim() == 2 and hashes.shape[1] > 1 and bool((hashes[:, 0] == hashes[:, 1]).all())
-    if texts and torch.equal(views[:, 0], views[:, 1]):
-        raise InputError(
-            "both views of each text are the same vector: the model has no dropout, by which dropout pairs differ, or "
-            "the texts are single words, which have no crops; give --dropout 0.1, longer texts, or pairs"
         )
 
 
@@ -281,7 +156,7 @@ class ContrastiveTrainer(CheckpointTrainer):
             parts["eval_dataset"] = {}  # the evaluator has its own data
         self.metadata: dict[str, Any] = {}
         self.publisher = Publisher(self)
-        with input_errors("training arguments"):
+        with about("training arguments"):
             super().__init__(**parts)
         tokenizer = self.processing_class or getattr(self.data_collator, "tokenizer", None)
         self.evaluator, self.eval_collator, self.order = evaluator, eval_collator, Order(self)
@@ -289,7 +164,8 @@ class ContrastiveTrainer(CheckpointTrainer):
             self, None if evaluator is None else Evaluation(evaluator, tokenizer), eval_collator
         )
         self._adapt_accelerator()
-        self._check_arguments()
+        for fault in self._faults():
+            raise InputError(fault)
         self.keys = Keys(self) if self.args.momentum_queue else None
         self._adapt_model(self.model)
         self._last_views: tuple[Tensor, Tensor | None, Tensor, Queue | None] | None = None
@@ -364,42 +240,40 @@ class ContrastiveTrainer(CheckpointTrainer):
         core.backbone.compile(backend=plugin.backend.value.lower(), mode=plugin.mode, dynamic=True)
         plugin.backend = DynamoBackend.NO
 
-    def _check_arguments(self) -> None:
-        """Raise `InputError` for arguments that do not go with each other or with the model."""
+    def _faults(self) -> Iterator[str]:
+        """Arguments that do not go with each other or with the model."""
         args, core = self.args, self.accelerator.unwrap_model(self.model)
         settings: Any = getattr(core, "settings", None)
         if isinstance(core, EncoderForCL) and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
-            raise InputError("FSDP and DeepSpeed shard weights, and an encoder of your own is saved whole; use DDP")
+            yield "FSDP and DeepSpeed shard weights, and an encoder of your own is saved whole; use DDP"
         if self.is_fsdp_enabled:
             if args.chunk_tokens:
-                raise InputError("FSDP needs equally many chunks on all processes; give chunk_size, not chunk_tokens")
+                yield "FSDP needs equally many chunks on all processes; give chunk_size, not chunk_tokens"
             if settings.loss.name == "tsdae":
-                raise InputError("tsdae calls the encoder's layers one by one, which FSDP does not support; use DDP")
+                yield "tsdae calls the encoder's layers one by one, which FSDP does not support; use DDP"
             if (getattr(settings, "do_mlm", False) or settings.loss.words_weight) and args.chunk_size:
-                raise InputError("with FSDP, GradCache has no loss of words (do_mlm, decoders); leave out chunk_size")
+                yield "with FSDP, GradCache has no loss of words (do_mlm, decoders); leave out chunk_size"
         if args.unpadded and (args.torch_compile or not getattr(core, "can_pack", False)):
             kind = getattr(core.config, "_attn_implementation", None)
             why = "with torch_compile" if args.torch_compile else f"for {type(core).__name__} with {kind} attention"
-            raise InputError(f"unpadded is not there {why}; leave it out")
+            yield f"unpadded is not there {why}; leave it out"
         if (strategy := args.train_sampling_strategy) in ("group_by_length", "batch_rebalance"):
-            raise InputError(
+            yield (
                 f"train_sampling_strategy {strategy}: rows of similar length are encoded together anyway, whatever the "
                 "batch (length buckets), and negatives should not be chosen by length; leave it out"
             )
         if args.max_grad_norm and getattr(core, "sparse_gradient", False):
-            raise InputError("max_grad_norm clips dense gradients; give max_grad_norm=0, or leave out sparse_gradient")
+            yield "max_grad_norm clips dense gradients; give max_grad_norm=0, or leave out sparse_gradient"
         if args.label_smoothing_factor:
-            raise InputError("label_smoothing_factor is not for these losses; leave it out")
+            yield "label_smoothing_factor is not for these losses; leave it out"
         if args.use_liger_kernel and not is_liger_kernel_available():
-            raise InputError("use_liger_kernel: the package is not installed; pip install liger-kernel")
+            yield "use_liger_kernel: the package is not installed; pip install liger-kernel"
         for name in ("neftune_noise_alpha", "torch_compile"):
             if getattr(args, name) and not hasattr(core, "backbone"):
-                raise InputError(
-                    f"{name} is for encoders of transformers, and this is {type(core).__name__}; leave it out"
-                )
+                yield (f"{name} is for encoders of transformers, and this is {type(core).__name__}; leave it out")
         for name in ("gradient_checkpointing", "activation_checkpointing"):  # the later name is not in all versions
             if getattr(args, name, False) and not core.supports_gradient_checkpointing:
-                raise InputError(f"{name} is not there for {type(core).__name__}; leave it out, or give --chunk_size")
+                yield f"{name} is not there for {type(core).__name__}; leave it out, or give --chunk_size"
 
     def train(
         self, resume_from_checkpoint: str | bool | None = None, trial: Any = None, *args: Any, **kwargs: Any
@@ -424,12 +298,12 @@ class ContrastiveTrainer(CheckpointTrainer):
         return output
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
-        with input_errors(f"optim {OptimizerNames(self.args.optim).value}, optim_args {self.args.optim_args}"):
+        with about(f"optim {OptimizerNames(self.args.optim).value}, optim_args {self.args.optim_args}"):
             return super().create_optimizer(*args, **kwargs)
 
     def create_scheduler(self, *args: Any, **kwargs: Any) -> Any:
         kind, given = SchedulerType(self.args.lr_scheduler_type).value, self.args.lr_scheduler_kwargs
-        with input_errors(f"lr_scheduler_type {kind}, lr_scheduler_kwargs {given}"):
+        with about(f"lr_scheduler_type {kind}, lr_scheduler_kwargs {given}"):
             return super().create_scheduler(*args, **kwargs)
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:

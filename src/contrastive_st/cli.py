@@ -112,6 +112,7 @@ class Encode(Options):
     overwrite: bool = option("replace an output that is complete or was begun with other options", default=False)
 
     def __call__(self) -> None:
+        """Write the vectors."""
         started = time.perf_counter()
         from contrastive_st.search.encoding import encode_file
 
@@ -145,6 +146,7 @@ class Similarity(Options):
     pooling: str | None = option(POOLING_HELP)
 
     def __call__(self) -> None:
+        """Print the similarities."""
         from contrastive_st.models.protocol import open_encoder, warn_of_unknown
 
         first, *others = self.sentences
@@ -171,6 +173,7 @@ class Doctor(Options):
     """
 
     def __call__(self) -> None:
+        """Print the report."""
         from contrastive_st.doctor import facts
 
         for name, value in facts():

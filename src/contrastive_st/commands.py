@@ -96,6 +96,11 @@ class Parser(argparse.ArgumentParser):
             add(flag, action=_Verbosity, const=level, help=text)
 
     def error(self, message: str) -> NoReturn:
+        """Raise the error instead of ending the process.
+
+        Raises:
+            InputError: always.
+        """
         raise InputError(f"{message}; {self.prog} --help lists the options")
 
 

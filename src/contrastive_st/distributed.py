@@ -251,38 +251,48 @@ class ProcessGather(Gather):
 
     @property
     def world(self) -> int:
+        """The number of processes."""
         return dist.get_world_size(self.group)
 
     def sizes(self, rows: int) -> list[int]:
+        """The number of rows of each process."""
         return host_numbers(rows, self.group)
 
     def __call__(self, rows: Tensor, sizes: list[int] | None = None) -> Tensor:
+        """The rows of all processes, one after the other, with gradient to those of this one."""
         gathered: Tensor = _AllGather.apply(rows, sizes or self.sizes(len(rows)), self.rank, self.group)
         return gathered
 
     def offset(self, rows: int) -> int:
+        """The number of rows of the processes before this one."""
         return sum(self.sizes(rows)[: self.rank])
 
     def total(self, count: int) -> int:
+        """The sum of a count over the processes, on the host."""
         return sum(self.sizes(count))
 
     def sum(self, count: Tensor) -> Tensor:
+        """The sum of a count over the processes, on its device."""
         total = count.detach().clone()
         dist.all_reduce(total, group=self.group)
         return total
 
     def widest(self, width: int) -> int:
+        """The greatest width of all processes."""
         return max(self.sizes(width))
 
     def uses_ring(self, numbers: int) -> bool:
+        """Whether so many numbers are too many to be gathered."""
         return numbers > self.gathered
 
     def whole(self) -> Gather:
+        """The same, but it always gathers and never uses the ring."""
         return ProcessGather(self.group, math.inf)
 
     def logsumexp(
         self, anchors: Tensor, block: Tensor, sizes: Sequence[int], score: BlockScore
     ) -> tuple[Tensor, Tensor]:
+        """As `Gather.logsumexp`, with the blocks of all processes, which are passed around the ring."""
         found: tuple[Tensor, Tensor] = _Ring.apply(anchors, block, sizes, score, self)
         return found
 

@@ -151,10 +151,13 @@ def top_k_in_blocks(compare: Compare, queries: int, count: int, k: int, block: i
 
 
 def top_k_in_chunks(compare: Compare, queries: int, count: int, k: int, chunks: tuple[int, int]) -> Iterator[Best]:
-    """The `top_k` of all candidates for each chunk of queries in turn; arguments as for `top_k_in_blocks`.
+    """The `top_k` of all candidates for each chunk of queries in turn.
 
     Args:
-        compare, queries, count, k: as there.
+        compare: as for `top_k_in_blocks`.
+        queries: number of queries.
+        count: number of candidates.
+        k: how many to return.
         chunks: most queries and most candidates at a time.
 
     Example:

@@ -76,6 +76,7 @@ class Classify(TuningSettings):
     show_progress_bar: bool = field(init=False, default_factory=progress_is_shown)
 
     def __call__(self) -> None:
+        """Learn from labelled texts, evaluate, and label texts, as far as files are given for each."""
         if not (self.input or self.train_file or self.test_file):
             raise InputError("nothing to do: give texts to label, or --train_file FILE to learn from")
         if self.predictions:

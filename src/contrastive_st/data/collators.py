@@ -51,6 +51,15 @@ class ContextWindowCollator:
     tokenizer: PreTrainedTokenizerBase
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+        """Make one batch.
+
+        Args:
+            rows: the rows of the batch.
+
+        Returns:
+            `input_ids` and `attention_mask` `[B, 1, L]`, padded on the right; the targets `[B, 2]`: document and
+            position.
+        """
         batch = pad_sentences(self.tokenizer, rows)
         batch["targets"] = torch.tensor([[row["document"], row["position"]] for row in rows])
         return batch
@@ -88,6 +97,15 @@ class CooccurrenceCollator:
         self._left_out = np.array(sorted(self.tokenizer.all_special_ids), dtype=np.int64)
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+        """Make one batch.
+
+        Args:
+            rows: the rows of the batch.
+
+        Returns:
+            `input_ids` and `attention_mask` `[B, 1, L]`, padded on the right; the targets
+            `[B, 1 + K, 2]`: the place, then K words with their weights.
+        """
         batch = pad_sentences(self.tokenizer, rows)
         bags = [self._bag(token_ids_of(row)) for row in rows]
         targets = torch.zeros(len(bags), 1 + max(max(map(len, bags)), 1), 2)
@@ -175,6 +193,14 @@ class TeacherCollator:
     tokenizer: PreTrainedTokenizerBase
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+        """Make one batch.
+
+        Args:
+            rows: the rows of the batch.
+
+        Returns:
+            `input_ids` and `attention_mask` `[B, 1, L]`, padded on the right; the targets `[B, D]`, float32.
+        """
         teacher = _column(rows, "teacher", "join sentences with the teacher's embeddings by TeacherRows")
         batch = pad_sentences(self.tokenizer, rows)
         batch["targets"] = torch.from_numpy(np.stack([np.asarray(vector, np.float32) for vector in teacher]))
@@ -235,6 +261,15 @@ class PairCollator:
         return texts_of(row, 2)
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+        """Make one batch.
+
+        Args:
+            rows: the rows of the batch.
+
+        Returns:
+            `input_ids` and `attention_mask` `[B, V, L]`, padded on the right, and what the
+            optional columns and `do_mlm` add.
+        """
         views = [self.views(row) for row in rows]
         counts = {len(row) for row in views}
         if len(counts) != 1:
@@ -279,6 +314,7 @@ class DropoutPairCollator(PairCollator):
     num_views: int = 2
 
     def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
+        """The ids of the one text, `num_views` times."""
         return [*texts_of(row, 1, 1)] * self.num_views
 
 
@@ -301,6 +337,15 @@ class CropPairCollator(PairCollator, Options):
     shares: tuple[_Part, _Part] = field(default=(0.4, 0.8), kw_only=True)
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+        """Make one batch.
+
+        Args:
+            rows: the rows of the batch.
+
+        Returns:
+            `input_ids` and `attention_mask` `[B, 2, L]`, padded on the right: two crops of
+            each text.
+        """
         texts = [texts_of(row, 1, 1)[0] for row in rows]
         random = np.random.default_rng(zlib.crc32(repr([list(ids) for ids in texts]).encode()))
         special = set(self.tokenizer.all_special_ids)
@@ -344,6 +389,7 @@ class TemplatePairCollator(PairCollator):
             )
 
     def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
+        """The ids of the text in the first template, and in the second."""
         ids = list(texts_of(row, 1, 1)[0])
         first, second = self.templates
         return [ids, [*second.before, *ids[len(first.before) : len(ids) - len(first.after)], *second.after]]
@@ -371,6 +417,15 @@ class DeletionCollator(Options):
     deletion_ratio: Share = 0.6
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+        """Make one batch.
+
+        Args:
+            rows: the rows of the batch.
+
+        Returns:
+            `input_ids` and `attention_mask` `[B, 1, L]`, padded on the right (what is left of
+            each text); the targets `[B, L']`: the ids of the whole text, -100 on padding.
+        """
         whole = pad_sentences(self.tokenizer, rows)
         ids, mask = whole["input_ids"][:, 0], whole["attention_mask"][:, 0]
         generator = torch.Generator().manual_seed(zlib.crc32(ids.numpy().tobytes()))
@@ -423,6 +478,15 @@ class LabelledPairCollator(PairCollator):
         return texts_of(row, 1)
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+        """Make one batch.
+
+        Args:
+            rows: the rows of the batch.
+
+        Returns:
+            `input_ids` and `attention_mask` `[B, V, L]`, padded on the right; the targets `[B]`:
+            int64 for classes, float32 for scores.
+        """
         name = next((name for name in ("label", "score") if name in rows[0]), None)
         values = _column(rows, name or "label or score", "read labelled pairs with read_examples")
         batch = super().__call__(rows)
@@ -448,6 +512,15 @@ class CandidatesCollator(NLITripletCollator):
     """
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+        """Make one batch.
+
+        Args:
+            rows: the rows of the batch.
+
+        Returns:
+            `input_ids` and `attention_mask` `[B, 1 + C, L]`, padded on the right; the targets
+            `[B, C]`: the scores in float32, NaN where a row has fewer candidates.
+        """
         scores = _column(rows, "scores", "read candidates and their scores with read_examples")
         batch = super().__call__(rows)
         batch["targets"] = torch.tensor(scores, dtype=torch.float32)

@@ -184,6 +184,17 @@ class MixtureCollator:
     collators: Mapping[str, Callable[[Sequence[dict[str, Any]]], dict[str, Tensor]]]
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+        """Make one batch.
+
+        Args:
+            rows: the rows of the batch, all of one data set.
+
+        Returns:
+            What the collator of the data set gives, with the number of the data set first in the targets.
+
+        Raises:
+            InputError: the rows are of several data sets, or of one without a collator.
+        """
         names = {str(row.get("dataset")) for row in rows}
         if len(names) != 1 or not names & set(self.collators):
             found, known = " and ".join(sorted(names)), ", ".join(self.collators)

@@ -299,6 +299,15 @@ class NeighborPairCollator(PairCollator):
     """
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+        """Make one batch.
+
+        Args:
+            rows: the rows of the batch.
+
+        Returns:
+            `input_ids` and `attention_mask` `[B, 2, L]`, padded on the right; the targets `[B]`: the
+            number of the document of each row.
+        """
         batch = super().__call__(rows)
         batch["targets"] = torch.tensor([row["document"] for row in rows])
         return batch

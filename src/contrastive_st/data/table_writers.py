@@ -42,8 +42,9 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]], names: Sequence[s
     """Write rows to a table; a cell that a row does not have is empty.
 
     Args:
-        path, names: as for `table_writer`; by default the columns of the rows, in the order in which they come.
+        path: as for `table_writer`.
         rows: their cells by column.
+        names: the columns; by default those of the rows, in the order in which they come.
     """
     names = names or list(dict.fromkeys(name for row in rows for name in row))
     with table_writer(path, names) as write:

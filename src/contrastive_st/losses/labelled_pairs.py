@@ -60,6 +60,7 @@ class PairHead(nn.Module):
             self.layers = nn.Sequential(nn.Linear(wide, num_labels))
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
+        """Logits `[B, num_labels]` of pairs `[B, d]`, `[B, d]`."""
         logits: Tensor = self.layers(pair_features(u, v, self.features))
         return logits
 

@@ -199,5 +199,6 @@ class CandidateHead(nn.Module):
         self.layers = nn.Sequential(nn.Linear(dim, dim), nn.ReLU(), nn.Linear(dim, dim))
 
     def forward(self, embeddings: Tensor) -> Tensor:
+        """`[..., d] -> [..., d]`."""
         changed: Tensor = self.layers(embeddings)
         return changed

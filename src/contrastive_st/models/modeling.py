@@ -465,6 +465,7 @@ class ContrastiveMixin(ForCL):
 
     @property
     def positions(self) -> int | None:
+        """The most tokens that a row may be padded to; None if the model sets no limit."""
         most, padding = getattr(self.config, "max_position_embeddings", None), self._padding_place()
         return most if most is None or padding is None else most - padding - 1
 
@@ -491,6 +492,7 @@ class ContrastiveMixin(ForCL):
 
         Args:
             pretrained_model_name_or_path: folder or Hub name.
+            args: as for `PreTrainedModel.from_pretrained`.
             new_head: initialise a new projection head; by default if the checkpoint is a plain encoder
                 (`BertForMaskedLM` and the like), whose pooler was trained for another task or not at all.
             kwargs: settings such as `pooling="mean"`, or arguments of `PreTrainedModel.from_pretrained`.

@@ -137,7 +137,8 @@ def with_options(
 
     Args:
         encoder: the encoder.
-        query, document: options for queries and for documents alone: `prompt`, `prompt_name`.
+        query: options for queries alone: `prompt`, `prompt_name`.
+        document: the same for documents.
         truncate_dim: give only the first so many dimensions.
         options: `batch_size` and `show_progress_bar`, which a function from texts to vectors does not get.
 

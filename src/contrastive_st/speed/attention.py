@@ -143,7 +143,9 @@ def plain_attention(
     attention of transformers.
 
     Args:
-        query, key, value: `[N, heads, L, d]`.
+        query: `[N, heads, L, d]`.
+        key: `[N, heads, L, d]`.
+        value: `[N, heads, L, d]`.
         attn_mask: broadcast to `[N, heads, L, L]`: true where a token is attended to, or numbers to add to the scores.
         dropout_p: probability that a weight is dropped.
         scale: of the scores; `d ** -0.5` by default.

@@ -26,6 +26,7 @@ class IntegerDropout(nn.Dropout):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """The input, with dropout in training mode."""
         return integer_dropout(input, self.p) if self.training else input
 
 

@@ -66,7 +66,9 @@ class PackedRows:
 
         Args:
             kernel: `scaled_dot_product_attention`, or what computes the same.
-            query, key, value: `[1, heads, T, d]`.
+            query: `[1, heads, T, d]`.
+            key: `[1, heads, T, d]`.
+            value: `[1, heads, T, d]`.
             options: `dropout_p` and `scale`.
         """
         tokens = [x[0].transpose(0, 1) for x in (query, key, value)]  # [T, heads, d]

@@ -33,6 +33,7 @@ class FreeCores(TrainerCallback):
         self.others, self.next_look = Others(), 0.0
 
     def on_step_begin(self, args: Any, *rest: Any, **options: Any) -> None:
+        """Look every few seconds how many cores other processes use, and set the number of threads."""
         fixed = args.full_determinism or "OMP_NUM_THREADS" in os.environ or not speed_is_on()
         if fixed or self.most == 1 or args.device.type != "cpu" or time.monotonic() < self.next_look:
             return
@@ -44,5 +45,6 @@ class FreeCores(TrainerCallback):
             logger.info(f"other processes take {taken:.1f} of {affinity()} cores: threads {self.wanted}")
 
     def on_train_end(self, *args: Any, **options: Any) -> None:
+        """Set the number of threads back."""
         if torch.get_num_threads() < self.most:
             torch.set_num_threads(self.most)

@@ -83,6 +83,7 @@ class Throughput(TrainerCallback):
     on_train_begin = on_evaluate = on_save = _resume
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Add the time of the step."""
         now = time.perf_counter()
         self.seconds += now - self._mark
         self._mark = now
@@ -139,6 +140,7 @@ class HealthCallback(TrainerCallback):
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
+        """Look at the metrics that are logged."""
         if not logs or "uniformity" not in logs:
             return
         self._count(
@@ -190,12 +192,14 @@ class StopOnSigterm(TrainerCallback):
         self._asked = True
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Stop and save if a process was asked to."""
         if any_process(self._asked):
             self.stopped = control.should_save = control.should_training_stop = True
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
+        """Log that the run was stopped."""
         if self.stopped:
             logger.warning(
                 f"SIGTERM: stopped after step {state.global_step}, checkpoint saved; "

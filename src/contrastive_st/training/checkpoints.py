@@ -156,6 +156,7 @@ class CheckpointTrainer(Trainer):
             self._set_rates(*self._asked)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """As in transformers, but a finished run that is resumed logs no mean loss."""
         if not (self.finished_before and "train_loss" in logs):  # the mean of no steps
             super().log(logs, start_time)
 
@@ -269,6 +270,7 @@ class CheckpointTrainer(Trainer):
         return True
 
     def create_scheduler(self, *args: Any, **kwargs: Any) -> Any:
+        """As in transformers; the rates of this run are kept, for a resumed run."""
         scheduler = super().create_scheduler(*args, **kwargs)
         groups = getattr(self.optimizer, "param_groups", [])  # before those of a checkpoint are loaded
         asked = [{name: value for name, value in group.items() if name in _HYPER} for group in groups]

@@ -36,6 +36,7 @@ class Learning(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
+        """Start to count."""
         self.__init__()  # type: ignore[misc]
         self.before = state.global_step
 
@@ -51,6 +52,7 @@ class Learning(TrainerCallback):
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
+        """Check that some batch had something to learn from."""
         self.check_batches()
 
     def had_nothing(self) -> bool:
@@ -71,6 +73,7 @@ class Learning(TrainerCallback):
         optimizer: Any = None,
         **kwargs: Any,
     ) -> None:
+        """See whether there is a gradient and a rate that are not zero."""
         if not self.learned:
             rate = any(group.get("lr") is None or group["lr"] > 0 for group in optimizer.param_groups)
             self.learned = any_process(rate and has_gradient(model))

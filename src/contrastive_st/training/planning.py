@@ -35,6 +35,17 @@ class PlanningCollator:
     vocabulary: int | None = None
 
     def __call__(self, rows: Any) -> dict[str, Any]:
+        """Make one batch.
+
+        Args:
+            rows: the rows of the batch.
+
+        Returns:
+            The batch of the collator, with `lengths` and, where the loss has use for them, `predicted` and `task`.
+
+        Raises:
+            InputError: a token for which the model has no vector.
+        """
         batch = dict(self.collator(rows))
         if self.vocabulary is not None and "input_ids" in batch:
             check_id(int(batch["input_ids"].max()), self.vocabulary, getattr(self.collator, "tokenizer", None))

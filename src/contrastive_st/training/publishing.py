@@ -48,11 +48,13 @@ class Publisher(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
+        """Note when the run began."""
         if not self.clock.texts:
             self.clock.first_step = state.global_step
         self.began, self._before, self._started = time.time(), self.clock.seconds, time.perf_counter()
 
     def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+        """Update the time of the run."""
         self.clock.seconds = self._before + time.perf_counter() - self._started
 
     on_train_end = on_step_end

@@ -76,6 +76,7 @@ class OwnDDP(DistributedDataParallelKwargs):
     """
 
     def register_comm_hook(self, model: Any) -> None:
+        """Choose how gradients are sent."""
         if dist.get_backend() == "gloo" and self.comm_hook == DDPCommunicationHookType.NO:
             layers = [module for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
             hook = lambda tables, bucket: add_gradients(tables, bucket)  # torch refuses annotations that are strings
@@ -193,12 +194,14 @@ class ContrastiveTrainer(CheckpointTrainer):
     # ------------------------------------------------------------------ each trial of a search makes them again
 
     def call_model_init(self, trial: Any = None) -> Any:
+        """As in transformers, with the loss of this trainer."""
         model = contrastive(super().call_model_init(trial), self._loss)
         if self._made:
             self._adapt_model(model)
         return model
 
     def create_accelerator_and_postprocess(self) -> None:
+        """As in transformers, with this trainer's DDP settings."""
         super().create_accelerator_and_postprocess()
         if self._made:
             self._adapt_accelerator()
@@ -298,10 +301,12 @@ class ContrastiveTrainer(CheckpointTrainer):
         return output
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
+        """As in transformers; errors name the options."""
         with about(f"optim {OptimizerNames(self.args.optim).value}, optim_args {self.args.optim_args}"):
             return super().create_optimizer(*args, **kwargs)
 
     def create_scheduler(self, *args: Any, **kwargs: Any) -> Any:
+        """As in transformers; errors name the options."""
         kind, given = SchedulerType(self.args.lr_scheduler_type).value, self.args.lr_scheduler_kwargs
         with about(f"lr_scheduler_type {kind}, lr_scheduler_kwargs {given}"):
             return super().create_scheduler(*args, **kwargs)
@@ -325,6 +330,7 @@ class ContrastiveTrainer(CheckpointTrainer):
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
+        """As in transformers, with the keys of the momentum queue if there is one."""
         if not getattr(self.accelerator.unwrap_model(model), "takes_lengths", False):
             inputs = {name: value for name, value in inputs.items() if name != "lengths"}
         if model.training and self.keys is not None and self.queue is not None:
@@ -336,6 +342,11 @@ class ContrastiveTrainer(CheckpointTrainer):
         return (loss, outputs) if return_outputs else loss
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
+        """One forward and backward pass, in chunks if `chunk_size` or `chunk_tokens` is set.
+
+        Returns:
+            The loss `[]`, detached.
+        """
         core, chunk = self.accelerator.unwrap_model(model), (self.args.chunk_size, self.args.chunk_tokens)
         if self._last_views is None:
             logger.info(run_summary(self, inputs))
@@ -480,6 +491,7 @@ class ContrastiveTrainer(CheckpointTrainer):
             yield
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """As in transformers, with the metrics of the loss and of the embeddings."""
         self.read_losses()
         if "loss" in logs and self._last_views is not None:
             means = self.task_losses.metrics(lambda mean: self.accelerator.reduce(mean, "mean"))
@@ -556,6 +568,7 @@ class ContrastiveTrainer(CheckpointTrainer):
     def prediction_step(
         self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: Any = None
     ) -> tuple[Tensor | None, Any, Any]:
+        """As in transformers; in validation, the rows are handed to `validation`."""
         if not self.validation.running:
             return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         self.validation.add(model, self._prepare_inputs(inputs))
@@ -576,4 +589,5 @@ class ContrastiveTrainer(CheckpointTrainer):
         return self.publisher.push_to_hub(*args, **options)
 
     def push_checkpoint(self, checkpoint: Path) -> None:
+        """Push what `hub_strategy` says of a checkpoint; see `Publisher`."""
         self.publisher.push_checkpoint(checkpoint)

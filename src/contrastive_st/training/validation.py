@@ -397,6 +397,14 @@ class Validation:
         return named | {name: float(np.mean([own[name] for own in every.values() if name in own])) for name in names}
 
     def evaluator_metrics(self, prefix: str) -> dict[str, float]:
+        """The metrics of the evaluator.
+
+        Args:
+            prefix: put before each name, with an underscore.
+
+        Returns:
+            The metrics by name; empty without an evaluator.
+        """
         if self.evaluation is None:
             return {}
         model, state = self.trainer.accelerator.unwrap_model(self.trainer.model), self.trainer.state

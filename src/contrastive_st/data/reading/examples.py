@@ -62,10 +62,13 @@ def read_examples(
     Args:
         source: a file, several, or the name of a data set, as for `contrastive_st.data.reading.open_table`; or rows in
             memory: a `Dataset`, a DataFrame, or a list of dictionaries.
-        strict, split, header: as for `read_texts`.
-        columns, gold: as for `column_roles`.
+        columns: as for `column_roles`.
+        strict: as for `read_texts`.
+        split: as for `read_texts`.
         scale: the lowest and highest score; by default that of the column's name in `SCALES`, else 0 and 1. With a
             scale, numbers in a column of labels are scores.
+        gold: as for `column_roles`.
+        header: as for `read_texts`.
         kinds: the kinds of rows that are wanted, keys of `KINDS`; by default any.
 
     Returns:

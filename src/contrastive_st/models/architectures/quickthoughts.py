@@ -180,6 +180,7 @@ class PackedGRU(nn.GRU):
     """
 
     def forward(self, words: Tensor, packing: Packing) -> Tensor:  # type: ignore[override]
+        """The states `[T, h]` of packed words `[T, d]`."""
         if words.device.type != "cpu":
             return run_packed(super().forward, words, packing)
         sizes = packing.size_list
@@ -205,6 +206,7 @@ class PackedLSTM(nn.LSTM):
     """`nn.LSTM` on packed words `[T, d]`."""
 
     def forward(self, words: Tensor, packing: Packing) -> Tensor:  # type: ignore[override]
+        """The states `[T, h]` of packed words `[T, d]`."""
         return run_packed(super().forward, words, packing)
 
 
@@ -467,6 +469,7 @@ class Tower(nn.Module):
             )
 
     def forward(self, words: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
+        """The vectors of the rows and the states of their words."""
         states = self.encoder(self.dropout(words), packing)
         return states, self.dropout(packing.rows(self._read_out(states, packing)))
 
@@ -488,6 +491,7 @@ class WordStates(nn.Module):
     """The states of packed words `[T, d]` are their vectors."""
 
     def forward(self, words: Tensor, packing: Packing) -> Tensor:
+        """The word vectors themselves, as states."""
         return words
 
 
@@ -505,6 +509,7 @@ class PackedTransformer(nn.Module):
         self.last_norm = nn.LayerNorm(config.hidden_size)
 
     def forward(self, words: Tensor, packing: Packing) -> Tensor:
+        """The states `[T, d]` of packed words `[T, d]`."""
         steps = len(packing.sizes)
         mask = packing.pad(words.new_ones(len(words), 1))[:, None, None, :, 0] > 0  # [n, 1, 1, steps]
         states = self.norm(self.project(words))
@@ -539,6 +544,7 @@ class TransformerLayer(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, states: Tensor, packing: Packing, mask: Tensor) -> Tensor:
+        """The states `[T, d]` after this layer."""
         padded = packing.pad(self.qkv(self.norm(states)))
         query, key, value = padded.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)

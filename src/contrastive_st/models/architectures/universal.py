@@ -132,6 +132,7 @@ class DeepAveragingEncoder(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(hidden if i else dim, hidden) for i in range(config.num_layers))
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Embeddings `[N, h]` of word ids `[N, L]`."""
         real = mask.to(self.words.weight.dtype)
         total, count = (self.words(ids) * real[..., None]).sum(1), real.sum(1, keepdim=True)
         if self.bigrams is not None and ids.shape[1] > 1:
@@ -164,6 +165,7 @@ class SummingTransformer(nn.Module):
         self.layers = nn.TransformerEncoder(layer, config.num_layers, nn.LayerNorm(dim), enable_nested_tensor=False)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Embeddings `[N, h]` of word ids `[N, L]`."""
         words = self.words(ids)
         half = torch.arange(words.shape[-1] // 2, device=ids.device)
         angles = torch.arange(ids.shape[1], device=ids.device)[:, None] / 1e4 ** (half / len(half))

@@ -29,7 +29,7 @@ from transformers import PreTrainedTokenizerBase
 from contrastive_st.data import pairs_of_labels, read_examples, tokenize
 from contrastive_st.data.reading import files_of, header_of, open_table, path_of, reading, stored
 from contrastive_st.data.roles import TARGETS, ColumnRoles, column_roles
-from contrastive_st.data.tokenizers import tokenize_stream
+from contrastive_st.data.tokenization import tokenize_stream
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.losses import Loss, parse_loss, suitable
 from contrastive_st.losses.base import loss_class
@@ -201,7 +201,7 @@ def _part(entry: Entry, path: str, seed: int) -> TrainingSet:
             table = open_table(source, header=header_of(columns), streaming=True)
             first = [cells for _, cells in islice(table, 1000)]
             roles = column_roles(first, columns, source=source)
-            if roles.gold is not None or roles.lists or roles.kind == "scored_candidates":
+            if roles.target is not None or roles.lists or roles.kind == "scored_candidates":
                 raise InputError(f"{source} has {roles.words}; a streamed data set may have only texts, and no lists")
             rows = datasets.Dataset.from_dict(
                 {name: [str(row.get(name) or "") for row in first] for name in roles.texts}

@@ -9,7 +9,7 @@ import pytest
 import contrastive_st
 from conftest import SENTENCES
 from contrastive_st.data import tokenize, word_tokenizer
-from contrastive_st.data.tokenizers import id_reader
+from contrastive_st.data.tokenization import id_reader
 from contrastive_st.tokens import beginnings, token_ids
 from sequences import kmer_tokenizer
 
@@ -84,7 +84,7 @@ def test_no_text_no_limit_and_half_characters(tokenizer):
 def test_data_sets_are_tokenized_so(tokenizer, monkeypatch):
     from datasets import Dataset
 
-    import contrastive_st.data.tokenizers as module
+    import contrastive_st.data.tokenization as module
 
     monkeypatch.setattr(module, "token_ids", lambda *args: [[5]] * len(args[1]))
     long = "a very long text " * 2000

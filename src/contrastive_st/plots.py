@@ -15,7 +15,7 @@ logger = logging.get_logger(__name__)
 
 
 def training_curve(log_history: Sequence[Mapping[str, Any]], path: str | Path) -> Path | None:
-    """Draw a run over its steps: losses on the left axis; in-batch accuracy and evaluation measures on the right.
+    """Draw a run over its steps: losses on the left axis; in-batch accuracy and evaluation metrics on the right.
 
     Args:
         log_history: `trainer.state.log_history`.
@@ -89,7 +89,7 @@ def can_draw(otherwise: str) -> bool:
 
 
 def new_figure(width: float = 7.5, height: float = 4, dpi: int = 90, layout: Any = "constrained") -> Any:
-    """An empty figure of matplotlib, in inches, which is drawn without a screen."""
+    """An empty plot of matplotlib, in inches, which is drawn without a screen."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Drawing
 
@@ -99,7 +99,7 @@ def new_figure(width: float = 7.5, height: float = 4, dpi: int = 90, layout: Any
 
 
 def png(figure: Any) -> bytes:
-    """The figure as a PNG file."""
+    """The plot as a PNG file."""
     for text in figure.findobj(lambda artist: hasattr(artist, "set_parse_math")):
         text.set_parse_math(False)  # dollar signs in a name are not a formula
     content = io.BytesIO()

@@ -90,7 +90,7 @@ def follow_quota() -> None:
     """Keep the threads of products to a quota below the affinity, which OpenMP and BLAS do not know of themselves.
 
     Libraries loaded later, and processes started later, follow OMP_NUM_THREADS, which is set here unless the
-    user has set it; those that are loaded are told.
+    user has set it; the change also applies to those that are loaded.
     """
     threads = usable()
     if "OMP_NUM_THREADS" in os.environ or threads == affinity():

@@ -211,7 +211,9 @@ class StaticVectors(StaticTable):
             raise InputError(f"{folder}/model.safetensors holds {held}; a static model has the tensor embeddings")
         if "mapping" in tensors:  # from a token to the row that it shares with others
             table = table[tensors["mapping"]]
-        if tokenizer.get_vocab_size() > len(table):  # greater ids, if some are missing, are told when a text has one
+        if tokenizer.get_vocab_size() > len(
+            table
+        ):  # greater ids, if some are missing, are an error when a text has one
             raise InputError(f"{folder}: {tokenizer.get_vocab_size()} tokens but {len(table)} vectors; save it again")
         found = cls(table, tokenizer, tensors.get("weights"), bool(config.get("normalize", False)), folder, name)
         if config.get("model_type") == "model2vec":  # it reads so many tokens, and leaves unknown words out

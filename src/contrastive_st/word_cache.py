@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Ids = NDArray[np.int32]
 Lengths = NDArray[np.int64]
-_MOST_WORDS, _MOST_CHARACTERS = 1 << 17, 1 << 23  # of a cache; one that is fuller starts anew
+_MOST_WORDS, _MOST_CHARACTERS = 1 << 17, 1 << 23  # of a cache; a fuller one starts again
 _TOGETHER = 256  # words that are tokenized as one text
 _LOCK = threading.Lock()  # threads share an encoder, and with it the cache
 #: Parts of a tokenizer for which the tokens of "a b" are those of "a" and those of "b", whatever a and b are
@@ -105,7 +105,7 @@ class WordCache:
         self._numbers.new = []
 
     def _alone(self, words: list[str]) -> tuple[Ids, Lengths]:
-        """The ids of each word, as a text of its own."""
+        """The ids of each word, as a separate text."""
         rows = [row.ids for row in self.tokenizer.encode_batch_fast(words, add_special_tokens=False)]
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
@@ -137,7 +137,7 @@ def reads_word_by_word(tokenizer: Any) -> bool:
     """Whether the tokens of a text are those of its words between spaces, each tokenized alone.
 
     That is known of BERT's tokenizer and its relatives, and of those that this package makes. The start of a text, or a
-    space, is a token of its own to others.
+    space, is a separate token for others.
 
     Example:
         >>> from tokenizers import Tokenizer, models, pre_tokenizers

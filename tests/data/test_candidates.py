@@ -14,7 +14,7 @@ from conftest import SENTENCES
 from contrastive_st import InputError
 from contrastive_st.data import CandidatesCollator, GuidedRows, read_examples, tokenize
 from contrastive_st.data.reading import examples
-from contrastive_st.models.modeling import text_hashes
+from contrastive_st.models.base import text_hashes
 
 ROWS = [
     {"query": "why?", "pos": ["so", "thus"], "neg": ["no", "yes", "red"], "pos_scores": [9, 8.5],

@@ -6,7 +6,7 @@ from datasets import Dataset
 
 from contrastive_st import DropoutPairCollator, InputError, NLITripletCollator, PairCollator
 from contrastive_st.data import check_max_length
-from contrastive_st.data.tokenizers import tokenize
+from contrastive_st.data.tokenization import tokenize
 
 
 def ids(tokenizer, *texts):
@@ -70,7 +70,7 @@ def test_tokenize_truncates_and_keeps_the_columns_in_order(tokenizer):
 def test_the_same_texts_are_tokenized_once(tokenizer, monkeypatch):
     texts = Dataset.from_dict({"text": ["a cat", "a dog ran", f"{id(monkeypatch)}"]})
     first = tokenize(texts, tokenizer, 5)
-    monkeypatch.setattr("contrastive_st.data.tokenizers.id_reader", lambda *args: None)
+    monkeypatch.setattr("contrastive_st.data.tokenization.id_reader", lambda *args: None)
     again = tokenize(Dataset.from_dict({"text": texts["text"][:]}), tokenizer, 5)
     assert again["input_ids"][:] == first["input_ids"][:]
     with pytest.raises(TypeError):  # another length is not the same

@@ -61,7 +61,7 @@ def test_sick_has_a_label_and_a_score(tmp_path):
     path = tmp_path / "SICK_train.txt"
     path.write_text(SICK)
     assert rows_of(path) == [("a", "b", 1)]
-    assert rows_of(path, gold="relatedness_score") == [("a", "b", 0.875)]
+    assert rows_of(path, target="relatedness_score") == [("a", "b", 0.875)]
 
 
 @pytest.mark.parametrize("name", PAIR_SETS)

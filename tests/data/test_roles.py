@@ -51,7 +51,7 @@ def test_texts_by_name_and_else_in_their_order(names, kind, order):
 def test_scores_are_never_sentences(names, score):
     roles = roles_of(*names.split(), score=score, similarity=score)
     assert roles.kind == "scored_pairs"
-    assert roles.columns[roles.gold] == "score"
+    assert roles.columns[roles.target] == "score"
     assert (roles.collator, roles.loss) == ("LabelledPairCollator", "cosine_similarity")
 
 

@@ -15,7 +15,7 @@ from evaluation_files import bag_of_words, write, write_all
 from conftest import SENTENCES
 from contrastive_st import BertForCL, ContrastiveTrainer, InputError, SentenceEncoder
 from contrastive_st.data import DropoutPairCollator
-from contrastive_st.data.tokenizers import tokenize
+from contrastive_st.data.tokenization import tokenize
 from contrastive_st.evaluation.cli import Evaluate
 from contrastive_st.evaluation.datasets.senteval import Splits, pair_rows, read_polarity
 from contrastive_st.evaluation.scorers.few_shot import METHODS, centroids, nearest, score_few_shot

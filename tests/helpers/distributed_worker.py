@@ -35,7 +35,7 @@ from contrastive_st.models import (
     UniversalConfig,
     UniversalSentenceEncoder,
 )
-from contrastive_st.models.modeling import text_hashes
+from contrastive_st.models.base import text_hashes
 from contrastive_st.tokens import name_number
 from contrastive_st.training.gradcache import gradcache_step, sparse_look_ups
 from contrastive_st.training.trainer import PlanningCollator

@@ -17,7 +17,7 @@ from transformers import BertConfig
 from contrastive_st.data import train_wordpiece
 from contrastive_st.evaluation import EmbeddingSimilarityEvaluator
 from contrastive_st.models import BertForCL, add_lora
-from contrastive_st.models.modeling import text_hashes
+from contrastive_st.models.base import text_hashes
 from contrastive_st.training.evaluator import Evaluation
 from contrastive_st.training.gradcache import gradcache_step
 

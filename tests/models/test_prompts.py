@@ -15,7 +15,7 @@ from contrastive_st.data import DropoutPairCollator, SentenceCorpus, train_word_
 from contrastive_st.hub.convert import convert
 from contrastive_st.models import StaticConfig, StaticEncoder
 from contrastive_st.models.auto import load_tokenizer
-from contrastive_st.models.modeling import text_hashes
+from contrastive_st.models.base import text_hashes
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.static_vectors import StaticVectors
 from contrastive_st.tokens import prompt_length

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast, RobertaConfig
 from contrastive_st.cli import _parser
 from contrastive_st.errors import InputError
 from contrastive_st.models import AutoModelForCL, SentenceEncoder
-from contrastive_st.models.modeling import text_hashes
+from contrastive_st.models.base import text_hashes
 from contrastive_st.models.static_encoder import StaticEncoder
 from contrastive_st.models.students import student_of
 from contrastive_st.scripts.distill import (

@@ -1,4 +1,4 @@
-"""`SentenceClassifier`: texts to labels, in the manner of scikit-learn, saved beside its encoder."""
+"""`SentenceClassifier`: texts to labels, in the manner of scikit-learn, saved in the folder of its encoder."""
 
 from __future__ import annotations
 
@@ -233,7 +233,9 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             return labels
         labels = list(labels)
         if any(_is_list(own) != self.multi_label_ for own in labels):
-            wanted = "several labels a text; give each a list" if self.multi_label_ else "one label a text, no list"
+            wanted = (
+                "several labels per text; give each a list" if self.multi_label_ else "one label per text, not lists"
+            )
             raise InputError(f"the classifier was fitted with {wanted}")
         if not self.multi_label_:
             return np.asarray(labels)
@@ -271,7 +273,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------ saving and opening
 
     def save_pretrained(self, folder: str | Path, name: str = "classes") -> Path:
-        """Write the classifier beside its encoder, so that the folder alone opens both; nothing in it is a pickle.
+        """Write the classifier into the folder of its encoder, so that the folder alone opens both, without pickles.
 
         A new folder gets the encoder too. A folder that has the same encoder, such as that of the model, gets only
         `NAME.classifier.safetensors` and `NAME.classifier.json`, so it can hold several classifiers.

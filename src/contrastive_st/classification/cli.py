@@ -225,7 +225,7 @@ def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test
     from contrastive_st.models.protocol import as_encoder
 
     _check_known(test, list(map(str, classifier.classes_)))
-    gold = classifier.as_predicted(test.labels)
+    true = classifier.as_predicted(test.labels)
     tuned = "tuned encoder, " if classifier.tune else ""
     predicted = {f"{tuned}{classifier.head}": classifier.predict(test.texts)}
     if examples and not classifier.multi_label_:
@@ -240,9 +240,9 @@ def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test
                 continue
             predicted[name] = classifier.classes_[predict(x, y, examples.texts, held, test.texts)]
     wide = max(map(len, predicted))
-    say(f"{'':{wide}}  {'accuracy':21}  macro-F1, with 95% intervals, on {len(gold)} texts")
+    say(f"{'':{wide}}  {'accuracy':21}  macro-F1, with 95% intervals, on {len(true)} texts")
     for name, labels in predicted.items():
-        found = measures(gold, labels)
+        found = measures(true, labels)
         say(f"{name:{wide}}  {found['accuracy']!s:21}  {found['macro_f1']}")
 
 

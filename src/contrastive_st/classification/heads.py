@@ -19,7 +19,7 @@ class LinearHead:
     Args:
         weights: `[K, d]`, a row for each class.
         bias: `[K]`.
-        multi_label: a text may have several classes or none, each with a probability of its own.
+        multi_label: a text may have several classes or none, each with its probability.
         thresholds: `[K]`, where a text may have several classes: the logit from which it has one (default: 0, that is a
             probability of 0.5).
 

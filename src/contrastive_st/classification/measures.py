@@ -12,7 +12,7 @@ _SEED = 1111
 
 
 class Measure(NamedTuple):
-    """A figure from 0 to 1 and its 95% interval."""
+    """A number from 0 to 1 and its 95% interval."""
 
     value: float
     low: float
@@ -22,29 +22,29 @@ class Measure(NamedTuple):
         return f"{100 * self.value:.1f} ({100 * self.low:.1f} to {100 * self.high:.1f})"
 
 
-def measures(gold: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Measure]:
+def measures(true: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Measure]:
     """Accuracy and macro-F1, each with the 95% interval of a bootstrap over the rows (1,000 draws, a fixed seed).
 
     The interval is that of the test rows for this classifier; it does not say how others of other examples would do.
     Accuracy is the share of rows that are right as a whole. Macro-F1 is the mean over the classes that occur.
 
     Args:
-        gold: labels `[N]`, or `[N, K]` of 0 and 1.
+        true: labels `[N]`, or `[N, K]` of 0 and 1.
         predicted: the same for the predicted labels.
 
     Example:
-        >>> gold = np.array(["a", "a", "b", "b"] * 25)
-        >>> found = measures(gold, np.array(["a", "a", "b", "a"] * 25))
+        >>> true = np.array(["a", "a", "b", "b"] * 25)
+        >>> found = measures(true, np.array(["a", "a", "b", "a"] * 25))
         >>> print(found["accuracy"], round(found["macro_f1"].value, 3))
         75.0 (67.0 to 82.0) 0.733
     """
-    if gold.ndim == 1:
-        classes = np.unique(np.concatenate([gold, predicted]))
-        gold, predicted = (labels[:, None] == classes for labels in (gold, predicted))
-    gold, predicted = gold.astype(bool), predicted.astype(bool)
-    right = (gold == predicted).all(1)
-    counts = np.concatenate([gold & predicted, gold | predicted, gold & ~predicted | ~gold & predicted], 1)
-    rows = len(gold)
+    if true.ndim == 1:
+        classes = np.unique(np.concatenate([true, predicted]))
+        true, predicted = (labels[:, None] == classes for labels in (true, predicted))
+    true, predicted = true.astype(bool), predicted.astype(bool)
+    right = (true == predicted).all(1)
+    counts = np.concatenate([true & predicted, true | predicted, true & ~predicted | ~true & predicted], 1)
+    rows = len(true)
     draws = np.random.default_rng(_SEED).multinomial(rows, np.full(rows, 1 / rows), _DRAWS)
     weights = np.concatenate([np.ones((1, rows), dtype=np.int64), draws])
     found = {"accuracy": weights @ right / rows, "macro_f1": _macro_f1(weights @ counts)}
@@ -55,7 +55,7 @@ def measures(gold: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Measure]:
 
 
 def _macro_f1(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Macro-F1 of each draw, from the rows of each class that are in both, in either, and in only one of gold and
+    """Macro-F1 of each draw, from the rows of each class that are in both, in either, and in only one of true and
     predicted: `[R, 3K] -> [R]`."""
     both, either, one = np.split(counts, 3, axis=1)
     score = np.divide(2 * both, 2 * both + one, out=np.zeros(both.shape), where=either > 0)

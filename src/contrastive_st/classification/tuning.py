@@ -27,9 +27,9 @@ from contrastive_st.data import LabelledPairCollator
 from contrastive_st.errors import InputError
 from contrastive_st.losses import CosineSimilarityLoss
 from contrastive_st.losses.functional import normalize
+from contrastive_st.models.base import ForCL
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.graph import GraphVectors
-from contrastive_st.models.modeling import ForCL
 from contrastive_st.models.wrapped import contrastive
 from contrastive_st.tokens import prompt_length
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
@@ -81,7 +81,7 @@ def train_head(
     Args:
         encoder: as for `tune_on_pairs`.
         texts: N texts.
-        labels: class numbers `[N]`, or `[N, K]` of 0 and 1, for which each class has a cross-entropy of its own.
+        labels: class numbers `[N]`, or `[N, K]` of 0 and 1, for which each class has its cross-entropy.
         tune: also train the encoder, end to end, at a rate of 1e-5; that of the layer is 1e-2.
         settings: its seed and progress bar are used.
         weights: of the labels, shaped as they are; by default 1.

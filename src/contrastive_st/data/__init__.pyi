@@ -56,11 +56,13 @@ from .splits import (
     split_by_first as split_by_first,
     split_rows as split_rows,
 )
+from .tokenization import (
+    tokenize as tokenize,
+)
 from .tokenizers import (
     Template as Template,
     check_max_length as check_max_length,
     read_template as read_template,
-    tokenize as tokenize,
     train_subword_tokenizer as train_subword_tokenizer,
     train_word_tokenizer as train_word_tokenizer,
     train_wordpiece as train_wordpiece,

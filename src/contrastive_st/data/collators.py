@@ -236,7 +236,7 @@ class PairCollator:
     mask to pool (see `include_prompt`) and to find equal texts.
 
     Args:
-        tokenizer: gives the padding token; a batch is padded on the right to its longest text.
+        tokenizer: gives the padding token; a batch is padded on the right to the length of its longest row.
         do_mlm: add `mlm_input_ids` and `mlm_targets`, masked copies for the auxiliary loss; the contrastive
             inputs are never masked.
         mlm_probability: share of the tokens to predict; of those 80% are masked, 10% replaced, 10% kept.

@@ -56,7 +56,10 @@ def positive_pairs(pairs: Sequence[DocPair]) -> Dataset:
     return Dataset.from_dict({"anchor": [pair[0] for pair in found], "positive": [pair[1] for pair in found]})
 
 
-NEAR, FAR = 1, 2  # labels of a paragraph from the same module, and from another package; 0 is an object's own
+NEAR, FAR = (
+    1,
+    2,
+)  # labels of a paragraph from the same module, and from another package; 0 is the paragraph of the object
 
 
 def labelled_docs(pairs: Sequence[DocPair], seed: int = 0) -> Dataset:

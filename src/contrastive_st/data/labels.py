@@ -1,4 +1,4 @@
-"""Read texts with their classes, as they are written: one label a text, or several."""
+"""Read texts with their classes, as they are written: one label per text, or several."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def read_labels(
     """
     table = open_table(source, split=split, header=header_of(columns))
     roles = column_roles(table.profile, columns, source=table.source, kinds=["labelled_texts"])
-    (text,), gold = roles.texts, str(roles.gold)
-    several, texts, labels, rows, first = separator is not None or gold in roles.lists, [], [], 0, 0
+    (text,), target = roles.texts, str(roles.target)
+    several, texts, labels, rows, first = separator is not None or target in roles.lists, [], [], 0, 0
     for number, cells in table:
         rows += 1
         one = as_text(cells.get(text), text, table.where(number), only_strings=True).strip()
-        given = _labels(cells.get(gold), gold, table.where(number), separator, gold in roles.lists)
+        given = _labels(cells.get(target), target, table.where(number), separator, target in roles.lists)
         if one and given is not None and (given or several):
             texts.append(one)
             labels.append(given if several else given[0])

@@ -214,7 +214,7 @@ class EndlessStream(IterableDataset[Any]):
     """Yields the rows of a stream again and again; the stream gets the number of each pass, to change its order.
 
     With W workers in the data loader, each worker reads all of the data and gives every W-th batch. So the batches are
-    those of a loader without workers, and each row comes once per pass. (If each worker had shards of its own, it would
+    those of a loader without workers, and each row comes once per pass. (If each worker had its shards, it would
     begin its next pass as soon as these end, and rows of short shards would come more often than those of long ones.)
 
     Args:

@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data.collators import PairCollator
 from contrastive_st.data.corpus import BlockSampler, block_file
-from contrastive_st.data.tokenizers import id_reader
+from contrastive_st.data.tokenization import id_reader
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write
 
@@ -56,7 +56,8 @@ class Documents:
         """Count the sentences of each document, and hold out random documents.
 
         Args:
-            paths: `.txt` files with a sentence a line and a blank line between documents; `.parquet` or `.jsonl` files.
+            paths: `.txt` files with one sentence per line and a blank line between documents; or tables, such as
+                `.parquet` files.
             text_column: the column of the sentences.
             document_column: the column that names the document of each sentence; by default `doc`.
             held_out: documents are held out until they have this many sentences, or a tenth of all.
@@ -112,7 +113,7 @@ class Documents:
     def neighbors(self, most: int = 2000, seed: int = 0) -> list[tuple[str, str]]:
         """Random pairs of consecutive held-out sentences, without those that are in the training text.
 
-        The positives are distinct texts, none of which is an anchor's own.
+        The positives are distinct texts, none of which belongs to another anchor.
         """
         texts: list[str] = []
         documents: list[int] = []
@@ -154,7 +155,7 @@ class TokenFile:
     Memory does not grow with the text.
 
     Args:
-        path: the ids, int32; a file beside it has the place, the document and the length of each sentence.
+        path: the ids, int32; another file has the offset, the document and the length of each sentence.
         counts: how often each token occurs, `[V]`.
         frequencies: in how many sentences each token occurs, `[V]`.
     """

@@ -78,7 +78,7 @@ _ROLE = {role.name: role for role in ROLES}
 TARGETS = tuple(
     role.name for role in ROLES if NUMBERS in role.holds and role.name not in (POSITIVE_SCORE, NEGATIVE_SCORE)
 )
-#: Those that stay beside the rows whatever their kind is, for a loss that reads them
+#: Those that stay in the rows, whatever their kind is, for a loss that reads them
 KEPT = tuple(name for name in TARGETS if name not in (LABEL, SCORE, SCORES))
 _ROLE_OF = {name: role.name for role in ROLES for name in role.names}
 _NAMED = tuple(name for name in _ROLE if name != BESIDE)
@@ -90,7 +90,7 @@ _FLAG_EMBEDDING = ("query", "pos")  # columns with which FlagEmbedding has an in
 #: Lowest and highest value in a score column, by its name; in other columns scores are from 0 to 1
 SCALES = {"relatedness_score": (1.0, 5.0), "sts_score": (0.0, 5.0)}
 #: Scores that data sets give besides a label of the same pairs: taken only when they are named
-SECOND_GOLD = {"relatedness_score": ("entailment_judgment", "entailment_label")}
+SECOND_TARGET = {"relatedness_score": ("entailment_judgment", "entailment_label")}
 _SMALL = (-1.0, 10.0)  # values between which unknown numbers of pairs may be their scores
 _FEW = 11  # whole numbers of a scale
 
@@ -129,7 +129,7 @@ def role_of(name: str, names: Sequence[str] = ()) -> str | None:
 
     Args:
         name: the column.
-        names: the columns of the table: `source` is a text beside `target`, and else says where a row comes from.
+        names: the columns of the table: with `target`, `source` is a text; without, it says where a row comes from.
 
     Example:
         >>> role_of("Hard-Neg 2"), role_of("pairID"), role_of("source"), role_of("source", ["source", "target"])
@@ -189,7 +189,7 @@ class ColumnRoles:
         return [name for name, role in self.columns.items() if role in _TEXTS]
 
     @property
-    def gold(self) -> str | None:
+    def target(self) -> str | None:
         """The column of the score or the label, or None."""
         return next((name for name, role in self.columns.items() if role in (SCORE, LABEL)), None)
 
@@ -198,9 +198,9 @@ class ColumnRoles:
         """The kind of the rows: a key of `KINDS`."""
         if set(self.columns.values()) & set(CANDIDATE_SCORES):
             return "scored_candidates"
-        if self.gold is None:
+        if self.target is None:
             return ("texts", "pairs", "triplets")[min(len(self.texts), 3) - 1]
-        return _KIND_OF[len(self.texts), self.columns[self.gold]]
+        return _KIND_OF[len(self.texts), self.columns[self.target]]
 
     @property
     def words(self) -> str:
@@ -238,7 +238,7 @@ def column_roles(
     columns: Sequence[str | int] | None = None,
     *,
     source: str = "the data",
-    gold: str | None = None,
+    target: str | None = None,
     kinds: Sequence[str] = (),
 ) -> ColumnRoles:
     """Find the role of each column from its name and its cells.
@@ -246,7 +246,7 @@ def column_roles(
     A column whose name is known (`ROLES`; for negatives `negative_1`, `hard_neg`, ...) has the role of that name, and
     it must hold what that role needs. If no column of text has a known name, the roles go by position: a single column
     holds sentences; of several, the first two are anchor and positive, the others hard negatives; but not where the
-    cells contradict it (few values in many rows). A column of text with an unknown name beside known ones is an error.
+    cells contradict it (few values in many rows). A column of text with an unknown name among known ones is an error.
     Columns like `id`, `split`, `lang` or `url`, and unknown columns of numbers, dates or addresses are not used.
     Unknown numbers from 0 to 1 that vary are the scores of pairs; those of another small scale are an error.
 
@@ -258,7 +258,7 @@ def column_roles(
         columns: the columns wanted, by name or by position from 0, or as `name=role`. By default all columns with a
             known name, and if none of these is a text column, all columns of text.
         source: name of the source in messages.
-        gold: the column of the score or the label, if several could be.
+        target: the column of the score or the label, if several could be.
         kinds: the kinds of rows that are wanted, keys of `KINDS`; by default any.
 
     Raises:
@@ -271,7 +271,7 @@ def column_roles(
         {'b': 'anchor', 'a': 'positive'}
     """
     held = rows if isinstance(rows, Mapping) else profile(rows)
-    finder = _Finder(held, dict(named_columns(columns, list(held), source)), source, gold)
+    finder = _Finder(held, dict(named_columns(columns, list(held), source)), source, target)
     roles = finder.roles()
     if kinds and roles.kind not in kinds:
         raise finder.fault(f"it holds {roles.words}, not {' or '.join(KINDS[kind].words for kind in kinds)}")
@@ -353,11 +353,11 @@ class _Finder:
     """Finds the roles of the columns of one table."""
 
     def __init__(
-        self, held: Mapping[str, Column], given: Mapping[str, str | None], source: str, gold: str | None
+        self, held: Mapping[str, Column], given: Mapping[str, str | None], source: str, target: str | None
     ) -> None:
-        self.given, self.source, self.gold, self.names = given, source, gold, list(held)
-        if gold is not None:
-            choice("column", gold, held, source)
+        self.given, self.source, self.target, self.names = given, source, target, list(held)
+        if target is not None:
+            choice("column", target, held, source)
         self.role = {name: given.get(name) or role_of(name, self.names) for name in held}
         wanted = given or held
         self.lists = [
@@ -386,7 +386,7 @@ class _Finder:
                 named[name] = role
         if not self.given:
             plain = {plain_name(name): name for name in named}
-            for second, firsts in SECOND_GOLD.items():
+            for second, firsts in SECOND_TARGET.items():
                 if second in plain and set(firsts) & set(plain):
                     del named[plain[second]]
                     self.left_out[plain[second]] = "the pairs have a label too"
@@ -409,8 +409,8 @@ class _Finder:
     def _role(self, name: str) -> tuple[str | None, str]:
         """The role that a column's name or the user says, or None; and why it is not used, if it is not."""
         role, column, asked = self.role[name], self.held[name], name in self.given
-        if self.gold is not None and (name == self.gold or role in (SCORE, LABEL)):
-            role = (role if role in (SCORE, LABEL) else LABEL) if name == self.gold else BESIDE
+        if self.target is not None and (name == self.target or role in (SCORE, LABEL)):
+            role = (role if role in (SCORE, LABEL) else LABEL) if name == self.target else BESIDE
         if role in (SCORE, LABEL, SCORES):
             scores = name in self.lists and (role != LABEL or column.held == NUMBERS)
             role = SCORES if scores else SCORE if role == SCORES else role
@@ -418,7 +418,7 @@ class _Finder:
             return role, "every cell is blank"  # of a teacher that was not asked
         if role == LABEL and column.graded_numbers:
             role = SCORE  # a graded "label", as in GLUE's STS-B
-        if role == BESIDE and (not asked or name == self.gold):
+        if role == BESIDE and (not asked or name == self.target):
             return role, "its name says that it is not a text"
         role = None if role == BESIDE else role
         if role is None and not asked and column.objects:
@@ -471,7 +471,7 @@ class _Finder:
             self.notes.append(f"{name} is taken as the score of each pair: its values are 0 to 1")
 
     def _references(self, named: dict[str, str | None]) -> Iterator[tuple[str, str]]:
-        """A lone text beside the ids or the lists of what belongs to it is not a text to crop."""
+        """A single text, with ids or lists of what belongs to it, is not a text to crop."""
         texts = [name for name, role in named.items() if role in (None, *_TEXTS)]
         if len(texts) != 1 or len(named) != 1:
             return
@@ -504,27 +504,27 @@ class _Finder:
         unknown = []
         for name, role in named.items():
             by_role[role].append(name) if role else unknown.append(name)
-        gold = [*by_role[SCORE], *by_role[LABEL], *by_role[SCORES]]
+        target = [*by_role[SCORE], *by_role[LABEL], *by_role[SCORES]]
         scores = [*by_role[POSITIVE_SCORE], *by_role[NEGATIVE_SCORE]]
         anchors, positives, negatives, texts = (by_role[role] for role in (ANCHOR, POSITIVE, NEGATIVE, TEXT))
         one = ((ANCHOR, anchors), (POSITIVE, positives), (TEXT, texts), (POSITIVE_SCORE, by_role[POSITIVE_SCORE]))
         self._refuse((f"columns {' and '.join(map(repr, several))} would each be the {role}", "")
-                     for role, several in (*one, ("score or label", gold)) if len(several) > 1)  # fmt: skip
+                     for role, several in (*one, ("score or label", target)) if len(several) > 1)  # fmt: skip
         kept = [name for name, role in named.items() if role in KEPT]
-        known, gold = anchors or positives or negatives or texts, [*gold, *scores, *kept]
-        if len(named) - len(gold) == 1 or not known or (self.given and not (anchors or positives or negatives)):
-            ordered = [name for name in named if name not in gold]  # by position
+        known, target = anchors or positives or negatives or texts, [*target, *scores, *kept]
+        if len(named) - len(target) == 1 or not known or (self.given and not (anchors or positives or negatives)):
+            ordered = [name for name in named if name not in target]  # by position
             anchors, positives, negatives = ordered[:1], ordered[1:2], ordered[2:]
         else:
-            self._refuse(self._faults_of_names(by_role, unknown, gold))
+            self._refuse(self._faults_of_names(by_role, unknown, target))
             if not (anchors and positives):
                 anchors, positives = anchors or texts + unknown, positives or texts + unknown
         self._refuse(self._faults_of_places(by_role, anchors, positives, negatives))
         roles = {anchors[0]: ANCHOR if positives else TEXT, **dict.fromkeys(positives, POSITIVE)}
-        return {**roles, **dict.fromkeys(negatives, NEGATIVE), **{name: str(named[name]) for name in gold}}
+        return {**roles, **dict.fromkeys(negatives, NEGATIVE), **{name: str(named[name]) for name in target}}
 
     def _faults_of_names(
-        self, by_role: Mapping[str, list[str]], unknown: list[str], gold: list[str]
+        self, by_role: Mapping[str, list[str]], unknown: list[str], target: list[str]
     ) -> Iterator[tuple[str, str]]:
         """Where the name of one text is known, those of the others must be too, but for an anchor or a positive."""
         anchors, positives, negatives, texts = (by_role[role] for role in (ANCHOR, POSITIVE, NEGATIVE, TEXT))
@@ -532,7 +532,7 @@ class _Finder:
         if texts and not (anchors or positives or negatives):
             yield f"besides {texts[0]!r} there is text in {', '.join(map(repr, unknown))}", ""
         if anchors and positives and spare:
-            used = " ".join([*anchors, *positives, *negatives, *gold])
+            used = " ".join([*anchors, *positives, *negatives, *target])
             mend = f"leave it out, --columns {used}, or name its role: --columns {used} {spare[0]}={NEGATIVE}"
             yield f"column {spare[0]!r} has no role: it is text, and its name says nothing", mend
         pair = anchors and positives

@@ -1,39 +1,21 @@
-"""Tokenize data sets, and make tokenizers: WordPiece, word-level, and with a template around each text."""
+"""Make tokenizers: WordPiece, word-level, subword, and with a template around each text."""
 
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, NamedTuple, cast
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from annotated_types import Ge, Gt, Le
-from datasets import Dataset, DatasetDict, IterableDataset, config
-from datasets.fingerprint import Hasher
-from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import BertTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import BertTokenizer, PreTrainedTokenizerFast
 
-from contrastive_st.data.reading import open_table
-from contrastive_st.data.reading.examples import read_examples
-from contrastive_st.data.reading.table import in_memory
-from contrastive_st.data.roles import ANCHOR, NEGATIVE, POSITIVE, SCORE, TARGETS, TEXT, column_roles, role_of
-from contrastive_st.errors import InputError, choice
+from contrastive_st.errors import InputError
 from contrastive_st.options import checked
-from contrastive_st.tokens import prompt_length, token_ids
-from contrastive_st.word_cache import WORD_SPLIT, WordCache, reads_word_by_word
+from contrastive_st.word_cache import WORD_SPLIT
 
-logger = logging.getLogger(__name__)
-_BATCH = 4096  # rows that are tokenized at a time
-_LONG = 1 << 14  # characters of a text of which `token_ids` reads only the start
-
-# --- A WordPiece vocabulary learned from the user's own text, for encoders trained from scratch.
+# --- A WordPiece vocabulary learned from the user's text, for encoders trained from scratch.
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 _INSIDE = 0xF0000  # private code points for letters inside a word, which differ from letters at its start
@@ -104,7 +86,7 @@ def _as_wordpiece(piece: str) -> str:
     return f"##{plain}" if ord(piece[0]) >= _INSIDE else plain
 
 
-# --- Word-level vocabularies: one id per word, for encoders with word embeddings of their own.
+# --- Word-level vocabularies: one id per word, for encoders with their word embeddings.
 
 PAD, UNK = "[PAD]", "[UNK]"
 PAD_ID, UNK_ID = 0, 1
@@ -366,249 +348,3 @@ def check_max_length(max_length: int, limit: int) -> int:
         OptionError: it is below 3 or above the limit.
     """
     return checked("max_length", max_length, Annotated[int, Ge(3), Le(limit)])
-
-
-def tokenize(
-    texts: Any,
-    tokenizer: PreTrainedTokenizerBase,
-    max_length: int | None = None,
-    num_proc: int | None = None,
-    prompts: str | Mapping[str, str] | None = None,
-    columns: Sequence[str] | None = None,
-) -> Any:
-    """Tokenize every text column, truncated to `max_length` tokens and without padding.
-
-    The columns have the roles that `column_roles` finds, as in a file: `positive` may come before `anchor`, an `id` is
-    not a text, lists of negatives become columns, labels become numbers, and rows with a blank text or without a label
-    are left out; a line says so. Rows that `read_texts` or `read_examples` returned are taken as they are. The result
-    is stored in the cache of `datasets`: the same texts, tokenizer, length and prompts are tokenized once.
-
-    Args:
-        texts: a `Dataset`, a `DatasetDict`, a stream (`IterableDataset`), a DataFrame or a list of dictionaries. A null
-            among hard negatives is no text, and has no ids: where a row has fewer than others.
-        tokenizer: any tokenizer of transformers.
-        max_length: maximum number of tokens, special tokens included; by default the tokenizer's `model_max_length`.
-        num_proc: number of worker processes; useful from some hundred thousand sentences on.
-        prompts: a prompt that is put before every text, or a prompt for each column, by its name.
-        columns: the columns to use, as for `column_roles`; by default their names say it.
-
-    Returns:
-        A column `input_ids`: a list of ids if there is one text column, else a list of V lists. With prompts also
-        `prompt_length`, the number of tokens before each text, from which the collators make the `text_mask`. A
-        `DatasetDict` and a stream stay what they are.
-
-    Raises:
-        InputError: prompts name a column that does not exist, or leave no room for a text; or as for `read_examples`.
-
-    Example:
-        >>> from contrastive_st.data import train_wordpiece
-        >>> tokenizer = train_wordpiece(["a b", "a c"] * 5, vocab_size=30)
-        >>> tokenize([{"text": "a b"}, {"text": "a"}], tokenizer, 8)["input_ids"][:]
-        [[2, 5, 6, 3], [2, 5, 3]]
-        >>> tokenize(Dataset.from_dict({"text": ["b"]}), tokenizer, 8, prompts="a ")[0]  # [CLS] a b [SEP]
-        {'input_ids': [2, 5, 6, 3], 'prompt_length': 2}
-    """
-    if isinstance(texts, DatasetDict):
-        return type(texts)({name: tokenize(own, tokenizer, max_length, num_proc, prompts, columns)
-                            for name, own in texts.items()})  # fmt: skip
-    if isinstance(texts, IterableDataset):
-        return _tokenized_stream(texts, _Encoding(tokenizer, max_length, prompts), columns)
-    if in_memory(texts, "the data") is None:
-        kinds = "a Dataset, a DatasetDict, an IterableDataset, a DataFrame or a list of dictionaries"
-        raise InputError(f"tokenize takes {kinds}, not {type(texts).__name__}; read files with read_examples")
-    rows: Dataset = texts if columns is None and _is_settled(texts) else read_examples(texts, columns)[0]
-    encoding = _Encoding(tokenizer, max_length, prompts)
-    names = [name for name in rows.column_names if name not in TARGETS]
-    encode = encoding.of(names)
-    # the cache file is named after the inputs, because a pickle of the tokenizer changes when the tokenizer is used
-    words = sorted(tokenizer.get_vocab().items())
-    given = [
-        rows._fingerprint,
-        words,
-        repr(tokenizer),
-        tokenizer.encode(""),
-        encoding.max_length,
-    ]  # what is around a text
-    name = Hasher.hash([*given, *encoding.prompts_of(names).items()] if encoding.lengths(names) else given)
-    folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
-    folder.mkdir(parents=True, exist_ok=True)
-    tokens = rows.with_format("arrow").map(
-        encode, batched=True, batch_size=_BATCH, num_proc=num_proc, new_fingerprint=name,
-        cache_file_name=str(folder / f"tokens-{name}.arrow"), desc="tokenize",
-    )  # fmt: skip
-    return tokens.with_format(rows.format["type"], **rows.format["format_kwargs"])
-
-
-class _Encoding:
-    """How texts become ids."""
-
-    def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, max_length: int | None, prompts: str | Mapping[str, str] | None
-    ) -> None:
-        self.tokenizer, self.prompts = tokenizer, prompts
-        self.max_length = tokenizer.model_max_length if max_length is None else max_length
-
-    def prompts_of(self, columns: Sequence[str]) -> dict[str, str]:
-        """The prompt of each column."""
-        if isinstance(self.prompts, str):
-            return dict.fromkeys(columns, self.prompts)
-        for name in self.prompts or ():
-            choice("column of a prompt", name, columns)
-        return {name: (self.prompts or {}).get(name, "") for name in columns}
-
-    def lengths(self, columns: Sequence[str]) -> list[int]:
-        """The number of tokens of the prompt of each column; an empty list without prompts."""
-        found = [prompt_length(self.tokenizer, one, self.max_length) for one in self.prompts_of(columns).values()]
-        return found if any(found) else []
-
-    def of(self, columns: Sequence[str]) -> Callable[[pa.Table], pa.Table]:
-        """A function of rows with columns of text that has their ids in place of these; a null has none."""
-        before, lengths = self.prompts_of(columns), self.lengths(columns)
-        length: Any = lengths[0] if len(columns) == 1 and lengths else lengths
-        read = id_reader(self.tokenizer, self.max_length)
-
-        def lists(texts: pa.ChunkedArray, prompt: str) -> pa.ListArray:
-            ids, sizes = read([prompt + (text or "") for text in texts.to_pylist()])
-            found = pa.ListArray.from_arrays(pa.array(np.cumsum([0, *sizes]), pa.int32()), pa.array(ids))
-            return pc.if_else(texts.is_valid(), found, pa.scalar([], found.type)) if texts.null_count else found
-
-        def encode(rows: pa.Table) -> pa.Table:
-            views = [pa.chunked_array(lists(rows[name], prompt)).combine_chunks() for name, prompt in before.items()]
-            ids, count = views[0], len(rows)
-            if len(views) > 1:  # the views of a row, one after the other
-                places = np.arange(count)[:, None] + np.arange(len(views)) * count
-                ends = pa.array(np.arange(count + 1) * len(views), pa.int32())
-                ids = pa.ListArray.from_arrays(ends, pa.concat_arrays(views).take(pa.array(places.ravel())))
-            rows = rows.drop_columns(list(columns)).append_column("input_ids", ids)
-            return rows.append_column("prompt_length", pa.array([length] * count)) if lengths else rows
-
-        return encode
-
-
-def id_reader(
-    tokenizer: PreTrainedTokenizerBase, max_length: int
-) -> Callable[[Sequence[str]], tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """A function from texts to their token ids, one text after the other, and the number of ids of each text.
-
-    The ids are those of `token_ids`. A tokenizer that reads word by word is asked for each different word once.
-    """
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    words = WordCache(backend) if backend is not None and reads_word_by_word(backend) else None
-    around = None if words is None else _around(tokenizer)
-    max_length = min(max_length, 1 << 40)
-    room = max_length - (len(around[0]) + len(around[1]) if around else max_length)
-
-    def read(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        if words is None or around is None or room < 1 or max(map(len, texts), default=0) > _LONG:
-            rows = token_ids(tokenizer, texts, max_length)
-            sizes = np.fromiter(map(len, rows), np.int64, len(rows))
-            return np.fromiter(chain.from_iterable(rows), np.int64, int(sizes.sum())), sizes
-        backend.no_truncation()  # type: ignore[union-attr]
-        ids, whole = words.ids(texts)
-        kept = np.minimum(whole, room)
-        place = np.arange(len(ids)) - np.repeat(np.cumsum(whole) - whole, whole)
-        first, last = (np.array(part, np.int64) for part in around)
-        sizes = kept + len(first) + len(last)
-        starts = np.cumsum(sizes) - sizes
-        found = np.empty(int(sizes.sum()), np.int64)
-        found[starts[:, None] + np.arange(len(first))] = first
-        found[(starts + sizes - len(last))[:, None] + np.arange(len(last))] = last
-        inside = np.arange(int(kept.sum())) - np.repeat(np.cumsum(kept) - kept, kept)
-        found[np.repeat(starts + len(first), kept) + inside] = ids[place < room]
-        return found, sizes
-
-    return read
-
-
-def _around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]] | None:
-    """The special tokens before and after a text; None if they depend on the text, or texts are cut at their start."""
-    special = tokenizer.encode("")
-    text = next(
-        (word for word, number in tokenizer.get_vocab().items() if number not in special and word.isalpha()), ""
-    )
-    inner, whole = tokenizer.encode(text, add_special_tokens=False), tokenizer.encode(text)
-    split = next((i for i in range(len(special) + 1) if special[:i] + inner + special[i:] == whole), None)
-    if split is None or not inner or tokenizer.truncation_side != "right":
-        return None
-    return special[:split], special[split:]
-
-
-_RANK = {ANCHOR: 0, TEXT: 0, POSITIVE: 1, NEGATIVE: 2}
-
-
-def _is_settled(texts: Any) -> bool:
-    """Whether rows are as `read_examples` returns them: texts in the order of their roles, then numbers."""
-    if not isinstance(texts, Dataset):
-        return False
-    schema, names = texts.features.arrow_schema, [name for name in texts.column_names if name not in TARGETS]
-    roles = [role_of(name, names) for name in names]
-    if any(role is not None and _RANK.get(role, -1) != min(place, 2) for place, role in enumerate(roles)):
-        return False
-    if not all(
-        pa.types.is_string(schema.field(name).type) or pa.types.is_large_string(schema.field(name).type)
-        for name in names
-    ):
-        return False
-    for batch in texts.with_format("arrow").iter(batch_size=1 << 16):
-        for name, role in zip(names, roles, strict=True):
-            least = pc.min(pc.utf8_length(pc.utf8_trim_whitespace(batch[name]))).as_py()
-            if role != NEGATIVE and name in names[:2] and (batch[name].null_count or least == 0):
-                return False
-        for name in set(TARGETS) & set(texts.column_names):
-            kind = batch[name].type
-            number = pa.types.is_floating(kind) or (pa.types.is_integer(kind) and pc.min(batch[name]).as_py() >= 0)
-            if batch[name].null_count or not (number or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-                return False
-    return True
-
-
-def _tokenized_stream(texts: IterableDataset, encoding: _Encoding, columns: Sequence[str] | None) -> IterableDataset:
-    """A stream of tokenized rows; the roles of its columns are found from its first rows."""
-    table = open_table(texts, name="the stream")
-    roles = column_roles(table.profile, columns, source="the stream")
-    if roles.lists or roles.kind in ("scored_candidates", "labelled_texts", "labelled_pairs"):
-        raise InputError(f"the stream has {roles.words}; a stream may have texts and scores, and no classes or lists")
-    roles = roles.with_example(row.cells for row in islice(table, 100))
-    if roles.gold and not 0 <= table.profile[roles.gold].low <= table.profile[roles.gold].high <= 1:
-        raise InputError(f"the stream's scores in {roles.gold!r} are not in 0 to 1; scale them with `map`")
-    logger.info(f"{roles}\n  rows with a blank text are left out while they are read")
-    others = list(texts.column_names or table.profile)
-    return _mapped(texts, roles.texts, roles.gold, encoding, others)
-
-
-def tokenize_stream(
-    texts: IterableDataset,
-    names: Sequence[str],
-    tokenizer: PreTrainedTokenizerBase,
-    max_length: int,
-    prompts: Mapping[str, str],
-) -> IterableDataset:
-    """Tokenize a stream of these columns of text, which are in the order of their roles; see `tokenize`.
-
-    Example:
-        >>> from contrastive_st.data import train_wordpiece
-        >>> tokenizer = train_wordpiece(["a b", "a c"] * 5, vocab_size=30)
-        >>> rows = Dataset.from_dict({"text": ["b", " "]}).to_iterable_dataset()
-        >>> list(tokenize_stream(rows, ["text"], tokenizer, 8, {}))
-        [{'input_ids': [2, 6, 3]}]
-    """
-    return _mapped(texts, names, None, _Encoding(tokenizer, max_length, prompts), list(names))
-
-
-def _mapped(
-    texts: IterableDataset, names: Sequence[str], gold: str | None, encoding: _Encoding, others: list[str]
-) -> IterableDataset:
-    encode = encoding.of(names)
-
-    def encoded(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        if late := sorted(set(batch) - set(others)):
-            raise InputError(f"the stream: column {late[0]!r} is not in its first rows; give every row all columns")
-        cells = zip(*(batch[name] for name in (*names, *([gold] if gold else []))), strict=True)
-        rows = [row for row in cells if all(isinstance(text, str) and text.strip() for text in row[: len(names)])]
-        texts = pa.table(
-            {name: pa.array([row[i].strip() for row in rows], pa.string()) for i, name in enumerate(names)}
-        )
-        found = encode(texts).to_pydict()
-        return {**found, **({SCORE: [float(row[-1]) for row in rows]} if gold else {})}
-
-    return texts.map(encoded, batched=True, batch_size=64, remove_columns=others)

@@ -34,7 +34,7 @@ def lsa_word_vectors(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, s
     each row scaled to unit length. Words that are in no text have zero vectors.
 
     Args:
-        texts: the corpus, at least some hundred texts.
+        texts: the corpus, at least a few hundred texts.
         tokenizer: row i is the vector of its token i.
         size: the dimension of the vectors; if there are fewer texts or words, the other dimensions are zero.
 
@@ -166,7 +166,7 @@ def _text_rows(
         found, place = _parsed(line.rstrip(b" \r\n"), dimension), f"{source}, line {number}"
         if found is None:
             what = f"{line.decode('utf-8', 'replace').strip()[:40]!r} is not a word and {dimension} finite numbers"
-            raise InputError(f"{place}: {what}; mend the row, or read only those before it (limit)")
+            raise InputError(f"{place}: {what}; fix the row, or read only those before it (limit)")
         yield number, utf8(found[0], place, "is it a vector file?"), found[1]
         line, number = file.readline(), number + 1
     if count not in (None, number - first):
@@ -236,7 +236,7 @@ def _binary_rows(file: BinaryIO, source: str, dimension: int, count: int) -> Ite
         vector = np.frombuffer(pending, "<f4", dimension, space + 1).astype(np.float32)
         at = space + 1 + width
         if not word or not np.isfinite(vector).all():
-            raise InputError(f"{source}, row {number}: {word!r} is not a word with finite numbers; mend the row")
+            raise InputError(f"{source}, row {number}: {word!r} is not a word with finite numbers; fix the row")
         yield number, utf8(word, f"{source}, row {number}", "is it a vector file?"), vector
 
 

@@ -6,7 +6,8 @@ from contrastive_st.losses.candidates import KLDistillationLoss, MarginMSELoss
 from contrastive_st.losses.custom import CallableLoss, as_loss
 from contrastive_st.losses.distillation import EmbeddingDistillationLoss, RelationalDistillationLoss
 from contrastive_st.losses.functional import angular_similarity, cosine_scores, dot_scores
-from contrastive_st.losses.info_nce import ConsistentInfoNCE, DocumentInfoNCE, GuidedInfoNCE, InfoNCE
+from contrastive_st.losses.info_nce import InfoNCE
+from contrastive_st.losses.info_nce_variants import ConsistentInfoNCE, DocumentInfoNCE, GuidedInfoNCE
 from contrastive_st.losses.labelled_pairs import AnglELoss, CoSENTLoss, CosineSimilarityLoss, SoftmaxLoss, TripletLoss
 from contrastive_st.losses.matryoshka import MatryoshkaLoss
 from contrastive_st.losses.multi_task import MixtureLoss, MultiTaskLoss

@@ -116,7 +116,7 @@ class Loss:
         return cls.__module__.startswith(_PACKAGE)
 
     def __post_init__(self) -> None:
-        with contextlib.suppress(NameError):  # types of your own that are not found by their names
+        with contextlib.suppress(NameError):  # a user's types may not be found by their names
             check_options(self)
 
     def __call__(

@@ -158,7 +158,7 @@ class _Batch:
     teacher: Tensor  # [B, D]
     all_student: Tensor  # [N, d]
     all_teacher: Tensor  # [N, D]
-    own: Tensor  # [B], the column of each row's own sentence
+    own: Tensor  # [B], the column of each row's sentence
     text_hashes: Tensor | None  # [B]
     all_hashes: Tensor | None  # [N]
     gather: Gather
@@ -176,7 +176,7 @@ class _Batch:
         return len(self.all_student)
 
     def others(self, part: slice) -> Tensor:
-        """A mask `[b, N]`: True except for a row's own sentence."""
+        """A mask `[b, N]`: True except for the row's sentence."""
         own = self.own[part, None]
         return torch.ones((len(own), self.total), dtype=torch.bool, device=own.device).scatter_(1, own, False)
 

@@ -290,7 +290,7 @@ def _by_onednn(a: Tensor, b: Tensor) -> bool:
 
 
 class _OneDNNProduct(torch.autograd.Function):
-    """`a @ b.T` and its gradient. torch's own library for float32 products takes twice as long on AMD processors."""
+    """`a @ b.T` and its gradient. torch's library for float32 products takes twice as long on AMD processors."""
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Measures of an embedding space: alignment, uniformity, anisotropy, effective rank."""
+"""Metrics of an embedding space: alignment, uniformity, anisotropy, effective rank."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,15 +15,12 @@ from contrastive_st.errors import InputError
 from contrastive_st.losses.base import Loss, require
 from contrastive_st.losses.functional import (
     at_chance,
-    at_least_float32,
-    check_shape,
     in_blocks,
-    jensen_shannon,
     matmul_float32,
     measured_rows,
     normalize,
 )
-from contrastive_st.options import Finite, NotNegative, Positive
+from contrastive_st.options import Finite, Positive
 
 
 class Queue(NamedTuple):
@@ -31,7 +28,7 @@ class Queue(NamedTuple):
 
     Attributes:
         embeddings: unit vectors `[K, d]`.
-        text_hashes: `[K, 2]`: hashes of the text of the candidate's anchor, and of its own text.
+        text_hashes: `[K, 2]`: hashes of the text of the candidate's anchor, and of its text.
         guide: the guide's unit vectors of the candidates, `[K, D]`, for `GuidedInfoNCE`.
     """
 
@@ -42,18 +39,18 @@ class Queue(NamedTuple):
 
 @dataclass(frozen=True)
 class InfoNCE(Loss):
-    r"""Cross-entropy of choosing an anchor's own positive among all candidates (Gao et al. 2021, SimCSE).
+    r"""Cross-entropy of choosing the anchor's positive among all candidates (Gao et al. 2021, SimCSE).
 
     `z` are the views as unit vectors; the candidates c are the positives of all N sentences, then their hard negatives:
 
-        loss_i = -log exp(z_i0 . z_i1 / T) / sum_c exp(z_i0 . z_c / T + [c is i's own hard negative] * w)
+        loss_i = -log exp(z_i0 . z_i1 / T) / sum_c exp(z_i0 . z_c / T + [c is the hard negative of i] * w)
 
     A large matrix of scores is computed in blocks of rows, each together with its gradient. The result is the same, and
     only one block is in memory.
 
     Args:
         temperature: `T`; 0.05 in the paper.
-        hard_negative_weight: `w`, the *logarithm* of the paper's alpha, for an anchor's own hard negatives.
+        hard_negative_weight: `w`, the *logarithm* of the paper's alpha, for the anchor's hard negatives.
         symmetric: also choose the anchor given the positive, and average the two losses.
 
     Example:
@@ -93,7 +90,7 @@ class InfoNCE(Loss):
 
         Args:
             views: `[B, V, d]`, V >= 2: anchor, positive, then any number of hard negatives.
-            targets: only used by `GuidedInfoNCE`; each anchor's target is its own positive.
+            targets: only used by `GuidedInfoNCE`; each anchor's target is its positive.
             text_hashes: `[B, V]` integers, equal for equal texts, which are not negatives of each other; `NO_TEXT` for
                 a view without text, which is no candidate: rows may have different numbers of hard negatives.
             gather: collects the candidates of all processes; see `contrastive_st.distributed`.
@@ -148,7 +145,7 @@ class InfoNCE(Loss):
         return found if contrast.guide is None else {**found, "masked": scores.isneginf().float().mean().item()}
 
     def scores(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> tuple[Tensor, Tensor]:
-        """Scores `[B, C]`, -inf for candidates that are masked, and the column of each anchor's own positive, `[B]`.
+        """Scores `[B, C]`, -inf for candidates that are masked, and the column of each anchor's positive, `[B]`.
 
         C is `(V - 1) * N`, plus K with a queue of K candidates.
 
@@ -197,7 +194,7 @@ class InfoNCE(Loss):
         require(
             found > 0,
             lambda: (
-                "this batch has no negatives: every anchor's candidates are its own positive or equal texts"
+                "this batch has no negatives: the candidates of each anchor are its positive or equal texts"
                 f"{masked}; give a larger batch size, or check the data for repeated sentences"
             ),
             skips=True,
@@ -259,7 +256,7 @@ class Contrast:
     Args:
         anchors: unit vectors `[B, d]` of this process; `[B, 2 * d]` if the positives are appended to them.
         candidates: unit vectors `[C, d]`; with `sizes` only those of this process.
-        own: `[B]`, the column of each anchor's own positive; None if the candidates do not include it.
+        own: `[B]`, the column of each anchor's positive; None if the candidates do not include it.
         total: N, the number of sentences over all processes.
         hard: number of hard negatives per anchor.
         text_hashes: hashes `[B, 2]` of the texts of anchors and positives on this process; with documents `[B, 3]`.
@@ -299,7 +296,7 @@ class Contrast:
             queue: candidates from earlier batches.
             with_anchors: also contrast anchors with each other.
             with_positives: also contrast positives with each other.
-            documents: `[B]`, the document of each row, 0 or more; positives of the anchor's own document are masked.
+            documents: `[B]`, the document of each row, 0 or more; positives of the anchor's document are masked.
         """
         if views.dim() != 3 or views.shape[1] < 2:
             raise InputError(
@@ -412,196 +409,3 @@ def all_candidates(
     given = views.roll(-1, 1)[:, : views.shape[1] - (not with_anchors)]
     candidates = gather(given, sizes).transpose(0, 1).flatten(0, 1)
     return candidates if queued is None else torch.cat([candidates, queued.to(candidates.dtype)])
-
-
-# --- InfoNCE of sentences of documents: what a document says is not contrasted with the rest of it.
-
-
-@dataclass(frozen=True)
-class DocumentInfoNCE(InfoNCE):
-    r"""InfoNCE of pairs from documents: candidates of the anchor's own document are masked, except its positive.
-
-    For the neighbours of a sentence as its positives. Sentences of a document are about the same things; contrasted
-    with each other they teach the encoder to tell apart what belongs together. Hard negatives are not masked.
-
-    Example:
-        >>> views = torch.eye(3)[:, None].repeat(1, 2, 1)  # three pairs, d=3
-        >>> loss = DocumentInfoNCE(temperature=1.0)
-        >>> loss.scores(views, torch.tensor([0, 0, 1]))[0].tolist()  # the first two are of one document
-        [[1.0, -inf, 0.0], [-inf, 1.0, 0.0], [0.0, 0.0, 1.0]]
-    """
-
-    name: ClassVar[str] = "document_info_nce"
-    words: ClassVar[str] = "InfoNCE of neighbouring sentences"
-    tag: ClassVar[str] = "next-sentence"
-    trains: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def takes_queue(self) -> bool:
-        """False: the documents of earlier batches are not kept."""
-        return False
-
-    def describe(self, anchors: int, num_views: int) -> str:
-        """Describe what a step contrasts."""
-        return f"{super().describe(anchors, num_views)}, but those of its own document"
-
-    def _guide(self, views: Tensor, targets: Tensor | None) -> Tensor | None:
-        """The document of each view, `[B, V]`."""
-        targets = check_shape("documents of the rows", targets, (len(views),), "NeighborPairCollator")
-        return targets[:, None].expand(-1, views.shape[1])
-
-    def _contrast(
-        self, views: Tensor, guide: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
-    ) -> Contrast:
-        assert guide is not None
-        return Contrast.of(views, text_hashes, gather, queue, documents=guide[:, 0])
-
-
-# --- InfoNCE with a consistency term between the two views: the loss of Cutoff.
-
-
-@dataclass(frozen=True)
-class ConsistentInfoNCE(InfoNCE):
-    r"""InfoNCE plus the divergence between the predictions of the two views (Shen et al. 2020, Cutoff).
-
-    Over the sentences (and hard negatives) c, the first view predicts `p_i = softmax_c(z_i0 . z_c1 / T)` and the second
-    `q_i = softmax_c(z_i1 . z_c0 / T)`:
-
-        loss = InfoNCE + js_weight * mean over i of (KL(p_i || m_i) + KL(q_i || m_i)) / 2,   m_i = (p_i + q_i) / 2
-
-    Args:
-        js_weight: weight of the divergence; 1 in the paper.
-
-    Example:
-        >>> views = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])  # equal views: no divergence
-        >>> bool(ConsistentInfoNCE(js_weight=9.0)(views) == InfoNCE()(views))
-        True
-    """
-
-    name: ClassVar[str] = "consistent_info_nce"
-    words: ClassVar[str] = "Cutoff"
-    tag: ClassVar[str] = "cutoff"
-    citation: ClassVar[str] = """
-@misc{shen2020simple,
-  title = {A Simple but Tough-to-Beat Data Augmentation Approach for Natural Language Understanding and Generation},
-  author = {Shen, Dinghan and Zheng, Mingzhi and Shen, Yelong and Qu, Yanru and Chen, Weizhu},
-  note = {arXiv:2009.13818},
-  year = {2020}
-}
-"""
-    js_weight: NotNegative = 1.0
-
-    def __call__(
-        self,
-        views: Tensor,
-        targets: Tensor | None = None,
-        *,
-        text_hashes: Tensor | None = None,
-        gather: Gather = LOCAL,
-        **other: Any,
-    ) -> Tensor:
-        """The loss of one batch; arguments and errors are those of `InfoNCE`."""
-        loss = super().__call__(views, targets, text_hashes=text_hashes, gather=gather, **other)
-        return loss + self.js_weight * self.consistency(views, text_hashes, gather)
-
-    def consistency(self, views: Tensor, text_hashes: Tensor | None = None, gather: Gather = LOCAL) -> Tensor:
-        """The mean divergence over the sentences of all processes, 0 to ln 2."""
-        swapped, gather = [1, 0, *range(2, views.shape[1])], gather.whole()
-        both = (
-            Contrast.of(views, text_hashes, gather),
-            Contrast.of(views[:, swapped], None if text_hashes is None else text_hashes[:, swapped], gather),
-        )
-
-        def rows_loss(anchors: Tensor, candidates: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
-            scores = [
-                contrast.scores(anchor, candidate, rows, self)[0]
-                for contrast, anchor, candidate in zip(both, anchors.chunk(2, 1), candidates.chunk(2, 1), strict=True)
-            ]
-            return jensen_shannon(*scores).sum(), torch.full((), len(anchors), device=anchors.device)
-
-        anchors = torch.cat([contrast.anchors for contrast in both], 1)
-        total, _ = in_blocks(anchors, torch.cat([contrast.candidates for contrast in both], 1), rows_loss)
-        return gather.mean(total, len(views))
-
-
-# --- InfoNCE with false negatives masked by another encoder.
-
-
-@dataclass(frozen=True)
-class GuidedInfoNCE(InfoNCE):
-    r"""InfoNCE without the candidates that a guide, another encoder, takes for positives (GISTEmbed, NV-Retriever).
-
-    With `g` the guide's unit vectors of the same texts, a candidate c of the anchor i is masked if
-
-        g_i . g_c > g_i . g_i1 - margin                absolute
-        g_i . g_c > g_i . g_i1 - margin |g_i . g_i1|   relative
-
-    An anchor's own positive is never masked. Hard negatives, and candidates of other processes and of a queue, are
-    masked like all others. Solatorio 2024 (https://arxiv.org/abs/2402.16829) uses absolute, margin 0, temperature 0.01,
-    and contrasts anchors and positives with each other too; Moreira et al. 2024 (https://arxiv.org/abs/2407.15831) use
-    both strategies and margin 0.05.
-
-    The metrics have `masked` too: the share of the candidates that are masked, including equal texts.
-
-    Args:
-        margin: candidates are masked above the positive's similarity minus this margin; a greater margin masks more.
-        margin_strategy: `absolute` or `relative`.
-        contrast_anchors: other anchors are candidates too.
-        contrast_positives: other positives are also contrasted with the anchor's own positive.
-
-    Example:
-        >>> views = torch.eye(3)[:, None].repeat(1, 2, 1)  # three pairs, d=3
-        >>> guide = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])[:, None].repeat(1, 2, 1)  # 0 and 1 say the same
-        >>> loss = GuidedInfoNCE(temperature=1.0, margin=0.1)
-        >>> loss.scores(views, guide)[0].tolist()
-        [[1.0, -inf, 0.0], [-inf, 1.0, 0.0], [0.0, 0.0, 1.0]]
-    """
-
-    name: ClassVar[str] = "guided_info_nce"
-    words: ClassVar[str] = "Guided negatives"
-    tag: ClassVar[str] = "gistembed"
-    trains: ClassVar[tuple[str, ...]] = ("texts", "pairs", "triplets")  # the guide takes the place of scores
-    citation: ClassVar[str] = """
-@misc{solatorio2024gistembed,
-  title = {{GISTEmbed}: Guided In-sample Selection of Training Negatives for Text Embedding Fine-tuning},
-  author = {Solatorio, Aivin V.},
-  note = {arXiv:2402.16829},
-  year = {2024}
-}
-
-@misc{moreira2024nv,
-  title = {{NV-Retriever}: Improving text embedding models with effective hard-negative mining},
-  author = {Moreira, Gabriel de Souza P. and Osmulski, Radek and Xu, Mengyao and Ak, Ronay and Schifferer, Benedikt
-    and Oldridge, Even},
-  note = {arXiv:2407.15831},
-  year = {2024}
-}
-"""
-    margin: Finite = 0.0
-    margin_strategy: Literal["absolute", "relative"] = "absolute"
-    contrast_anchors: bool = False
-    contrast_positives: bool = False
-
-    def describe(self, anchors: int, num_views: int) -> str:
-        """Describe what a step contrasts."""
-        below = f" less {self.margin:g}{' of it' if self.margin_strategy == 'relative' else ''}" if self.margin else ""
-        return f"{super().describe(anchors, num_views)}, but those more similar than the positive{below} to the guide"
-
-    def _guide(self, views: Tensor, targets: Tensor | None) -> Tensor | None:
-        targets = check_shape("the guide's vectors of the texts (GuidedRows)", targets, (*views.shape[:2], None))
-        return at_least_float32(targets.detach())
-
-    def _contrast(
-        self, views: Tensor, guide: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
-    ) -> Contrast:
-        if queue is not None and queue.guide is None:
-            raise InputError("the queue has no embeddings of the guide; start a new queue with this loss")
-        sides = self.contrast_anchors, self.contrast_positives
-        contrast = Contrast.of(views, text_hashes, gather, queue, *sides)
-        assert guide is not None
-        unit, queued = normalize(guide), None if queue is None else queue.guide
-        anchors = unit[:, : 1 + self.contrast_positives].flatten(1)
-        candidates = all_candidates(unit, queued, LOCAL if contrast.sizes else gather, self.contrast_anchors)
-        positive = (unit[:, 0] * unit[:, 1]).sum(1)
-        relative = self.margin_strategy == "relative"
-        return replace(contrast, guide=Guide(anchors, candidates, positive, self.margin, relative))

@@ -132,7 +132,7 @@ class SoftmaxLoss(Loss):
             known.all(),
             lambda: (
                 f"labels {sorted(set(targets.tolist()))} are not all in 0 to {self.num_labels - 1}; set num_labels, "
-                "or mend the labels"
+                "or correct the labels"
             ),
         )
         wanted = targets.where(known, 0)  # an invalid label would end a process on a GPU before the check is read
@@ -268,7 +268,7 @@ class CoSENTLoss(Loss):
             InputError: scores are missing or not finite, or there is only one pair.
         """
         scores = gather(_rows(targets, views, 2, "scores"))
-        require(scores.isfinite().all(), lambda: "a score is not finite; mend the scores")
+        require(scores.isfinite().all(), lambda: "a score is not finite; correct the scores")
         several = scores.new_full((), len(scores) >= 2, dtype=torch.bool)  # filled on the device: nothing is copied
         require(several, lambda: "one pair cannot be ranked; give a larger batch size", skips=True)
         return rank_loss(gather(self.similarities(views) / self.temperature), scores)

@@ -243,7 +243,7 @@ class TargetsLoss(Loss):
         context_weights: one weight per distance, nearest first; all 1 by default.
         scores: `dot`, or `cosine`: f(s_i) and g(s_j) are scaled to unit length.
         temperature: by which scores are divided; by default 1 for dot products and 0.05 for cosines.
-        own_document: what the candidates of the anchor's own document are that are no positives: `negatives`, or left
+        own_document: what the candidates of the anchor's document are that are no positives: `negatives`, or left
             out of the row (`mask`). With soft targets, a positive is a sentence that shares a word.
         target_temperature: of the softmax that turns counts and similarities into targets.
         label_smoothing: total mass of a row that is distributed equally over all candidates.
@@ -418,7 +418,7 @@ class _Rows:
 
     loss: TargetsLoss
     candidates: Tensor  # [N, d]
-    own: Tensor  # [B], the column of each anchor's own sentence
+    own: Tensor  # [B], the column of each anchor's sentence
     local: Tensor  # [B, 1 + K, 2], place and bag; K is 0 for context windows
     everybody: Tensor  # [N, 1 + K, 2]
     text_hashes: Tensor | None

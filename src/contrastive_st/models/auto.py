@@ -84,7 +84,7 @@ def open_model(
     """The model of a checkpoint, with the pooling recorded there by this package or by sentence-transformers.
 
     To be trained, it has float32 weights and, where its config names another task, a new projection head; an adapter is
-    opened beside its base, and is all that is trained. Otherwise all weights must be there, those of an adapter are
+    opened with its base, and is all that is trained. Otherwise all weights must be there, those of an adapter are
     merged into its base, and floats are of the type of the folder.
 
     Args:
@@ -236,7 +236,7 @@ def load_config(name: str | Path | Checkpoint, revision: str | None = None, **op
     """
     checkpoint = _found(name, revision, **options)
     path = checkpoint.model / "config.json"
-    family(read_json(path, dict).get("model_type"))  # importing the family registers this package's own configs
+    family(read_json(path, dict).get("model_type"))  # importing the family registers the configs of this package
     with _without_remote_code("config", checkpoint.name):
         config: PreTrainedConfig = AutoConfig.from_pretrained(checkpoint.model, trust_remote_code=False)  # None asks
     return without_code(config)
@@ -296,7 +296,7 @@ def _strange_ids(tokenizer: Any, config: PreTrainedConfig) -> str:
         return ""
     return (
         f"the tokenizer has ids up to {greatest}, and the model vectors for {rows} tokens (ids up to {rows - 1}): they "
-        "do not belong together; save the model's own tokenizer in the same folder"
+        "do not belong together; save the model's tokenizer in the same folder"
     )
 
 

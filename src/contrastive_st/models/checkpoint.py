@@ -153,7 +153,7 @@ class Checkpoint:
 
     @classmethod
     def read(cls, folder: Path, name: str | Path | None = None, **hub: Any) -> Checkpoint:
-        """Read what a folder records; for an adapter without records of its own, what its base records.
+        """Read what a folder records; for an adapter that records nothing, what its base records.
 
         Args:
             folder: the checkpoint folder.

@@ -23,7 +23,7 @@ class LossConfig(Options):
     """The settings in `config.contrastive` of any contrastive model: its loss, prompts and number of dimensions.
 
     The section of the config is flat and has only the fields of its loss: `{"loss": "triplet", "margin": 1.0, ...}`.
-    It is a section of its own because transformers uses some of the names, such as `temperature`, for text generation
+    It is a separate section because transformers uses some of the names, such as `temperature`, for text generation
     and does not save them at the top level.
 
     Args:
@@ -172,7 +172,7 @@ def asks_for_code(path: Path) -> bool:
 def without_code(config: PreTrainedConfig) -> PreTrainedConfig:
     """The config without the implementations that it asks for, which transformers may load from the Hub as kernels.
 
-    A user's own choice is an argument (`attn_implementation="sdpa"`), and comes after this.
+    A user's choice is an argument (`attn_implementation="sdpa"`), and comes after this.
 
     Raises:
         InputError: the weights are quantized by a library, whose kernels would open them.

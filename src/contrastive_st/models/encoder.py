@@ -7,7 +7,6 @@ import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError, choice
-from contrastive_st.files.reading import read_json
 from contrastive_st.files.repositories import ENCODER, HUB_OPTIONS, default_model, is_local
 from contrastive_st.models.backends import backend_of, export_command
 from contrastive_st.models.checkpoint import Checkpoint
+from contrastive_st.models.static_folder import StaticFolder, static_vectors_of
 from contrastive_st.options import PROMPTS, Count, checked
 from contrastive_st.precision import MODEL_PRECISIONS, check_precision
 from contrastive_st.prefetch import prefetch
@@ -38,35 +37,6 @@ if TYPE_CHECKING:  # torch and transformers are imported where they are needed: 
 
 Item = TypeVar("Item")
 Vectors = NDArray[np.float32]
-
-
-class _Static:
-    """A static model, which encoders may share: its table, and its torch model once that is asked for."""
-
-    def __init__(self, vectors: StaticVectors, recorded: Checkpoint) -> None:
-        self.vectors, self.recorded = vectors, recorded
-
-    @cached_property
-    def opened(self) -> tuple[Any, Any]:
-        """The torch model and the tokenizer of transformers."""
-        from contrastive_st.models.running import of_vectors
-
-        return of_vectors(self.vectors)[:2]
-
-    @property
-    def is_opened(self) -> bool:
-        """Whether the torch model was asked for; its weights may have changed since."""
-        return "opened" in self.__dict__
-
-    @property
-    def as_opened(self) -> tuple[Checkpoint, int | None]:
-        """What an encoder records that was not changed."""
-        return self.recorded, self.vectors.max_length
-
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether the torch model, if it was asked for, still has the table."""
-        return not self.is_opened or np.array_equal(self.opened[0].table().detach().cpu(), self.vectors.table())
 
 
 class SentenceEncoder:
@@ -139,7 +109,7 @@ class SentenceEncoder:
         self._fingerprint: str | None = None
         self._model: Any = None
         self._tokenizer: Any = None
-        self._static: _Static | None = None
+        self._static: StaticFolder | None = None
         model = default_model() if model is None else model
         if isinstance(model, (str, Path)):
             self._open(model, device, pooling, (backend, precision), revision, {"token": token, **hub})
@@ -147,7 +117,7 @@ class SentenceEncoder:
             for slot in self.__slots__[1:]:
                 setattr(self, slot, getattr(model, slot))
         elif isinstance(model, StaticVectors):
-            self._static, self.folder, self.name = _Static(model, self.checkpoint), model.folder, model.name
+            self._static, self.folder, self.name = StaticFolder(model, self.checkpoint), model.folder, model.name
         else:
             from contrastive_st.models.running import in_memory
 
@@ -481,7 +451,7 @@ class SentenceEncoder:
 
     @property
     def pooling(self) -> str:
-        """The pooling: one of `POOLINGS`, or a description for a model with a pooling of its own."""
+        """The pooling: one of `POOLINGS`, or a description for a model that pools in another way."""
         return self._running.pooling
 
     @property
@@ -551,8 +521,8 @@ class SentenceEncoder:
             self._model = GraphVectors(found, runs[1])
             self._tokenizer, self._fingerprint = self._model.tokenizer, self._model.fingerprint
             return
-        if pooling is None and (vectors := _static_vectors(found)):
-            self._static = _Static(vectors, found)
+        if pooling is None and (vectors := static_vectors_of(found)):
+            self._static = StaticFolder(vectors, found)
             self.to(device or "cpu")
             return
         from contrastive_st.models.running import opened
@@ -655,28 +625,10 @@ def _similarity(name: str) -> str:
 
 
 def _codes(vectors: Vectors, precision: str) -> NDArray[Any]:
-    """`quantize`, and two more encodings of the same codes: bytes from 0 on, and bits as signed bytes."""
+    """`quantize`, and two more encodings of the same codes: unsigned bytes, and bits as signed bytes."""
     if precision == "float32":  # `quantize` would copy them
         return vectors
     if precision not in (other := {"uint8": ("int8", np.uint8), "binary": ("ubinary", np.int8)}):
         return quantize(vectors, precision)
     of, dtype = other[precision]
     return np.asarray((quantize(vectors, of).view(np.uint8) ^ 128).view(dtype))
-
-
-def _static_vectors(found: Checkpoint) -> StaticVectors | None:
-    """The vectors of a static model whose texts are read whole, without special tokens; None if torch must open it."""
-    plain = found.max_length is None and not found.lower_case and found.include_prompt and found.adapter is None
-    if not plain or not found.is_table or not _sound_length(found.tokenizer / "tokenizer_config.json"):
-        return None
-    try:
-        vectors = StaticVectors.from_pretrained(found.folder)
-    except InputError:  # torch says what is wrong, or can open it
-        return None
-    return None if vectors.tokenizer.num_special_tokens_to_add(is_pair=False) else vectors
-
-
-def _sound_length(path: Path) -> bool:
-    """Whether the maximum length of a tokenizer, which a static model does not use, is one."""
-    length = read_json(path, dict).get("model_max_length", 1) if path.is_file() else 1
-    return isinstance(length, int | float) and length >= 1

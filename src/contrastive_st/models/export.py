@@ -12,7 +12,7 @@ int8 (Jacob et al. 2018, https://arxiv.org/abs/1712.05877): a product x W of a l
 
 where the ranges of x are measured on calibration texts. A table of embeddings holds W' and w of each row, and the rows
 that are looked up become float32 again. Everything else stays in float32.
-(onnxruntime's own quantizers, with all-MiniLM-L6-v2: `quantize_static` gives the rounded x to residual sums too, mean
+(onnxruntime's quantizers, with all-MiniLM-L6-v2: `quantize_static` gives the rounded x to residual sums too, mean
 cosine to float32 0.990 instead of 0.994; `quantize_dynamic` has the same size and cosine, and takes 1.25 times as
 long.)
 """
@@ -45,7 +45,7 @@ _NEEDED = {"onnx": ["onnxruntime"], "openvino": ["onnxruntime", "openvino"]}  # 
 _OPSET = 23  # the first with a whole attention as one operation
 _ROTARY_OPSET = 18  # the rotary embeddings that the exporter writes in 23 take one row at a time in onnxruntime
 _TABLE = 1 << 16  # tables of fewer numbers (kinds of tokens, distances) save little in int8
-_LARGE = 1 << 30  # a protobuf holds 2 GiB at most: larger graphs keep their weights in a file beside them
+_LARGE = 1 << 30  # a protobuf holds 2 GiB at most: larger graphs keep their weights in a second file
 
 
 def export(

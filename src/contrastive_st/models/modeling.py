@@ -1,13 +1,11 @@
-"""`ForCL`, the base of contrastive models, and `ContrastiveMixin`, which adds it to encoders of transformers."""
+"""`ContrastiveMixin`, which turns encoders of transformers into contrastive models."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,22 +13,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedConfig
 from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.utils import ModelOutput, can_return_tuple
 
-from contrastive_st.errors import InputError, about
-from contrastive_st.files.folders import ADAPTER, check_weights
-from contrastive_st.files.reading import weight_types
-from contrastive_st.files.repositories import HUB_OPTIONS, WEIGHTS, local_folder
-from contrastive_st.losses import LOCAL, LOSSES, TSDAELoss, default_gather
-from contrastive_st.losses.info_nce import NO_TEXT, InfoNCE, Queue
-from contrastive_st.losses.words import WordsLoss
+from contrastive_st.errors import InputError
+from contrastive_st.losses import TSDAELoss
+from contrastive_st.losses.info_nce import InfoNCE
 from contrastive_st.models.adapters import attach, has_adapter, save_adapter
+from contrastive_st.models.base import ForCL
 from contrastive_st.models.configuration import (
     ContrastiveConfig,
-    LossConfig,
-    apply_settings,
     is_plain_encoder,
-    without_code,
 )
 from contrastive_st.models.pooling import (
     draw_cutoff,
@@ -40,12 +31,7 @@ from contrastive_st.models.pooling import (
 )
 from contrastive_st.models.poolings import WITHOUT_HEAD, needs_all_layers, pool
 from contrastive_st.models.saving import (
-    RemoteCodeMixin,
-    check_built,
-    check_loaded,
-    stored_dtype,
     weights_as,
-    write_sentence_transformers,
 )
 from contrastive_st.models.words import Rows, VectorDecoder, Words, cross_entropies, row_index
 from contrastive_st.speed import speed_is_on
@@ -53,344 +39,6 @@ from contrastive_st.speed.attention import training_attention
 from contrastive_st.speed.dropout import use_integer_dropout
 from contrastive_st.speed.packing import PackedRows
 from contrastive_st.tokens import in_buckets, row_lengths, training_buckets
-
-# --- The base of all contrastive models: views computed from tokens, and a loss computed from views.
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel as _Base  # the base of every class that uses this mixin
-else:
-    _Base = object
-
-
-@dataclass
-class ContrastiveOutput(ModelOutput):
-    """Output of a batch of views: the loss, the embeddings `[B, V, d]` and the hashes of their texts `[B, V]`."""
-
-    loss: Tensor | None = None
-    views: Tensor | None = None
-    text_hashes: Tensor | None = None
-
-
-class ForCL(_Base):
-    """Base class of contrastive models; subclasses add the encoder in `_encode`.
-
-    Every kind of training step uses `embed`, which computes views, and `compute_loss`, which computes their loss.
-    """
-
-    settings: Any = None  # the parsed `config.contrastive`, a `settings_class`; a user's own class may have none
-    settings_class: ClassVar[type[LossConfig]] = LossConfig
-    default_settings: ClassVar[Mapping[str, Any]] = {"loss": "info_nce"}
-    citation: ClassVar[str] = ""  # BibTeX entries of the architecture
-    suitable_losses: ClassVar[tuple[str, ...]] = ()  # those that its views are made for; none named is all
-    takes_lengths: ClassVar[bool] = False  # whether `_encode` has use for `lengths` `[N]`, known on the host
-    #: Most tokens that a row may be padded to; if None, rows are not padded to more than the length of their batch
-    positions: Any = None
-    save_dtype: torch.dtype | None = None  # of saved weights, if another than that of the model
-    accepts_loss_kwargs = False  # the loss is a mean over the batch: the Trainer divides it when accumulating
-
-    def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
-        """Encode rows `[N, L]` to embeddings `[N, D]` in `pooler_output`."""
-        raise NotImplementedError
-
-    def split_views(self, embeddings: Tensor) -> Tensor:
-        """Turn embeddings `[B, V, D]` into views; a model with two towers f and g makes two views of each embedding."""
-        return embeddings
-
-    def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None, **other: Any) -> Tensor:
-        """Encode token ids `[..., L]` to embeddings `[..., D]`."""
-        output: Any = self._encode(**self._rows(input_ids, attention_mask, **other))
-        embeddings: Tensor = output.pooler_output
-        return embeddings.view(*input_ids.shape[:-1], -1)
-
-    def compute_loss(
-        self,
-        views: Tensor,
-        targets: Tensor | None = None,
-        text_hashes: Tensor | None = None,
-        queue: Queue | None = None,
-        task: str | None = None,
-    ) -> Tensor:
-        """The loss of views `[B, V, d]`, with candidates from all processes in training, and from the queue.
-
-        It is zero for a loss of words alone; `words_of` has that.
-
-        Args:
-            views: `[B, V, d]`.
-            targets: the targets of the loss.
-            text_hashes: `[B, V]`, equal for equal texts.
-            queue: candidates from earlier batches.
-            task: the data set of a mixture's batch, if it is known without reading the targets.
-        """
-        if isinstance(self.settings.loss, WordsLoss):
-            return 0.0 * views.sum()
-        queued: dict[str, Any] = {} if queue is None else {"queue": queue}  # only InfoNCE accepts one
-        gather = default_gather() if self.training else LOCAL
-        loss_fn = self.loss_fn if task is None else self.loss_fn.of_task(task)
-        loss: Tensor = loss_fn(views, targets, text_hashes=text_hashes, gather=gather, **queued)
-        return loss
-
-    def words_of(self, batch: Mapping[str, Any]) -> Words | None:
-        """The words that a batch predicts from states of tokens; None if the loss is of views alone.
-
-        Args:
-            batch: the arguments of `forward`, `input_ids` of the shape `[B, V, L]`.
-        """
-        return None
-
-    @classmethod
-    def parse_settings(cls, config: PreTrainedConfig, given: Mapping[str, Any]) -> Any:
-        """Combine `given` settings with those of `config`, and write the result into `config`.
-
-        Raises:
-            InputError: as for `apply_settings`, or a loss that does not suit the views of this model.
-        """
-        settings = apply_settings(config, given, cls.settings_class, cls.default_settings)
-        known = settings.loss.name in LOSSES and LOSSES[settings.loss.name].is_of_package()
-        if cls.suitable_losses and known and settings.loss.name not in cls.suitable_losses:
-            raise InputError(
-                f"the loss {settings.loss.name!r} does not suit the views of {cls.__name__}; choose "
-                f"{', '.join(cls.suitable_losses)}"
-            )
-        return settings
-
-    def change_settings(self, **given: Any) -> None:
-        """Change some of the settings, also in the config."""
-        if getattr(self.settings, "loss", None) is not None:
-            given.setdefault("loss", self.settings.loss)
-        self.settings = self.parse_settings(self.config, given)
-
-    def use_loss(self, loss: Any) -> None:
-        """Train with another loss, a `Loss` or any callable of views, and with a new head if it has one."""
-        self.change_settings(loss=loss, with_head=True)
-        if hasattr(self, "loss_head"):
-            del self.loss_head
-        self.add_head()
-
-    @property
-    def loss_fn(self) -> Any:
-        """The loss described in the config, with its head.
-
-        Raises:
-            InputError: the checkpoint was trained with a loss that is not defined here.
-        """
-        return self.settings.loss.with_head(getattr(self, "loss_head", None))
-
-    @property
-    def embedding_dim(self) -> int:
-        """Dimension D of the embeddings."""
-        dim: int = getattr(self.config, "projection_dim", None) or self.config.hidden_size
-        return dim
-
-    def add_head(self) -> None:
-        """Create the head of the loss, such as a classifier, if it has one."""
-        if not self.settings.with_head:
-            return
-        head = self.settings.loss.make_head(self.embedding_dim)
-        if head is not None:
-            self.loss_head = head
-
-    def head_parameters(self) -> list[nn.Parameter]:
-        """The trained weights outside the encoder, which embeddings do not depend on."""
-        return list(self.loss_head.parameters()) if hasattr(self, "loss_head") else []
-
-    def drop_heads(self) -> None:
-        """Remove the modules that only training needs, before the trained encoder is saved."""
-        if hasattr(self, "loss_head"):
-            del self.loss_head
-            self.change_settings(with_head=False)
-
-    @can_return_tuple  # sentence-transformers passes `return_dict`
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        targets: Tensor | None = None,
-        key_embeddings: Tensor | None = None,
-        queue: Queue | None = None,
-        text_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        mlm_input_ids: Tensor | None = None,
-        mlm_targets: Tensor | None = None,
-        lengths: NDArray[np.int64] | None = None,
-        predicted: NDArray[np.int64] | None = None,
-        task: str | None = None,
-        return_loss: bool = True,
-        **other: Any,
-    ) -> BaseModelOutputWithPooling | ContrastiveOutput:
-        """`input_ids [N, L]` gives embeddings in `pooler_output [N, D]`; `[B, V, L]` gives the loss of B anchors.
-
-        Args:
-            input_ids: token ids, padded on the right.
-            attention_mask: 1 on real tokens; by default all ones.
-            targets: the targets of the loss, from the collator; with TSDAE the ids of the whole sentences, `[B, L]`
-                with -100 on padding, while `input_ids` `[B, 1, L']` has a part of each.
-            key_embeddings: all views except the first, `[B, V-1, d]`, if the momentum encoder has encoded them.
-            queue: candidates from earlier batches.
-            text_mask: 1 on the tokens of a text, 0 on its prompt and on padding; pooled with `include_prompt=False`.
-            mlm_input_ids: `[B, V, L]`, masked copies for the auxiliary loss (`do_mlm`).
-            mlm_targets: the masked ids, -100 elsewhere.
-            lengths: tokens of each row, `[N]` or `[B, V]`, if the host knows them; then it need not read the mask.
-            predicted: tokens to predict in each row, `[B, V]`, with TSDAE `[B]`, if the host knows them.
-            task: the data set of a mixture's batch, if it is known; then the targets are not read for it.
-            return_loss: not used; its default tells the Trainer of transformers that the model returns a loss.
-            token_type_ids: as in BERT; ignored by families that have none.
-            other: other inputs of the encoder, and with `[N, L]` what else an encoder of transformers returns:
-                `output_hidden_states`, `output_attentions`.
-        """
-        outputs = {name: other.pop(name, None) for name in ("output_hidden_states", "output_attentions")}
-        rows: dict[str, Any] = {"attention_mask": attention_mask, "text_mask": text_mask}
-        rows |= {"token_type_ids": token_type_ids, **other}
-        rows |= {"input_ids": input_ids} if lengths is None else {"input_ids": input_ids, "lengths": lengths}
-        if input_ids.dim() == 2:
-            return self._encode(**self._rows(**rows, **(outputs if hasattr(self, "backbone") else {})))
-        words = self.words_of(
-            {**rows, "targets": targets, "mlm_input_ids": mlm_input_ids, "mlm_targets": mlm_targets}
-            | {"lengths": lengths, "predicted": predicted}
-        )
-        if key_embeddings is not None:
-            rows = {name: None if x is None else x[:, :1] for name, x in rows.items()}
-        embeddings = self.embed(**rows)
-        views = with_key_embeddings(self.split_views(embeddings), key_embeddings)
-        hashes = text_hashes(input_ids, attention_mask, text_mask)
-        loss = self.compute_loss(views, targets, hashes, queue, **({} if task is None else {"task": task}))
-        if words is not None:
-            parts = words.parts(default_gather() if self.training else LOCAL)
-            loss = loss + parts(embeddings.flatten(0, 1), None)
-        return ContrastiveOutput(loss=loss, views=views, text_hashes=hashes)
-
-    @classmethod
-    def from_pretrained(
-        cls, pretrained_model_name_or_path: Any, *args: Any, revision: str | None = None, **kwargs: Any
-    ) -> Any:
-        """Open a folder or Hub name. Weights must be safetensors, since a pickle can run code when it is opened.
-
-        The weights are float32, whatever the folder holds: in half precision most steps would be rounded away. They are
-        saved again in the type of the folder (`save_dtype`). With `dtype="auto"` they have that type from the start.
-
-        Args:
-            pretrained_model_name_or_path: folder or Hub name.
-            args: as for `PreTrainedModel.from_pretrained`.
-            revision: branch, tag or commit of a Hub name.
-            kwargs: settings, and arguments of `PreTrainedModel.from_pretrained`.
-
-        Raises:
-            InputError: the checkpoint does not exist, has no safetensors, or refers to files outside its folder.
-        """
-        name = pretrained_model_name_or_path
-        if name is None:
-            return super().from_pretrained(name, *args, **kwargs)
-        hub = {key: kwargs.pop(key) for key in HUB_OPTIONS if key in kwargs}
-        folder = local_folder(name, revision, patterns=(*WEIGHTS, "config.json", ADAPTER), **hub)
-        if (folder / ADAPTER).is_file():
-            raise InputError(f"{name} is an adapter; open it with AutoModelForCL.from_pretrained")
-        check_weights(folder, name, kwargs.get("variant"))
-        if "torch_dtype" in kwargs:  # the older name
-            kwargs.setdefault("dtype", kwargs.pop("torch_dtype"))
-        asked, typed = kwargs.pop("output_loading_info", False), "dtype" in kwargs
-        kwargs |= {"use_safetensors": True, "output_loading_info": True, **({} if typed else {"dtype": torch.float32})}
-        with about(name):
-            if kwargs.get("config") is None:
-                given = {key: kwargs.pop(key) for key in ("config", "attn_implementation", "dtype") if key in kwargs}
-                kind: Any = cls.config_class
-                config, kwargs = kind.from_pretrained(folder, return_unused_kwargs=True, **kwargs)
-                kwargs |= {**given, "config": without_code(config)}
-            built = getattr(cls, "backbone_class", None) or getattr(cls, "code_class", cls)
-            check_built(built, kwargs["config"], name, folder)
-            loaded: Any = super().from_pretrained(folder, *args, **kwargs)
-        model, info = loaded
-        after = [] if "dense" in kwargs else [key for key, _ in model.named_parameters() if key.startswith("after.")]
-        lacking = set(after) - set(weight_types(folder)) if after else set()
-        check_loaded(model, {*info["missing_keys"], *lacking}, name, folder)
-        model.save_dtype = None if typed else stored_dtype(folder)
-        model.name_or_path = model.config._name_or_path = str(name)
-        if folder.parent.name == "snapshots":
-            model.config._commit_hash = folder.name
-        return (model, info) if asked else model
-
-    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:  # type: ignore[override]
-        """Save weights, config and the files of sentence-transformers, so that all three loaders open the folder.
-
-        The weights are saved in `save_dtype` if there is one, else as they are.
-        """
-        kwargs["save_original_format"] = False  # always this package's key names, whatever was loaded
-        with weights_as(self, self.save_dtype, kwargs):
-            super().save_pretrained(save_directory, **kwargs)
-            if kwargs.get("is_main_process", True):
-                self.write_other_loaders(save_directory, kwargs.get("state_dict"))
-        if kwargs.get("is_main_process", True):
-            mode = Path(save_directory, "config.json").stat().st_mode  # the mode according to the umask
-            for path in Path(save_directory).rglob("*.safetensors"):
-                if path.parent == Path(save_directory) or path.parent.name[:1].isdigit():
-                    path.chmod(mode)  # safetensors makes it readable for the owner only
-
-    def write_other_loaders(self, folder: Any, state_dict: dict[str, Tensor] | None) -> None:
-        """Write the files that loaders other than transformers read."""
-        write_sentence_transformers(self, folder, state_dict)
-
-    def _rows(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None,
-        lengths: NDArray[np.int64] | None = None,
-        **other: Tensor | None,
-    ) -> dict[str, Any]:
-        """Flatten tensors `[..., L]` to rows `[N, L]`; `text_mask` is dropped if the pooling does not use it."""
-        if getattr(self.settings, "include_prompt", True):
-            other.pop("text_mask", None)
-        rows: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask, **other}
-        if attention_mask is None:
-            rows["attention_mask"] = torch.ones_like(input_ids)
-        rows = {name: x.flatten(0, -2) if isinstance(x, Tensor) else x for name, x in rows.items() if x is not None}
-        if self.takes_lengths and lengths is not None and lengths.shape == input_ids.shape[:-1]:  # else a part
-            rows["lengths"] = lengths.reshape(-1)
-        return rows
-
-
-class OwnArchitecture(RemoteCodeMixin, ForCL):
-    """Base of the architectures of this package: `code_class` encodes, and this class adds the loss and its head.
-
-    Args:
-        config: that of `code_class`.
-        settings: of the loss; see `contrastive_st.models.configuration`.
-    """
-
-    _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"^loss_head\."]
-
-    def __init__(self, config: Any, **settings: Any) -> None:
-        parsed = self.parse_settings(config, settings)
-        super().__init__(config)
-        self.settings = parsed
-        self.add_head()
-
-    def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
-        own: Any = self
-        found: BaseModelOutputWithPooling = own.encode(attention_mask=attention_mask, **rows)
-        return found
-
-
-def with_key_embeddings(views: Tensor, key_embeddings: Tensor | None) -> Tensor:
-    """Append `key_embeddings`, the separately encoded positives and hard negatives, to the anchors: `[B, V, d]`."""
-    return views if key_embeddings is None else torch.cat([views, key_embeddings.to(views.dtype)], 1)
-
-
-def text_hashes(input_ids: Tensor, attention_mask: Tensor | None, text_mask: Tensor | None = None) -> Tensor:
-    """A 64-bit hash of each row of token ids, `[..., L] -> [...]`; padding and prompts do not count.
-
-    Equal texts have equal hashes; different texts collide with probability of about 2^-63. The hash is computed from
-    ids because dropout makes the embeddings of equal texts differ. With a `text_mask`, a text has the same hash as a
-    query, as a document and without a prompt: only the tokens of the text and the first token of the row count. A row
-    without tokens has the hash `NO_TEXT`.
-    """
-    attention_mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-    if text_mask is not None:
-        attention_mask = torch.cat([attention_mask[..., :1], text_mask[..., 1:]], -1)
-    places = attention_mask.cumsum(-1)
-    weights = places * -7046029254386353131  # odd 64-bit constant; products wrap around
-    weights = (weights ^ (weights >> 29)) * -4658895280553007687
-    weights = (weights ^ (weights >> 32)) | 1
-    hashes = ((input_ids + 1) * attention_mask * weights).sum(-1)
-    return hashes.masked_fill(places[..., -1] == 0, NO_TEXT)
-
 
 logger = logging.getLogger(__name__)
 _UNUSED = {"pooler", "contact_head", "embed_positions"}

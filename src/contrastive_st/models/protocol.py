@@ -54,7 +54,7 @@ class FunctionEncoder:
         name: its name in reports.
         encode: the function.
         pooling: its pooling in reports.
-        max_length: longest text in tokens; None if unknown.
+        max_length: maximum number of tokens of a text; None if unknown.
         fingerprint: a hash of everything that determines the vectors; None if they must not be cached on disk.
         query, document: functions for queries and documents, if they are others.
     """

@@ -1,4 +1,4 @@
-"""Save what other loaders of a checkpoint read: sentence-transformers' modules, and the code of own architectures.
+"""Save what other loaders of a checkpoint read: modules of sentence-transformers, code of this package's architectures.
 
 `checkpoint.py` reads the modules again.
 """

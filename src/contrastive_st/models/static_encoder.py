@@ -23,7 +23,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.reading import read_json
 from contrastive_st.models.architectures.static import STORAGES, StaticConfig, StaticModel, unit
-from contrastive_st.models.modeling import OwnArchitecture
+from contrastive_st.models.base import OwnArchitecture
 from contrastive_st.models.saving import register, write_tensors
 from contrastive_st.options import checked
 from contrastive_st.tokens import flat_indices
@@ -286,7 +286,7 @@ class StaticFit:
 
     def projection(self, dim: int) -> NDArray[np.float32]:
         """The first `dim` principal directions of the teacher's vectors, `[D, dim]`."""
-        checked("dim", dim, Annotated[int, Ge(1), Le(self.dim)])  # of the teacher
+        checked(f"dim, of a teacher's {self.dim} dimensions,", dim, Annotated[int, Ge(1), Le(self.dim)])
         mean = self.mean / self.texts
         _, directions = np.linalg.eigh(self.second / self.texts - np.outer(mean, mean))
         chosen = directions[:, ::-1][:, :dim]

@@ -19,7 +19,7 @@ from contrastive_st.models.architectures.infersent import InferSentModel
 from contrastive_st.models.architectures.quickthoughts import QuickThoughtsModel
 from contrastive_st.models.architectures.skipthoughts import SkipThoughtsModel
 from contrastive_st.models.architectures.universal import UniversalModel
-from contrastive_st.models.modeling import OwnArchitecture
+from contrastive_st.models.base import OwnArchitecture
 from contrastive_st.models.saving import register
 from contrastive_st.models.words import Decoders, Pairs, Rows, Words, row_index
 

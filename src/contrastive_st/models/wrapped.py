@@ -18,8 +18,8 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from contrastive_st.errors import InputError
 from contrastive_st.losses import Loss
 from contrastive_st.models.adapters import has_adapter
+from contrastive_st.models.base import ForCL
 from contrastive_st.models.configuration import LossConfig
-from contrastive_st.models.modeling import ForCL
 from contrastive_st.models.saving import weights_as, write_tensors
 from contrastive_st.tokens import bucket_rows, in_order, row_lengths, take_rows, training_buckets
 
@@ -153,7 +153,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
         if vectors.dim() != 2 or len(vectors) != len(ids):
             raise InputError(
                 f"{type(self.encoder).__name__} gave a tensor of shape {list(vectors.shape)} for {len(ids)} rows; "
-                f"return one vector a row, [{len(ids)}, d]"
+                f"return one vector per row, [{len(ids)}, d]"
             )
         if self.training and (head := self.head_parameters()):  # so that DDP, which reads the graph, finds them used
             vectors = vectors + 0.0 * torch.stack([weight.sum() for weight in head]).sum().to(vectors.dtype)
@@ -223,7 +223,7 @@ def contrastive(model: Any, loss: Any = None) -> Any:
         raise InputError(f"the model is {what}; open the checkpoint with AutoModelForCL.from_pretrained(...)")
     if hasattr(model, "loss_fn"):
         if loss is not None:
-            raise InputError(f"{type(model).__name__} has a loss_fn of its own; leave out loss=")
+            raise InputError(f"{type(model).__name__} has a loss_fn; leave out loss=")
         return _widened(model, core)
     wrapped = EncoderForCL(model, loss)
     return _widened(wrapped, wrapped)

@@ -35,8 +35,8 @@ from contrastive_st.files.writing import only_writer, replace_model
 from contrastive_st.hub.cards import write_card
 from contrastive_st.losses import EmbeddingDistillationLoss, InfoNCE
 from contrastive_st.models.auto import load_tokenizer
+from contrastive_st.models.base import text_hashes
 from contrastive_st.models.encoder import SentenceEncoder
-from contrastive_st.models.modeling import text_hashes
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.models.query_space import align
 from contrastive_st.models.saving import write_tensors

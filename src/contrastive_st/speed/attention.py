@@ -100,7 +100,7 @@ def _is_plain(query: Tensor, dropout: float) -> bool:
 
 
 def _has_mask_alone(module: torch.nn.Module, mask: Tensor | None, options: dict[str, Any]) -> bool:
-    """Whether the mask says all of which tokens attend to which: no causality beside it, no bias, no cache."""
+    """Whether the mask says all of which tokens attend to which: no causality, no bias, no cache."""
     causal = options.get("is_causal")
     causal = getattr(module, "is_causal", True) if causal is None else causal
     others = ("position_bias", "cache", "softcap")
@@ -139,7 +139,7 @@ def plain_attention(
 ) -> Tensor:
     """`scaled_dot_product_attention` as products in bfloat16 and a softmax in float32, with `integer_dropout`.
 
-    torch's own products compute in float32 throughout. The scores here are rounded to bfloat16, as in the eager
+    torch's products compute in float32 throughout. The scores here are rounded to bfloat16, as in the eager
     attention of transformers.
 
     Args:

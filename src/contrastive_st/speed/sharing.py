@@ -21,7 +21,7 @@ class FreeCores(TrainerCallback):
     """Keeps torch's threads, in training on a CPU, to the cores that other processes leave free.
 
     Threads share each product, and all wait for the one whose core another process has. So with one of two cores taken,
-    two threads make fewer steps than one (docs/launching.md has figures). What two looks in a row say is done: threads
+    two threads make fewer steps than one (results in docs/launching.md). Two readings in a row must agree: threads
     are taken away when others come, and given back when they go.
 
     Another number of threads rounds sums otherwise. With `full_determinism`, and where OMP_NUM_THREADS is set, their

@@ -32,7 +32,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
 
     With `early_stopping_patience` the run is evaluated and saved ten times (`evaluate_regularly`), stops when it no
     longer gets better, and ends with the best checkpoint: that of the lowest `eval_loss`, or of the greatest measure
-    if the validation rows have no loss. `metric_for_best_model` chooses another figure, such as `mrr`.
+    if the validation rows have no loss. `metric_for_best_model` chooses another metric, such as `mrr`.
     """
 
     bf16: bool | None = option(  # type: ignore[assignment]
@@ -65,7 +65,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
     )
     early_stopping_patience: Count | None = option(
         "Stop after this many evaluations without a better metric_for_best_model (by default eval_loss). "
-        "The run is evaluated and saved ten times, if not told otherwise, and ends with its best checkpoint."
+        "By default the run is evaluated and saved ten times; it ends with its best checkpoint."
     )
     allow_changed_resume: bool = option(
         "Resume even if optimizer, scheduler or random state are missing, or data, seed or batch changed.",
@@ -98,7 +98,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
             )  # so that the order of the rows does not depend on other random numbers
         if self.per_device_eval_batch_size is None:
             self.per_device_eval_batch_size = self.per_device_train_batch_size
-        self.metric_left_open = self.metric_for_best_model is None  # the trainer knows which figures there are
+        self.metric_left_open = self.metric_for_best_model is None  # the trainer knows which metrics there are
         if self.load_best_model_at_end and self.eval_strategy == "no":
             self.evaluate_regularly()
         if self.early_stopping_patience is not None:

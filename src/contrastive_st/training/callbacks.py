@@ -27,7 +27,7 @@ from contrastive_st.training.gradcache import chunk_limits
 
 
 class Throughput(TrainerCallback):
-    """Measures throughput between two logs. The time includes reading data, but not evaluation and saving.
+    """Records the throughput between two logs. The time includes reading data, but not evaluation and saving.
 
     Metrics: `anchors_per_second` and `tokens_per_second` (real tokens of all views), both over all
     processes; `padding_share`, the share of padding among the tokens that were encoded, after bucketing; and

@@ -83,7 +83,7 @@ class CheckpointTrainer(Trainer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.beside_model: list[Callable[[Path], None]] = []
         self.beside_state: list[Callable[[Path], None]] = [self._write_trained, self._write_record]
-        self._run_folder: str | None = None  # while a checkpoint is written, which is beside it
+        self._run_folder: str | None = None  # the output folder, while a checkpoint is written elsewhere
         self.resumed_from: str | None = None
         self._run: dict[str, Any] = {}
         self.finished_before, self._epochs = False, 0
@@ -182,7 +182,7 @@ class CheckpointTrainer(Trainer):
         folder, run = output_dir or str(self.args.output_dir), self._run_folder or self.args.output_dir
         replaced = self.args.should_save and self._run_folder is None and not self.is_deepspeed_enabled
         with _save_errors(folder), contextlib.ExitStack() as whole:
-            whole.enter_context(changed(self, output_dir=run, hub_token=None))  # as they are written beside the model
+            whole.enter_context(changed(self, output_dir=run, hub_token=None))  # as they are saved with the model
             path = whole.enter_context(replace_model(folder)) if replaced else Path(folder)
             super().save_model(str(path), True)
             for write in self.beside_model:
@@ -208,7 +208,7 @@ class CheckpointTrainer(Trainer):
             self._run_folder = None
         self.accelerator.wait_for_everyone()
         written = next(scratch.rglob(name), scratch / name)
-        run = folder / written.parent.relative_to(scratch)  # a trial of a search has a folder of its own
+        run = folder / written.parent.relative_to(scratch)  # each trial of a search has its folder
         best = run / f"checkpoint-{self.state.best_global_step}"
         if self.state.best_global_step and (best.name == name or best.is_dir()):
             self.state.best_model_checkpoint = str(best)
@@ -288,7 +288,7 @@ class CheckpointTrainer(Trainer):
         optimizer, scheduler = cast("Any", self.optimizer), cast("Any", self.lr_scheduler)
         for group, own in zip(optimizer.param_groups, asked, strict=True):
             group.update(own)
-        if hasattr(scheduler, "lr_lambdas"):  # the schedules of transformers; others have rates of their own
+        if hasattr(scheduler, "lr_lambdas"):  # the schedules of transformers; others set the rates themselves
             scheduler.base_lrs = rates
             factors = [share(scheduler.last_epoch) for share in scheduler.lr_lambdas]
             scheduler._last_lr = [rate * factor for rate, factor in zip(rates, factors, strict=True)]
@@ -447,7 +447,7 @@ def _faults(folder: Path) -> Iterator[str]:
         yield f"{folder / STATE} is damaged: it has no global_step"
     if (folder / "config.json").is_file():  # an adapter or a module of the user has none; transformers reads it whole
         read_json(folder / "config.json", dict)
-    if not any(path.is_dir() for path in folder.glob("pytorch_model_fsdp*")):  # these have a format of their own
+    if not any(path.is_dir() for path in folder.glob("pytorch_model_fsdp*")):  # these have another format
         yield from _faults_of_weights(folder)
 
 

@@ -89,7 +89,7 @@ class Learning(TrainerCallback):
         if not self.learned:
             raise InputError(
                 f"nothing was learned: the gradient was zero in all {state.global_step - self.before} steps. Give more "
-                "rows or a larger batch (a text is told from the others of its batch), or look at loss and data"
+                "rows or a larger batch (a text is contrasted with the others of its batch), or look at loss and data"
             )
 
 
@@ -109,7 +109,7 @@ def has_gradient(model: nn.Module) -> bool:
 
 
 def fit_batch(rows: Any, args: ContrastiveTrainingArguments) -> None:
-    """Reduce the batch of a process to its share of the rows, so that there is one whole batch; a warning says so.
+    """Reduce the batch of a process to its share of the rows, so that there is one whole batch; this logs a warning.
 
     Raises:
         InputError: there are fewer rows than processes.

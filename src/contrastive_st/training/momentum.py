@@ -23,7 +23,7 @@ from contrastive_st.distributed import Gather
 from contrastive_st.errors import InputError, about
 from contrastive_st.losses.functional import normalize
 from contrastive_st.losses.info_nce import Queue
-from contrastive_st.models.modeling import ForCL
+from contrastive_st.models.base import ForCL
 from contrastive_st.training.gradcache import encode_chunks
 
 FILE = "momentum_queue.safetensors"

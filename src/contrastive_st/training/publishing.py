@@ -25,7 +25,7 @@ _NEVER_PUSHED = "training_args.bin"  # a pickle that nothing reads
 
 
 class Publisher(TrainerCallback):
-    """Writes `training_metadata.json` beside every model that a trainer saves, and pushes only safe files.
+    """Writes `training_metadata.json` into the folder of every model that a trainer saves, and pushes only safe files.
 
     With `push_to_hub=True` the trainer pushes weights in safetensors, config, tokenizer, the files of
     sentence-transformers, a model card, the training metadata and plots; with `hub_strategy` `checkpoint` or
@@ -64,7 +64,7 @@ class Publisher(TrainerCallback):
         return training_metadata(self.trainer, self.clock, self.trainer.metadata)
 
     def write_metadata(self, folder: Path) -> None:
-        """Write the training metadata beside a model; sharded weights are saved elsewhere."""
+        """Write the training metadata into the folder of a model; sharded weights are saved elsewhere."""
         if self.trainer.args.should_save and folder.is_dir() and any(folder.iterdir()):
             with log_failures(f"no {TRAINING_METADATA} in {folder}"):
                 write_training_metadata(self.metadata(), folder)

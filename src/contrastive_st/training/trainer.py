@@ -34,7 +34,7 @@ from contrastive_st.losses import Loss, default_gather
 from contrastive_st.losses.base import Check, deferred_checks
 from contrastive_st.losses.geometry import effective_rank, uniformity
 from contrastive_st.losses.info_nce import Queue
-from contrastive_st.models.modeling import text_hashes, with_key_embeddings
+from contrastive_st.models.base import text_hashes, with_key_embeddings
 from contrastive_st.models.wrapped import EncoderForCL, contrastive
 from contrastive_st.random_state import preserved_random_state
 from contrastive_st.speed.garbage import frozen_objects
@@ -110,10 +110,10 @@ class ContrastiveTrainer(CheckpointTrainer):
     stays at ln(candidates). A NaN loss stops the run. On SIGTERM a checkpoint is saved and the run ends.
 
     Validation rows (`eval_dataset`) have the same roles as the training rows; then there is an `eval_loss`, in
-    evaluation mode and with the negatives of one process's batch, whatever the number of processes, and the measure of
-    `validation_metrics`. In a mixture, each data set has its own figures (`eval_<name>_loss`, ...), beside their means.
-    Without dropout in evaluation, single texts have nothing to be judged by: give rows of other roles and their
-    `eval_collator`. The rows are shared over the processes, and all of them get the figures of the whole set.
+    evaluation mode and with the negatives of one process's batch, whatever the number of processes, and the metric of
+    `validation_metrics`. In a mixture, each data set has its metrics (`eval_<name>_loss`, ...), and there are their
+    means. Without dropout in evaluation, single texts cannot be validated: give rows of other roles and their
+    `eval_collator`. The rows are shared over the processes, and all of them get the metrics of the whole set.
 
     Args:
         evaluator: called with the model on one process, or on all if its attribute `distributed` is true; an evaluator
@@ -248,7 +248,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         args, core = self.args, self.accelerator.unwrap_model(self.model)
         settings: Any = getattr(core, "settings", None)
         if isinstance(core, EncoderForCL) and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
-            yield "FSDP and DeepSpeed shard weights, and an encoder of your own is saved whole; use DDP"
+            yield "FSDP and DeepSpeed shard weights, and a wrapped encoder is saved whole; use DDP"
         if self.is_fsdp_enabled:
             if args.chunk_tokens:
                 yield "FSDP needs equally many chunks on all processes; give chunk_size, not chunk_tokens"
@@ -408,7 +408,7 @@ class ContrastiveTrainer(CheckpointTrainer):
 
     def get_train_dataloader(self) -> Any:
         """As in `transformers.Trainer`, with the values of `PlanningCollator` in the batches."""
-        if self._searching:  # a trial has arguments of its own
+        if self._searching:  # each trial has its arguments
             fit_batch(self.train_dataset, self.args)
             self._train_batch_size = self.args.train_batch_size
         collator, config = self.data_collator, self.accelerator.dataloader_config

@@ -33,7 +33,7 @@ from contrastive_st.losses import Loss
 from contrastive_st.losses.base import deferred_checks
 from contrastive_st.losses.functional import matmul_float32, normalize
 from contrastive_st.losses.info_nce import NO_TEXT, TIE
-from contrastive_st.models.modeling import text_hashes
+from contrastive_st.models.base import text_hashes
 from contrastive_st.random_state import preserved_random_state
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.evaluator import Evaluation
@@ -46,7 +46,7 @@ _TIMES = ("runtime", "per_second", "preparation_time", "epoch")
 _SCORES = 1 << 22  # scores in memory at a time
 
 
-# --- The measures of a whole validation set.
+# --- The metrics of a whole validation set.
 
 
 def validation_metrics(
@@ -54,9 +54,9 @@ def validation_metrics(
 ) -> dict[str, float]:
     """The measure that fits the rows, of embeddings in the space that is used after training.
 
-    | rows                           | measures                                                               |
+    | rows                           | metrics                                                                |
     |--------------------------------|------------------------------------------------------------------------|
-    | pairs, with hard negatives     | `mrr`, `accuracy` of finding each anchor's own positive by its cosine  |
+    | pairs, with hard negatives     | `mrr`, `accuracy` of finding each anchor's positive by its cosine  |
     |                                | among all positives and hard negatives of the set                      |
     | candidates with scores         | the same                                                               |
     | scored pairs                   | `spearman` correlation of cosines and scores                           |
@@ -99,7 +99,7 @@ def validation_metrics(
 
 
 def positive_ranks(views: Tensor, text_hashes: Tensor, gather: Gather = LOCAL) -> Tensor:
-    """The rank of each anchor's own positive among all candidates, from 1: `[N, V, d], [N, V] -> [N]`.
+    """The rank of each anchor's positive among all candidates, from 1: `[N, V, d], [N, V] -> [N]`.
 
     Args:
         views: anchor, positive, and hard negatives if any.
@@ -186,7 +186,7 @@ class _Found:
             self.kept.append((views[:count], hashes[:count], None if targets is None else targets[:count]))
 
     def metrics(self, loss_fn: Any, gather: Gather) -> dict[str, float]:
-        """The mean loss, and the measures; a collective call."""
+        """The mean loss, and the metrics; a collective call."""
         found = {}
         if self.loss is not None:
             found["loss"] = gather.sum(self.loss).item() / (gather.total(self.rows) or math.nan)
@@ -222,7 +222,7 @@ class Validation:
         """Check the validation rows, choose the measure of the best checkpoint, and add early stopping.
 
         Raises:
-            InputError: there is nothing to validate the rows by, or no measure to choose a checkpoint by.
+            InputError: the rows cannot be validated, or no metric can choose a checkpoint.
         """
         args, data = self.trainer.args, self.trainer.eval_dataset
         rows = {None: data} if not isinstance(data, dict) else data
@@ -341,7 +341,7 @@ class Validation:
         )
 
     def add(self, model: nn.Module, inputs: dict[str, Any]) -> None:
-        """Encode the next batch of this process, and keep what its figures are computed of."""
+        """Encode the next batch of this process, and keep what its metrics are computed from."""
         share = next(self._shares)
         masked = ("mlm_input_ids", "mlm_targets", "predicted") if "mlm_targets" in inputs else ()  # of the added loss
         with deferred_checks() as checks:

@@ -16,7 +16,7 @@ CHUNK = 65_536  # most rows held at a time as Python strings or as an Arrow batc
 
 
 def columns_of(
-    table: Table, names: Sequence[str], strict: bool = False, gold: str | None = None, texts: Sequence[str] = ()
+    table: Table, names: Sequence[str], strict: bool = False, target: str | None = None, texts: Sequence[str] = ()
 ) -> datasets.Dataset:
     """Some columns as text.
 
@@ -24,17 +24,17 @@ def columns_of(
         table: the rows.
         names: the columns.
         strict: raise an error for a blank cell.
-        gold: a column of them that may be blank.
+        target: a column of them that may be blank.
         texts: those of them in which numbers are refused.
     """
     if table.mapped is not None and all(table.is_stored(name, name in texts) for name in names):
         report(len(list(islice(table, 1))), 0, 0, table)  # `datasets` fails on a table without rows
-        return _tidied(table.mapped(list(names)), table, strict, gold)
+        return _tidied(table.mapped(list(names)), table, strict, target)
     chunks, total, dropped, first = [], 0, 0, 0
     rows = iter(table)
     while some := list(islice(rows, CHUNK)):
         cells = {name: _texts(some, name, table, name in texts) for name in names}
-        chunk, whole = _stripped(pa.table(cells), gold)
+        chunk, whole = _stripped(pa.table(cells), target)
         if blank := len(whole) - (pc.sum(whole).as_py() or 0):
             first = first or some[pc.index(whole, False).as_py()].number
         chunks.append(chunk.filter(whole))
@@ -55,13 +55,13 @@ def _texts(rows: Sequence[Row], name: str, table: Table, only_strings: bool) -> 
         return pa.array(list(texts), pa.string())
 
 
-def _tidied(data: datasets.Dataset, table: Table, strict: bool, gold: str | None) -> datasets.Dataset:
+def _tidied(data: datasets.Dataset, table: Table, strict: bool, target: str | None) -> datasets.Dataset:
     """Strip the cells and drop rows with blank ones; a data set that needs neither is returned as it is."""
     dropped = first = seen = 0
     clean = all(feature.dtype == "string" for feature in data.features.values())
     for batch in data.with_format("arrow").iter(batch_size=CHUNK):
         check_utf8(batch, table.source, seen)
-        stripped, whole = _stripped(batch, gold)
+        stripped, whole = _stripped(batch, target)
         clean = clean and stripped.equals(batch)
         blanks = len(whole) - (pc.sum(whole).as_py() or 0)
         if blanks and not dropped:
@@ -76,22 +76,22 @@ def _tidied(data: datasets.Dataset, table: Table, strict: bool, gold: str | None
         batched=True,
         batch_size=CHUNK,
         features=features,
-        fn_kwargs={"gold": gold},
+        fn_kwargs={"target": target},
         desc=f"tidying {table.source}",
     )
     return data.with_format(None)
 
 
-def _without_blanks(table: pa.Table, gold: str | None) -> pa.Table:
-    stripped, whole = _stripped(table, gold)
+def _without_blanks(table: pa.Table, target: str | None) -> pa.Table:
+    stripped, whole = _stripped(table, target)
     return stripped.filter(whole)
 
 
-def _stripped(table: pa.Table, gold: str | None) -> tuple[pa.Table, pa.ChunkedArray]:
-    """A batch with stripped cells, and for each row whether it has no blank cell apart from that of `gold`."""
+def _stripped(table: pa.Table, target: str | None) -> tuple[pa.Table, pa.ChunkedArray]:
+    """A batch with stripped cells, and for each row whether it has no blank cell apart from that of `target`."""
     columns = [pc.utf8_trim_whitespace(column.cast(pa.string())) for column in table.columns]
     whole = pa.chunked_array([pa.repeat(True, len(table))])
     for name, column in zip(table.column_names, columns, strict=True):
-        if name != gold:
+        if name != target:
             whole = pc.and_(whole, pc.fill_null(pc.greater(pc.utf8_length(column), 0), False))
     return pa.table(columns, names=table.column_names), whole

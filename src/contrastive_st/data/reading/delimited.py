@@ -12,7 +12,7 @@ from contrastive_st.data.reading.header import COMPARED, STS_COLUMNS, find_heade
 from contrastive_st.data.roles import BESIDE, role_of
 from contrastive_st.errors import InputError
 
-_CELL = 1 << 30  # characters in a cell at most; csv's own limit of 131,072 is too small for a book
+_CELL = 1 << 30  # characters in a cell at most; the limit of csv, 131,072, is too small for a book
 DELIMITERS = ",;\t|^~\x01\x1f"
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SAMPLE = 1 << 20  # characters of the first rows
@@ -143,7 +143,7 @@ def find_layout(
         dialect = dialect._replace(quoted=not loose and _needs_quotes(lines()))
     try:
         rows = list(islice(dialect.rows(iter(first)), 1 + COMPARED))
-    except csv.Error:  # told with its row when it is read
+    except csv.Error:  # the error names the row when it is read
         rows = [line.rstrip("\r\n").split(dialect.delimiter) for line in first[dialect.skipped :]][: 1 + COMPARED]
     found = find_header(rows, header)
     names = _named(found.names, source) if found.there else list(found.names)

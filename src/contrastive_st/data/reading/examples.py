@@ -51,7 +51,7 @@ def read_examples(
     strict: bool = False,
     split: str = "train",
     scale: tuple[float, float] | None = None,
-    gold: str | None = None,
+    target: str | None = None,
     header: bool | None = None,
     kinds: Sequence[str] = (),
 ) -> tuple[datasets.Dataset, ColumnRoles]:
@@ -67,7 +67,7 @@ def read_examples(
         split: as for `read_texts`.
         scale: the lowest and highest score; by default that of the column's name in `SCALES`, else 0 and 1. With a
             scale, numbers in a column of labels are scores.
-        gold: as for `column_roles`.
+        target: as for `column_roles`.
         header: as for `read_texts`.
         kinds: the kinds of rows that are wanted, keys of `KINDS`; by default any.
 
@@ -94,17 +94,17 @@ def read_examples(
     table = open_table(
         source, split=split, header=header_of([columns] if isinstance(columns, str) else columns, header)
     )
-    roles = column_roles(table.profile, columns, source=table.source, gold=gold, kinds=kinds)
+    roles = column_roles(table.profile, columns, source=table.source, target=target, kinds=kinds)
     roles = roles.with_example(row.cells for row in table)
-    if roles.gold in roles.lists:
-        raise InputError(f"{table.source}: {roles.gold!r} holds lists of labels; training takes one label of each row")
+    if roles.target in roles.lists:
+        raise InputError(f"{table.source}: {roles.target!r} holds lists of labels; training takes one label per row")
     ragged = len({table.profile[name].count for name in roles.texts}) > 1 and len(table.files) > 1
     if roles.lists or roles.kind == "scored_candidates" or (ragged and roles.kind == "triplets"):
         return read_candidates(table, roles, strict), roles
-    if scale and roles.gold is not None:
-        roles = replace(roles, columns={**roles.columns, roles.gold: SCORE})
-    data = columns_of(table, list(roles.columns), strict, roles.gold, roles.texts)
-    rows = data if roles.gold is None else _with_gold(data, table, roles, scale)
+    if scale and roles.target is not None:
+        roles = replace(roles, columns={**roles.columns, roles.target: SCORE})
+    data = columns_of(table, list(roles.columns), strict, roles.target, roles.texts)
+    rows = data if roles.target is None else _with_target(data, table, roles, scale)
     for name, role in roles.columns.items():
         if role in KEPT:
             rows = rows.remove_columns(name).add_column(role, [number_of(cell) for cell in rows[name]])
@@ -124,11 +124,11 @@ def _renamed(rows: datasets.Dataset, roles: ColumnRoles) -> tuple[datasets.Datas
 # --- Scores and labels.
 
 
-def _with_gold(
+def _with_target(
     data: datasets.Dataset, table: Table, roles: ColumnRoles, scale: tuple[float, float] | None
 ) -> datasets.Dataset:
     """The rows with numbers in a column `score` or `label`, last, in place of the column they come from."""
-    name = str(roles.gold)
+    name = str(roles.target)
     cells = [(cell or "").strip() for cell in data[name][:]]
 
     def check(valid: Callable[[str], bool], what: str) -> None:

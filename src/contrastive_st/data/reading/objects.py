@@ -92,7 +92,7 @@ def _is_whole(path: Path, start: str) -> bool:
             return False
         return start in ("{", '{"') or start.rstrip(",").count("{") > start.count("}")
     except (RecursionError, ValueError):
-        return False  # told with its line when it is read
+        return False  # the error names the line when it is read
 
 
 def _row(item: Any) -> dict[str, Any] | None:

@@ -29,8 +29,8 @@ def read_texts(
     """Read one or more columns of text; white space around each cell is removed.
 
     If the first row of a table does not look like names of columns, it is data, and the columns are `0`, `1`, ...; a
-    line of the log says so. A row with a blank or null cell in one of the columns is dropped; one warning says how many
-    were.
+    line of the log tells you. A row with a blank or null cell in one of the columns is dropped; a warning says how
+    many were.
 
     Args:
         source: a file, several, or the name of a data set, as for `contrastive_st.data.reading.open_table`.
@@ -43,7 +43,7 @@ def read_texts(
 
     Raises:
         InputError: the source cannot be read as described, or no rows are left. The message says what is wrong, where
-            (the header of a table is row 1) and how to mend it.
+            (the header of a table is row 1) and how to fix it.
 
     Example:
         >>> import pathlib, tempfile

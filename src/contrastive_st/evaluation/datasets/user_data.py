@@ -42,14 +42,14 @@ def read_scored_pairs(path: str | Path) -> Rows:
     """
     rows, pairs, labels = open_table(path), [], []
     roles = column_roles(rows.profile, source=str(path))
-    if len(roles.texts) != 2 or roles.gold is None:
+    if len(roles.texts) != 2 or roles.target is None:
         raise InputError(
             f"{path}: an evaluation of pairs needs two columns of text and one of scores or labels, not "
             f"{', '.join(f'{name} ({role})' for name, role in roles.columns.items())}; name them sentence1, sentence2, "
             "score"
         )
     for number, cells in rows:
-        first, second, score = (cells.get(name) for name in (*roles.texts, roles.gold))
+        first, second, score = (cells.get(name) for name in (*roles.texts, roles.target))
         if not (str(first or "").strip() and str(second or "").strip()):
             raise InputError(f"{rows.where(number)}: a text is blank; remove the row or fill it")
         pairs.append((tidy(str(first)), tidy(str(second))))
@@ -85,9 +85,9 @@ def read_relevant_pairs(path: str | Path) -> list[tuple[str, str]]:
     by_role = {role: name for name, role in reversed(roles.columns.items())}
     names = by_role.get(ANCHOR, roles.texts[0]), by_role.get(POSITIVE, roles.texts[1])
     rows = list(table)
-    if roles.gold is not None:
-        rows = [row for row in rows if number_in(str(row.cells[roles.gold]), path, row.number) > 0]
-        logger.warning(f"{path}: {len(rows):,} pairs are relevant, as their {roles.gold!r} is above 0")
+    if roles.target is not None:
+        rows = [row for row in rows if number_in(str(row.cells[roles.target]), path, row.number) > 0]
+        logger.warning(f"{path}: {len(rows):,} pairs are relevant, as their {roles.target!r} is above 0")
     return [(tidy(str(cells[names[0]])), tidy(str(cells[names[1]]))) for _, cells in rows]
 
 

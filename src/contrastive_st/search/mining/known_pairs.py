@@ -26,7 +26,7 @@ def pair_columns(dataset: Any, anchor: str | None, positive: str | None) -> tupl
     """The columns of anchors and of positives; their names, or what they hold, tell which is which."""
     wanted = None if anchor is None else [f"{anchor}=anchor", f"{positive}=positive"]
     rows, roles = read_examples(dataset, wanted)
-    if roles.gold or len(roles.texts) < 2:
+    if roles.target or len(roles.texts) < 2:
         fix = "name two columns of text, --columns ANCHOR POSITIVE"
         raise InputError(f"{roles.source} has {roles.words}, but mining needs anchors and their positives; {fix}")
     logger.info(str(roles))

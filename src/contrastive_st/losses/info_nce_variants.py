@@ -1,0 +1,213 @@
+"""InfoNCE with candidates masked by document or by another encoder, and with a consistency term."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from contrastive_st.distributed import LOCAL, Gather
+from contrastive_st.errors import InputError
+from contrastive_st.losses.functional import (
+    at_least_float32,
+    check_shape,
+    in_blocks,
+    jensen_shannon,
+    normalize,
+)
+from contrastive_st.losses.info_nce import Contrast, Guide, InfoNCE, Queue, all_candidates
+from contrastive_st.options import Finite, NotNegative
+
+# --- InfoNCE of sentences of documents: what a document says is not contrasted with the rest of it.
+
+
+@dataclass(frozen=True)
+class DocumentInfoNCE(InfoNCE):
+    r"""InfoNCE of pairs from documents: candidates of the anchor's document are masked, except its positive.
+
+    For the neighbours of a sentence as its positives. Sentences of a document are about the same things; contrasted
+    with each other they teach the encoder to tell apart what belongs together. Hard negatives are not masked.
+
+    Example:
+        >>> views = torch.eye(3)[:, None].repeat(1, 2, 1)  # three pairs, d=3
+        >>> loss = DocumentInfoNCE(temperature=1.0)
+        >>> loss.scores(views, torch.tensor([0, 0, 1]))[0].tolist()  # the first two are of one document
+        [[1.0, -inf, 0.0], [-inf, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+
+    name: ClassVar[str] = "document_info_nce"
+    words: ClassVar[str] = "InfoNCE of neighbouring sentences"
+    tag: ClassVar[str] = "next-sentence"
+    trains: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def takes_queue(self) -> bool:
+        """False: the documents of earlier batches are not kept."""
+        return False
+
+    def describe(self, anchors: int, num_views: int) -> str:
+        """Describe what a step contrasts."""
+        return f"{super().describe(anchors, num_views)}, but those of its own document"
+
+    def _guide(self, views: Tensor, targets: Tensor | None) -> Tensor | None:
+        """The document of each view, `[B, V]`."""
+        targets = check_shape("documents of the rows", targets, (len(views),), "NeighborPairCollator")
+        return targets[:, None].expand(-1, views.shape[1])
+
+    def _contrast(
+        self, views: Tensor, guide: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
+    ) -> Contrast:
+        assert guide is not None
+        return Contrast.of(views, text_hashes, gather, queue, documents=guide[:, 0])
+
+
+# --- InfoNCE with a consistency term between the two views: the loss of Cutoff.
+
+
+@dataclass(frozen=True)
+class ConsistentInfoNCE(InfoNCE):
+    r"""InfoNCE plus the divergence between the predictions of the two views (Shen et al. 2020, Cutoff).
+
+    Over the sentences (and hard negatives) c, the first view predicts `p_i = softmax_c(z_i0 . z_c1 / T)` and the second
+    `q_i = softmax_c(z_i1 . z_c0 / T)`:
+
+        loss = InfoNCE + js_weight * mean over i of (KL(p_i || m_i) + KL(q_i || m_i)) / 2,   m_i = (p_i + q_i) / 2
+
+    Args:
+        js_weight: weight of the divergence; 1 in the paper.
+
+    Example:
+        >>> views = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])  # equal views: no divergence
+        >>> bool(ConsistentInfoNCE(js_weight=9.0)(views) == InfoNCE()(views))
+        True
+    """
+
+    name: ClassVar[str] = "consistent_info_nce"
+    words: ClassVar[str] = "Cutoff"
+    tag: ClassVar[str] = "cutoff"
+    citation: ClassVar[str] = """
+@misc{shen2020simple,
+  title = {A Simple but Tough-to-Beat Data Augmentation Approach for Natural Language Understanding and Generation},
+  author = {Shen, Dinghan and Zheng, Mingzhi and Shen, Yelong and Qu, Yanru and Chen, Weizhu},
+  note = {arXiv:2009.13818},
+  year = {2020}
+}
+"""
+    js_weight: NotNegative = 1.0
+
+    def __call__(
+        self,
+        views: Tensor,
+        targets: Tensor | None = None,
+        *,
+        text_hashes: Tensor | None = None,
+        gather: Gather = LOCAL,
+        **other: Any,
+    ) -> Tensor:
+        """The loss of one batch; arguments and errors are those of `InfoNCE`."""
+        loss = super().__call__(views, targets, text_hashes=text_hashes, gather=gather, **other)
+        return loss + self.js_weight * self.consistency(views, text_hashes, gather)
+
+    def consistency(self, views: Tensor, text_hashes: Tensor | None = None, gather: Gather = LOCAL) -> Tensor:
+        """The mean divergence over the sentences of all processes, 0 to ln 2."""
+        swapped, gather = [1, 0, *range(2, views.shape[1])], gather.whole()
+        both = (
+            Contrast.of(views, text_hashes, gather),
+            Contrast.of(views[:, swapped], None if text_hashes is None else text_hashes[:, swapped], gather),
+        )
+
+        def rows_loss(anchors: Tensor, candidates: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+            scores = [
+                contrast.scores(anchor, candidate, rows, self)[0]
+                for contrast, anchor, candidate in zip(both, anchors.chunk(2, 1), candidates.chunk(2, 1), strict=True)
+            ]
+            return jensen_shannon(*scores).sum(), torch.full((), len(anchors), device=anchors.device)
+
+        anchors = torch.cat([contrast.anchors for contrast in both], 1)
+        total, _ = in_blocks(anchors, torch.cat([contrast.candidates for contrast in both], 1), rows_loss)
+        return gather.mean(total, len(views))
+
+
+# --- InfoNCE with false negatives masked by another encoder.
+
+
+@dataclass(frozen=True)
+class GuidedInfoNCE(InfoNCE):
+    r"""InfoNCE without the candidates that a guide, another encoder, takes for positives (GISTEmbed, NV-Retriever).
+
+    With `g` the guide's unit vectors of the same texts, a candidate c of the anchor i is masked if
+
+        g_i . g_c > g_i . g_i1 - margin                absolute
+        g_i . g_c > g_i . g_i1 - margin |g_i . g_i1|   relative
+
+    The anchor's positive is never masked. Hard negatives, and candidates of other processes and of a queue, are
+    masked like all others. Solatorio 2024 (https://arxiv.org/abs/2402.16829) uses absolute, margin 0, temperature 0.01,
+    and contrasts anchors and positives with each other too; Moreira et al. 2024 (https://arxiv.org/abs/2407.15831) use
+    both strategies and margin 0.05.
+
+    The metrics have `masked` too: the share of the candidates that are masked, including equal texts.
+
+    Args:
+        margin: candidates are masked above the positive's similarity minus this margin; a greater margin masks more.
+        margin_strategy: `absolute` or `relative`.
+        contrast_anchors: other anchors are candidates too.
+        contrast_positives: other positives are also contrasted with the anchor's positive.
+
+    Example:
+        >>> views = torch.eye(3)[:, None].repeat(1, 2, 1)  # three pairs, d=3
+        >>> guide = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])[:, None].repeat(1, 2, 1)  # 0 and 1 say the same
+        >>> loss = GuidedInfoNCE(temperature=1.0, margin=0.1)
+        >>> loss.scores(views, guide)[0].tolist()
+        [[1.0, -inf, 0.0], [-inf, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+
+    name: ClassVar[str] = "guided_info_nce"
+    words: ClassVar[str] = "Guided negatives"
+    tag: ClassVar[str] = "gistembed"
+    trains: ClassVar[tuple[str, ...]] = ("texts", "pairs", "triplets")  # the guide takes the place of scores
+    citation: ClassVar[str] = """
+@misc{solatorio2024gistembed,
+  title = {{GISTEmbed}: Guided In-sample Selection of Training Negatives for Text Embedding Fine-tuning},
+  author = {Solatorio, Aivin V.},
+  note = {arXiv:2402.16829},
+  year = {2024}
+}
+
+@misc{moreira2024nv,
+  title = {{NV-Retriever}: Improving text embedding models with effective hard-negative mining},
+  author = {Moreira, Gabriel de Souza P. and Osmulski, Radek and Xu, Mengyao and Ak, Ronay and Schifferer, Benedikt
+    and Oldridge, Even},
+  note = {arXiv:2407.15831},
+  year = {2024}
+}
+"""
+    margin: Finite = 0.0
+    margin_strategy: Literal["absolute", "relative"] = "absolute"
+    contrast_anchors: bool = False
+    contrast_positives: bool = False
+
+    def describe(self, anchors: int, num_views: int) -> str:
+        """Describe what a step contrasts."""
+        below = f" less {self.margin:g}{' of it' if self.margin_strategy == 'relative' else ''}" if self.margin else ""
+        return f"{super().describe(anchors, num_views)}, but those more similar than the positive{below} to the guide"
+
+    def _guide(self, views: Tensor, targets: Tensor | None) -> Tensor | None:
+        targets = check_shape("the guide's vectors of the texts (GuidedRows)", targets, (*views.shape[:2], None))
+        return at_least_float32(targets.detach())
+
+    def _contrast(
+        self, views: Tensor, guide: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
+    ) -> Contrast:
+        if queue is not None and queue.guide is None:
+            raise InputError("the queue has no embeddings of the guide; start a new queue with this loss")
+        sides = self.contrast_anchors, self.contrast_positives
+        contrast = Contrast.of(views, text_hashes, gather, queue, *sides)
+        assert guide is not None
+        unit, queued = normalize(guide), None if queue is None else queue.guide
+        anchors = unit[:, : 1 + self.contrast_positives].flatten(1)
+        candidates = all_candidates(unit, queued, LOCAL if contrast.sizes else gather, self.contrast_anchors)
+        positive = (unit[:, 0] * unit[:, 1]).sum(1)
+        relative = self.margin_strategy == "relative"
+        return replace(contrast, guide=Guide(anchors, candidates, positive, self.margin, relative))

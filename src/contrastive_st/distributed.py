@@ -293,8 +293,8 @@ class ProcessGather(Gather):
         self, anchors: Tensor, block: Tensor, sizes: Sequence[int], score: BlockScore
     ) -> tuple[Tensor, Tensor]:
         """As `Gather.logsumexp`, with the blocks of all processes, which are passed around the ring."""
-        found: tuple[Tensor, Tensor] = _Ring.apply(anchors, block, sizes, score, self)
-        return found
+        result: tuple[Tensor, Tensor] = _Ring.apply(anchors, block, sizes, score, self)
+        return result
 
     def round(self, sizes: Sequence[int], *blocks: Tensor, home: bool = False) -> Iterator[tuple[int, list[Tensor]]]:
         """Yield each rank and its blocks `[c, ...]`, beginning with those of this process.
@@ -339,16 +339,16 @@ class _Ring(torch.autograd.Function):
         ctx: Any, anchors: Tensor, block: Tensor, sizes: Sequence[int], score: BlockScore, gather: ProcessGather
     ) -> tuple[Tensor, Tensor]:
         total = anchors.new_full((len(anchors),), float("-inf"))
-        found = torch.zeros_like(total, dtype=torch.bool)
+        result = torch.zeros_like(total, dtype=torch.bool)
         for source, (held,) in gather.round(sizes, block):
             for rows in _slices(len(anchors), len(held)):
                 scores, some = score(anchors[rows], held, source, rows)
                 total[rows] = torch.logaddexp(total[rows], scores.logsumexp(1))
-                found[rows] |= some
+                result[rows] |= some
         ctx.save_for_backward(anchors, block, total)
         ctx.sizes, ctx.score, ctx.gather = sizes, score, gather
-        ctx.mark_non_differentiable(found)
-        return total, found
+        ctx.mark_non_differentiable(result)
+        return total, result
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
@@ -419,10 +419,10 @@ def add_gradients(tables: Collection[int], bucket: dist.GradBucket) -> torch.fut
     sent = [*parts, *(rows[where] for rows, where in zip(sparse, touched, strict=True))]
     packed = torch.cat([part.flatten() for part in sent]).mul_(share)
     dist.all_reduce(packed)
-    found = [own.view_as(part) for own, part in zip(packed.split([part.numel() for part in sent]), sent, strict=True)]
-    for part, own in zip(parts, found[: len(parts)], strict=True):
+    result = [own.view_as(part) for own, part in zip(packed.split([part.numel() for part in sent]), sent, strict=True)]
+    for part, own in zip(parts, result[: len(parts)], strict=True):
         part.copy_(own)
-    for rows, where, own in zip(sparse, touched, found[len(parts) :], strict=True):
+    for rows, where, own in zip(sparse, touched, result[len(parts) :], strict=True):
         rows[where] = own
     done = torch.futures.Future()
     done.set_result(total)

@@ -42,9 +42,9 @@ def facts() -> Iterator[tuple[str, str]]:
     yield "contrastive-st", __version__
     yield "python", platform.python_version()
     yield "platform", platform.platform()
-    found = {name: _version(name) for name in PACKAGES + EXTRAS}
-    yield from ((name, version or "not installed") for name, version in found.items() if version or name in PACKAGES)
-    yield "not installed", ", ".join(name for name in EXTRAS if not found[name]) or "none of the extras"
+    result = {name: _version(name) for name in PACKAGES + EXTRAS}
+    yield from ((name, version or "not installed") for name, version in result.items() if version or name in PACKAGES)
+    yield "not installed", ", ".join(name for name in EXTRAS if not result[name]) or "none of the extras"
     yield from _hardware()
     yield "PostgreSQL", _postgres()
     yield from _folders()

@@ -215,14 +215,14 @@ class StaticVectors(StaticTable):
             table
         ):  # greater ids, if some are missing, are an error when a text has one
             raise InputError(f"{folder}: {tokenizer.get_vocab_size()} tokens but {len(table)} vectors; save it again")
-        found = cls(table, tokenizer, tensors.get("weights"), bool(config.get("normalize", False)), folder, name)
+        result = cls(table, tokenizer, tensors.get("weights"), bool(config.get("normalize", False)), folder, name)
         if config.get("model_type") == "model2vec":  # it reads so many tokens, and leaves unknown words out
-            found.max_length = config.get("max_length", _MODEL2VEC_LENGTH)
+            result.max_length = config.get("max_length", _MODEL2VEC_LENGTH)
             state = json.loads(tokenizer.to_str())["model"]
             unknown = state.get("unk_token")
-            found.left_out = tokenizer.token_to_id(unknown) if isinstance(unknown, str) else state.get("unk_id")
-            found.characters = int(np.median([len(token) for token in tokenizer.get_vocab()]))
-        return found
+            result.left_out = tokenizer.token_to_id(unknown) if isinstance(unknown, str) else state.get("unk_id")
+            result.characters = int(np.median([len(token) for token in tokenizer.get_vocab()]))
+        return result
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a folder that opens here, in `SentenceEncoder` and in model2vec: a copy of the one it was loaded from.

@@ -381,8 +381,8 @@ def take_rows(
     widths = padded_widths(lengths, most or mask.shape[1])
 
     def taken(x: Tensor, index: Tensor, width: int) -> Tensor:
-        found = x[index, :width]
-        return found if found.shape[1] == width else torch.nn.functional.pad(found, (0, width - found.shape[1]))
+        result = x[index, :width]
+        return result if result.shape[1] == width else torch.nn.functional.pad(result, (0, width - result.shape[1]))
 
     parts = []
     for rows, index in zip(buckets, order.split([len(rows) for rows in buckets]), strict=True):

@@ -142,11 +142,11 @@ def top_k_in_blocks(compare: Compare, queries: int, count: int, k: int, block: i
         [[1, 3]]
     """
     rows = min(max(-(-queries // product_threads()), _FEW), _MANY)
-    found = list(top_k_in_chunks(compare, queries, count, k, (rows, block)))
-    if len(found) == 1:
-        return found[0]
-    scores = [own[0] for own in found] or [np.empty((0, min(k, count)), np.float32)]
-    numbers = [own[1] for own in found] or [np.empty((0, min(k, count)), np.int64)]
+    result = list(top_k_in_chunks(compare, queries, count, k, (rows, block)))
+    if len(result) == 1:
+        return result[0]
+    scores = [own[0] for own in result] or [np.empty((0, min(k, count)), np.float32)]
+    numbers = [own[1] for own in result] or [np.empty((0, min(k, count)), np.int64)]
     return np.concatenate(scores), np.concatenate(numbers)
 
 
@@ -201,9 +201,9 @@ def _passing(scores: NDArray[np.floating[Any]], known: NDArray[np.floating[Any]]
 def _merged(best: Best, passed: list[_Passed], width: int) -> Best:
     """The `width` best of each query, among those so far and candidates in the order of their numbers."""
     known, numbers = best
-    query = np.concatenate([np.repeat(np.arange(len(known)), known.shape[1]), *(found[0] for found in passed)])
-    labels = np.concatenate([numbers.ravel(), *(found[1] for found in passed)])
-    values = np.concatenate([known.ravel(), *(found[2] for found in passed)])
+    query = np.concatenate([np.repeat(np.arange(len(known)), known.shape[1]), *(result[0] for result in passed)])
+    labels = np.concatenate([numbers.ravel(), *(result[1] for result in passed)])
+    values = np.concatenate([known.ravel(), *(result[2] for result in passed)])
     order = np.lexsort((-values, query.astype(np.min_scalar_type(len(known)))))  # a small type sorts faster
     counts = np.bincount(query, minlength=len(known))
     place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -303,13 +303,13 @@ def buckets(ranges: ArrayLike, dim: int) -> tuple[NDArray[Any], NDArray[Any]]:
         >>> buckets([[0.0, -1.0], [255.0, -1.0]], 2)[1].tolist()  # a dimension that does not vary has width 0
         [1.0, 0.0]
     """
-    found = np.asarray(ranges, dtype=np.float32)
-    if found.shape != (2, dim):
-        raise InputError(f"ranges of shape {found.shape} for {dim} dimensions; give (2, {dim}): least and greatest")
-    spans = np.ptp(found.astype(np.float64), axis=0)
-    if (np.abs(found) > _LARGE).any() or ((spans < _SMALL) & (spans > 0)).any():
-        found = found.astype(np.float64)
-    return found[0], (found[1] - found[0]) / 255
+    result = np.asarray(ranges, dtype=np.float32)
+    if result.shape != (2, dim):
+        raise InputError(f"ranges of shape {result.shape} for {dim} dimensions; give (2, {dim}): least and greatest")
+    spans = np.ptp(result.astype(np.float64), axis=0)
+    if (np.abs(result) > _LARGE).any() or ((spans < _SMALL) & (spans > 0)).any():
+        result = result.astype(np.float64)
+    return result[0], (result[1] - result[0]) / 255
 
 
 def rotated(vectors: ArrayLike, count: int) -> NDArray[np.float32]:

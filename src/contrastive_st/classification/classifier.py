@@ -207,8 +207,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         """The class of each text `[N]`; with several labels a text `[N, K]` of 0 and 1, 1 from its threshold on."""
         logits = self.logits(X)
         chosen = self.head_.chosen(logits)
-        found: NDArray[Any] = chosen.astype(np.int64) if self.multi_label_ else self.classes_[chosen.argmax(1)]
-        return found
+        result: NDArray[Any] = chosen.astype(np.int64) if self.multi_label_ else self.classes_[chosen.argmax(1)]
+        return result
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy: the share of texts whose labels are all predicted, and no other."""
@@ -426,12 +426,12 @@ def _file_of(folder: Path, source: str | Path, name: str | None) -> Path:
 
 def _checked_texts(texts: Any) -> list[Any]:
     """The texts as a list; rows of numbers stay rows, for an encoder that is a function of them."""
-    found = _plain(texts)
-    columns = isinstance(found, np.ndarray) and found.ndim > 1 and not np.issubdtype(found.dtype, np.number)
-    if isinstance(texts, str) or _is_sparse(texts) or (columns and found.shape[1] != 1):
-        what = "one string" if isinstance(texts, str) else f"an array of shape {list(found.shape)}"
+    result = _plain(texts)
+    columns = isinstance(result, np.ndarray) and result.ndim > 1 and not np.issubdtype(result.dtype, np.number)
+    if isinstance(texts, str) or _is_sparse(texts) or (columns and result.shape[1] != 1):
+        what = "one string" if isinstance(texts, str) else f"an array of shape {list(result.shape)}"
         raise InputError(f"the texts are {what}; give a list of strings, or one column, such as frame['text']")
-    return list(found[:, 0] if columns else found)
+    return list(result[:, 0] if columns else result)
 
 
 def _is_sparse(given: Any) -> bool:

@@ -88,12 +88,12 @@ class Classify(TuningSettings):
         classifier = self._learned(examples) if examples else self._opened()
         if test:
             _report(classifier, examples, test)
-        found = _labels(classifier, [row[column] for row in rows])
+        result = _labels(classifier, [row[column] for row in rows])
         if self.predictions:
-            self._write_predictions(rows, found)
+            self._write_predictions(rows, result)
             return
         reasons = self._reasons(classifier, [row[column] for row in rows], examples)
-        for row, (labels, score), lines in zip(rows, found, reasons, strict=True):
+        for row, (labels, score), lines in zip(rows, result, reasons, strict=True):
             say("\n".join([f"{labels}\t{score}\t{' '.join(row[column].split())}", *lines]))
 
     def _reasons(
@@ -104,7 +104,7 @@ class Classify(TuningSettings):
             return [[]] * len(texts)
         if not examples:
             note("--explain names the words alone: give --train_file too for the nearest examples")
-        found = classifier.explain(texts, *((examples.texts, self.explain) if examples else ()))
+        result = classifier.explain(texts, *((examples.texts, self.explain) if examples else ()))
         return [
             [
                 *(f"    {label}: " + ", ".join(f"{word} {effect:+.2f}" for word, effect in words)
@@ -112,7 +112,7 @@ class Classify(TuningSettings):
                 *(f"    {cosine:.3f}  {'|'.join(_each([examples.labels[n]]))}  {' '.join(examples.texts[n].split())}"
                   for n, cosine in reason.nearest if examples),
             ]
-            for reason in found
+            for reason in result
         ]  # fmt: skip
 
     def _check_predictions(self) -> None:
@@ -190,11 +190,11 @@ class Classify(TuningSettings):
                         f"--{option} {source}: write LABEL=FILE, such as frozen=frozen.txt, or name a table"
                     )
                 these = corpus_texts(path)
-                found = LabelledTexts(these, [label] * len(these))
+                result = LabelledTexts(these, [label] * len(these))
             else:
-                found = read_labels(source, self.columns, separator=self.separator)
-            texts += found.texts
-            labels += found.labels
+                result = read_labels(source, self.columns, separator=self.separator)
+            texts += result.texts
+            labels += result.labels
         return LabelledTexts(texts, labels) if labels else None
 
 
@@ -242,8 +242,8 @@ def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test
     wide = max(map(len, predicted))
     say(f"{'':{wide}}  {'accuracy':21}  macro-F1, with 95% intervals, on {len(true)} texts")
     for name, labels in predicted.items():
-        found = measures(true, labels)
-        say(f"{name:{wide}}  {found['accuracy']!s:21}  {found['macro_f1']}")
+        result = measures(true, labels)
+        say(f"{name:{wide}}  {result['accuracy']!s:21}  {result['macro_f1']}")
 
 
 def _check_known(test: LabelledTexts, known: Sequence[str]) -> None:

@@ -48,14 +48,14 @@ class LinearHead:
 
     def probabilities(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Probabilities of the classes, `[N, K] -> [N, K]`."""
-        found: NDArray[np.float64] = np.exp(self.log_probabilities(logits))
-        return found
+        result: NDArray[np.float64] = np.exp(self.log_probabilities(logits))
+        return result
 
     def log_probabilities(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Their logarithms, `[N, K] -> [N, K]`."""
         total = np.logaddexp(0, logits) if self.multi_label else np.logaddexp.reduce(logits, axis=1, keepdims=True)
-        found: NDArray[np.float64] = logits - total
-        return found
+        result: NDArray[np.float64] = logits - total
+        return result
 
 
 def label_weights(
@@ -87,12 +87,12 @@ def label_weights(
         each = [numbered] if y.ndim == 1 else [{1: numbered[k]} if k in numbered else None for k in range(len(columns))]
     else:
         each = [class_weight] * len(columns)
-    found = np.stack([compute_sample_weight(own, column) for own, column in zip(each, columns, strict=True)], axis=-1)
+    result = np.stack([compute_sample_weight(own, column) for own, column in zip(each, columns, strict=True)], axis=-1)
     if sample_weight is not None:
         weights = np.asarray(sample_weight, dtype=np.float64)
         check_consistent_length(y, weights)
-        found = found * weights[:, None]
-    return found.reshape(y.shape)
+        result = result * weights[:, None]
+    return result.reshape(y.shape)
 
 
 def _features(x: Any) -> Any:

@@ -69,8 +69,8 @@ def calibrated(
     else:
         each = [LogisticRegression(C=1e6).fit(logits[:, [k]], y[:, k]) for k in range(y.shape[1])]
         scale, shift = (np.array([getattr(own, name).item() for own in each]) for name in ("coef_", "intercept_"))
-    found = replace(head, weights=head.weights * scale[:, None], bias=head.bias * scale + shift)
-    return found, logits * scale + shift
+    result = replace(head, weights=head.weights * scale[:, None], bias=head.bias * scale + shift)
+    return result, logits * scale + shift
 
 
 def best_thresholds(logits: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -84,12 +84,12 @@ def best_thresholds(logits: NDArray[np.float64], y: NDArray[np.int64]) -> NDArra
         >>> best_thresholds(np.array([[-1.0], [-2.0], [-3.0], [-4.0]]), np.array([[1], [1], [0], [0]])).tolist()
         [-2.5]
     """
-    found = []
+    result = []
     for own, positive in zip(logits.T, y.T, strict=True):
         order = np.argsort(-own, kind="stable")
         hits = np.cumsum(positive[order])
         f1 = 2 * hits / (np.arange(1, len(own) + 1) + positive.sum())
         last = int(f1.argmax())
-        found.append(own[order][last : last + 2].mean())
-    thresholds: NDArray[np.float64] = np.nan_to_num(np.array(found), nan=0.0)
+        result.append(own[order][last : last + 2].mean())
+    thresholds: NDArray[np.float64] = np.nan_to_num(np.array(result), nan=0.0)
     return thresholds

@@ -47,10 +47,10 @@ def measures(true: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Measure]:
     rows = len(true)
     draws = np.random.default_rng(_SEED).multinomial(rows, np.full(rows, 1 / rows), _DRAWS)
     weights = np.concatenate([np.ones((1, rows), dtype=np.int64), draws])
-    found = {"accuracy": weights @ right / rows, "macro_f1": _macro_f1(weights @ counts)}
+    result = {"accuracy": weights @ right / rows, "macro_f1": _macro_f1(weights @ counts)}
     return {
         name: Measure(float(values[0]), *map(float, np.quantile(values[1:], (0.025, 0.975))))
-        for name, values in found.items()
+        for name, values in result.items()
     }
 
 
@@ -59,5 +59,5 @@ def _macro_f1(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     predicted: `[R, 3K] -> [R]`."""
     both, either, one = np.split(counts, 3, axis=1)
     score = np.divide(2 * both, 2 * both + one, out=np.zeros(both.shape), where=either > 0)
-    found: NDArray[np.float64] = score.sum(1) / np.maximum((either > 0).sum(1), 1)
-    return found
+    result: NDArray[np.float64] = score.sum(1) / np.maximum((either > 0).sum(1), 1)
+    return result

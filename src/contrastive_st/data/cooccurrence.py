@@ -87,9 +87,9 @@ def ppmi(counts: csr_array, smoothing: float = 0.75) -> csr_array:
     of_context = of_context**smoothing
     cells = counts.tocoo()
     row, column = cells.row, cells.col
-    found = np.log(cells.data * of_context.sum() / (of_word[row] * of_context[column]))
-    positive = found > 0
-    values = found[positive].astype(np.float32)
+    result = np.log(cells.data * of_context.sum() / (of_word[row] * of_context[column]))
+    positive = result > 0
+    values = result[positive].astype(np.float32)
     return csr_array((values, (row[positive], column[positive])), shape=counts.shape)
 
 

@@ -49,11 +49,11 @@ def positive_pairs(pairs: Sequence[DocPair]) -> Dataset:
     They are first line and paragraph, and the first sentence of a paragraph with the rest of it and with the first
     line.
     """
-    found = [(pair.title, pair.text) for pair in pairs]
+    result = [(pair.title, pair.text) for pair in pairs]
     for pair in pairs:
         first, *rest = SENTENCE_END.split(pair.text, maxsplit=1)
-        found += [(pair.title, first), (first, rest[0])] if rest else []
-    return Dataset.from_dict({"anchor": [pair[0] for pair in found], "positive": [pair[1] for pair in found]})
+        result += [(pair.title, first), (first, rest[0])] if rest else []
+    return Dataset.from_dict({"anchor": [pair[0] for pair in result], "positive": [pair[1] for pair in result]})
 
 
 NEAR, FAR = (
@@ -87,10 +87,10 @@ def labelled_docs(pairs: Sequence[DocPair], seed: int = 0) -> Dataset:
 
 def triplets_of(rows: Dataset) -> Dataset:
     """Anchor, positive, negative from `labelled_docs`: the nearest available negative."""
-    found: dict[str, list[str]] = {"anchor": [], "positive": [], "negative": []}
+    result: dict[str, list[str]] = {"anchor": [], "positive": [], "negative": []}
     first, second, label = rows["first"][:], rows["second"][:], rows["label"][:]
     for i in range(len(label) - 1):
         if label[i] == 0:
-            for name, value in zip(found, (first[i], second[i], second[i + 1]), strict=True):
-                found[name].append(value)
-    return Dataset.from_dict(found)
+            for name, value in zip(result, (first[i], second[i], second[i + 1]), strict=True):
+                result[name].append(value)
+    return Dataset.from_dict(result)

@@ -196,7 +196,7 @@ def attached_docstring(call: ast.Call, module: str) -> Iterator[tuple[str, str]]
 
 def pairs_of_files(files: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
     """The pairs in files, given as (path, module name); files that cannot be read or parsed are skipped."""
-    found = []
+    result = []
     for path, module in files:
         try:
             source = Path(path).read_bytes()
@@ -209,8 +209,8 @@ def pairs_of_files(files: Iterable[tuple[str, str]]) -> list[tuple[str, str, str
             continue
         for name, docstring in docstrings(tree, module):
             if pair := pair_of(docstring):
-                found.append((*pair, name))
-    return found
+                result.append((*pair, name))
+    return result
 
 
 def _long_strings(source: bytes) -> Iterator[str]:

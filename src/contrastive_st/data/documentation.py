@@ -180,11 +180,11 @@ def _extract(roots: Iterable[str | Path], workers: int | None) -> list[DocPair]:
     size = max(100, -(-len(files) // (8 * workers)))
     chunks = [files[start : start + size] for start in range(0, len(files), size)]
     if workers == 1 or len(chunks) < 2:
-        found = map(pairs_of_files, chunks)
+        result = map(pairs_of_files, chunks)
     else:
         with ThreadPoolExecutor(workers) as pool:
-            found = pool.map(_in_a_process, chunks)
-    return [DocPair(*row) for rows in found for row in rows]
+            result = pool.map(_in_a_process, chunks)
+    return [DocPair(*row) for rows in result for row in rows]
 
 
 def _python_files(root: Path) -> list[tuple[str, str]]:

@@ -49,9 +49,9 @@ class GuidedRows(Dataset[dict[str, Any]]):
         there = [text is not None for text in texts]  # null: no text, where a row has fewer negatives than others
         vectors = self.guide([text for text in texts if text is not None])
         if not all(there):
-            found = np.zeros((len(texts), vectors.shape[1]), dtype=vectors.dtype)
-            found[there] = vectors
-            vectors = found
+            result = np.zeros((len(texts), vectors.shape[1]), dtype=vectors.dtype)
+            result[there] = vectors
+            vectors = result
         return {**self.rows[index], "guide": vectors}
 
 

@@ -197,8 +197,8 @@ class MixtureCollator:
         """
         names = {str(row.get("dataset")) for row in rows}
         if len(names) != 1 or not names & set(self.collators):
-            found, known = " and ".join(sorted(names)), ", ".join(self.collators)
-            raise InputError(f"a batch has rows of {found}; give rows of one of {known}, in the order of a Mixture")
+            result, known = " and ".join(sorted(names)), ", ".join(self.collators)
+            raise InputError(f"a batch has rows of {result}; give rows of one of {known}, in the order of a Mixture")
         (name,) = names
         batch: dict[str, Tensor] = self.collators[name](rows)
         own = batch.get("targets", torch.zeros(len(rows), 0, dtype=torch.long))
@@ -284,16 +284,16 @@ class _Forward:
         self._next, self._process = 0, 0
 
     def __getitems__(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
-        found = []
+        result = []
         for number in numbers:
             if self._rows is None or number < self._next or self._process != os.getpid():  # a fork shares open files
                 self._rows, self._next, self._process = self.stream.all_rows(), 0, os.getpid()
             row = next(itertools.islice(self._rows, number - self._next, None), None)
             if row is None:
                 raise InputError("a stream of the mixture has no rows; leave it out or check its files")
-            found.append(row)
+            result.append(row)
             self._next = number + 1
-        return found
+        return result
 
     def __getitem__(self, number: int) -> dict[str, Any]:
         return self.__getitems__([number])[0]

@@ -174,8 +174,8 @@ class TokenFile:
         with FileLock(f"{target}.lock"):  # one process tokenizes, the others wait for it
             if not target.with_suffix(".npz").exists():
                 _write(documents, tokenizer, max_length, target)
-        with np.load(target.with_suffix(".npz")) as found:
-            return cls(str(target), found["counts"], found["frequencies"])
+        with np.load(target.with_suffix(".npz")) as result:
+            return cls(str(target), result["counts"], result["frequencies"])
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -267,14 +267,14 @@ class NeighborPairs(Dataset[dict[str, Any]]):
         earlier = own - last
         starts, lengths = near["offset"][every, earlier], near["length"]
         sizes = np.stack([lengths[every, earlier], lengths[every, earlier + 1]], 1)
-        found = []
+        result = []
         for start, (size, after), document, turned in zip(
             starts.tolist(), sizes.tolist(), documents.tolist(), last.tolist(), strict=True
         ):
             flat = np.frombuffer(os.pread(ids, 4 * (size + after), 4 * start), "<i4")
             pair = [flat[:size], flat[size:]]
-            found.append({"input_ids": pair[::-1] if turned else pair, "document": document})
-        return found
+            result.append({"input_ids": pair[::-1] if turned else pair, "document": document})
+        return result
 
     def _open(self) -> None:
         self._rows, self._ids = (self.path.with_suffix(end).open("rb") for end in (".rows", ".ids"))

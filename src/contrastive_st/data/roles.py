@@ -19,7 +19,7 @@ TEXT, ANCHOR, POSITIVE, NEGATIVE, SCORE, LABEL = "text", "anchor", "positive", "
 POSITIVE_SCORE, NEGATIVE_SCORE, SCORES = "positive_score", "negative_score", "scores"
 CANDIDATE_SCORES = (SCORES, POSITIVE_SCORE, NEGATIVE_SCORE)
 #: The role of columns that training does not use, by name: numbers of rows, splits, dates, parse trees, ...
-BESIDE = "beside"
+UNUSED = "unused"
 
 
 class Role(NamedTuple):
@@ -63,7 +63,7 @@ ROLES = (
         "entailment_label", "is_duplicate", "quality",
     )),
     Role(TEXT, (TEXTS,), False, ("text", "sentence")),
-    Role(BESIDE, (), True, (
+    Role(UNUSED, (), True, (
         "idx", "index", "split", "subset", "fold", "source", "source1", "source2", "src", "lang", "language", "locale",
         "domain", "genre", "topic", "date", "datetime", "time", "timestamp", "year", "created_at", "updated_at", "url",
         "uri", "link", "file", "filename", "path", "author", "user", "username", "dataset", "license", "semeval_set",
@@ -81,7 +81,7 @@ TARGETS = tuple(
 #: Those that stay in the rows, whatever their kind is, for a loss that reads them
 KEPT = tuple(name for name in TARGETS if name not in (LABEL, SCORE, SCORES))
 _ROLE_OF = {name: role.name for role in ROLES for name in role.names}
-_NAMED = tuple(name for name in _ROLE if name != BESIDE)
+_NAMED = tuple(name for name in _ROLE if name != UNUSED)
 _TEXTS = (TEXT, ANCHOR, POSITIVE, NEGATIVE)
 _PARTNERS = {"source": ("target",), "src": ("tgt", "target")}  # a source with a target is a text
 _NUMBERED = re.compile(r"((?:text|sentence|sent|passage|t|s)_?)(\d)")  # from 0: anchor, positive, negatives
@@ -125,7 +125,7 @@ def plain_name(name: str) -> str:
 
 
 def role_of(name: str, names: Sequence[str] = ()) -> str | None:
-    """The role of a known column name, `BESIDE` for one that training does not use, and None for others.
+    """The role of a known column name, `UNUSED` for one that training does not use, and None for others.
 
     Args:
         name: the column.
@@ -133,15 +133,15 @@ def role_of(name: str, names: Sequence[str] = ()) -> str | None:
 
     Example:
         >>> role_of("Hard-Neg 2"), role_of("pairID"), role_of("source"), role_of("source", ["source", "target"])
-        ('negative', 'beside', 'beside', 'anchor')
+        ('negative', 'unused', 'unused', 'anchor')
         >>> role_of("neg_scores"), role_of("negative_2_score"), role_of("positive_score")
         ('negative_score', 'negative_score', 'positive_score')
     """
     plain, others = plain_name(name), set(map(plain_name, names))
     if plain in ("prompt", "type") and set(_FLAG_EMBEDDING) <= others:
-        return BESIDE
+        return UNUSED
     if (plain == "title" and {"question", "query"} & others) or (plain == "answers" and "positive" in others):
-        return BESIDE  # of the passage, as in SQuAD and DPR
+        return UNUSED  # of the passage, as in SQuAD and DPR
     if set(_PARTNERS.get(plain, ())) & others:
         return ANCHOR
     if (numbered := _NUMBERED.fullmatch(plain)) and f"{numbered[1]}0" in others:
@@ -301,7 +301,7 @@ def text_column(table: Any, column: Sequence[str | int] | str | int | None = Non
     asked = list(named_columns(column, names, table.source))
     if exact := asked or [name for name in names if plain_name(name) == TEXT][:1]:
         return _only(exact, names, table.source)
-    aside = (BESIDE, LABEL, SCORE, *CANDIDATE_SCORES)
+    aside = (UNUSED, LABEL, SCORE, *CANDIDATE_SCORES)
     held = table.profile
     texts = [name for name in names
              if held[name].held == TEXTS and not held[name].objects and role_of(name, names) not in aside]  # fmt: skip
@@ -342,7 +342,7 @@ def named_columns(columns: Any, names: Sequence[str], source: str) -> dict[str, 
 
 _FILL = "fill it, or name the columns to train on, such as --columns ANCHOR POSITIVE"
 
-_UNUSED = {
+_WHY_UNUSED = {
     NUMBERS: "numbers, and its name says nothing of them",
     NOTHING: "every cell is blank",
     TEXTS: "dates, addresses or numbers",
@@ -410,7 +410,7 @@ class _Finder:
         """The role that a column's name or the user says, or None; and why it is not used, if it is not."""
         role, column, asked = self.role[name], self.held[name], name in self.given
         if self.target is not None and (name == self.target or role in (SCORE, LABEL)):
-            role = (role if role in (SCORE, LABEL) else LABEL) if name == self.target else BESIDE
+            role = (role if role in (SCORE, LABEL) else LABEL) if name == self.target else UNUSED
         if role in (SCORE, LABEL, SCORES):
             scores = name in self.lists and (role != LABEL or column.held == NUMBERS)
             role = SCORES if scores else SCORE if role == SCORES else role
@@ -418,13 +418,13 @@ class _Finder:
             return role, "every cell is blank"  # of a teacher that was not asked
         if role == LABEL and column.graded_numbers:
             role = SCORE  # a graded "label", as in GLUE's STS-B
-        if role == BESIDE and (not asked or name == self.target):
+        if role == UNUSED and (not asked or name == self.target):
             return role, "its name says that it is not a text"
-        role = None if role == BESIDE else role
+        role = None if role == UNUSED else role
         if role is None and not asked and column.objects:
             return role, "it holds objects"
         if role is None and not asked and (column.held != TEXTS or column.aside):
-            return role, _UNUSED.get(column.held, f"it holds {column.held}")
+            return role, _WHY_UNUSED.get(column.held, f"it holds {column.held}")
         return role, ""
 
     def _refuse(self, faults: Iterable[tuple[str, str]]) -> None:
@@ -477,7 +477,7 @@ class _Finder:
             return
         for name in self.left_out:
             held, refers = self.held[name].held, _REFERS.fullmatch(plain_name(name))
-            if refers or (named[texts[0]] == ANCHOR and held == OTHER and self.role[name] != BESIDE):
+            if refers or (named[texts[0]] == ANCHOR and held == OTHER and self.role[name] != UNUSED):
                 what = f"{texts[0]!r} is the only text, and {name!r} ({_shown(self.held[name].example)}) is not read"
                 yield what, f"write the texts it stands for in a column, or train on crops: --columns {texts[0]}"
 
@@ -563,7 +563,7 @@ class _Finder:
 
     def fault(self, what: str, mend: str = "") -> InputError:
         """An error that shows how to name the columns."""
-        scores = (BESIDE, SCORE, LABEL, *CANDIDATE_SCORES)
+        scores = (UNUSED, SCORE, LABEL, *CANDIDATE_SCORES)
         texts = [name for name in self.names if self.held[name].held == TEXTS and self.role[name] not in scores]
         texts.sort(key=lambda name: self.role[name] != ANCHOR)
         shown = " ".join(f"{name}={role}" for name, role in zip(texts, (ANCHOR, POSITIVE), strict=False))

@@ -120,8 +120,8 @@ class _Encoding:
 
     def lengths(self, columns: Sequence[str]) -> list[int]:
         """The number of tokens of the prompt of each column; an empty list without prompts."""
-        found = [prompt_length(self.tokenizer, one, self.max_length) for one in self.prompts_of(columns).values()]
-        return found if any(found) else []
+        result = [prompt_length(self.tokenizer, one, self.max_length) for one in self.prompts_of(columns).values()]
+        return result if any(result) else []
 
     def of(self, columns: Sequence[str]) -> Callable[[pa.Table], pa.Table]:
         """A function of rows with columns of text that has their ids in place of these; a null has none."""
@@ -131,8 +131,8 @@ class _Encoding:
 
         def lists(texts: pa.ChunkedArray, prompt: str) -> pa.ListArray:
             ids, sizes = read([prompt + (text or "") for text in texts.to_pylist()])
-            found = pa.ListArray.from_arrays(pa.array(np.cumsum([0, *sizes]), pa.int32()), pa.array(ids))
-            return pc.if_else(texts.is_valid(), found, pa.scalar([], found.type)) if texts.null_count else found
+            result = pa.ListArray.from_arrays(pa.array(np.cumsum([0, *sizes]), pa.int32()), pa.array(ids))
+            return pc.if_else(texts.is_valid(), result, pa.scalar([], result.type)) if texts.null_count else result
 
         def encode(rows: pa.Table) -> pa.Table:
             views = [pa.chunked_array(lists(rows[name], prompt)).combine_chunks() for name, prompt in before.items()]
@@ -172,12 +172,12 @@ def id_reader(
         first, last = (np.array(part, np.int64) for part in around)
         sizes = kept + len(first) + len(last)
         starts = np.cumsum(sizes) - sizes
-        found = np.empty(int(sizes.sum()), np.int64)
-        found[starts[:, None] + np.arange(len(first))] = first
-        found[(starts + sizes - len(last))[:, None] + np.arange(len(last))] = last
+        result = np.empty(int(sizes.sum()), np.int64)
+        result[starts[:, None] + np.arange(len(first))] = first
+        result[(starts + sizes - len(last))[:, None] + np.arange(len(last))] = last
         inside = np.arange(int(kept.sum())) - np.repeat(np.cumsum(kept) - kept, kept)
-        found[np.repeat(starts + len(first), kept) + inside] = ids[place < room]
-        return found, sizes
+        result[np.repeat(starts + len(first), kept) + inside] = ids[place < room]
+        return result, sizes
 
     return read
 
@@ -270,7 +270,7 @@ def _mapped(
         texts = pa.table(
             {name: pa.array([row[i].strip() for row in rows], pa.string()) for i, name in enumerate(names)}
         )
-        found = encode(texts).to_pydict()
-        return {**found, **({SCORE: [float(row[-1]) for row in rows]} if target else {})}
+        result = encode(texts).to_pydict()
+        return {**result, **({SCORE: [float(row[-1]) for row in rows]} if target else {})}
 
     return texts.map(encoded, batched=True, batch_size=64, remove_columns=others)

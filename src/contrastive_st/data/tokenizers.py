@@ -291,8 +291,8 @@ def read_template(text: str, tokenizer: Any) -> Template:
         >>> read_template("a [X] b [MASK] c", tokenizer)
         Template(before=[2, 5], after=[6, 4, 7, 3], behind=2)
     """
-    first, found, rest = text.partition("[X]")
-    if not found or "[X]" in rest or "[MASK]" in first or rest.count("[MASK]") != 1:
+    first, result, rest = text.partition("[X]")
+    if not result or "[X]" in rest or "[MASK]" in first or rest.count("[MASK]") != 1:
         raise InputError(f"the template {text!r} needs one [X] for the sentence and, after it, one [MASK]")
     special = [getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "mask")]
     if None in special or not tokenizer.is_fast:

@@ -163,11 +163,11 @@ def _text_rows(
 ) -> Iterator[Row]:
     first = number
     while line:
-        found, place = _parsed(line.rstrip(b" \r\n"), dimension), f"{source}, line {number}"
-        if found is None:
+        result, place = _parsed(line.rstrip(b" \r\n"), dimension), f"{source}, line {number}"
+        if result is None:
             what = f"{line.decode('utf-8', 'replace').strip()[:40]!r} is not a word and {dimension} finite numbers"
             raise InputError(f"{place}: {what}; fix the row, or read only those before it (limit)")
-        yield number, utf8(found[0], place, "is it a vector file?"), found[1]
+        yield number, utf8(result[0], place, "is it a vector file?"), result[1]
         line, number = file.readline(), number + 1
     if count not in (None, number - first):
         what = f"the first line says {count} words, but there are {number - first}"

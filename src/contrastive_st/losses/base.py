@@ -212,8 +212,8 @@ class Loss:
     @classmethod
     def setting_names(cls) -> list[str]:
         """The names of the settings: all fields except the head and the data set of a batch."""
-        found: Any = fields(cls) if is_dataclass(cls) else ()
-        return [field.name for field in found if field.init and field.name not in ("head", "task")]
+        result: Any = fields(cls) if is_dataclass(cls) else ()
+        return [field.name for field in result if field.init and field.name not in ("head", "task")]
 
     @classmethod
     def settings_from(cls, rows: Any) -> dict[str, Any]:

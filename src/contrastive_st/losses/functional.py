@@ -212,11 +212,11 @@ class _Blocked(torch.autograd.Function):
         total, count = anchors.new_zeros(()), torch.zeros((), dtype=torch.long, device=anchors.device)
         for rows in blocks:
             with torch.enable_grad():
-                loss, found = rows_loss(leaves[0][rows], leaves[1], rows)
+                loss, result = rows_loss(leaves[0][rows], leaves[1], rows)
             for gradient, part in zip(sums, torch.autograd.grad(loss, leaves), strict=True):
                 gradient += part
             total += loss.detach()
-            count += found
+            count += result
         ctx.save_for_backward(*sums)
         ctx.mark_non_differentiable(count)
         return total, count
@@ -308,8 +308,8 @@ class _OneDNNProduct(torch.autograd.Function):
     @staticmethod
     def product(a: Tensor, b: Tensor) -> Tensor:
         """`a @ b.T`."""
-        found: Tensor = torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
-        return found
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
+        return result
 
 
 _MEASURED, _MEASURED_SCORES = 1024, 1 << 24

@@ -141,8 +141,8 @@ class InfoNCE(Loss):
             return {}
         rows = measured_rows(len(contrast.columns))
         scores, _ = contrast.scores(contrast.anchors[rows], contrast.candidates, rows, self)
-        found = {"accuracy": (scores.argmax(1) == contrast.own[rows]).float().mean().item()}
-        return found if contrast.guide is None else {**found, "masked": scores.isneginf().float().mean().item()}
+        result = {"accuracy": (scores.argmax(1) == contrast.own[rows]).float().mean().item()}
+        return result if contrast.guide is None else {**result, "masked": scores.isneginf().float().mean().item()}
 
     def scores(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> tuple[Tensor, Tensor]:
         """Scores `[B, C]`, -inf for candidates that are masked, and the column of each anchor's positive, `[B]`.
@@ -183,16 +183,16 @@ class InfoNCE(Loss):
 
     def _one_way(self, contrast: Contrast, gather: Gather) -> Tensor:
         def rows_loss(anchors: Tensor, candidates: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
-            scores, found = contrast.scores(anchors, candidates, rows, self)
-            return functional.cross_entropy(scores, contrast.own[rows], reduction="sum"), found.sum()
+            scores, result = contrast.scores(anchors, candidates, rows, self)
+            return functional.cross_entropy(scores, contrast.own[rows], reduction="sum"), result.sum()
 
         if contrast.sizes:
-            total, found = self._around(contrast, gather)
+            total, result = self._around(contrast, gather)
         else:
-            total, found = in_blocks(contrast.anchors, contrast.candidates, rows_loss)
+            total, result = in_blocks(contrast.anchors, contrast.candidates, rows_loss)
         masked = ", or masked by the guide" if contrast.guide else ""
         require(
-            found > 0,
+            result > 0,
             lambda: (
                 "this batch has no negatives: the candidates of each anchor are its positive or equal texts"
                 f"{masked}; give a larger batch size, or check the data for repeated sentences"
@@ -214,10 +214,10 @@ class InfoNCE(Loss):
             return part.scores(anchors, candidates, rows, self)
 
         kinds = len(block) // contrast.sizes[gather.rank]
-        sums, found = gather.logsumexp(contrast.anchors, block, [kinds * size for size in contrast.sizes], score)
+        sums, result = gather.logsumexp(contrast.anchors, block, [kinds * size for size in contrast.sizes], score)
         positives = contrast.candidates[: len(sums)]  # the positives come first among the candidates
         own = (contrast.anchors[:, :dim] * positives).sum(1) / self.temperature
-        return (sums - own).sum(), found.sum()
+        return (sums - own).sum(), result.sum()
 
 
 class Guide(NamedTuple):
@@ -352,8 +352,8 @@ class Contrast:
         hard = own + self.total * torch.arange(1, self.hard + 1, device=own.device)
         if weight and self.hard:
             scores = scores + torch.zeros_like(scores).scatter_(1, hard, weight)
-        found = _any_left(excluded.scatter_(1, own, True))
-        return scores.masked_fill_(excluded.scatter_(1, own, False), float("-inf")), found
+        result = _any_left(excluded.scatter_(1, own, True))
+        return scores.masked_fill_(excluded.scatter_(1, own, False), float("-inf")), result
 
     def _cosines(self, anchors: Tensor, candidates: Tensor) -> Tensor:
         """Similarities of a block of anchors to the candidates, and of appended positives to all positives."""

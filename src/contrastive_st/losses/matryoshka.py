@@ -98,10 +98,10 @@ class MatryoshkaLoss(Loss):
         for dim, weight in zip(self.dims, self._weights, strict=True):
             end = f"_{dim}"
             own = {name.removesuffix(end): value for name, value in metrics.items() if name.endswith(end)}
-            found = self.inner.chances(own)
-            if "loss" not in found:
+            result = self.inner.chances(own)
+            if "loss" not in result:
                 return {}
-            total += weight * found["loss"]
+            total += weight * result["loss"]
         return {"loss": total}
 
     def describe(self, anchors: int, num_views: int) -> str:
@@ -138,13 +138,13 @@ class MatryoshkaLoss(Loss):
 
     def measure(self, num_views: int, targets: Tensor | None) -> str | None:
         """That of the inner loss."""
-        found: str | None = self.inner.measure(num_views, targets)
-        return found
+        result: str | None = self.inner.measure(num_views, targets)
+        return result
 
     def predicted(self, targets: Tensor | None) -> Tensor | None:
         """Those of the inner loss."""
-        found: Tensor | None = self.inner.predicted(targets)
-        return found
+        result: Tensor | None = self.inner.predicted(targets)
+        return result
 
     @property
     def needs_two_texts(self) -> bool:  # type: ignore[override]

@@ -82,16 +82,16 @@ class MixtureLoss(Loss):
     ) -> dict[str, float]:
         """The metrics of the loss of the batch's data set; their names begin with that of the data set."""
         name, loss, views, own = self._task(views, targets)
-        found = loss.metrics(views, own, text_hashes=text_hashes, gather=gather)
-        return {f"{name}_{key}": value for key, value in found.items()}
+        result = loss.metrics(views, own, text_hashes=text_hashes, gather=gather)
+        return {f"{name}_{key}": value for key, value in result.items()}
 
     def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """What the loss of the batch's data set says, under the name that the log has for it."""
-        found: dict[str, float] = {}
+        result: dict[str, float] = {}
         for task, loss in self.tasks.items():
             own = {name.removeprefix(f"{task}_"): x for name, x in metrics.items() if name.startswith(f"{task}_")}
-            found |= {f"{name}_{task}": chance for name, chance in loss.chances(own).items()}
-        return found
+            result |= {f"{name}_{task}": chance for name, chance in loss.chances(own).items()}
+        return result
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step compares."""

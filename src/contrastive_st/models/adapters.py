@@ -145,11 +145,11 @@ def save_adapter(model: Any, folder: str | Path, state_dict: dict[str, Tensor] |
     if state_dict is not None:
         start = f"{model.base_model_prefix}."
         own = {key.removeprefix(start): tensor for key, tensor in state_dict.items() if key.startswith(start)}
-    found = require("LoRA", "lora", "peft").get_peft_model_state_dict(
+    result = require("LoRA", "lora", "peft").get_peft_model_state_dict(
         backbone, own, adapter_name=name, save_embedding_layers=False
     )
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {_PREFIX + key: tensor.detach().cpu().contiguous() for key, tensor in found.items()}
+    tensors = {_PREFIX + key: tensor.detach().cpu().contiguous() for key, tensor in result.items()}
     write_tensors(tensors, folder / ADAPTER_WEIGHTS)
     config = copy.copy(backbone.peft_config[name])
     config.inference_mode = True
@@ -184,12 +184,12 @@ def open_adapter(backbone: Any, folder: Path, name: object, merge: bool = False)
     with about(f"the adapter {name} of {base}"):
         if merge:
             holder = peft.PeftModel(backbone, config)
-            found = peft.set_peft_model_state_dict(holder, {_PREFIX + key: x for key, x in weights.items()})
+            result = peft.set_peft_model_state_dict(holder, {_PREFIX + key: x for key, x in weights.items()})
         else:
             _inject(backbone, config, "default")
             config.base_model_name_or_path = base
-            found = peft.set_peft_model_state_dict(backbone, weights)
-        strange = [*found.unexpected_keys, *(key for key in found.missing_keys if "lora_" in key)]
+            result = peft.set_peft_model_state_dict(backbone, weights)
+        strange = [*result.unexpected_keys, *(key for key in result.missing_keys if "lora_" in key)]
         if strange:
             raise InputError(f"the adapter {name} does not fit its base {base}: only one of the two has {strange[0]}")
         if merge:

@@ -345,8 +345,8 @@ class OwnArchitecture(RemoteCodeMixin, ForCL):
 
     def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
         own: Any = self
-        found: BaseModelOutputWithPooling = own.encode(attention_mask=attention_mask, **rows)
-        return found
+        result: BaseModelOutputWithPooling = own.encode(attention_mask=attention_mask, **rows)
+        return result
 
 
 def with_key_embeddings(views: Tensor, key_embeddings: Tensor | None) -> Tensor:

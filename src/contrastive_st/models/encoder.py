@@ -318,8 +318,8 @@ class SentenceEncoder:
             >>> [vectors.shape for vectors in SentenceEncoder().encode_buckets([([[5, 6], [7, 8]], ""), ([[9]], "")])]
             [(2, 256), (1, 256)]
         """
-        found = self._running.stream(bucket and (bucket[0], self._unpooled(bucket[1])) for bucket in buckets)
-        yield from (self._finite(vectors)[:, : self.truncate_dim] for vectors in found)
+        result = self._running.stream(bucket and (bucket[0], self._unpooled(bucket[1])) for bucket in buckets)
+        yield from (self._finite(vectors)[:, : self.truncate_dim] for vectors in result)
 
     def similarity(self, a: Any, b: Any) -> NDArray[np.float32]:
         """Similarities `[len(a), len(b)]` of texts or vectors: cosines, unless the checkpoint records another kind."""
@@ -507,29 +507,29 @@ class SentenceEncoder:
         revision: str | None,
         hub: dict[str, Any],
     ) -> None:
-        found = Checkpoint.find(name, revision, **hub)
-        self.checkpoint = found
-        self.folder = found.folder if is_local(name) else None
-        self.name = found.name if self.folder is None else found.folder.resolve().name
-        if backend := backend_of(found.folder, runs[0], name):
-            if str(device or "cpu") != "cpu" or pooling not in (None, found.pooling):
-                raise InputError(f"{name} is exported: it runs on the cpu with pooling {found.pooling}; give no other")
+        result = Checkpoint.find(name, revision, **hub)
+        self.checkpoint = result
+        self.folder = result.folder if is_local(name) else None
+        self.name = result.name if self.folder is None else result.folder.resolve().name
+        if backend := backend_of(result.folder, runs[0], name):
+            if str(device or "cpu") != "cpu" or pooling not in (None, result.pooling):
+                raise InputError(f"{name} is exported: it runs on the cpu with pooling {result.pooling}; give no other")
             if self.folder is None:  # the graph is downloaded too
-                found = Checkpoint.find(name, revision, **{**hub, "patterns": (*ENCODER, f"{backend}/*")})
+                result = Checkpoint.find(name, revision, **{**hub, "patterns": (*ENCODER, f"{backend}/*")})
             from contrastive_st.models.graph import GraphVectors
 
-            self._model = GraphVectors(found, runs[1])
+            self._model = GraphVectors(result, runs[1])
             self._tokenizer, self._fingerprint = self._model.tokenizer, self._model.fingerprint
             return
-        if pooling is None and (vectors := static_vectors_of(found)):
-            self._static = StaticFolder(vectors, found)
+        if pooling is None and (vectors := static_vectors_of(result)):
+            self._static = StaticFolder(vectors, result)
             self.to(device or "cpu")
             return
         from contrastive_st.models.running import opened
 
-        self._model, self._tokenizer, self.checkpoint = opened(found, device, pooling)
-        if found.is_table and found.is_bare:  # that of the same folder without torch
-            self._fingerprint = StaticVectors.from_pretrained(found.folder).fingerprint
+        self._model, self._tokenizer, self.checkpoint = opened(result, device, pooling)
+        if result.is_table and result.is_bare:  # that of the same folder without torch
+            self._fingerprint = StaticVectors.from_pretrained(result.folder).fingerprint
 
     @property
     def _running(self) -> Engine:

@@ -29,11 +29,11 @@ def effects(
     """
     variants = [variant for parts in texts for variant in ("".join(parts), *_without_each(list(parts)))]
     scores = np.asarray(score(encode(variants))) if variants else np.empty(0)
-    found, start = [], 0
+    result, start = [], 0
     for parts in texts:
-        found.append(scores[start] - scores[start + 1 : start + 1 + len(parts)])
+        result.append(scores[start] - scores[start + 1 : start + 1 + len(parts)])
         start += 1 + len(parts)
-    return found
+    return result
 
 
 def _without_each(parts: list[str]) -> list[str]:

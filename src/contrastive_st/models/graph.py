@@ -170,12 +170,12 @@ class GraphVectors:
         """Vectors `[len(rows), d]` of token ids, of which the first `before` of each row are not pooled."""
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         own = {name: limit for name, limit in (limits or {}).items() if limit is not None}
-        found: list[Any] = [None] * len(rows)
+        result: list[Any] = [None] * len(rows)
         for bucket in bucket_rows(lengths, **(self.bucket_limits | own)):  # type: ignore[arg-type]
             for place, vector in zip(bucket, self._forward([rows[i] for i in bucket], before), strict=True):
-                found[place] = vector
+                result[place] = vector
             done(len(bucket))
-        return np.stack(found)
+        return np.stack(result)
 
     def stream(self, buckets: Iterable[tuple[Sequence[Sequence[int]], int] | None]) -> Iterator[Vectors]:
         """Vectors of each bucket of rows."""

@@ -246,8 +246,8 @@ class Running:
         forward = lambda bucket: self.forward([rows[i] for i in bucket], before, int(widths[bucket[0]]))
         output: Vectors | None = None
         with self.ready(dtype, many=bool(lengths.sum() > _FEW_TOKENS)):
-            for bucket, found in zip(buckets, self._computed(forward, buckets), strict=True):
-                vectors = np.asarray(found.cpu().numpy())
+            for bucket, result in zip(buckets, self._computed(forward, buckets), strict=True):
+                vectors = np.asarray(result.cpu().numpy())
                 output = np.empty((len(rows), vectors.shape[1]), dtype=np.float32) if output is None else output
                 output[bucket] = vectors
                 done(len(bucket))
@@ -268,7 +268,7 @@ class Running:
             return [torch.from_numpy(table.token_vectors(row)) for row in rows]
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         own = {name: limit for name, limit in limits.items() if limit is not None}
-        found: dict[int, Tensor] = {}
+        result: dict[int, Tensor] = {}
         with self.ready(None, many=bool(lengths.sum() > _FEW_TOKENS)):
             for bucket in bucket_rows(lengths, **(self.bucket_limits | own)):  # type: ignore[arg-type]
                 ids, mask = (
@@ -277,9 +277,9 @@ class Running:
                 states = getattr(self.model(ids, attention_mask=mask), "last_hidden_state", None)
                 if states is None:
                     raise InputError(f"{self.name} does not return the vectors of tokens; leave output_value out")
-                found |= {i: row[: lengths[i]].float().clone() for i, row in zip(bucket.tolist(), states, strict=True)}
+                result |= {i: row[: lengths[i]].float().clone() for i, row in zip(bucket.tolist(), states, strict=True)}
                 done(len(bucket))
-        return [found[i] for i in range(len(rows))]
+        return [result[i] for i in range(len(rows))]
 
     def stream(self, buckets: Iterable[tuple[Sequence[Sequence[int]], int] | None]) -> Iterator[Vectors]:
         """Vectors of each bucket of rows, with the number of tokens at their start that are not pooled.
@@ -301,8 +301,8 @@ class Running:
 
         tokens = sum(len(row) for bucket in first if bucket for row in bucket[0])
         with self.ready(None, many=tokens > _FEW_TOKENS):
-            for found in self._computed(forward, chain(first, stream)):
-                yield np.asarray(found.cpu().numpy())
+            for result in self._computed(forward, chain(first, stream)):
+                yield np.asarray(result.cpu().numpy())
 
     def forward(self, rows: list[list[int]], before: int, width: int) -> Tensor:
         """Vectors of rows that are padded to `width`."""

@@ -234,7 +234,7 @@ def silent_ids(tokenizer: Any) -> list[int]:
         "bos_token_id",
         "eos_token_id",
     )
-    return sorted({int(found) for name in names if (found := getattr(tokenizer, name, None)) is not None})
+    return sorted({int(result) for name in names if (result := getattr(tokenizer, name, None)) is not None})
 
 
 # --- The closed-form fit to a teacher: ridge regression of its sentence vectors on token counts.

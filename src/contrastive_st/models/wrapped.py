@@ -263,9 +263,9 @@ def sentence_vectors(output: Any) -> Tensor:
     if isinstance(output, Tensor):
         return output
     for name in ("pooler_output", "sentence_embedding"):
-        found = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
-        if isinstance(found, Tensor):
-            return found
+        result = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
+        if isinstance(result, Tensor):
+            return result
     raise InputError(
         f"the module returned a {type(output).__name__}; return vectors [N, d], or an output with pooler_output or "
         "sentence_embedding"

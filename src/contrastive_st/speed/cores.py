@@ -65,14 +65,14 @@ def on_cores(work: Callable[[Item], Result], items: Iterable[Item | None]) -> It
 
 def _ahead(items: Iterator[Item | None], most: int) -> list[Item]:
     """The next items of a stream, up to its next None."""
-    found: list[Item] = []
+    result: list[Item] = []
     for item in islice(items, most):
         if item is None:
-            if found:
+            if result:
                 break
             continue
-        found.append(item)
-    return found
+        result.append(item)
+    return result
 
 
 @functools.cache

@@ -84,20 +84,20 @@ class PackedRows:
         shapes = [(len(rows), most) for rows, most in self.groups]
         sizes = [rows * most for rows, most in shapes]
         parts = zip(*(x.split([*sizes, self.spare]) for x in (query, key, value)), strict=True)
-        found = []
+        result = []
         for own, shape, mask in zip(parts, shapes, self.masks, strict=False):  # the spare tokens are the last part
             q, k, v = (x.unflatten(0, shape).transpose(1, 2) for x in own)
-            found.append(kernel(q, k, v, attn_mask=mask, **options))
-        tokens = [x.transpose(1, 2).flatten(0, 1) for x in found]
+            result.append(kernel(q, k, v, attn_mask=mask, **options))
+        tokens = [x.transpose(1, 2).flatten(0, 1) for x in result]
         return torch.cat([*tokens, value[len(self.places) :].to(tokens[0].dtype)])
 
     def _flash(self, *tokens: Tensor, dropout_p: float = 0.0, scale: float | None = None) -> Tensor:
         """The operation of torch that its own jagged tensors call; torch's public function for it has no dropout."""
         starts, most = (self.starts, self.starts), (self.longest, self.longest)
-        found: Tensor = torch.ops.aten._flash_attention_forward(
+        result: Tensor = torch.ops.aten._flash_attention_forward(
             *(x.contiguous() for x in tokens), *starts, *most, dropout_p, False, False, scale=scale
         )[0]
-        return found
+        return result
 
     def _padded(self, kernel: Kernel, *tokens: Tensor, **options: Any) -> Tensor:
         seen = torch.arange(self.shape[1], device=self.starts.device) < self.starts.diff()[:, None]

@@ -1,4 +1,4 @@
-"""A static sentence encoder. Saved beside checkpoints: it imports torch and transformers alone."""
+"""A static sentence encoder. Saved with checkpoints: it imports torch and transformers alone."""
 
 from typing import Any
 

@@ -141,9 +141,9 @@ class CheckpointTrainer(Trainer):
     def set_initial_training_values(self, args: Any, *others: Any, **kwargs: Any) -> Any:
         """As in transformers, but a finished run that is resumed has no epoch left."""
         values: Any = super().set_initial_training_values(args, *others, **kwargs)
-        self._epochs, *found = values
-        self.finished_before = self.resumed_from is not None and _is_finished(self.resumed_from, found[-1], args)
-        return (0 if self.finished_before else self._epochs, *found)
+        self._epochs, *result = values
+        self.finished_before = self.resumed_from is not None and _is_finished(self.resumed_from, result[-1], args)
+        return (0 if self.finished_before else self._epochs, *result)
 
     def begin(self) -> None:
         """What is left to do when everything is loaded, before the first step."""
@@ -393,9 +393,9 @@ def newest_checkpoint(folder: str | Path) -> Path | None:
         >>> newest_checkpoint("no_such_folder") is None
         True
     """
-    found = [path for path in Path(folder).glob("checkpoint-*") if path.name.removeprefix("checkpoint-").isdigit()]
+    result = [path for path in Path(folder).glob("checkpoint-*") if path.name.removeprefix("checkpoint-").isdigit()]
     passed = []
-    for path in sorted(found, key=lambda path: -int(path.name.removeprefix("checkpoint-"))):
+    for path in sorted(result, key=lambda path: -int(path.name.removeprefix("checkpoint-"))):
         try:
             check_checkpoint(path)
         except Exception as error:  # a library says what is wrong with its file

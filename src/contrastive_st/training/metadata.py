@@ -57,7 +57,7 @@ def training_metadata(trainer: Any, clock: Clock, given: Mapping[str, Any]) -> d
     collator = type(trainer.data_collator).__name__
     tokenizer, of_run = trainer.processing_class, hyper_parameters(args)
     method = method_of(model.config.model_type, settings, {"collator": collator, "hyper_parameters": of_run})
-    found = {
+    result = {
         "method": method.name,
         "loss": {"name": settings.get("loss"), "settings": settings_of(model)},
         "collator": collator,
@@ -78,8 +78,8 @@ def training_metadata(trainer: Any, clock: Clock, given: Mapping[str, Any]) -> d
         "run": _run(trainer.state, clock),
     }
     if adapter := adapter_of(model):
-        found["adapter"] = adapter
-    shown: dict[str, Any] = publishable(found)
+        result["adapter"] = adapter
+    shown: dict[str, Any] = publishable(result)
     shown["loss"] |= words_of(getattr(model, "loss_fn", None))
     shown["launch"]["argv"] = publishable_arguments(sys.argv)
     return shown
@@ -151,12 +151,12 @@ def base_model(model: Any) -> dict[str, Any]:
 
 def hyper_parameters(args: Any) -> dict[str, Any]:
     """Every training argument that differs from its default, and the most important ones in any case."""
-    found = {}
+    result = {}
     for spec in dataclasses.fields(args):
         value = getattr(args, spec.name, None)
         if spec.name not in _NEVER and (spec.name in _ALWAYS or not _is_default(value, spec)):
-            found[spec.name] = _plain(value)
-    return found
+            result[spec.name] = _plain(value)
+    return result
 
 
 def _is_default(value: Any, field: dataclasses.Field[Any]) -> bool:
@@ -177,10 +177,10 @@ def hardware() -> dict[str, Any]:
     """The processor, its usable cores and the accelerators; no names of hosts or users."""
     import torch
 
-    found: dict[str, Any] = {"cpu": _cpu_name(), "cores": affinity()}
+    result: dict[str, Any] = {"cpu": _cpu_name(), "cores": affinity()}
     if torch.cuda.is_available():
-        found["gpus"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return found
+        result["gpus"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return result
 
 
 def _cpu_name() -> str:

@@ -94,8 +94,8 @@ def _of_loss(settings: Mapping[str, Any], training: Mapping[str, Any]) -> Method
         return Method("PromptBERT", "promptbert", _works("jiang2022promptbert"))
     if loss == "info_nce" and (training.get("hyper_parameters") or {}).get("momentum_queue"):
         return Method("CERT", "cert", _works("fang2020cert", "he2020momentum"))
-    if loss == "info_nce" and (found := _PAIRS.get(str(training.get("collator")))):
-        return Method(*found, _works("gao2021simcse") if found[1] == "simcse" else own)
+    if loss == "info_nce" and (result := _PAIRS.get(str(training.get("collator")))):
+        return Method(*result, _works("gao2021simcse") if result[1] == "simcse" else own)
     if loss == "targets" and settings.get("row_loss") in ("block", "pairwise"):
         return Method("CURL", "curl", _works("arora2019theoretical"))
     if loss == "targets" and (named := _TARGETS.get(str(settings.get("targets")))):

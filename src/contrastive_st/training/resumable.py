@@ -48,43 +48,43 @@ def settings_record(trainer: Any, given_optimizer: Any = None) -> dict[str, Any]
         given_optimizer: the optimizer that it was made with, if any.
     """
     args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
-    found = {name: getattr(args, name, None) for name in ARGUMENTS}
+    result = {name: getattr(args, name, None) for name in ARGUMENTS}
     if args.max_steps > 0:
-        found["num_train_epochs"] = None
+        result["num_train_epochs"] = None
     share = 0 < args.warmup_steps < 1  # of all steps
     endless = args.lr_scheduler_type in _WITH_WARMUP and not share
     if endless or args.lr_scheduler_type == SchedulerType.CONSTANT:  # such a run may be prolonged
-        found["max_steps"] = found["num_train_epochs"] = None
+        result["max_steps"] = result["num_train_epochs"] = None
     if not args.momentum_queue:
-        found["momentum"] = None
-    found["processes"] = args.world_size
-    found["split_batches"] = trainer.accelerator.split_batches
+        result["momentum"] = None
+    result["processes"] = args.world_size
+    result["split_batches"] = trainer.accelerator.split_batches
     if given_optimizer is not None:
-        found["optimizer"] = [type(given_optimizer).__name__, given_optimizer.defaults]
-    found["trained"] = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
-    found |= _model(model) | dict(_flat("collator", _object(trainer.data_collator)))
-    plain: dict[str, Any] = json.loads(json.dumps(found, default=_plain))
+        result["optimizer"] = [type(given_optimizer).__name__, given_optimizer.defaults]
+    result["trained"] = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    result |= _model(model) | dict(_flat("collator", _object(trainer.data_collator)))
+    plain: dict[str, Any] = json.loads(json.dumps(result, default=_plain))
     return plain
 
 
 def _model(model: Any) -> dict[str, Any]:
     """Class, settings (with those of the loss), adapters and dropout of a model."""
-    found: dict[str, Any] = {"model": type(model).__name__}
+    result: dict[str, Any] = {"model": type(model).__name__}
     settings: Any = getattr(model, "settings", None)
     if hasattr(settings, "section"):
         for name, value in settings.section().items():
-            found |= {} if name in _NOT_TRAINED else dict(_flat(name, value))
+            result |= {} if name in _NOT_TRAINED else dict(_flat(name, value))
     elif (loss := getattr(model, "loss_fn", None)) is not None:
-        found |= dict(_flat("loss", _object(loss)))
+        result |= dict(_flat("loss", _object(loss)))
     holder = model if hasattr(model, "peft_config") else getattr(model, "backbone", None)
     for adapter, config in (getattr(holder, "peft_config", None) or {}).items():
-        found |= {f"{adapter}.{name}": getattr(config, name, None) for name in ("r", "lora_alpha", "use_rslora")}
+        result |= {f"{adapter}.{name}": getattr(config, name, None) for name in ("r", "lora_alpha", "use_rslora")}
     for name, value in vars(getattr(model, "config", None) or object).items():
         if "drop" in name and isinstance(value, int | float):
-            found[name] = value
+            result[name] = value
     layers = [module.p for module in model.modules() if isinstance(module, _DropoutNd)]
-    found["dropout"] = sorted(set(layers))  # also where a config does not say
-    return found
+    result["dropout"] = sorted(set(layers))  # also where a config does not say
+    return result
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -99,13 +99,13 @@ def _object(value: Any) -> Any:
     """A collator or a loss in plain values: its class, and its public attributes that are plain themselves."""
     if isinstance(value, Mapping):
         return {name: _object(own) for name, own in value.items()}
-    found: dict[str, Any] = {"": getattr(value, "__qualname__", type(value).__name__)}
+    result: dict[str, Any] = {"": getattr(value, "__qualname__", type(value).__name__)}
     for name, own in getattr(value, "__dict__", {}).items():
         if not name.startswith("_") and isinstance(own, bool | int | float | str | None):
-            found[name] = own
+            result[name] = own
         elif not name.startswith("_") and isinstance(own, Mapping):
-            found[name] = {str(key): _object(part) for key, part in own.items() if hasattr(part, "__dict__")}
-    return found
+            result[name] = {str(key): _object(part) for key, part in own.items() if hasattr(part, "__dict__")}
+    return result
 
 
 def _plain(value: Any) -> Any:
@@ -121,16 +121,16 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         >>> differences({}, {"seed": 7})
         ['its record lacks seed']
     """
-    found = [
+    result = [
         WORDS.get(name, f"{name} was {{then}} and is {{now}}").format(then=then[name], now=now[name])
         for name in now
         if name in then and then[name] != now[name]
     ]
-    found += [f"{name} was {then[name]} and is gone" for name in then if name not in now]
+    result += [f"{name} was {then[name]} and is gone" for name in then if name not in now]
     if lacking := [name for name in now if name not in then]:
         more = f" and {len(lacking) - _LISTED} more" if len(lacking) > _LISTED else ""
-        found.append(f"its record lacks {', '.join(lacking[:_LISTED])}{more}")
-    return found
+        result.append(f"its record lacks {', '.join(lacking[:_LISTED])}{more}")
+    return result
 
 
 def fingerprint(data: Any) -> str | None:

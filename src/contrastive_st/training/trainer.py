@@ -506,23 +506,23 @@ class ContrastiveTrainer(CheckpointTrainer):
     ) -> dict[str, float]:
         loss_fn = self.accelerator.unwrap_model(self.model).loss_fn
         queued = {} if queue is None else {"queue": queue}
-        found = loss_fn.metrics(views, targets, text_hashes=hashes, gather=default_gather(), **queued)
-        self.health.chances = loss_fn.chances(found)
+        result = loss_fn.metrics(views, targets, text_hashes=hashes, gather=default_gather(), **queued)
+        self.health.chances = loss_fn.chances(result)
         anchors = views[:_ROWS_MEASURED, 0]
         return {
-            **found,
+            **result,
             "uniformity": uniformity(anchors).item(),
             "effective_rank": effective_rank(anchors).item(),
         }
 
     def set_initial_training_values(self, args: Any, *others: Any, **kwargs: Any) -> Any:
         """As in transformers; shares of the run (`eval_steps=0.1`) become steps, as a checkpoint records them."""
-        found = super().set_initial_training_values(args, *others, **kwargs)
+        result = super().set_initial_training_values(args, *others, **kwargs)
         for name in ("logging_steps", "eval_steps", "save_steps"):
             share = self._shares_of_run.setdefault(name, getattr(args, name))  # as given, for each run of a search
             if 0 < (share or 0) < 1:
-                setattr(args, name, math.ceil(found[-1] * share))
-        return found
+                setattr(args, name, math.ceil(result[-1] * share))
+        return result
 
     # ------------------------------------------------------------------ validation
 
@@ -558,10 +558,10 @@ class ContrastiveTrainer(CheckpointTrainer):
             with preserved_random_state(), torch.no_grad():  # a loader and a masking collator draw random numbers
                 loop: Any = super().evaluation_loop
                 output = loop(dataloader, description, *args, metric_key_prefix=metric_key_prefix, **kwargs)
-                found = own.metrics() if own.running else {}
+                result = own.metrics() if own.running else {}
         finally:
             own.running = False
-        output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in found.items()})
+        output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in result.items()})
         output.metrics.update(own.evaluator_metrics(metric_key_prefix))
         return output
 

@@ -88,10 +88,10 @@ def validation_metrics(
     if kind == "spearman" and targets is not None:
         first, second = normalize(views).unbind(1)
         cosines, scores = gather((first * second).sum(-1)), gather(targets)
-        found = cosines.double().cpu().numpy().round(6)  # rounding does not break ties of ranks
+        result = cosines.double().cpu().numpy().round(6)  # rounding does not break ties of ranks
         golden = scores.double().cpu().numpy()
-        varied = min(len(np.unique(found)), len(np.unique(golden))) > 1
-        return {"spearman": float(np.nan_to_num(spearmanr(found, golden).statistic)) if varied else 0.0}
+        varied = min(len(np.unique(result)), len(np.unique(golden))) > 1
+        return {"spearman": float(np.nan_to_num(spearmanr(result, golden).statistic)) if varied else 0.0}
     if kind == "accuracy":
         share = loss_fn.metrics(views, targets)["accuracy"] if len(views) else 0.0
         return {"accuracy": gather.total(round(share * len(views))) / max(gather.total(len(views)), 1)}
@@ -154,7 +154,7 @@ def shares(parts: Mapping[str | None, range], batch_size: int, rank: int = 0, wo
         >>> shares({None: range(5)}, 4, rank=2, world=3)
         [Share(part=None, rows=range(0, 2), counts=False)]
     """
-    found = []
+    result = []
     for part, rows in parts.items():
         count = max(min(math.ceil(len(rows) / batch_size), len(rows) // 2), 1)
         ends = [i * len(rows) // count for i in range(count + 1)]
@@ -162,8 +162,8 @@ def shares(parts: Mapping[str | None, range], batch_size: int, rank: int = 0, wo
         own = batches[rank::world]
         if len(own) < math.ceil(count / world):
             own.append(batches[0]._replace(counts=False))
-        found += own
-    return found
+        result += own
+    return result
 
 
 class _Found:
@@ -187,14 +187,14 @@ class _Found:
 
     def metrics(self, loss_fn: Any, gather: Gather) -> dict[str, float]:
         """The mean loss, and the metrics; a collective call."""
-        found = {}
+        result = {}
         if self.loss is not None:
-            found["loss"] = gather.sum(self.loss).item() / (gather.total(self.rows) or math.nan)
+            result["loss"] = gather.sum(self.loss).item() / (gather.total(self.rows) or math.nan)
         if self.kept:
             views, hashes, targets = zip(*self.kept, strict=True)
             wanted = None if targets[0] is None else torch.cat(targets)
-            found |= validation_metrics(torch.cat(views), wanted, torch.cat(hashes), loss_fn, gather)
-        return found
+            result |= validation_metrics(torch.cat(views), wanted, torch.cat(hashes), loss_fn, gather)
+        return result
 
 
 # --- The validation of a trainer.
@@ -279,14 +279,14 @@ class Validation:
             if isinstance(self.trainer.eval_dataset, dict)
             else {None: self.trainer.eval_dataset}
         )
-        found = set()
+        result = set()
         for data, rows in named.items():
             kinds = self._kinds(rows) if rows is not None and self.trainer.compute_metrics is None else {}
             for part, kind in kinds.items():
                 names = {"mrr": ("mrr", "accuracy")}.get(str(kind), (kind,) if kind else ())
                 for name in (*names, *(() if self.collator else ("loss",))):
-                    found |= {"_".join(filter(None, ("eval", data, own, name))) for own in {part, None}}
-        return frozenset(found)
+                    result |= {"_".join(filter(None, ("eval", data, own, name))) for own in {part, None}}
+        return frozenset(result)
 
     def _main_metrics(self) -> frozenset[str]:
         names = self.evaluation.main_names if self.evaluation else set()
@@ -388,7 +388,7 @@ class Validation:
     def metrics(self) -> dict[str, float]:
         """The metrics of each part by its name, and their means; a collective call."""
         loss_fn, gather = self.trainer.accelerator.unwrap_model(self.trainer.model).loss_fn, default_gather()
-        every = {part: found.metrics(loss_fn.for_part(part), gather) for part, found in self._found.items()}
+        every = {part: result.metrics(loss_fn.for_part(part), gather) for part, result in self._found.items()}
         self._found = {}
         if None in every:
             return every[None]
@@ -408,8 +408,8 @@ class Validation:
         if self.evaluation is None:
             return {}
         model, state = self.trainer.accelerator.unwrap_model(self.trainer.model), self.trainer.state
-        found = self.evaluation.metrics(model, state.epoch or 0, state.global_step, self.trainer.is_fsdp_enabled)
-        return {f"{prefix}_{name}": value for name, value in found.items()}
+        result = self.evaluation.metrics(model, state.epoch or 0, state.global_step, self.trainer.is_fsdp_enabled)
+        return {f"{prefix}_{name}": value for name, value in result.items()}
 
     def report_best(self) -> None:
         """Log which checkpoint was kept, and why training ended."""

@@ -160,11 +160,11 @@ def encoding_of(file: BinaryIO, source: str) -> str:
 
 def _detected(sample: bytes) -> str:
     """The encoding in which some bytes read best; of those that do equally well, that of Western Windows."""
-    found = charset_normalizer.from_bytes(sample, cp_isolation=_ENCODINGS, threshold=0.5)
-    best = found.best()
+    result = charset_normalizer.from_bytes(sample, cp_isolation=_ENCODINGS, threshold=0.5)
+    best = result.best()
     if best is None:
         return "cp1252" if not set(sample) & {0x81, 0x8D, 0x8F, 0x90, 0x9D} else "latin-1"
-    western = any("cp1252" in one.could_be_from_charset for one in found if one.chaos <= best.chaos)
+    western = any("cp1252" in one.could_be_from_charset for one in result if one.chaos <= best.chaos)
     return "cp1252" if western else best.encoding
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from contrastive_st.data.reading.header import COMPARED, STS_COLUMNS, find_header
-from contrastive_st.data.roles import BESIDE, role_of
+from contrastive_st.data.roles import UNUSED, role_of
 from contrastive_st.errors import InputError
 
 _CELL = 1 << 30  # characters in a cell at most; the limit of csv, 131,072, is too small for a book
@@ -60,7 +60,7 @@ def find_dialect(lines: Sequence[str], usual: str) -> Dialect:
     """
     if lines and (named := _SEP.fullmatch(lines[0])):
         return Dialect(named[1], True, 1)
-    known = [max(sum(role_of(cell) not in (None, BESIDE) for cell in line.split(one)) for one in DELIMITERS)
+    known = [max(sum(role_of(cell) not in (None, UNUSED) for cell in line.split(one)) for one in DELIMITERS)
              for line in lines[:5]]  # fmt: skip
     above = next((number for number, names in enumerate(known) if names > 1), 0)
     if above and not any(known[:above]):
@@ -82,7 +82,7 @@ def _fit(lines: Sequence[str], delimiter: str, usual: str) -> tuple[bool, float,
     if not rows or len(rows[0]) < 2:
         return False, 0.0, 0, delimiter == usual
     width = len(rows[0])
-    known = sum(role_of(cell) not in (None, BESIDE) for cell in rows[0])
+    known = sum(role_of(cell) not in (None, UNUSED) for cell in rows[0])
     known = 9 if delimiter == "\t" and find_header(rows[:1]).names == STS_COLUMNS else known
     same = sum(len(row) == width for row in rows) / len(rows)
     return known > 1, same, known, delimiter == usual
@@ -108,7 +108,7 @@ def is_table(line: str) -> bool:
         (True, False)
     """
     cells = line.split("\t")
-    return sum(role_of(cell) not in (None, BESIDE) for cell in cells) > 1 or find_header([cells]).names == STS_COLUMNS
+    return sum(role_of(cell) not in (None, UNUSED) for cell in cells) > 1 or find_header([cells]).names == STS_COLUMNS
 
 
 class Layout(NamedTuple):
@@ -145,16 +145,16 @@ def find_layout(
         rows = list(islice(dialect.rows(iter(first)), 1 + COMPARED))
     except csv.Error:  # the error names the row when it is read
         rows = [line.rstrip("\r\n").split(dialect.delimiter) for line in first[dialect.skipped :]][: 1 + COMPARED]
-    found = find_header(rows, header)
-    names = _named(found.names, source) if found.there else list(found.names)
-    notes = [found.note] if found.note else []
+    result = find_header(rows, header)
+    names = _named(result.names, source) if result.there else list(result.names)
+    notes = [result.note] if result.note else []
     if dialect.skipped and not _SEP.fullmatch(first[0]):
         notes.append(f"{dialect.skipped} lines above the names of the columns are skipped")
     if dialect.delimiter not in (usual, "\0"):
         notes.append(f"cells are separated by {_NAMES.get(dialect.delimiter, repr(dialect.delimiter))}")
     elif dialect.delimiter == "\0" and any("," in line for line in first):
         notes.append("one column: commas are text, because the first row has none")
-    return Layout(names, found.there, loose or found.names == STS_COLUMNS, dialect, tuple(notes))
+    return Layout(names, result.there, loose or result.names == STS_COLUMNS, dialect, tuple(notes))
 
 
 def _named(cells: Sequence[str], source: str) -> list[str]:

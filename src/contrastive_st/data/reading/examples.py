@@ -174,15 +174,14 @@ def _scores(cells: list[str], scale: tuple[float, float], check: _Check) -> NDAr
 def _labels(cells: list[str], none: set[str], check: _Check) -> NDArray[np.int64]:
     """The number of each class, -1 where a cell is one of `none`."""
     given = [cell for cell in cells if cell not in none]
-    if sum(bool(NUMBER.fullmatch(cell)) for cell in given) * 2 >= len(given):
-        numbers = {float(cell) for cell in set(given) if NUMBER.fullmatch(cell)}
-        signs = -1.0 in numbers and numbers <= _SIGNS
-        valid, what = (
-            (lambda cell: bool(NUMBER.fullmatch(cell)) if signs else _is_class(cell)),
-            "is not a class; give 0, 1, ...",
-        )
-    elif (found := {cell.lower() for cell in set(given)}) <= set(NLI_LABELS) or found & {"entailment", "contradiction"}:
-        valid, what, signs = (lambda cell: cell.lower() in NLI_LABELS), f"is none of {', '.join(NLI_LABELS)}", False
+    written, lower = {cell for cell in given if NUMBER.fullmatch(cell)}, {cell.lower() for cell in set(given)}
+    numeric, numbers = sum(cell in written for cell in given) * 2 >= len(given), {float(cell) for cell in written}
+    signs = numeric and -1.0 in numbers and numbers <= _SIGNS
+    valid: Callable[[str], bool]
+    if numeric:
+        valid, what = (lambda cell: cell in written) if signs else _is_class, "is not a class; give 0, 1, ..."
+    elif lower <= set(NLI_LABELS) or lower & {"entailment", "contradiction"}:
+        valid, what = (lambda cell: cell.lower() in NLI_LABELS), f"is none of {', '.join(NLI_LABELS)}"
     else:
         names = {label: number for number, label in enumerate(sorted(set(given)))}
         return np.array([names.get(cell, -1) for cell in cells])
@@ -245,10 +244,10 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
     reader, chunks, rows = _Reader(table, roles.columns, roles.lists), [], iter(table)
     total = dropped = first = 0
     while some := list(islice(rows, CHUNK)):
-        found = [list(reader.read(cells, number)) for number, cells in some]
-        empty = [row.number for row, own in zip(some, found, strict=True) if not own]
+        result = [list(reader.read(cells, number)) for number, cells in some]
+        empty = [row.number for row, own in zip(some, result, strict=True) if not own]
         total, dropped, first = total + len(some), dropped + len(empty), first or next(iter(empty), 0)
-        chunks.append(_table([row for own in found for row in own]))
+        chunks.append(_table([row for own in result for row in own]))
     report(total, dropped, first, table, strict, "lack an anchor, a positive or a negative")
     whole = pa.concat_tables(chunks, promote_options="default")  # null where a chunk has fewer negatives
     most = max(int(name) for name in whole.column_names if name.isdecimal())
@@ -302,10 +301,10 @@ class _Reader:
             return
         for place, positive in enumerate(positives):
             if positive:
-                found = [scores[place], *(scores[len(positives) + i] for i in kept)] if scores else []
-                own = [score for score in found if isinstance(score, float)]
-                if len(own) < len(found):
-                    wrong = next(score for score in found if not isinstance(score, float))
+                result = [scores[place], *(scores[len(positives) + i] for i in kept)] if scores else []
+                own = [score for score in result if isinstance(score, float)]
+                if len(own) < len(result):
+                    wrong = next(score for score in result if not isinstance(score, float))
                     raise InputError(f"{self.table.where(number)}: {wrong}; write a number, or remove the row")
                 yield Candidates(anchors[0], positive, [negatives[i] for i in kept], own)
 
@@ -326,15 +325,15 @@ class _Reader:
             return []
         names = [name for role in CANDIDATE_SCORES for name in self.by_role.get(role, [])]
         groups = [[_score(item, name) for item in self._items(cells, name)] for name in names]
-        found = [score for group in groups for score in group]
-        if SCORES in self.by_role and positives == 1 and len(found) == negatives:
-            margins = [-score if isinstance(score, float) else score for score in found]
+        result = [score for group in groups for score in group]
+        if SCORES in self.by_role and positives == 1 and len(result) == negatives:
+            margins = [-score if isinstance(score, float) else score for score in result]
             return [0.0, *margins]  # the positive's score less that of each negative
-        if len(found) != positives + negatives or (SCORES not in self.by_role and len(groups[0]) != positives):
+        if len(result) != positives + negatives or (SCORES not in self.by_role and len(groups[0]) != positives):
             texts = f"{positives} positive{'s' * (positives != 1)} and {negatives} negative{'s' * (negatives != 1)}"
-            what = f"{len(found)} scores for {texts}"
+            what = f"{len(result)} scores for {texts}"
             raise InputError(f"{self.table.where(number)}: {what}; give a score for each")
-        return found
+        return result
 
 
 def _score(item: Any, name: str) -> float | str:

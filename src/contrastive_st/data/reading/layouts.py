@@ -74,9 +74,9 @@ _FASTTEXT = re.compile(rf"((?:{_LABEL}\S+\s+)+)(.*)")
 
 def _fasttext(row: Cells) -> Cells:
     """The labels of a line, and the text after them."""
-    found = _FASTTEXT.match(row["text"])
-    labels = found[1].replace(_LABEL, "").split() if found else [None]
-    return {"text": found[2] if found else row["text"], "label": labels[0] if len(labels) == 1 else labels}
+    result = _FASTTEXT.match(row["text"])
+    labels = result[1].replace(_LABEL, "").split() if result else [None]
+    return {"text": result[2] if result else row["text"], "label": labels[0] if len(labels) == 1 else labels}
 
 
 def _set(row: Cells) -> Cells:
@@ -150,9 +150,9 @@ def find_layout(row: Mapping[str, Any]) -> Layout | None:
         >>> find_layout({"query": ["Represent it:", "Why?"], "pos": ["Represent it:", "So."]}).tool
         'MEDI'
     """
-    found = next((one for one in LAYOUTS if one.columns <= row.keys()), None)
-    if found and isinstance(row.get("data", {}), dict) and isinstance(row.get("fields", {}), dict):
-        return found
+    result = next((one for one in LAYOUTS if one.columns <= row.keys()), None)
+    if result and isinstance(row.get("data", {}), dict) and isinstance(row.get("fields", {}), dict):
+        return result
     if any(name.endswith(".responses") for name in row):
         return Layout("Argilla", frozenset(), _argilla_flat)
     if _marks(row):

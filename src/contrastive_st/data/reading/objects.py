@@ -104,8 +104,8 @@ def _row(item: Any) -> dict[str, Any] | None:
 
 def _of_whole(text: str, source: str) -> list[Any]:
     if text.lstrip().startswith("["):
-        found: list[Any] = parse_json(text, source)
-        return found
+        result: list[Any] = parse_json(text, source)
+        return result
     objects, decoder, place = [], json.JSONDecoder(), _SPACE.match(text).end()  # type: ignore[union-attr]
     while place < len(text):
         try:

@@ -48,10 +48,10 @@ def files_of(source: Source, split: str = "train") -> list[Path] | None:
         if path.exists() or path.is_symlink():
             return [_known(path, str(source))]
     if set("*?[") & set(str(source)):
-        found = sorted(Path(one) for one in glob.glob(str(path), recursive=True) if Path(one).is_file())
-        if not found:
+        result = sorted(Path(one) for one in glob.glob(str(path), recursive=True) if Path(one).is_file())
+        if not result:
             raise MissingData(f"{source}: no file matches; check the pattern (seen from {Path.cwd()})")
-        return [_known(one, str(one)) for one in found]
+        return [_known(one, str(one)) for one in result]
     return None
 
 
@@ -74,8 +74,8 @@ def _shards(folder: Path, source: str, split: str) -> list[Path]:
         files = [path for path in files if splits[path] == wanted]
     kinds = sorted({format_of(path) for path in files})
     if len(kinds) != 1:
-        found = f"of several formats ({', '.join(kinds)})" if kinds else "without files of rows"
-        raise InputError(f"{source} is a folder {found}; name files, such as {source}/*{(kinds or TABLES)[0]}")
+        result = f"of several formats ({', '.join(kinds)})" if kinds else "without files of rows"
+        raise InputError(f"{source} is a folder {result}; name files, such as {source}/*{(kinds or TABLES)[0]}")
     return files
 
 

@@ -85,8 +85,8 @@ class Table:
     @cached_property
     def profile(self) -> dict[str, Column]:
         """What the cells of each column hold, from all rows."""
-        found = profile((row.cells for row in self), self.sampled)
-        return {name: found[name] if name in found else Column() for name in self.columns or found}
+        result = profile((row.cells for row in self), self.sampled)
+        return {name: result[name] if name in result else Column() for name in self.columns or result}
 
     def is_stored(self, name: str, as_text: bool = True) -> bool:
         """Whether the type of a column is known, and text; without `as_text`, also numbers."""

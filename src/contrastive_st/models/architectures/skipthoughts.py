@@ -72,9 +72,9 @@ class SkipThoughtsModel(PreTrainedModel):
     def encode(self, input_ids: Tensor, attention_mask: Tensor, states: bool = True) -> BaseModelOutputWithPooling:
         """As `forward`; if not `states`, `last_hidden_state` is None."""
         packing = Packing(attention_mask)
-        found, embeddings = self.f(self.word_embeddings(input_ids.flatten()[packing.source]), packing)
+        result, embeddings = self.f(self.word_embeddings(input_ids.flatten()[packing.source]), packing)
         return BaseModelOutputWithPooling(
-            last_hidden_state=packing.unpack(found) if states else None, pooler_output=embeddings
+            last_hidden_state=packing.unpack(result) if states else None, pooler_output=embeddings
         )
 
     def get_input_embeddings(self) -> nn.Embedding:

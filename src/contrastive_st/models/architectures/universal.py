@@ -142,8 +142,8 @@ class DeepAveragingEncoder(nn.Module):
         states = self.dropout(total / count.clamp(min=1))
         for i, layer in enumerate(self.layers):
             states = layer(states if i == 0 else self.dropout(states.relu()))
-        found: Tensor = states
-        return found
+        result: Tensor = states
+        return result
 
     def bucket(self, first: Tensor, second: Tensor) -> Tensor:
         """The row of a bigram, by a hash of its two word ids; bigrams with the same hash share a row."""

@@ -282,7 +282,7 @@ class ProcessGather(Gather):
         return max(self.sizes(width))
 
     def uses_ring(self, numbers: int) -> bool:
-        """Whether so many numbers are too many to be gathered."""
+        """Whether this many numbers are too many to gather."""
         return numbers > self.gathered
 
     def whole(self) -> Gather:

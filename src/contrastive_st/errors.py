@@ -33,7 +33,7 @@ class InputError(ValueError):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message that is not blank, and what a colon at its end promises; else its type.
+    """The first line of an error's message that is not blank, with the next if it ends in a colon; else its type.
 
     Example:
         >>> first_line(OSError("disk full\\nsee the log")), first_line(KeyError())
@@ -46,7 +46,7 @@ def first_line(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def about(what: object) -> Iterator[None]:
-    """Name what a library works on: its errors pass unchanged, and the command line prints the name before their line.
+    """Name the object that a library works on: errors pass unchanged, and the command line prints the name before them.
 
     Args:
         what: usually the name of a file, as the user wrote it.
@@ -67,7 +67,7 @@ def about(what: object) -> Iterator[None]:
 
 
 def one_line(error: Exception) -> str:
-    """What the command line says of an error: its first line, after what it is `about` and the library that raised it.
+    """The line that the command line prints for an error: what it is `about`, the library, its first line.
 
     Blank for an error that the code of this package raised and that is not an `InputError`: a defect, which needs its
     traceback.

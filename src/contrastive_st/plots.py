@@ -79,7 +79,7 @@ def _is_loss(name: str) -> bool:
 
 
 def can_draw(otherwise: str) -> bool:
-    """Whether matplotlib is installed; if not, a warning says what is missing: `otherwise`, such as "no plots"."""
+    """Whether matplotlib is installed; if not, logs a warning with `otherwise`, such as "no plots"."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:

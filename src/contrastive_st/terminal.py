@@ -1,4 +1,4 @@
-"""What commands print: text that is safe for a terminal, how much of it, and of other libraries only what is asked."""
+"""What commands print: text that is safe for a terminal, at the chosen verbosity, also for other libraries."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _NO_LIMIT = 1 << 20  # transformers sets a `model_max_length` above this where t
 
 
 def list_of_texts(texts: Any) -> list[str]:
-    """A list of what is given as texts: one string, or any iterable of strings in an order.
+    """The texts as a list, from one string or any ordered iterable of strings.
 
     Args:
         texts: a string, a list, a column (of pandas, pyarrow's as Python objects, datasets), an array, a generator.

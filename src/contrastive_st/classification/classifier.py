@@ -404,7 +404,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
 
 
 def check_name(name: str) -> None:
-    """Check that a name of a classifier is no path: its files are in the folder of its encoder.
+    """Check that the name of a classifier is not a path: its files are in the folder of its encoder.
 
     Raises:
         InputError: it is a path, or empty.

@@ -62,7 +62,7 @@ Row = tuple[int, str, NDArray[np.float32]]  # the number of a line or row, from 
 
 @dataclass(frozen=True)
 class WordVectors:
-    """A table of word vectors.
+    """Word vectors by word.
 
     Args:
         words: N distinct words, in the order of the file.

@@ -190,7 +190,7 @@ class Loss:
         return self, None
 
     def measure(self, num_views: int, targets: Tensor | None) -> str | None:
-        """The main measure of validation rows with so many texts and such targets: `mrr`, `spearman` or None.
+        """The main metric for validation rows with this number of texts and these targets: `mrr`, `spearman` or None.
 
         Example:
             >>> import torch

@@ -93,7 +93,7 @@ class MatryoshkaLoss(Loss):
         }
 
     def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """The weighted sum of what the inner loss says of each dimension."""
+        """The weighted sum of the inner loss's `chances` over the dimensions."""
         total = 0.0
         for dim, weight in zip(self.dims, self._weights, strict=True):
             end = f"_{dim}"

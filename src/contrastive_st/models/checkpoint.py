@@ -356,7 +356,7 @@ def max_positions(config: Any) -> int:
 
 
 def most_tokens(asked: float, config: Any) -> int | None:
-    """Maximum number of tokens of a text, within what the model has positions for; None if there is no limit.
+    """Maximum number of tokens of a text, at most the model's number of positions; None if there is no limit.
 
     Raises:
         InputError: it leaves no room besides a template.

@@ -398,7 +398,7 @@ class SentenceEncoder:
 
     @property
     def max_length(self) -> int | None:
-        """Maximum number of tokens of a text; None if there is no limit. Set to None, it is that of the checkpoint."""
+        """Maximum number of tokens of a text; None if there is no limit. None restores that of the checkpoint."""
         return self._max_length
 
     @max_length.setter

@@ -1,4 +1,4 @@
-"""Which parts of a text carry a score: what the score loses when a part is left out and the rest is encoded again."""
+"""Which parts of a text carry a score: how much the score drops when a part is left out and the rest is encoded."""
 
 from __future__ import annotations
 

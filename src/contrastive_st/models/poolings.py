@@ -1,4 +1,4 @@
-"""The poolings, by which the states of a text's tokens become its vector: a row of `POOLINGS` each.
+"""The poolings, which make the vector of a text from the states of its tokens: one row of `POOLINGS` each.
 
 torch is imported by none, so that what a folder records is read without it.
 """

@@ -68,7 +68,7 @@ class FunctionEncoder:
     document: Callable[[list[str]], Any] | None = None
 
     def knows(self, texts: list[str]) -> Any:
-        """All of them: what a function reads is not known."""
+        """All of them, since it is not known what a function reads."""
         return np.ones(len(texts), dtype=bool)
 
     def encode_query(self, texts: list[str]) -> Any:

@@ -260,7 +260,7 @@ def check_floats(tensors: Mapping[str, Tensor], name: object) -> None:
 
 
 def check_built(kind: Any, config: Any, name: object, folder: Path) -> None:
-    """Refuse a config by which a model has more weights and buffers than its files; no memory is used for them here.
+    """Refuse a config with far more weights and buffers than its files have bytes; allocates no memory for them.
 
     Args:
         kind: the class of the encoder.

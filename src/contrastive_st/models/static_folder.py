@@ -1,4 +1,4 @@
-"""A static model as `SentenceEncoder` holds it: encoded by numpy, opened in torch when that is asked for."""
+"""A static model as `SentenceEncoder` holds it: encoded by numpy, opened in torch on demand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from contrastive_st.static_vectors import StaticVectors
 
 
 class StaticFolder:
-    """A static model, which encoders may share: its table, and its torch model once that is asked for."""
+    """A static model, which encoders may share: its embedding matrix, and its torch model once it is needed."""
 
     def __init__(self, vectors: StaticVectors, recorded: Checkpoint) -> None:
         self.vectors, self.recorded = vectors, recorded

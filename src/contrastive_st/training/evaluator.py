@@ -60,7 +60,7 @@ class TrainedEncoder(SentenceEncoder):
 
 
 class Evaluation:
-    """Calls an evaluator, and makes a flat mapping of what it returns.
+    """Calls an evaluator and flattens the mapping that it returns.
 
     An evaluator with sentence-transformers' signature, `(model, output_path, epoch, steps)`, gets an encoder with
     `encode`, `encode_query`, `encode_document` and `similarity`; any other one the model itself. It is called on the
@@ -122,7 +122,7 @@ def takes_encoder(evaluator: Any) -> bool:
 
 
 def flat(result: Any, name: str = "") -> Iterable[tuple[str, float]]:
-    """Yield names and numbers of what an evaluator returned: a number, None, or a mapping, also of mappings.
+    """Yield the names and numbers in the result of an evaluator: a number, None, or a mapping, which may be nested.
 
     Example:
         >>> list(flat({"dev": {"mrr": 0.5, "by": {"cosine": 1}}})), list(flat(0.25)), list(flat(None))

@@ -109,7 +109,7 @@ def has_gradient(model: nn.Module) -> bool:
 
 
 def fit_batch(rows: Any, args: ContrastiveTrainingArguments) -> None:
-    """Reduce the batch of a process to its share of the rows, so that there is one whole batch; this logs a warning.
+    """Reduce the batch size to the share of rows of a process, so that there is one whole batch; logs a warning.
 
     Raises:
         InputError: there are fewer rows than processes.

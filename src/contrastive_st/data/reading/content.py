@@ -101,7 +101,7 @@ def check_file(path: Path, source: str | Path) -> os.stat_result:
 
 
 def decode(content: bytes, source: str) -> tuple[str, str]:
-    """The text of some bytes and its encoding: by its byte order mark, what it declares, UTF-8, or else detected.
+    """Decode bytes by their byte order mark, the encoding they declare, UTF-8, or else the encoding that is detected.
 
     Args:
         content: such as a whole HTML page.
@@ -126,7 +126,7 @@ def decode(content: bytes, source: str) -> tuple[str, str]:
 
 
 def encoding_of(file: BinaryIO, source: str) -> str:
-    """The encoding of an opened file, all of which is read: by its byte order mark, UTF-8, or else detected.
+    """Find the encoding of an opened file, which is read to its end: by a byte order mark, UTF-8, or else detected.
 
     Raises:
         InputError: it is not text, or a line has `LONGEST_LINE` bytes or more.

@@ -286,14 +286,14 @@ class _Reader:
         self.scored = bool(set(columns.values()) & set(CANDIDATE_SCORES))
 
     def names(self, negatives: int) -> list[str]:
-        """The names of the columns of text, for so many negatives at most."""
+        """The names of the columns of text, given the greatest number of negatives."""
         own = self.by_role.get(NEGATIVE, [])
         if len(own) != negatives or set(own) & set(self.lists):
             own = [f"{own[0] if len(own) == 1 else NEGATIVE}_{number}" for number in range(1, negatives + 1)]
         return [*self.by_role[ANCHOR], *self.by_role[POSITIVE], *own]
 
     def read(self, cells: Mapping[str, Any], number: int) -> Iterator[Candidates]:
-        """A row for each positive; none if there is no anchor, or there are negatives in the file and none here."""
+        """Yield a row for each positive; no row without an anchor, or without negatives where the file has them."""
         anchors, positives, negatives = (self._texts(cells, role, number) for role in (ANCHOR, POSITIVE, NEGATIVE))
         scores = self._scores(cells, len(positives), len(negatives), number)
         kept = [i for i, text in enumerate(negatives) if text]

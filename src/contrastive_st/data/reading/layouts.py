@@ -16,7 +16,7 @@ T = TypeVar("T", bound=Any)
 
 
 class Layout(NamedTuple):
-    """A layout: the tool that writes it, the columns by which it is recognized, and its rows as flat ones."""
+    """A file layout: the tool that writes it, the columns that identify it, and a function that makes its rows flat."""
 
     tool: str
     columns: frozenset[str]
@@ -142,7 +142,7 @@ LAYOUTS = (
 
 
 def find_layout(row: Mapping[str, Any]) -> Layout | None:
-    """The layout of another tool that a row has; None if it has none of them.
+    """The layout of another tool that a row has; None for other rows.
 
     Example:
         >>> find_layout({"query": "Why?", "positive_passages": [{"docid": "1", "title": "", "text": "So."}]}).tool
@@ -168,7 +168,7 @@ def find_layout(row: Mapping[str, Any]) -> Layout | None:
 
 
 def plain_rows(table: T) -> T:
-    """A table whose rows are flat: it itself, or with each row of another tool's layout as one of texts and labels."""
+    """A table with flat rows: rows in the layout of another tool become rows of texts and labels."""
     first = next(iter(table), None)
     layout = find_layout(first.cells) if first else None
     if layout is None:

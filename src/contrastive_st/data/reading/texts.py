@@ -70,7 +70,7 @@ def read_texts(
 
 
 def header_of(columns: Columns, header: bool | None = None) -> bool | None:
-    """Whether a table has a header, as far as it is said: whoever names a column says that there are names."""
+    """Whether a table has a header, as far as the arguments say: a column that is asked for by name implies one."""
     named = any(not str(column).partition("=")[0].isdecimal() for column in columns or [])
     return True if header is None and named else header
 

@@ -82,7 +82,7 @@ def test_labels_are_numbers_or_strings():
             SentenceClassifier("static-minilm").fit(texts, labels)
     with pytest.raises(InputError, match="head 'forest': give logistic or means"):
         SentenceClassifier("static-minilm", head="forest").fit(TEXTS, LABELS)
-    with pytest.raises(InputError, match="one label a text, no list"):
+    with pytest.raises(InputError, match="one label per text, not lists"):
         classifier.score(NEW, [[7], [3]])
 
 
@@ -102,7 +102,7 @@ def test_a_text_may_have_several_labels_or_none(tmp_path):
     assert SentenceClassifier.from_pretrained(tmp_path / "saved").predict(TEXTS).tolist() == indicator.tolist()
     with pytest.raises(InputError, match="no examples of snow; the labels are cold, day"):
         classifier.score(TEXTS[:1], [["snow"]])
-    with pytest.raises(InputError, match="several labels a text; give each a list"):
+    with pytest.raises(InputError, match="several labels per text; give each a list"):
         classifier.score(TEXTS[:1], ["warm"])
 
 

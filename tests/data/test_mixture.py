@@ -318,7 +318,7 @@ def test_each_loss_has_its_own_value_in_the_log(tmp_path, bert_config):
 
 
 def test_a_mixture_with_a_stream_needs_a_number_of_steps(tmp_path, bert_config):
-    with pytest.raises(InputError, match="max_steps has to be specified"):
+    with pytest.raises(ValueError, match="max_steps has to be specified"):
         run(tmp_path, bert_model(bert_config), with_streams(), list, max_steps=-1)
 
 

@@ -197,7 +197,7 @@ def test_other_loaders_are_not_led_astray(text_file, tmp_path, monkeypatch):
         (["--templates", TEXTS[0], "the [X] is [MASK]"], "the same numbers"),
         (["--templates", *TEXTS, TEXTS[0]], "one or two"),
         (["--templates", *TEXTS, "--pooling", "mean"], "leave out --pooling"),
-        (["--templates", *TEXTS, "--max_length", "7"], "no room besides the 7 tokens"),
+        (["--templates", *TEXTS, "--max_length", "7"], "template of 7 tokens 7: give a whole number above 7"),
         (["--templates", *TEXTS, "--prompts", "query=a "], "does not work with prompts"),
         (["--pooling", "mask"], "leave out --pooling"),
     ],

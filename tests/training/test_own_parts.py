@@ -275,7 +275,7 @@ def test_an_encoder_of_transformers_with_a_pooling_function(tokenizer, bert_conf
 @pytest.mark.parametrize(
     ("forward", "message"),
     [
-        (lambda self, input_ids, attention_mask: self.words(input_ids), "one vector a row"),
+        (lambda self, input_ids, attention_mask: self.words(input_ids), "one vector per row"),
         (lambda self, input_ids, attention_mask: [1.0], "returned a list"),
     ],
 )

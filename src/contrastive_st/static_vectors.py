@@ -338,7 +338,7 @@ class StaticVectors(StaticTable):
 
     def _read(self, texts: Sequence[str], longest: int | None = None) -> tuple[Ids, Lengths]:
         """The token ids of all texts, one after the other, and the number of tokens of each text."""
-        # a lone surrogate, which is no character, becomes "?"
+        # a lone surrogate, which is not a character, becomes "?"
         texts = [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
         longest = longest or self.max_length
         if longest is not None and self.characters:

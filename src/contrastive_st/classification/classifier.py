@@ -66,8 +66,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         head: `logistic`, logistic regression; `means`, the nearest class mean; or `differentiable`, a layer trained by
             gradient, together with the encoder if `tune`.
         C: inverse strength of the penalty of the logistic regression.
-        lexical: with the head `logistic`, weigh words and pairs of words (TF-IDF) beside the vector. It helps with some
-            hundred examples or more.
+        lexical: with the head `logistic`, weigh words and pairs of words (TF-IDF) together with the vector. It helps
+            with a few hundred examples or more.
         calibrate: with the head `logistic`, let held-out examples set how sure the probabilities are.
         thresholds: where a text may have several classes and the head is `logistic`: `f1`, from the logit on that gives
             held-out examples the greatest F1, for each class; `half`, from a probability of 0.5 on, which few texts
@@ -133,7 +133,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         Raises:
             InputError: texts and labels do not fit together, there is only one class, a label that all texts have or
                 none, an unknown head, or an encoder that cannot be trained.
-            ValueError: labels that are no classes, such as 0.37; from scikit-learn.
+            ValueError: labels that are not classes, such as 0.37; from scikit-learn.
         """
         from sklearn.utils.validation import check_consistent_length
 

@@ -57,7 +57,7 @@ class Classify(TuningSettings):
     )  # fmt: skip
     C: Positive = option("of logistic regression: inverse strength of its penalty", 1.0)
     lexical: bool = option(
-        "of logistic regression: weigh words and pairs of words beside the encoder's vector", default=False
+        "of logistic regression: weigh words and pairs of words together with the encoder's vector", default=False
     )
     calibrate: bool = option("let held-out examples set how sure the probabilities are", default=False)
     thresholds: Literal["f1", "half"] = option(

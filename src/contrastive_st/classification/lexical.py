@@ -1,4 +1,4 @@
-"""Words and pairs of words beside the vector of a text: what a small encoder does not tell apart."""
+"""Words and pairs of words in addition to the vector of a text: what a small encoder does not tell apart."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Terms:
     @classmethod
     def of(cls, texts: Sequence[str]) -> Terms:
         """The terms of texts."""
-        found = Counter(term for text in texts for term in set(_terms(text)))
-        names = sorted(term for term, count in found.items() if count > 1)
-        counts = np.array([found[name] for name in names], np.float64)
+        result = Counter(term for text in texts for term in set(_terms(text)))
+        names = sorted(term for term, count in result.items() if count > 1)
+        counts = np.array([result[name] for name in names], np.float64)
         return cls(names, np.log((1 + len(texts)) / (1 + counts)) + 1)
 
     def weigh(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -81,8 +81,8 @@ class LexicalHead:
     def logits(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """`[N, K]`, to be added to those of the vectors."""
         rows = [self.terms.weigh(text) for text in texts]
-        found = [self.weights[:, columns] @ weights for columns, weights in rows]
-        return np.array(found, np.float64).reshape(len(texts), len(self.weights))
+        result = [self.weights[:, columns] @ weights for columns, weights in rows]
+        return np.array(result, np.float64).reshape(len(texts), len(self.weights))
 
 
 def _terms(text: str) -> list[str]:

@@ -28,7 +28,7 @@ def read_labels(
 ) -> LabelledTexts:
     """Read a column of texts and one of labels, by names (`contrastive_st.data.roles.ROLES`) or as `columns` say.
 
-    Labels stay as they are written; a number becomes its text, and null or NaN is no label. A list of labels in JSON or
+    Labels stay as they are written; a number becomes its text, and null or NaN is not one. A list of labels in JSON or
     Parquet, or with a `separator` any cell, gives a text several labels, or none. Rows with a blank text are left out,
     and rows without their one label too; a warning says how many.
 
@@ -72,6 +72,6 @@ def _labels(cell: Any, name: str, where: str, separator: str | None, is_list: bo
     items = items_of(cell) if is_list else [cell]
     if cell is None or items is None:
         return None
-    labels = [as_text(item, name, where) for item in items if item == item]  # NaN is no label
+    labels = [as_text(item, name, where) for item in items if item == item]  # NaN is not a label
     parts = [part for label in labels for part in (label.split(separator) if separator else [label])]
     return [part.strip() for part in parts if part.strip()]

@@ -47,7 +47,7 @@ def tokenize(
 
     Args:
         texts: a `Dataset`, a `DatasetDict`, a stream (`IterableDataset`), a DataFrame or a list of dictionaries. A null
-            among hard negatives is no text, and has no ids: where a row has fewer than others.
+            among hard negatives is not a text, and has no ids: where a row has fewer than others.
         tokenizer: any tokenizer of transformers.
         max_length: maximum number of tokens, special tokens included; by default the tokenizer's `model_max_length`.
         num_proc: number of worker processes; useful for a hundred thousand sentences or more.

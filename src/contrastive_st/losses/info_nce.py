@@ -92,7 +92,7 @@ class InfoNCE(Loss):
             views: `[B, V, d]`, V >= 2: anchor, positive, then any number of hard negatives.
             targets: only used by `GuidedInfoNCE`; each anchor's target is its positive.
             text_hashes: `[B, V]` integers, equal for equal texts, which are not negatives of each other; `NO_TEXT` for
-                a view without text, which is no candidate: rows may have different numbers of hard negatives.
+                a view without text, which is not a candidate: rows may have different numbers of hard negatives.
             gather: collects the candidates of all processes; see `contrastive_st.distributed`.
             queue: candidates from earlier batches, the same on every process.
 

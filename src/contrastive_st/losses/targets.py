@@ -137,8 +137,8 @@ def _on_host(x: Tensor) -> bool:
 def _overlap_of_known_shape(bags: Tensor, all_bags: Tensor, ids: Tensor) -> Tensor:
     """`overlap` with shapes that depend only on the shapes of the bags; `ids` are the words of both."""
     order = ids.argsort()
-    found = ids[order]
-    rank = torch.cat([order[:1] * 0, (found[1:] != found[:-1]).long()]).cumsum(0)
+    result = ids[order]
+    rank = torch.cat([order[:1] * 0, (result[1:] != result[:-1]).long()]).cumsum(0)
     columns = torch.empty_like(rank).scatter_(0, order, rank)
     sides = list(zip((bags, all_bags), columns.split([bags[..., 0].numel(), all_bags[..., 0].numel()]), strict=True))
     products = bags.new_zeros(len(bags), len(all_bags))
@@ -243,7 +243,7 @@ class TargetsLoss(Loss):
         context_weights: one weight per distance, nearest first; all 1 by default.
         scores: `dot`, or `cosine`: f(s_i) and g(s_j) are scaled to unit length.
         temperature: by which scores are divided; by default 1 for dot products and 0.05 for cosines.
-        own_document: what the candidates of the anchor's document are that are no positives: `negatives`, or left
+        own_document: what the candidates of the anchor's document are that are not positives: `negatives`, or left
             out of the row (`mask`). With soft targets, a positive is a sentence that shares a word.
         target_temperature: of the softmax that turns counts and similarities into targets.
         label_smoothing: total mass of a row that is distributed equally over all candidates.
@@ -349,7 +349,7 @@ class TargetsLoss(Loss):
         }[self.targets]
         others = f"the {anchors - 1} others"
         if self.own_document == "mask":
-            others += " but those of its document that are no positives"
+            others += " but those of its document that are not positives"
         scores = "dot products" if self.scores == "dot" else "cosines"
         scores = f"{scores} / {self.score_temperature:g}"
         return f"{anchors} sentences a step, each against {others}; {scores}; targets: {positives}"

@@ -1,7 +1,7 @@
-"""Losses of words, which are predicted from states of tokens: in place of a loss of views, or beside one.
+"""Losses of words, which are predicted from states of tokens: in place of a loss of views, or in addition to one.
 
 The words of a row depend on that row alone, so their loss is a sum over rows. The model computes it
-(`contrastive_st.models.words`); what stands here is the name, the settings and the weight.
+(`contrastive_st.models.words`); this module has the name, the settings and the weight.
 """
 
 from __future__ import annotations
@@ -30,6 +30,11 @@ class WordsLoss(Loss, register=False):
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> Tensor:
+        """Refuse: this loss is computed from words, not from views.
+
+        Raises:
+            InputError: always.
+        """
         raise InputError(
             f"{self.words} is a loss of words, not of views, so no other loss can be made of it; train with it alone"
         )
@@ -118,16 +123,16 @@ def neighbors(places: Tensor, all_places: Tensor | None = None) -> list[tuple[Te
     all_places = places if all_places is None else all_places
     same = places[:, None, 0] == all_places[None, :, 0]
     offset = all_places[None, :, 1] - places[:, None, 1]
-    found = [(same & (offset == step)).nonzero(as_tuple=True) for step in (-1, 1)]
-    return [(readers, written) for readers, written in found]
+    result = [(same & (offset == step)).nonzero(as_tuple=True) for step in (-1, 1)]
+    return [(readers, written) for readers, written in result]
 
 
-# --- Reconstruction beside contrast: the words of a sentence from its vector, in order or as a bag.
+# --- Reconstruction with a contrastive loss: the words of a sentence from its vector, in order or as a bag.
 
 
 @dataclass(frozen=True)
 class _Beside(Loss, register=False):
-    """A contrastive loss, and another beside it."""
+    """A contrastive loss with another loss added."""
 
     citation: ClassVar[str] = TargetsLoss.citation
     inner: Any = field(default_factory=TargetsLoss)
@@ -161,7 +166,7 @@ class DecodingLoss(_Beside):
     """
 
     name: ClassVar[str] = "decoding"
-    words: ClassVar[str] = "decoding beside contrast"
+    words: ClassVar[str] = "decoding with a contrastive loss"
     tag: ClassVar[str] = "reconstruction"
     citation: ClassVar[str] = TargetsLoss.citation + SkipThoughtsLoss.citation
     weight: Positive = 1.0
@@ -173,8 +178,8 @@ class DecodingLoss(_Beside):
 
     def metrics(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> dict[str, float]:
         """The metrics of `inner`."""
-        found: dict[str, float] = self.inner.metrics(views, targets, **other)
-        return found
+        result: dict[str, float] = self.inner.metrics(views, targets, **other)
+        return result
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step learns."""
@@ -210,7 +215,7 @@ class ReconstructionLoss(_Beside):
     """
 
     name: ClassVar[str] = "reconstruction"
-    words: ClassVar[str] = "reconstruction beside contrast"
+    words: ClassVar[str] = "reconstruction with a contrastive loss"
     tag: ClassVar[str] = "reconstruction"
     vocab_size: Count = 30_522
     weight: Positive = 1.0
@@ -235,10 +240,10 @@ class ReconstructionLoss(_Beside):
     ) -> dict[str, float]:
         """The metrics of `inner`, and `reconstruction`: the cross-entropy of the words."""
         total, count = self._words(views, targets)
-        found: dict[str, float] = self.inner.metrics(
+        result: dict[str, float] = self.inner.metrics(
             views, self._of_inner(targets), text_hashes=text_hashes, gather=gather
         )
-        return {**found, "reconstruction": (total / max(int(count), 1)).item()}
+        return {**result, "reconstruction": (total / max(int(count), 1)).item()}
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step learns."""

@@ -20,6 +20,10 @@ from .auto import (
     AutoModelForCL as AutoModelForCL,
     load_tokenizer as load_tokenizer,
 )
+from .base import (
+    ContrastiveOutput as ContrastiveOutput,
+    ForCL as ForCL,
+)
 from .encoder import (
     SentenceEncoder as SentenceEncoder,
 )
@@ -43,8 +47,6 @@ from .families import (
 )
 from .modeling import (
     ContrastiveMixin as ContrastiveMixin,
-    ContrastiveOutput as ContrastiveOutput,
-    ForCL as ForCL,
 )
 from .poolings import (
     POOLINGS as POOLINGS,

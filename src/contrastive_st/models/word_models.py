@@ -79,8 +79,8 @@ class DecodingArchitecture(OwnArchitecture):
         require(gather.sum(torch.tensor(count, device=ids.device)) > 0, _no_neighbors, skips=True)
 
         def sum_of(vectors: Tensor, own: Rows) -> Tensor:
-            found = pairs if own is None else [_of_rows(pair, row_index(own, ids.device), len(ids)) for pair in pairs]
-            total: Tensor = self.loss_head(self.get_input_embeddings().weight, vectors, rows, found)
+            result = pairs if own is None else [_of_rows(pair, row_index(own, ids.device), len(ids)) for pair in pairs]
+            total: Tensor = self.loss_head(self.get_input_embeddings().weight, vectors, rows, result)
             return total
 
         return Words(self.settings.loss.words_weight, count, sum_of)

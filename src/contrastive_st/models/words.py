@@ -178,10 +178,10 @@ class Decoders(nn.Module):
             before = functional.embedding(read[written].flatten()[packing.source], table, padding_idx=END)
             states.append(getattr(self, name)(torch.cat([before, own], 1), packing))
             words.append(write[written].flatten()[packing.source])
-        found, wanted = at_least_float32(torch.cat(states)), torch.cat(words)
-        with torch.autocast(found.device.type, enabled=False):
+        result, wanted = at_least_float32(torch.cat(states)), torch.cat(words)
+        with torch.autocast(result.device.type, enabled=False):
             # without sentences to generate the loss is zero, but depends on every parameter, as DDP expects
-            return -self.words(found, wanted).output.sum() if len(wanted) else found.sum() + _nothing_of(self)
+            return -self.words(result, wanted).output.sum() if len(wanted) else result.sum() + _nothing_of(self)
 
 
 def _nothing_of(module: nn.Module) -> Tensor:

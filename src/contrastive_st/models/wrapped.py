@@ -210,7 +210,7 @@ def contrastive(model: Any, loss: Any = None) -> Any:
         loss: a `Loss` or a callable of views; by default the model's own, and `InfoNCE()` for another module.
 
     Raises:
-        InputError: it is no module, or the loss that it was trained with is not defined here and none is given.
+        InputError: it is not a module, or the loss that it was trained with is not defined here and none is given.
     """
     core = model.get_base_model() if hasattr(model, "get_base_model") else model
     if isinstance(core, ForCL):

@@ -96,7 +96,7 @@ def _is_whole(path: Path, start: str) -> bool:
 
 
 def _row(item: Any) -> dict[str, Any] | None:
-    """The cells of a row: an object, a text, or a list of cells, named by their positions; None if it is no row."""
+    """The cells of a row: an object, a text, or a list of cells, named by their positions; None if it is not a row."""
     if isinstance(item, list) and item and not any(isinstance(cell, (dict, list)) for cell in item):
         return {str(number): cell for number, cell in enumerate(item)}
     return item if isinstance(item, dict) else {"text": item} if isinstance(item, str) else None

@@ -57,7 +57,7 @@ class Table:
         sampled: rows from which the columns are known, if not all; of a stream.
         schema: the types of its columns, if they are stored.
         mapped: returns some columns as a data set that stays on disk, if they are stored.
-        classes: columns of `datasets.ClassLabel`, in which -1 is no class.
+        classes: columns of `datasets.ClassLabel`, in which -1 is not a class.
     """
 
     source: str

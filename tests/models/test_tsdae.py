@@ -197,7 +197,7 @@ def test_two_processes_have_the_mean_over_the_tokens_of_both(bert_config, batch,
     whole = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     tokens = int((batch["targets"][:, 1:] != -100).sum())
-    monkeypatch.setattr("contrastive_st.models.modeling.default_gather", lambda: OneOfTwo(tokens))
+    monkeypatch.setattr("contrastive_st.models.base.default_gather", lambda: OneOfTwo(tokens))
     for share in (slice(5), slice(5, None)):
         (model(**{name: tensor[share] for name, tensor in batch.items()}).loss / 2).backward()  # DDP takes the mean
     for name, gradient in whole.items():

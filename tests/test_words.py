@@ -29,6 +29,5 @@ def test_prose_is_read_and_code_is_not(tmp_path, monkeypatch):
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks/a.py").write_text('gold = {"gold": 1}\nprint("the gold label")  # some 100 rows\n')
     monkeypatch.setattr(words, "ROOT", tmp_path)
-    monkeypatch.setattr(words, "PACKAGE", tmp_path / "src")
     places = [line.split(": ")[0] for line in words.findings()]
     assert sorted(places) == ["README.md:8", "benchmarks/a.py:2", "benchmarks/a.py:2"]

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError, choice
-from contrastive_st.files.repositories import ENCODER, HUB_OPTIONS, default_model, is_local
-from contrastive_st.models.backends import backend_of, export_command
+from contrastive_st.files.repositories import HUB_OPTIONS, default_model
+from contrastive_st.models.backends import export_command
 from contrastive_st.models.checkpoint import Checkpoint
-from contrastive_st.models.static_folder import StaticFolder, static_vectors_of
+from contrastive_st.models.opening import StaticFolder, open_parts
 from contrastive_st.options import PROMPTS, Count, checked
 from contrastive_st.precision import MODEL_PRECISIONS, check_precision
 from contrastive_st.prefetch import prefetch
@@ -112,7 +112,12 @@ class SentenceEncoder:
         self._static: StaticFolder | None = None
         model = default_model() if model is None else model
         if isinstance(model, (str, Path)):
-            self._open(model, device, pooling, (backend, precision), revision, {"token": token, **hub})
+            hub |= {"token": token}
+            parts = open_parts(model, device, pooling, backend=backend, precision=precision, revision=revision, **hub)
+            self.checkpoint, self.folder, self.name, self._fingerprint = parts[:4]
+            self._model, self._tokenizer, self._static = parts[4:]
+            if self._static is not None:
+                self.to(device or "cpu")
         elif isinstance(model, SentenceEncoder):
             for slot in self.__slots__[1:]:
                 setattr(self, slot, getattr(model, slot))
@@ -319,7 +324,7 @@ class SentenceEncoder:
             [(2, 256), (1, 256)]
         """
         result = self._running.stream(bucket and (bucket[0], self._unpooled(bucket[1])) for bucket in buckets)
-        yield from (self._finite(vectors)[:, : self.truncate_dim] for vectors in result)
+        yield from (check_finite(vectors, self.name)[:, : self.truncate_dim] for vectors in result)
 
     def similarity(self, a: Any, b: Any) -> NDArray[np.float32]:
         """Similarities `[len(a), len(b)]` of texts or vectors: cosines, unless the checkpoint records another kind."""
@@ -496,41 +501,6 @@ class SentenceEncoder:
             api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message="Add the sentence encoder")
         return str(url)
 
-    # ------------------------------------------------------------------ opening
-
-    def _open(
-        self,
-        name: str | Path,
-        device: Any,
-        pooling: str | None,
-        runs: tuple[str | None, str],
-        revision: str | None,
-        hub: dict[str, Any],
-    ) -> None:
-        result = Checkpoint.find(name, revision, **hub)
-        self.checkpoint = result
-        self.folder = result.folder if is_local(name) else None
-        self.name = result.name if self.folder is None else result.folder.resolve().name
-        if backend := backend_of(result.folder, runs[0], name):
-            if str(device or "cpu") != "cpu" or pooling not in (None, result.pooling):
-                raise InputError(f"{name} is exported: it runs on the cpu with pooling {result.pooling}; give no other")
-            if self.folder is None:  # the graph is downloaded too
-                result = Checkpoint.find(name, revision, **{**hub, "patterns": (*ENCODER, f"{backend}/*")})
-            from contrastive_st.models.graph import GraphVectors
-
-            self._model = GraphVectors(result, runs[1])
-            self._tokenizer, self._fingerprint = self._model.tokenizer, self._model.fingerprint
-            return
-        if pooling is None and (vectors := static_vectors_of(result)):
-            self._static = StaticFolder(vectors, result)
-            self.to(device or "cpu")
-            return
-        from contrastive_st.models.running import opened
-
-        self._model, self._tokenizer, self.checkpoint = opened(result, device, pooling)
-        if result.is_table and result.is_bare:  # that of the same folder without torch
-            self._fingerprint = StaticVectors.from_pretrained(result.folder).fingerprint
-
     @property
     def _running(self) -> Engine:
         """What encodes: the table of a static model, until its torch model is asked for; else a graph, or torch."""
@@ -580,12 +550,12 @@ class SentenceEncoder:
             return np.empty((0, self.dimension), dtype=np.float32)
         texts = [prompt + text for text in texts] if prompt else texts
         before = self._unpooled(prompt)
-        return self._finite(self._running.of_texts(texts, self.max_length, before, limits, dtype, done))
+        return check_finite(self._running.of_texts(texts, self.max_length, before, limits, dtype, done), self.name)
 
     def _vectors(self, rows: list[list[int]], prompt: str = "") -> Vectors:
         if not rows:
             return np.empty((0, self.dimension), dtype=np.float32)
-        return self._finite(self._running.vectors(rows, self._unpooled(prompt)))
+        return check_finite(self._running.vectors(rows, self._unpooled(prompt)), self.name)
 
     def _converted(self, vectors: NDArray[Any], one: bool, to_numpy: bool, to_tensor: bool) -> Any:
         if to_numpy and not to_tensor:
@@ -603,12 +573,7 @@ class SentenceEncoder:
 
     def _unpooled(self, prompt: str) -> int:
         """Number of tokens at the start of each row that are not pooled."""
-        if not prompt or self.checkpoint.include_prompt:
-            return 0
-        return self._torch.prompt_length(prompt)
-
-    def _finite(self, vectors: Vectors) -> Vectors:
-        return check_finite(vectors, self.name)
+        return 0 if not prompt or self.checkpoint.include_prompt else self._torch.prompt_length(prompt)
 
     def _as_vectors(self, x: Any) -> Vectors:
         if isinstance(x, str) or (isinstance(x, Sequence) and all(isinstance(text, str) for text in x)):

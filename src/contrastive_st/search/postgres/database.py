@@ -134,6 +134,15 @@ class Database:
                 self._pool.check()
             return self._once(work)
 
+    def transact(self, work: Callable[[StoreConnection], Result]) -> Result:
+        """As `run`, with the work in one transaction."""
+
+        def once(connection: StoreConnection) -> Result:
+            with connection.transaction():
+                return work(connection)
+
+        return self.run(once)
+
     def _once(self, work: Callable[[StoreConnection], Result]) -> Result:
         with self._pool.connection() as connection:
             if not connection.pooled:

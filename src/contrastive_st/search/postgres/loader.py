@@ -153,31 +153,30 @@ class StoreLoader:
         files, all_ids = members or ([""] * len(ids), ids)
 
         def work(connection: StoreConnection) -> None:
-            with connection.transaction():
-                store = self.store.at(connection, lock=True)  # first, as all writes
-                added = connection.execute(
-                    "INSERT INTO shards (collection, source, shard, rows)"
-                    " SELECT collection, number, %s, %s FROM sources"
-                    " WHERE collection = %s AND number = %s AND mark = %s AND run = %s FOR KEY SHARE"
-                    " ON CONFLICT DO NOTHING RETURNING shard",
-                    (shard, len(all_ids), store.tables.prefix, self.number, self.fingerprint, self.run),
-                ).fetchone()
-                if not added:
-                    return
-                if self.own_ids:
-                    connection.execute(
-                        "INSERT INTO _files (collection, source, run, file, ids)"
-                        " SELECT %(collection)s, %(source)s, %(run)s, file, array_agg(id)"
-                        " FROM unnest(%(names)s::text[], %(ids)s::bigint[]) AS member(file, id) GROUP BY file",
-                        {**self._key, "names": list(files), "ids": all_ids.tolist()},
-                    )
-                if self.afresh:
-                    store.revive(connection, keys)
-                kept = np.flatnonzero(~np.isin(keys, store.tombstones(connection, keys)))
-                rows = [texts[i] for i in kept.tolist()], [metadata[i] for i in kept.tolist()]
-                store.write(connection, (keys[kept], *rows, vectors[kept]), put)
+            store = self.store.at(connection, lock=True)  # first, as all writes
+            added = connection.execute(
+                "INSERT INTO shards (collection, source, shard, rows)"
+                " SELECT collection, number, %s, %s FROM sources"
+                " WHERE collection = %s AND number = %s AND mark = %s AND run = %s FOR KEY SHARE"
+                " ON CONFLICT DO NOTHING RETURNING shard",
+                (shard, len(all_ids), store.tables.prefix, self.number, self.fingerprint, self.run),
+            ).fetchone()
+            if not added:
+                return
+            if self.own_ids:
+                connection.execute(
+                    "INSERT INTO _files (collection, source, run, file, ids)"
+                    " SELECT %(collection)s, %(source)s, %(run)s, file, array_agg(id)"
+                    " FROM unnest(%(names)s::text[], %(ids)s::bigint[]) AS member(file, id) GROUP BY file",
+                    {**self._key, "names": list(files), "ids": all_ids.tolist()},
+                )
+            if self.afresh:
+                store.revive(connection, keys)
+            kept = np.flatnonzero(~np.isin(keys, store.tombstones(connection, keys)))
+            rows = [texts[i] for i in kept.tolist()], [metadata[i] for i in kept.tolist()]
+            store.write(connection, (keys[kept], *rows, vectors[kept]), put)
 
-        self.store.database.run(work)
+        self.store.database.transact(work)
         self._done.add(shard)
         self._unlock(shard)
 
@@ -188,17 +187,16 @@ class StoreLoader:
         """
 
         def work(connection: StoreConnection) -> bool:
-            with connection.transaction():
-                recorded = connection.execute(
-                    "UPDATE sources SET shards = %s WHERE collection = %s AND number = %s AND mark = %s AND run = %s",
-                    (shards, self.store.tables.prefix, self.number, self.fingerprint, self.run),
-                ).rowcount
-                self._done = self._loaded(connection)
-                complete = bool(recorded) and len(self._done) == shards
-                self.removed = self._settle(connection, unread) if complete and self.own_ids else 0
-                return complete
+            recorded = connection.execute(
+                "UPDATE sources SET shards = %s WHERE collection = %s AND number = %s AND mark = %s AND run = %s",
+                (shards, self.store.tables.prefix, self.number, self.fingerprint, self.run),
+            ).rowcount
+            self._done = self._loaded(connection)
+            complete = bool(recorded) and len(self._done) == shards
+            self.removed = self._settle(connection, unread) if complete and self.own_ids else 0
+            return complete
 
-        return self.store.database.run(work)
+        return self.store.database.transact(work)
 
     def close(self) -> None:
         """Release the locks at once, not only when the database notices that the connection is closed."""

@@ -190,11 +190,10 @@ def _alone(database: Database, work: Callable[[StoreConnection], None]) -> None:
     """Do the work in one transaction, during which no other gives names."""
 
     def once(connection: StoreConnection) -> None:
-        with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            work(connection)
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        work(connection)
 
-    database.run(once)
+    database.transact(once)
 
 
 def _check_names(connection: StoreConnection, database: Database, name: str, new: str | None = None) -> Tables:

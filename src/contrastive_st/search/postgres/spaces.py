@@ -77,33 +77,32 @@ class StoreSpaces(Named):
         """Add a space without vectors, or return the one with this model and source."""
 
         def work(connection: StoreConnection) -> Space:
-            with connection.transaction():
-                now = self._alone(connection)
-                known: list[Space] = now._spaces(connection)
-                for one in known:
-                    if (one.fingerprint, one.source) == (space.fingerprint, space.source):
-                        return one
-                if not connection.execute("SELECT FROM _spaces WHERE collection = %s", (now.tables.prefix,)).rowcount:
-                    connection.execute(
-                        "INSERT INTO _spaces (collection, space, model, fingerprint, dimension, index)"
-                        " SELECT tables, space, model, fingerprint, dimension, index FROM collections"
-                        " WHERE tables = %s",
-                        (now.tables.prefix,),
-                    )
-                    now._follow_texts(connection)
-                number = max(one.number for one in known) + 1
+            now = self._alone(connection)
+            known: list[Space] = now._spaces(connection)
+            for one in known:
+                if (one.fingerprint, one.source) == (space.fingerprint, space.source):
+                    return one
+            if not connection.execute("SELECT FROM _spaces WHERE collection = %s", (now.tables.prefix,)).rowcount:
                 connection.execute(
-                    "INSERT INTO _spaces (collection, space, model, fingerprint, dimension, source, lift)"
-                    " VALUES (%s, %s, %s, %s, %s, %s, %s)",
-                    (now.tables.prefix, number, storable(space.model), space.fingerprint, space.dimension, space.source,
-                     lift),
-                )  # fmt: skip
-                now.tables = Tables(now.tables.prefix, now.tables.schema, number)
-                create_vectors(connection, now.tables, space.dimension, now.storage, now.partitions)
+                    "INSERT INTO _spaces (collection, space, model, fingerprint, dimension, index)"
+                    " SELECT tables, space, model, fingerprint, dimension, index FROM collections"
+                    " WHERE tables = %s",
+                    (now.tables.prefix,),
+                )
                 now._follow_texts(connection)
-                return Space(number, space.model, space.fingerprint, space.dimension, space.source)
+            number = max(one.number for one in known) + 1
+            connection.execute(
+                "INSERT INTO _spaces (collection, space, model, fingerprint, dimension, source, lift)"
+                " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+                (now.tables.prefix, number, storable(space.model), space.fingerprint, space.dimension, space.source,
+                 lift),
+            )  # fmt: skip
+            now.tables = Tables(now.tables.prefix, now.tables.schema, number)
+            create_vectors(connection, now.tables, space.dimension, now.storage, now.partitions)
+            now._follow_texts(connection)
+            return Space(number, space.model, space.fingerprint, space.dimension, space.source)
 
-        made: Space = self.database.run(work)
+        made: Space = self.database.transact(work)
         return made
 
     def lift_of(self, space: Space) -> bytes:
@@ -134,13 +133,12 @@ class StoreSpaces(Named):
         within = self.within(space)
 
         def work(connection: StoreConnection) -> None:
-            with connection.transaction():
-                now = within.at(connection, lock=True)
-                rows = connection.execute(statement.format(now.tables.texts), (ids.tolist(), list(texts))).fetchall()
-                same = np.isin(ids, [id for (id,) in rows])
-                now.write_vectors(connection, ids[same], vectors[same], merge_rows)
+            now = within.at(connection, lock=True)
+            rows = connection.execute(statement.format(now.tables.texts), (ids.tolist(), list(texts))).fetchall()
+            same = np.isin(ids, [id for (id,) in rows])
+            now.write_vectors(connection, ids[same], vectors[same], merge_rows)
 
-        self.database.run(work)
+        self.database.transact(work)
 
     def build_like(self, space: Space) -> None:
         """Build the index of a space, of the kind that the live one has."""
@@ -150,36 +148,34 @@ class StoreSpaces(Named):
         """Let searches go to a space if no document lacks a vector there; return how many do."""
 
         def work(connection: StoreConnection) -> int:
-            with connection.transaction():
-                self._alone(connection)
-                now = self._inside(connection, space)
-                if missing := now._lacking(connection):
-                    return int(missing)
-                prefix = (now.tables.prefix,)
-                connection.execute(_KEEP, prefix)
-                connection.execute(_ANSWER, (space.number, *prefix))
-                for (name,) in connection.execute(_NAMES, prefix * 2).fetchall():
-                    connection.execute(sql.SQL("DROP VIEW {}").format(sql.Identifier(now.tables.schema, name)))
-                    create_view(connection, name, now.tables)
-                return 0
+            self._alone(connection)
+            now = self._inside(connection, space)
+            if missing := now._lacking(connection):
+                return int(missing)
+            prefix = (now.tables.prefix,)
+            connection.execute(_KEEP, prefix)
+            connection.execute(_ANSWER, (space.number, *prefix))
+            for (name,) in connection.execute(_NAMES, prefix * 2).fetchall():
+                connection.execute(sql.SQL("DROP VIEW {}").format(sql.Identifier(now.tables.schema, name)))
+                create_view(connection, name, now.tables)
+            return 0
 
-        return self.database.run(work)
+        return self.database.transact(work)
 
     def drop_space(self, space: Space) -> None:
         """Remove a space that is not live."""
 
         def work(connection: StoreConnection) -> None:
-            with connection.transaction():
-                now = self._alone(connection)
-                if now.tables.space == space.number:
-                    raise InputError(f"the vectors of {space.model} answer; they cannot be removed")
-                tables = Tables(now.tables.prefix, now.tables.schema, space.number)
-                connection.execute(
-                    "DELETE FROM _spaces WHERE collection = %s AND space = %s", (tables.prefix, space.number)
-                )
-                connection.execute(sql.SQL("DROP TABLE IF EXISTS {}, {}").format(tables.codes, tables.vectors))
+            now = self._alone(connection)
+            if now.tables.space == space.number:
+                raise InputError(f"the vectors of {space.model} answer; they cannot be removed")
+            tables = Tables(now.tables.prefix, now.tables.schema, space.number)
+            connection.execute(
+                "DELETE FROM _spaces WHERE collection = %s AND space = %s", (tables.prefix, space.number)
+            )
+            connection.execute(sql.SQL("DROP TABLE IF EXISTS {}, {}").format(tables.codes, tables.vectors))
 
-        self.database.run(work)
+        self.database.transact(work)
 
     def space_bytes(self, space: Space, documents: int) -> tuple[int, int | None]:
         """About how many bytes such a space would take with its graph, and how many are free."""

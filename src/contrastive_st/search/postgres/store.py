@@ -121,25 +121,24 @@ class VectorStore(StoreWrites):
         check_name(collection), choice("storage", storage, STORAGES)
 
         def make(connection: StoreConnection) -> bool:
-            with connection.transaction():
-                tables = free_prefix(connection, database.schema, collection)
-                if tables is None:
-                    return False
-                check_name(collection, new=True)
-                row = (collection, tables.prefix, model, fingerprint, dimension, storage, partitions)
-                connection.execute(
-                    "INSERT INTO collections (name, tables, model, fingerprint, dimension, storage, partitions)"
-                    " VALUES (%s, %s, %s, %s, %s, %s, %s)",
-                    tuple(storable(item) if isinstance(item, str) else item for item in row),
-                )
-                create_tables(connection, tables, dimension, storage, partitions)
-                create_view(connection, collection, tables)
-                return True
+            tables = free_prefix(connection, database.schema, collection)
+            if tables is None:
+                return False
+            check_name(collection, new=True)
+            row = (collection, tables.prefix, model, fingerprint, dimension, storage, partitions)
+            connection.execute(
+                "INSERT INTO collections (name, tables, model, fingerprint, dimension, storage, partitions)"
+                " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+                tuple(storable(item) if isinstance(item, str) else item for item in row),
+            )
+            create_tables(connection, tables, dimension, storage, partitions)
+            create_view(connection, collection, tables)
+            return True
 
         database = Database(where, pool, setup=True)
         with ExitStack() as failed:
             failed.callback(database.close)
-            made = collection not in cls.names(database) and database.run(make)
+            made = collection not in cls.names(database) and database.transact(make)
             store = cls(database, collection, fingerprint=fingerprint)
             store.made = made
             failed.pop_all()

@@ -80,16 +80,15 @@ class StoreWrites(StoreSpaces):
         numbers, kept, items = as_documents(ids, texts, metadata, len(unit))
 
         def work(connection: StoreConnection) -> Counter[str]:
-            with connection.transaction():
-                now = self.at(connection, lock=True)
-                known = sql.SQL("SELECT count(*) FROM {} WHERE id = ANY(%s)").format(now.tables.texts)
-                (there,) = connection.execute(known, (numbers.tolist(),)).fetchone()  # type: ignore[misc]
-                written = now.write(connection, (numbers, kept, items, unit), merge_rows)
-                now.revive(connection, numbers)
-                new, unchanged = len(numbers) - there, len(numbers) - written
-                return Counter({NEW: new, CHANGED: written - new, UNCHANGED: unchanged})
+            now = self.at(connection, lock=True)
+            known = sql.SQL("SELECT count(*) FROM {} WHERE id = ANY(%s)").format(now.tables.texts)
+            (there,) = connection.execute(known, (numbers.tolist(),)).fetchone()  # type: ignore[misc]
+            written = now.write(connection, (numbers, kept, items, unit), merge_rows)
+            now.revive(connection, numbers)
+            new, unchanged = len(numbers) - there, len(numbers) - written
+            return Counter({NEW: new, CHANGED: written - new, UNCHANGED: unchanged})
 
-        return self.database.run(work)
+        return self.database.transact(work)
 
     def tombstones(self, connection: StoreConnection, ids: Ids) -> Ids:
         """Those of the ids whose documents were deleted, in the open transaction."""
@@ -156,15 +155,14 @@ class StoreWrites(StoreSpaces):
         )
 
         def work(connection: StoreConnection) -> int:
-            with connection.transaction():
-                # It waits for shards that are being written, and later ones see what was deleted.
-                now = self.at(connection, lock=True)
-                parameters = {"which": which, "collection": now.tables.prefix}
-                connection.execute("SELECT 1 FROM sources WHERE collection = %(collection)s FOR UPDATE", parameters)
-                delete = statement.format(now.tables.texts, condition, now.tables.vectors)
-                return connection.execute(delete, parameters).rowcount
+            # It waits for shards that are being written, and later ones see what was deleted.
+            now = self.at(connection, lock=True)
+            parameters = {"which": which, "collection": now.tables.prefix}
+            connection.execute("SELECT 1 FROM sources WHERE collection = %(collection)s FOR UPDATE", parameters)
+            delete = statement.format(now.tables.texts, condition, now.tables.vectors)
+            return connection.execute(delete, parameters).rowcount
 
-        return self.database.run(work)
+        return self.database.transact(work)
 
     def delete_source(self, connection: StoreConnection, number: int) -> None:
         """Delete all documents of a source, in the open transaction."""
@@ -204,23 +202,20 @@ class StoreWrites(StoreSpaces):
         )
 
         def work(connection: StoreConnection) -> None:
-            with connection.transaction():
-                now = self.at(connection, lock=True)
-                tables, key = now.tables, (now.tables.prefix,)
-                (name,) = connection.execute(
-                    "SELECT name FROM collections WHERE tables = %s FOR UPDATE", key
-                ).fetchone()  # type: ignore[misc]
-                if only_unused and connection.execute(used.format(tables.texts), key).fetchone() == (True,):
-                    return
-                for (alias,) in connection.execute("SELECT name FROM _aliases WHERE collection = %s", key).fetchall():
-                    forget_alias(connection, tables.schema, alias)
-                connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(sql.Identifier(tables.schema, name)))
-                connection.execute(
-                    sql.SQL("DROP TABLE IF EXISTS {}").format(sql.SQL(", ").join(now.all_tables(connection)))
-                )
-                connection.execute("DELETE FROM collections WHERE tables = %s", key)
+            now = self.at(connection, lock=True)
+            tables, key = now.tables, (now.tables.prefix,)
+            (name,) = connection.execute("SELECT name FROM collections WHERE tables = %s FOR UPDATE", key).fetchone()  # type: ignore[misc]
+            if only_unused and connection.execute(used.format(tables.texts), key).fetchone() == (True,):
+                return
+            for (alias,) in connection.execute("SELECT name FROM _aliases WHERE collection = %s", key).fetchall():
+                forget_alias(connection, tables.schema, alias)
+            connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(sql.Identifier(tables.schema, name)))
+            connection.execute(
+                sql.SQL("DROP TABLE IF EXISTS {}").format(sql.SQL(", ").join(now.all_tables(connection)))
+            )
+            connection.execute("DELETE FROM collections WHERE tables = %s", key)
 
-        self.database.run(work)
+        self.database.transact(work)
 
     def build_index(
         self,

@@ -31,7 +31,7 @@ class Copy(NamedTuple):
 
 @dataclass
 class Overlaps:
-    """The texts of B that occur in A.
+    """The texts of B that are in A.
 
     Args:
         first: number of texts of A, repetitions included.
@@ -71,6 +71,9 @@ def overlaps(first: Iterable[str], second: Iterable[str], threshold: float = 0.8
         second: texts, which are kept.
         threshold: least Jaccard index of the words of a near copy, above 0 and at most 1.
         least: near copies have at least so many different words.
+
+    Returns:
+        The exact and the near copies, and how many texts B has.
 
     Example:
         >>> copies = overlaps(["A cat sat on the mat.", "dogs"], ["a cat sat on the mat", "a cat sat on a mat", "x"])

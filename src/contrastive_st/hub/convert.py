@@ -52,6 +52,9 @@ def convert(
         revision: branch, tag or commit of a Hub name.
         token: of a Hub name.
 
+    Returns:
+        The destination.
+
     Raises:
         InputError: the pooling is not known or contradicts the recorded one, weights are missing or contain more than
             tensors, or the destination exists already.
@@ -83,6 +86,9 @@ def merge(adapter: str | Path, output: str | Path, revision: str | None = None, 
         output: a new folder.
         revision: branch, tag or commit of a Hub name.
         token: of a Hub name.
+
+    Returns:
+        The output folder.
 
     Raises:
         InputError: it is not an adapter, its base cannot be opened or does not fit, or the output exists already.

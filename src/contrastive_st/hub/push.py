@@ -93,6 +93,9 @@ def push(
         newer_than: seconds since the epoch; an older evaluation report is of other weights and is not pushed.
         whole: subfolders to push with all their files.
 
+    Returns:
+        The commit, with its URL and that of a pull request.
+
     Raises:
         InputError: the folder is not a checkpoint in safetensors or an exported one, has links out of it, or the Hub
             refuses the push.

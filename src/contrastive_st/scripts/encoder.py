@@ -73,6 +73,9 @@ def open_encoder(
         template: put around every text, which is embedded at its [MASK] (PromptBERT).
         settings: settings of the model, such as those of its loss.
 
+    Returns:
+        The model and its tokenizer.
+
     Raises:
         InputError: the checkpoint cannot be opened, or an option does not go with it.
     """

@@ -53,6 +53,9 @@ class TrainingParser(Parser, HfArgumentParser):
             argv: the command line; by default that of this process.
             defaults: replace the defaults of the dataclasses, also in `--help`.
 
+        Returns:
+            The instances, in the order of the dataclasses.
+
         Raises:
             InputError: an unknown flag, a value of the wrong type, or one that a dataclass refuses.
         """

@@ -79,6 +79,9 @@ def read_rows(
         kinds: the kinds of rows that the script trains; by default any.
         views: what the script makes of single texts.
 
+    Returns:
+        The rows to train on and to validate on.
+
     Raises:
         InputError: there is no file, or its rows are of another kind.
     """

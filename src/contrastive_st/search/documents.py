@@ -143,6 +143,9 @@ def open_corpus(
         lines: whether each line of a text file is a document; by default `is_list` decides for each. If it
             is False, a file of pages is one document too.
 
+    Returns:
+        The corpus; its documents are read when `read` is called.
+
     Raises:
         InputError: the source does not exist or has another format than its name says; names file and row.
 

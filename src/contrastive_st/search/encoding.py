@@ -87,6 +87,9 @@ def encode_file(
         model_precision: the `precision` of `SentenceEncoder`.
         options: options of `open_encoder`, such as `pooling`.
 
+    Returns:
+        How many vectors the file has, and how many this call encoded.
+
     Raises:
         InputError: the source is damaged, the output exists or was begun with another source, or the disk is full.
 

@@ -183,6 +183,9 @@ class ExactIndex:
             precision: with `int8` or `ubinary` these codes are compared first, and then only the nearest of the shards'
                 float32 vectors, which stay on disk. By default the vectors are compared as the shards store them.
 
+        Returns:
+            The index.
+
         Raises:
             InputError: the folder has no vectors, vectors of another model than `fingerprint`, or quantized vectors of
                 another precision.

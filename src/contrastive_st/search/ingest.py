@@ -65,6 +65,9 @@ def index_corpus(
         shard_rows: rows per shard; must be the same in all runs over a corpus.
         progress: show a bar with the rate and the time left.
         report: counts what is left out, and what is longer than the model reads.
+
+    Returns:
+        What was encoded, and whether all documents are in the index now.
     """
     outcome, report, shards = Outcome(), Report() if report is None else report, 0
     known, outcome.states = sink.known_files()

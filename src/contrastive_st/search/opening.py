@@ -38,6 +38,9 @@ def open_index(
         collection: the collection, if it is a store.
         fingerprint: fingerprint of the model of the queries; an index of another model is refused.
 
+    Returns:
+        The index; close it after use.
+
     Raises:
         InputError: the index does not exist, another model made it, or the extra `search` is not installed.
     """

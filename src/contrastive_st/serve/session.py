@@ -112,6 +112,9 @@ class SearchSession:
             hybrid: rank by nearness and by full text, fused.
             min_score: the lowest score of a hit, or `auto` (`search/floor.py`).
 
+        Returns:
+            The hits of the source, with notes on the query.
+
         Raises:
             InputError: the query is empty, or the filter cannot be read or names a column that no document has.
         """

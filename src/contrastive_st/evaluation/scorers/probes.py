@@ -73,6 +73,9 @@ def fit_path(
         tolerance: largest entry of the mean gradient at which a problem counts as solved (scikit-learn's is 1e-4).
         dtype: float32 reaches 1e-6; for less, take float64.
 
+    Yields:
+        The fits for each `C`, in the order of the grid.
+
     Example:
         >>> x = np.array([[-2.0], [-1.0], [1.0], [2.0]])
         >>> last = list(fit_path(x, np.array([0, 0, 1, 1]), np.ones((1, 4)), [0.1, 1.0]))[-1]

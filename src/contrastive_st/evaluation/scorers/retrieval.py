@@ -67,6 +67,9 @@ def ranking_metrics(
         similarity: a name in `contrastive_st.vectors.SIMILARITIES`.
         metrics: as for `graded_metrics`.
 
+    Returns:
+        The metrics by name, each the mean over the queries.
+
     Example:
         >>> eye = np.eye(3)
         >>> metrics = ranking_metrics(np.array([[0.9, 0.5, 0.1]]), eye, relevant_rows([[0, 2]]), k=2)

@@ -216,6 +216,9 @@ def find_trends(index: VectorIndex, by: str | None = None, clusters: int | None 
             embeddings.)
         seed: seed of the sample and of k-means.
 
+    Returns:
+        The clusters with their names, sizes and counts, largest first.
+
     Raises:
         InputError: the index is empty, has fewer documents than clusters, or no document has the column.
     """

@@ -155,6 +155,9 @@ def look(
         most: most documents.
         seed: of the sample.
 
+    Returns:
+        The map, and how well lifted vectors work.
+
     Raises:
         InputError: the new model knows no token of the documents, or the index does not have the answers.
     """

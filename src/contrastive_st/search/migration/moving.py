@@ -157,6 +157,9 @@ def roll_back(index: MovableIndex, open_model: Callable[[str], Any]) -> Space:
         index: the index.
         open_model: opens the former model, if documents were written that it has to encode.
 
+    Returns:
+        The space that answers now.
+
     Raises:
         InputError: there is no move.
     """

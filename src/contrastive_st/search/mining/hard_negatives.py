@@ -116,6 +116,9 @@ def write_hard_negatives(
         overwrite: replace a file that exists.
         options: as for `mine_hard_negatives`.
 
+    Returns:
+        How many anchors, negatives and rows there are.
+
     Raises:
         InputError: as for `mine_hard_negatives`; or the file exists already or cannot be written.
     """

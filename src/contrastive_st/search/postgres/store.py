@@ -117,6 +117,9 @@ class VectorStore(StoreWrites):
             partitions: number of tables for the vectors, which are distributed by a hash of their id. Use several for a
                 collection that will be distributed over nodes; each partition has an index.
             pool: as for `VectorStore`.
+
+        Returns:
+            The open collection; its attribute `made` tells whether this call created it.
         """
         check_name(collection), choice("storage", storage, STORAGES)
 

@@ -74,7 +74,7 @@ def test_a_checkpoint_of_another_run_is_not_written_over(text_file, tmp_path):
         ("same\nsame\n", [], "no negatives"),
         ("a\n\nb\n", ["--strict", "true"], "line 2"),
         ("a b\nc d\n", ["--max_length", "2"], "3 or more"),
-        ("a b\nc d\n", ["--max_length", "5000"], "positions"),
+        ("a b\nc d\n", ["--max_length", "5000"], "at most 512"),
         ("a b\nc d\n", ["--pooling", "median"], "avg_top2"),
         ("a b\nc d\n", ["--load_best_model_at_end", "true", "--save_strategy", "no"], "validation"),
         ("a b\nc d\n", ["--resume_from_checkpoint", "true"], "no checkpoint"),

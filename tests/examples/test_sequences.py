@@ -66,7 +66,7 @@ def test_proteins_may_end_in_a_stop(tmp_path):
         (">a\nACGT\n>b\n>c\nA\n", "dna", r"line 3: 'b' has no letters"),
         (">a\nAC-GT\n", "dna", "line 2: '-' is a gap"),
         (">a\nACGU\n", "dna", r"line 2: 'U' is not a letter of dna; is it rna or protein\?"),
-        (">a\nACGT\nAC1T\n", "dna", "line 3: '1' is not a letter of dna; mend"),
+        (">a\nACGT\nAC1T\n", "dna", "line 3: '1' is not a letter of dna; fix the file"),
         ("", "dna", "has no sequence"),
         (">a\nACGT\n", "genes", "choose one of dna, rna, protein"),
         (">a\nACÄ\n", "dna", "not ASCII text"),

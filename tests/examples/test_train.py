@@ -160,7 +160,7 @@ def test_a_run_is_resumed_with_its_prompts_and_no_others(tmp_path, monkeypatch):
         (["--prompts", "query: "], "give each as NAME=TEXT"),
         (["--prompts", "query=a", "query=b"], "different names"),
         (["--prompts", "anchor=the "], "is for t0, t1: name them query"),
-        (["--default_prompt_name", "topic"], "'topic' is none of the prompts (none are given)"),
+        (["--default_prompt_name", "topic"], "unknown default_prompt_name 'topic'; there are none"),
         ([*NAMED, "--max_length", "4"], "takes 4 tokens and max_length is 4"),
         ([*NAMED, "--pooling", "cls", "--include_prompt", "false"], "choose cls_before_pooler, mean"),
         (["--truncate_dim", "4"], "is not one of --matryoshka_dims"),

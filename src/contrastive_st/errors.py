@@ -180,9 +180,8 @@ def choice(what: str, name: Any, known: Iterable[Any], where: object = "") -> An
     known = list(known)
     if name not in known:
         names = ", ".join(str(one) for one in known if one is not None)
-        raise InputError(
-            f"{f'{where}: ' if where else ''}unknown {what} {name!r}; {f'choose one of {names}' if names else 'there are none'}"
-        )
+        choices = f"choose one of {names}" if names else "there are none"
+        raise InputError(f"{f'{where}: ' if where else ''}unknown {what} {name!r}; {choices}")
     return name
 
 

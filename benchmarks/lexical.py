@@ -36,12 +36,12 @@ def splits(name: str, folder: Path) -> Iterator[tuple[Texts, Texts, Texts, Texts
     if "test" in data:
         train, test = data["train"], data["test"]
         some = np.random.default_rng(0).permutation(len(train))[:MOST]
-        yield np.array(train.columns[0])[some], train.gold[some], np.array(test.columns[0]), test.gold
+        yield np.array(train.columns[0])[some], train.labels[some], np.array(test.columns[0]), test.labels
         return
     [rows] = data.values()
     texts = np.array(rows.columns[0])
-    for fit, held in StratifiedKFold(5, shuffle=True, random_state=0).split(texts, rows.gold):
-        yield texts[fit], rows.gold[fit], texts[held], rows.gold[held]
+    for fit, held in StratifiedKFold(5, shuffle=True, random_state=0).split(texts, rows.labels):
+        yield texts[fit], rows.labels[fit], texts[held], rows.labels[held]
 
 
 def accuracy(model: Any, split: tuple[Texts, Texts, Texts, Texts], name: str) -> float:

@@ -57,16 +57,16 @@ class Classify(TuningSettings):
     )  # fmt: skip
     C: Positive = option("of logistic regression: inverse strength of its penalty", 1.0)
     lexical: bool = option(
-        "of logistic regression: weigh words and pairs of words together with the encoder's vector", default=False
+        "with logistic regression: use TF-IDF of words and pairs of words in addition to the embedding", default=False
     )
-    calibrate: bool = option("let held-out examples set how sure the probabilities are", default=False)
+    calibrate: bool = option("calibrate the probabilities on held-out examples", default=False)
     thresholds: Literal["f1", "half"] = option(
-        "of texts with several labels: each label from the logit on that gives held-out examples the greatest F1, or "
-        "from a probability of 0.5 on", "f1",
+        "when a text gets each of several labels: above the logit with the greatest F1 on held-out examples (f1), or "
+        "with a probability of 0.5 or more (half)", "f1",
     )  # fmt: skip
     explain: int = option(
-        "print below each text its words that carry the label, and so many of the nearest examples of --train_file", 0,
-        nargs="?", const=3, metavar="N",
+        "print below each text the words without which its label would be less likely, and this many of the nearest "
+        "examples of --train_file", 0, nargs="?", const=3, metavar="N",
     )  # fmt: skip
     tune: bool = option(
         "first train the encoder on pairs of texts of the same and of different classes (SetFit); it is saved in "

@@ -188,6 +188,8 @@ def in_words(kind: Any) -> str:
         return " or ".join(map(str, args))
     if kind in _SCALARS:
         return _SCALARS[kind][1]
+    if origin is dict:
+        return f"names, each with {in_words(args[1])}"
     return f"a list: {in_words(args[0])}" if origin in (list, tuple, Sequence) and args else "another value"
 
 

@@ -124,7 +124,7 @@ def test_vectors_and_weights_of_the_corpus_are_what_training_starts_from(corpus,
     ],
 )
 def test_bad_input_is_one_clear_line(corpus, tmp_path, flags, words):
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(ValueError, match=words):
         train(corpus, tmp_path / "out", *flags)
 
 

@@ -4,7 +4,7 @@ import pytest
 from scripts import load
 
 from conftest import SENTENCES
-from contrastive_st import InputError, SentenceEncoder
+from contrastive_st import SentenceEncoder
 
 COMMON = ["--max_steps", "3", "--per_device_train_batch_size", "4", "--report_to", "none", "--disable_tqdm", "true"]
 COMMON += ["--logging_steps", "1", "--bf16", "false"]
@@ -47,5 +47,5 @@ def test_three_files_train_one_encoder(nli, tmp_path, encoder):
     ],
 )
 def test_bad_input_is_one_clear_line(nli, tmp_path, flags, words):
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(ValueError, match=words):
         train(nli, tmp_path, *flags)

@@ -61,7 +61,7 @@ def test_dimensions_and_a_guide(num_columns, flags, tmp_path, monkeypatch):
         ("--matryoshka_dims 64", "has 16 dimensions"),
         ("--matryoshka_dims 4 4", "different"),
         ("--matryoshka_weights 1", "give it too"),
-        ("--matryoshka_dims 8 4 --matryoshka_weights 1", "give one for each"),
+        ("--matryoshka_dims 8 4 --matryoshka_weights 1", "a weight for each"),
         ("--matryoshka_dims 16 4 --symmetric true --momentum_queue 6", "not symmetric"),
         ("--guide no/such-guide", "no/such-guide"),
         ("--guide static-minilm --js_weight 1", "the loss guided_info_nce has no setting js_weight"),

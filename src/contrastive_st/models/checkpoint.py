@@ -18,7 +18,7 @@ from contrastive_st.files.folders import ADAPTER, INDICES
 from contrastive_st.files.reading import read_json, read_tensors, weight_types
 from contrastive_st.files.repositories import default_model, local_folder
 from contrastive_st.models.poolings import POOLINGS, recorded_pooling
-from contrastive_st.options import Count, checked
+from contrastive_st.options import PROMPTS, Count, checked
 from contrastive_st.static_vectors import KINDS as STATIC_KINDS
 
 PROMPTS_FILE = "config_sentence_transformers.json"
@@ -273,7 +273,7 @@ def _about(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     about = read_json(path, dict)
-    prompts = _typed(about, "prompts", dict[str, str], path) or {}
+    prompts = _typed(about, "prompts", PROMPTS, path) or {}
     return {
         "prompts": prompts,
         "default_prompt_name": choice("default_prompt_name", about.get("default_prompt_name"), (None, *prompts), path),

@@ -65,6 +65,6 @@ def test_the_vector_store_is_a_collection_like_others(place):
     with open_index(place, "shared") as index:
         query = open_encoder_for(index).encode_query(["a cat"])
         assert index.search(query)[0][0].own_id == "b"
-    with pytest.raises(InputError, match="has vectors of 256 dimensions, not 384"):
+    with pytest.raises(InputError, match="has vectors of static-minilm"):
         ContrastiveVectorStore("model_cards/minilm-1-layer", place, "shared")
     store.store.close()

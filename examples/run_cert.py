@@ -64,7 +64,7 @@ class CERTArguments(ScriptArguments):
     """The translation, the loss, and the labelled task."""
 
     translate_there: str | None = option("Translation model, folder or Hub name, such as Helsinki-NLP/opus-mt-en-de.")
-    translate_back: str | None = option("The one back.")
+    translate_back: str | None = option("Translation model in the other direction.")
     temperature: Positive = option("Temperature; divides the cosines.", default=0.07)
     task: str | None = option("Fine-tune on it afterwards: TREC, SST2, MRPC, SICKE, or package (of the documentation).")
     eval_data: str | None = option("Folder of SentEval's files, or hub.")
@@ -72,7 +72,7 @@ class CERTArguments(ScriptArguments):
     task_epochs: Positive = option("Epochs of the fine-tuning.", default=10)
     task_learning_rate: NotNegative = option("Learning rate of the fine-tuning.", default=5e-4)
     task_batch_size: Count = option("Batch size of the fine-tuning.", default=32)
-    task_seeds: CountOrZero = option("Fine-tunings of each start, with different seeds.", default=3)
+    task_seeds: CountOrZero = option("Number of fine-tuning runs of each encoder, each with another seed.", default=3)
 
 
 def read_views(data: DataArguments, own: CERTArguments, folder: Path):

@@ -1,4 +1,4 @@
-"""Cutoff (Shen et al. 2020, https://arxiv.org/abs/2009.13818): a part of each sentence is cut, and views must agree.
+"""Cutoff (Shen et al. 2020, https://arxiv.org/abs/2009.13818): views of a sentence with different parts cut out.
 
 Ratio 0.1 and weight 1 of the divergence are the published ones. The paper fine-tunes classifiers and translates, so it
 has no settings for sentence embeddings; the others are those of unsupervised SimCSE (batch 64, rate 3e-5, one epoch,

@@ -1,4 +1,4 @@
-"""Relational distillation (Park et al. 2019, https://arxiv.org/abs/1904.05068), over shuffled or ordered sentences.
+"""Relational distillation (Park et al. 2019, https://arxiv.org/abs/1904.05068): learn a teacher's similarities.
 
 With the published settings, which are the defaults (distances and angles with weights 1 and 2, batch 128, rate 1e-4, 80
 epochs). They are for images; for sentences there are none:

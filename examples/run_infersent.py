@@ -68,8 +68,8 @@ class InferSentArguments(ScriptArguments):
     )
     max_train_samples: Count | None = option("Number of pairs to train on, drawn at random.")
     word_vectors: str | None = option(
-        "GloVe or fastText file; its vectors stay as they are. By default they are made of the training "
-        "texts (latent semantic analysis) and trained on."
+        "GloVe or fastText file; its vectors stay as they are. By default vectors are computed from the "
+        "training texts (latent semantic analysis) and trained further."
     )
     vocab_size: Count = option("Most words.", default=20_000)
     embedding_size: Count = option("Dimension of word vectors without a file.", default=300)

@@ -40,10 +40,10 @@ class Arguments:
     """Options of this script alone."""
 
     mixture: str | None = option(
-        "A .yaml file: under datasets a list, each with name and train_file, and where wanted columns "
-        "({anchor: sentence1, ...}), loss (a name, or {name: info_nce, temperature: 0.05}), weight (share of the "
-        "batches, by default the size), score_scale ([0, 5]), prompts ({query: ...}, in place of those of the "
-        "encoder) and streaming (true: read while training)."
+        "A .yaml file with a list under the key datasets. Each data set has a name and a train_file. Optional: "
+        "columns ({anchor: sentence1, ...}), loss (a name, or {name: info_nce, temperature: 0.05}), weight (share of "
+        "the batches; by default the number of rows), score_scale ([0, 5]), prompts ({query: ...}, instead of those of "
+        "the encoder) and streaming (true: read while training)."
     )
 
 

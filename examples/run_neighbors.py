@@ -37,7 +37,7 @@ class NeighborArguments(ScriptArguments):
     """The loss, and what is held out."""
 
     temperature: Positive = option("Temperature of InfoNCE; divides the cosines.", default=0.05)
-    heldout: CountOrZero = option("Hold out documents of about so many sentences.", default=2000)
+    heldout: CountOrZero = option("Hold out documents with about this many sentences in all.", default=2000)
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

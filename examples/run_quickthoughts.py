@@ -80,8 +80,8 @@ class QuickThoughtsArguments(ScriptArguments):
     """Targets, loss and towers."""
 
     targets: str = option(
-        "Targets of a sentence: next (the sentences after it), window (around it), counts or tfidf "
-        "(softmax of shared words), tfidf_bin (the one most similar by TF-IDF).",
+        "Targets of a sentence: next (the sentences after it), window (the sentences around it), "
+        "counts or tfidf (a softmax of shared words), tfidf_bin (the most similar sentence by TF-IDF).",
         default="window",
     )
     row_loss: str = option("kl, cross_entropy, l2, block (CURL) or pairwise.", default="kl")
@@ -90,7 +90,8 @@ class QuickThoughtsArguments(ScriptArguments):
     scores: str = option("dot or cosine.", default="dot")
     temperature: Positive | None = option("Temperature of the scores; by default 1 for dot, 0.05 for cosine.")
     own_document: str = option(
-        "Other candidates from the sentence's document: negatives, or mask.", default="negatives"
+        "What to do with other candidates from the document of the sentence: use them as negatives, or mask them.",
+        default="negatives",
     )
     target_temperature: Positive | None = option(
         "Temperature of the targets of counts (default 1) and tfidf (default 0.1)."
@@ -99,14 +100,18 @@ class QuickThoughtsArguments(ScriptArguments):
         "Batches are made of runs of this many consecutive sentences, drawn from the whole corpus; by "
         "default a batch is one run."
     )
-    label_smoothing: Share = option("Total mass of each row of targets that is spread evenly.", default=0.0)
+    label_smoothing: Share = option(
+        "Probability that is taken from the targets of a sentence and spread evenly over all candidates.", default=0.0
+    )
     surrogate: str = option("Surrogate of the block and pairwise losses: logistic or hinge.", default="logistic")
     encoder: str = option("gru, lstm, bigru, bilstm, transformer, or mean (of the word vectors).", default="gru")
     hidden_size: Count = option("Width of a tower; two give twice that.", default=1000)
     embedding_size: Count = option("Dimension of word vectors without a file.", default=620)
     num_layers: CountOrZero = option("Layers of a tower.", default=1)
     readout: str = option("last, max or mean.", default="last")
-    towers: int = option("2 (f and g), or 1 that is compared with itself.", default=2)
+    towers: int = option(
+        "2: separate encoders f and g for a sentence and its targets; 1: one encoder for both.", default=2
+    )
     dropout: Share = option("Dropout on word vectors, between layers and on the readout.", default=0.0)
     shared_embeddings: bool = option("Share the word vectors of f and g.", default=False)
     word_vectors: str | None = option(
@@ -126,7 +131,8 @@ class QuickThoughtsArguments(ScriptArguments):
         "Weight of a second loss: the words of a sentence, predicted from its vector. 0 for none.", default=0.0
     )
     reconstruction_as: Literal["bag", "sequence"] = option(
-        "What that loss predicts: the words without their order, or one after the other, by a GRU.",
+        "What --reconstruction predicts: bag, the words without their order; or the words one after the other, by a "
+        "GRU.",
         default="bag",
     )
     max_length: Count = option("Longest sentence, in words.", default=30)

@@ -61,14 +61,14 @@ class SequenceArguments(ScriptArguments):
     """Data and model."""
 
     fasta: str | None = option(
-        "FASTA file, plain, .gz or .xz; a name 'family|member' tells the family. Without it: generated "
-        "families, an ancestor and mutated copies each."
+        "FASTA file, plain, .gz or .xz; in a name 'family|member', the part before | is the family. By "
+        "default families are generated, each an ancestor and mutated copies of it."
     )
     kind: str = option("dna, rna or protein.", default="protein")
     k: Count = option("Letters of a word.", default=2)
     pairs: str | None = option(
-        "Positive pairs: family (two members, each in a frame of its own), frames (two reading frames of a "
-        "sequence), or dropout (a sequence twice); by default family where the names tell families, else frames."
+        "Positive pairs: family (two members of a family, in different reading frames), frames (two reading frames "
+        "of a sequence), or dropout (a sequence twice). By default family if the names contain families, else frames."
     )
     heldout: CountOrZero = option("Families to evaluate, at most half of them.", default=300)
     vocab_size: Count = option("Size of the vocabulary, if it does not have every k-mer.", default=20_000)

@@ -48,14 +48,16 @@ class SimCSEArguments(ScriptArguments):
     """The loss and the head of SimCSE."""
 
     temperature: Positive = option("Temperature; divides the cosines.", default=0.05)
-    hard_negative_weight: Finite = option("Log of the weight on an anchor's own hard negatives.", default=0.0)
-    symmetric: bool = option("Add the loss in which positives pick their anchors.", default=False)
+    hard_negative_weight: Finite = option("Logarithm of the weight of an anchor's hard negatives.", default=0.0)
+    symmetric: bool = option(
+        "Add the loss of the other direction, in which each positive has to find its anchor.", default=False
+    )
     mlp_only_train: bool | None = option(
         "Use the projection head in training only; by default for single texts, as published."
     )
     do_mlm: bool = option("Add a masked-language-model loss.", default=False)
     mlm_weight: NotNegative = option("Weight of the masked-language-model loss.", default=0.1)
-    mlm_probability: Share = option("Share of tokens that loss predicts.", default=0.15)
+    mlm_probability: Share = option("Share of tokens that are masked and predicted.", default=0.15)
     shuffle_buffer: CountOrZero = option(
         "Read a .parquet or .txt file of one text column from disk while training, tokenized on the way "
         "and mixed by a buffer of this many sentences (10000, say). By default every row is tokenized first, once, "

@@ -61,13 +61,16 @@ class StaticArguments(ScriptArguments):
     vocab_size: Count = option("Most tokens of the vocabulary.", default=80_000)
     hidden_size: Count = option("Dimension of the vectors.", default=1024)
     trained_size: Count | None = option(
-        "Dimensions that are trained; the others keep letters. By default 300, or all where there are fewer."
+        "Number of dimensions that are trained. The others compare spelling, like TF-IDF of characters. By default "
+        "300, or all if there are fewer."
     )
     max_length: Count = option("Longest sentence in training, in tokens.", default=128)
-    sif: Positive = option("A token of share p starts with the weight sif / (sif + p).", default=3e-4)
+    sif: Positive = option(
+        "A token with the relative frequency p starts with the weight sif / (sif + p).", default=3e-4
+    )
     temperature: Positive = option("Temperature of InfoNCE; divides the cosines.", default=0.05)
-    letters: Share = option("Share of the letters in the cosine of sentences.", default=0.5)
-    heldout: CountOrZero = option("Hold out documents of about so many sentences.", default=2000)
+    letters: Share = option("Weight of the spelling dimensions in the cosine of two sentences.", default=0.5)
+    heldout: CountOrZero = option("Hold out documents with about this many sentences in all.", default=2000)
 
 
 class SilentTokens(TrainerCallback):

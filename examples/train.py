@@ -56,8 +56,8 @@ class Arguments:
     """Options of this script alone."""
 
     guide: str | None = option(
-        "Another encoder, folder or Hub name: candidates that it finds more alike to the anchor than the "
-        "positive are masked, as false negatives."
+        "A second encoder (folder or Hub name): candidates that it ranks above the positive are masked, as false "
+        "negatives."
     )
 
 

@@ -65,8 +65,11 @@ class _GroupedHelp(Parser):
         lines = [f"usage: {self.prog} COMMAND [options]", "", str(self.description)]
         for group, names in GROUPS.items():
             lines += ["", f"{group}:", *(f"  {name:12} {self.commands[name]}" for name in names)]
-        lines += ["", f"{self.prog} COMMAND --help shows the options of a command; --version shows the version.",
-                  "--quiet prints errors and warnings only, --verbose also what other libraries print."]  # fmt: skip
+        lines += [
+            "",
+            f"{self.prog} COMMAND --help shows the options of a command; --version shows the version.",
+            "--quiet prints only errors and warnings; --verbose also prints what other libraries print.",
+        ]
         return "\n".join(lines) + "\n"
 
 
@@ -92,7 +95,7 @@ class Encode(Options):
     """
 
     input: str = option(
-        "a text file (one sentence per line), or any file for `train`; - is stdin", default="-", positional=True
+        "a text file (one sentence per line), or any file that `train` reads; - is stdin", default="-", positional=True
     )
     model: str | None = option(MODEL_HELP, short="-m")
     output: str = option("a .npy or .parquet file to write", default=MISSING, short="-o")

@@ -23,12 +23,12 @@ from contrastive_st.options import add_flags, parsed
 from contrastive_st.terminal import is_verbose, say, set_verbosity
 
 MODEL_HELP = "checkpoint folder or Hub name (default: $CONTRASTIVE_ST_MODEL, or the static model of this package)"
-POOLING_HELP = "for checkpoints that record none: mean, cls_before_pooler, ..."
+POOLING_HELP = "pooling for a checkpoint that does not record one: mean, cls_before_pooler, ..."
 
 DEVICE_HELP = "where models run: cpu, cuda, cuda:1, mps (default: $CONTRASTIVE_ST_DEVICE, or the GPU if there is one)"
 
 VERBOSITY = (
-    ("--quiet", logging.WARNING, "print errors and warnings only: no progress bar, nothing about what was done"),
+    ("--quiet", logging.WARNING, "print only errors and warnings, without progress bars and summaries"),
     ("--verbose", logging.DEBUG, "also print the progress bars and warnings of other libraries, and tracebacks"),
 )
 

@@ -64,7 +64,7 @@ def test_rows_without_a_text_or_label_are_left_out_with_a_warning(tmp_path, capl
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("pairs.csv", "anchor,positive\na,b\n", "holds anchors and positives, not sentences with a class"),
+        ("pairs.csv", "anchor,positive\na,b\n", "holds anchors and positives, not single texts with a class"),
         (
             "mixed.jsonl",
             '{"text": "a", "label": ["x"]}\n{"text": "b", "label": "y"}\n',

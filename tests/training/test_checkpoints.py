@@ -268,7 +268,7 @@ def test_what_will_happen_is_told_before_the_first_step_and_the_loss_in_the_end(
     told = "\n".join(record.getMessage() for record in caplog.records)
     for words in (
         "from scratch (BertForCL)", "cls", "16 tokens", "anchor:", "positive:", "info_nce temperature=0.05",
-        "4 anchors a step, each against 3 in-batch negatives", "4 rows of 2 texts", "0.0003, linear, 4 steps",
+        "4 anchors per step, each against 3 in-batch negatives", "4 rows of 2 texts", "0.0003, linear, 4 steps",
         "float32",
     ):  # fmt: skip
         assert words in told, told

@@ -133,7 +133,7 @@ def test_a_loss_is_call_alone(tokenizer, bert_config, tmp_path):
     trainer = trainer_for(BertForCL(bert_config), tokenizer, tmp_path, Alone(), steps=2, logging_steps=1)
     trainer.train()
     assert trainer.model.config.contrastive["loss"] == "Alone"
-    assert Alone().describe(8, 2) == "8 rows a step of 2 views each, compared by Alone"
+    assert Alone().describe(8, 2) == "8 rows per step of 2 views each, compared by Alone"
 
 
 def test_the_weights_of_a_loss_are_trained_and_resumed(tokenizer, bert_config, tmp_path):

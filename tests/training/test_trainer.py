@@ -284,7 +284,7 @@ def test_trouble_is_said_once_in_words(tokenizer, bert_config, tmp_path, fault, 
 def test_at_start_the_log_says_what_contrasts_with_what(tokenizer, bert_config, tmp_path, caplog):
     with caplog.at_level(logging.INFO, logger="contrastive_st"):
         trainer_for(tokenizer, bert_config, tmp_path, collator=NLITripletCollator, max_steps=2).train()
-    words = "4 anchors a step, each against 3 in-batch negatives and 4 hard negatives, from 1 process"
+    words = "4 anchors per step, each against 3 in-batch negatives and 4 hard negatives, from 1 process"
     assert [record.getMessage() for record in caplog.records].count(words) == 1
 
 

@@ -24,8 +24,8 @@ def class_pairs(
 
     Args:
         labels: the class of each text `[N]`, or `[N, K]` of 0 and 1, where two texts are alike if they share a class.
-        strategy: `oversampling` repeats pairs of the rarer kind until both kinds have equally
-            many; `undersampling` leaves out pairs of the more frequent one; `unique` has each pair once.
+        strategy: `oversampling` repeats pairs of the rarer kind until both are equally frequent;
+            `undersampling` leaves out pairs of the more frequent one; `unique` has each pair once.
         seed: seed of the order.
 
     Returns:

@@ -36,41 +36,45 @@ class Classify(TuningSettings):
         "texts of one label", metavar="FILE", aliases=("--examples",),
     )  # fmt: skip
     test_file: list[str] | None = option(
-        "files as for --train_file: print accuracy and macro-F1 on these, and those of simple classifiers",
+        "labelled files, as for --train_file: print accuracy and macro-F1 on them, next to simple classifiers for "
+        "comparison",
         metavar="FILE", aliases=("--test",),
     )  # fmt: skip
     columns: list[str] | None = option(
-        "the columns of text and label, such as review stars=label; of the input, the column of text", metavar="COLUMN"
+        "the columns of text and label, such as review stars=label; the input needs only the column of text",
+        metavar="COLUMN",
     )
     predictions: str | None = option(
         "write the input with its labels to a .csv, .jsonl or .parquet file", metavar="FILE"
     )
     overwrite: bool = option("replace a file of predictions that exists", default=False)
-    separator: str | None = option('separates the labels of texts with several, such as "|"', metavar="TEXT")
+    separator: str | None = option('separator between labels, such as "|", if a text may have several', metavar="TEXT")
     output: str | None = option(
-        "folder of the classifier, to write or to read (default: the model's)", short="-o", metavar="FOLDER"
+        "folder to save the classifier in, or to load it from (default: the folder of the model)",
+        short="-o",
+        metavar="FOLDER",
     )
-    classifier: str = option("its name in the folder", "classes", metavar="NAME")
+    classifier: str = option("name of the classifier within its folder", "classes", metavar="NAME")
     head: Literal["logistic", "means", "differentiable"] = option(
         "logistic regression, the nearest class mean, or a layer trained by gradient (with --tune, together with the "
         "encoder)", "logistic",
     )  # fmt: skip
-    C: Positive = option("of logistic regression: inverse strength of its penalty", 1.0)
+    C: Positive = option("inverse regularization strength of logistic regression", 1.0)
     lexical: bool = option(
         "with logistic regression: use TF-IDF of words and pairs of words in addition to the embedding", default=False
     )
     calibrate: bool = option("calibrate the probabilities on held-out examples", default=False)
     thresholds: Literal["f1", "half"] = option(
-        "when a text gets each of several labels: above the logit with the greatest F1 on held-out examples (f1), or "
-        "with a probability of 0.5 or more (half)", "f1",
+        "threshold per label, if a text may have several labels; f1: the one with the best F1 on held-out examples; "
+        "half: a probability of 0.5", "f1",
     )  # fmt: skip
     explain: int = option(
-        "print below each text the words without which its label would be less likely, and this many of the nearest "
-        "examples of --train_file", 0, nargs="?", const=3, metavar="N",
+        "below each text, print the words that count most for its label, and the N nearest examples of --train_file "
+        "(3 if N is not given)", 0, nargs="?", const=3, metavar="N",
     )  # fmt: skip
     tune: bool = option(
-        "first train the encoder on pairs of texts of the same and of different classes (SetFit); it is saved in "
-        "--output", default=False,
+        "first fine-tune the encoder on pairs of texts from the same class and from different classes (SetFit); the "
+        "encoder is saved in --output", default=False,
     )  # fmt: skip
     pooling: str | None = option(POOLING_HELP)
     show_progress_bar: bool = field(init=False, default_factory=progress_is_shown)

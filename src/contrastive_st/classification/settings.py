@@ -11,6 +11,10 @@ from contrastive_st.options import Count, CountOrZero, Options, Positive, option
 HEADS = ("logistic", "means", "differentiable")
 
 
+#: The title above these options in the help of `classify`
+_GROUP = "with --tune"
+
+
 @dataclass
 class TuningSettings(Options):
     """Settings of the training on pairs; the defaults are setfit's.
@@ -29,12 +33,13 @@ class TuningSettings(Options):
     """
 
     sampling_strategy: Literal["oversampling", "undersampling", "unique"] = option(
-        "with --tune: oversampling repeats pairs of the rarer kind until both are equally many, undersampling leaves "
-        "out pairs of the other kind, unique takes each pair once", "oversampling"
+        "pairs from the same class against pairs from different classes; oversampling: repeat the rarer kind until "
+        "both are equally frequent; undersampling: leave out some of the other kind; unique: take each pair once",
+        "oversampling", group=_GROUP,
     )  # fmt: skip
-    num_epochs: Positive = option("with --tune: times that each pair is seen", 1.0)
-    max_steps: int = option("with --tune: stop after this many steps, whatever --num_epochs says; -1: no limit", -1)
-    batch_size: Count = option("with --tune: pairs per step", 16)
-    learning_rate: Positive = option("with --tune: highest learning rate", 2e-5)
-    seed: CountOrZero = option("with --tune: seed of the pairs and of dropout", 42)
+    num_epochs: Positive = option("number of passes over the pairs", 1.0, group=_GROUP)
+    max_steps: int = option("stop after this many steps, whatever --num_epochs says; -1: no limit", -1, group=_GROUP)
+    batch_size: Count = option("pairs per step", 16, group=_GROUP)
+    learning_rate: Positive = option("highest learning rate", 2e-5, group=_GROUP)
+    seed: CountOrZero = option("seed of the pairs and of dropout", 42, group=_GROUP)
     show_progress_bar: bool = False

@@ -112,9 +112,7 @@ KINDS = {
     ),
     "scored_pairs": Kind("pairs with a score of their similarity", "LabelledPairCollator", "cosine_similarity"),
     "labelled_pairs": Kind("pairs with a class", "LabelledPairCollator", "softmax"),
-    "labelled_texts": Kind(
-        "sentences with a class, paired by `pairs_of_labels`", "LabelledPairCollator", "cosine_similarity"
-    ),
+    "labelled_texts": Kind("single texts with a class", "LabelledPairCollator", "cosine_similarity"),
 }
 _KIND_OF = {(1, LABEL): "labelled_texts", (2, LABEL): "labelled_pairs", (2, SCORE): "scored_pairs"}
 
@@ -274,7 +272,9 @@ def column_roles(
     finder = _Finder(held, dict(named_columns(columns, list(held), source)), source, target)
     roles = finder.roles()
     if kinds and roles.kind not in kinds:
-        raise finder.fault(f"it holds {roles.words}, not {' or '.join(KINDS[kind].words for kind in kinds)}")
+        wanted = " or ".join(KINDS[kind].words for kind in kinds)
+        mend = f"if a column has another role, give --columns NAME=ROLE; the columns are {', '.join(finder.names)}"
+        raise finder.fault(f"it holds {roles.words}, not {wanted}", mend)
     return roles if isinstance(rows, Mapping) else roles.with_example(rows)
 
 

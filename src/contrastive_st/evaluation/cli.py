@@ -19,7 +19,7 @@ from contrastive_st.terminal import note, say
 if TYPE_CHECKING:
     from contrastive_st.evaluation.tasks import Task
 
-_DATA = "the folder of SentEval's files, or hub (default: $CONTRASTIVE_ST_DATA, or hub)"
+_DATA = "folder with the files of SentEval, or the word hub to download them (default: $CONTRASTIVE_ST_DATA, or hub)"
 
 
 @dataclass
@@ -27,10 +27,12 @@ class _Models(Options):
     """The models of a command, and where their embeddings are kept."""
 
     models: list[str] = option(MODEL_HELP, default=(), positional=True, metavar="MODEL")
-    model: list[str] | None = option("the same as a flag", short="-m")
-    names: list[str] | None = option("names of the models in the tables, one for each")
+    model: list[str] | None = option("models, given as a flag instead of by position", short="-m")
+    names: list[str] | None = option("names to show in the tables, one per model")
     pooling: str | None = option(POOLING_HELP)
-    cache: str | None = option("folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
+    cache: str | None = option(
+        "folder that keeps embeddings, or the word none to keep none (default: ~/.cache/contrastive_st)"
+    )
 
     def given(self) -> list[str]:
         """The models, or the default model."""
@@ -60,7 +62,7 @@ class Evaluate(_Models):
 
     tasks: str | None = option(
         "names or groups, separated by commas: sts7 (or sts), senteval7 (or transfer), nanobeir, supervised, "
-        "entailment, pairs, space, few-shot, all (but nanobeir); default: sts,space, or none with --pairs or "
+        "entailment, pairs, space, few-shot, all (except nanobeir); default: sts,space, or none with --pairs or "
         "--retrieval"
     )
     data: str | None = option(_DATA)
@@ -186,7 +188,7 @@ class Neighbors(_Models):
 
 @dataclass
 class Overlaps(Options):
-    """count the texts of B, such as a test set, of which A has copies
+    """count the texts of B (such as a test set) that also occur in A (such as training data)
 
     contrastive-st overlaps train.txt STSB
     """
@@ -195,9 +197,13 @@ class Overlaps(Options):
         "a file that `train` reads, such as the training text; it is streamed", positional=True, metavar="A"
     )
     second: str = option("a file, or tasks of the evaluation: STSB, sts7, ...", positional=True, metavar="B")
-    columns: list[str] | None = option("columns of A, by name or position (default: its texts)", metavar="COLUMN")
+    columns: list[str] | None = option(
+        "columns of A to compare, by name or position (default: all columns of text)", metavar="COLUMN"
+    )
     data: str | None = option(_DATA)
-    threshold: Annotated[float, Gt(0), Le(1)] = option("least Jaccard index of the words of a near copy", default=0.8)
+    threshold: Annotated[float, Gt(0), Le(1)] = option(
+        "count a text as a near copy if the Jaccard index of its words is at least this", default=0.8
+    )
     examples: CountOrZero = option("copies to print of each kind", default=3)
 
     def __call__(self) -> None:

@@ -102,10 +102,11 @@ class Card(_CardOptions):
     """
 
     folder: str = option(
-        "folder of a trained model; evaluate's report is read from its subfolder evaluation", positional=True
+        "folder of a trained model; if `evaluate` wrote a report, it is read from the subfolder evaluation",
+        positional=True,
     )
     output: str | None = option(
-        "write card, training metadata, evaluation and plots, but no weights, to this folder", short="-o"
+        "write the card, training metadata, evaluation and plots to this folder, without the weights", short="-o"
     )
     name: str | None = option("name of the model on the card (default: the folder's name)")
     overwrite: bool = option("replace a card that was edited by hand", default=False)
@@ -168,7 +169,7 @@ class Soup(Options):
     contrastive-st soup out/seed1 out/seed2 --output out/soup
     """
 
-    checkpoints: list[str] = option("folders or Hub names, of one architecture", positional=True)
+    checkpoints: list[str] = option("folders or Hub names of models with the same architecture", positional=True)
     output: str = option("a new folder", default=MISSING, short="-o")
     weights: list[NotNegative] | None = option("one per checkpoint (default: equal)")
     pooling: str | None = option(POOLING_HELP)
@@ -184,18 +185,18 @@ class Soup(Options):
 
 @dataclass
 class Export(Options):
-    """write an encoder as a graph for onnxruntime or OpenVINO
+    """export an encoder to ONNX or OpenVINO
 
     contrastive-st export out/model --format onnx --int8 --output out/onnx
     """
 
     model: str = option("folder or Hub name", positional=True)
-    format: Literal["onnx", "openvino"] = option("the runtime to export for", default=MISSING)
+    format: Literal["onnx", "openvino"] = option("format to export to", default=MISSING)
     output: str = option("a new folder; every command takes it as --model", default=MISSING, short="-o")
     int8: bool = option("weights and activations in 8 bits, instead of float32", default=False)
     calibration: str | None = option(
-        "for --int8: a file that `train` reads, with texts like yours; 256 are used (default: docs of Python's "
-        "standard library)", metavar="FILE",
+        "for --int8: 256 texts are taken from this file, which should be like yours; any file that `train` reads "
+        "(default: docs of Python's standard library)", metavar="FILE",
     )  # fmt: skip
     pooling: str | None = option(POOLING_HELP)
     revision: str | None = option(_REVISION)

@@ -142,7 +142,7 @@ class Loss:
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step compares, given the number of anchors over all processes and of views per anchor."""
-        return f"{anchors} rows a step of {num_views} view{'s' * (num_views > 1)} each, compared by {self.name}"
+        return f"{anchors} rows per step of {num_views} view{'s' * (num_views > 1)} each, compared by {self.name}"
 
     @property
     def takes_queue(self) -> bool:

@@ -132,7 +132,7 @@ class MarginMSELoss(CandidatesLoss):
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step compares."""
-        return f"{anchors} anchors a step, the margins of up to {num_views - 2} negatives compared with the teacher's"
+        return f"{anchors} anchors per step, the margins of up to {num_views - 2} negatives compared with the teacher's"
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class KLDistillationLoss(CandidatesLoss):
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step compares."""
-        words = f"{anchors} anchors a step, each with up to {num_views - 1} candidates, ranked as by the teacher"
+        words = f"{anchors} anchors per step, each with up to {num_views - 1} candidates, ranked as by the teacher"
         others = (anchors - 1) * (num_views - 1)
         return words + (f", against up to {others} of the other anchors" if self.in_batch_negatives else "")
 

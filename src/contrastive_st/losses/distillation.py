@@ -127,7 +127,7 @@ class RelationalDistillationLoss(Loss):
         named = [
             f"{name} x {w:g}" for name, w in zip(("similarities", "distances", "angles"), weights, strict=True) if w
         ]
-        return f"{anchors} sentences a step, their relations compared with the teacher's: {', '.join(named)}"
+        return f"{anchors} sentences per step, their relations compared with the teacher's: {', '.join(named)}"
 
     def _similarities(self, batch: _Batch) -> Tensor:
         student, all_student = normalize(batch.student), normalize(batch.all_student)
@@ -302,7 +302,7 @@ class EmbeddingDistillationLoss(Loss):
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step compares."""
-        return f"{anchors} sentences a step, each compared with its teacher embedding ({self.distance})"
+        return f"{anchors} sentences per step, each compared with its teacher embedding ({self.distance})"
 
     def truncated(self, views: Tensor, targets: Tensor | None, dim: int) -> tuple[Tensor, Tensor | None]:
         """The first `dim` dimensions of the student and of the teacher, which are compared with each other."""

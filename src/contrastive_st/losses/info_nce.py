@@ -163,7 +163,7 @@ class InfoNCE(Loss):
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step contrasts, given the number of anchors over all processes and of views per anchor."""
         hard = anchors * (num_views - 2)
-        words = f"{anchors} anchors a step, each against {anchors - 1} in-batch negatives"
+        words = f"{anchors} anchors per step, each against {anchors - 1} in-batch negatives"
         return words + (f" and {hard} hard negatives" if hard else "")
 
     @property

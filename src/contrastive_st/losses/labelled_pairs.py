@@ -151,7 +151,7 @@ class SoftmaxLoss(Loss):
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step compares."""
-        return f"{anchors} pairs a step, {self.num_labels} labels, predicted from [{'; '.join(self.features)}]"
+        return f"{anchors} pairs per step, {self.num_labels} labels, predicted from [{'; '.join(self.features)}]"
 
     def make_head(self, dim: int) -> nn.Module:
         """A new head for embeddings of `dim` dimensions."""
@@ -216,7 +216,7 @@ class CosineSimilarityLoss(Loss):
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step compares."""
-        return f"{anchors} pairs a step, the cosine of each compared with its score"
+        return f"{anchors} pairs per step, the cosine of each compared with its score"
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class CoSENTLoss(Loss):
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step compares."""
-        return f"{anchors} pairs a step, their cosines ranked by their scores"
+        return f"{anchors} pairs per step, their cosines ranked by their scores"
 
     def similarities(self, views: Tensor) -> Tensor:
         """The similarities that are ranked, `[B, 2, d] -> [B]`."""
@@ -378,7 +378,7 @@ class TripletLoss(Loss):
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step compares."""
-        return f"{anchors} triplets a step, the positive to be nearer than the negative by {self.margin:g}"
+        return f"{anchors} triplets per step, the positive to be nearer than the negative by {self.margin:g}"
 
 
 def _cosines(views: Tensor) -> Tensor:

@@ -95,7 +95,7 @@ class MixtureLoss(Loss):
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step compares."""
-        return "one of these a step: " + "; ".join(
+        return "one of these per step: " + "; ".join(
             f"{name}: {loss.describe(anchors, max(num_views, 2))}" for name, loss in self.tasks.items()
         )
 

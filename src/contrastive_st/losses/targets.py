@@ -352,7 +352,7 @@ class TargetsLoss(Loss):
             others += " but those of its document that are not positives"
         scores = "dot products" if self.scores == "dot" else "cosines"
         scores = f"{scores} / {self.score_temperature:g}"
-        return f"{anchors} sentences a step, each against {others}; {scores}; targets: {positives}"
+        return f"{anchors} sentences per step, each against {others}; {scores}; targets: {positives}"
 
     @property
     def score_temperature(self) -> float:

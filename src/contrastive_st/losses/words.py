@@ -72,7 +72,7 @@ class TSDAELoss(WordsLoss):
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step learns."""
-        return f"{anchors} sentences a step, each to be generated from its vector"
+        return f"{anchors} sentences per step, each to be generated from its vector"
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class SkipThoughtsLoss(WordsLoss):
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step learns."""
-        return f"{anchors} sentences a step, from each of which the one before and the one after are generated"
+        return f"{anchors} sentences per step, from each of which the one before and the one after are generated"
 
 
 def neighbors(places: Tensor, all_places: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:

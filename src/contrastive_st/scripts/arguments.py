@@ -49,7 +49,7 @@ class CorpusArguments(ScriptArguments):
         "Sentences in order: .txt (one sentence per line, a blank line ends a document) or .parquet. Without "
         "it: the documentation of the installed Python packages."
     )
-    text_column: str = option("Of parquet files.", default="text")
+    text_column: str = option("Text column of parquet files.", default="text")
     document_column: str | None = option(
         "Document column of parquet files; the sentences of a document must be adjacent. By default doc; a "
         "file without that column is one document."
@@ -79,7 +79,9 @@ class EncoderArguments(ScriptArguments):
         "to start from, 128 from scratch."
     )
     dropout: Share | None = option("Dropout of the encoder; by default as its config says, 0.1 from scratch.")
-    new_head: bool | None = option("Draw a new projection head; by default when starting from a plain encoder.")
+    new_head: bool | None = option(
+        "Start with a new, random projection head. By default only if the encoder to start from has none."
+    )
     bidirectional: bool | None = option("Let a decoder attend in both directions; by default as its config says.")
     num_layers: CountOrZero = option("Layers of an encoder from scratch.", default=2)
     hidden_size: Count = option("Width of an encoder from scratch.", default=256)
@@ -90,11 +92,11 @@ class EncoderArguments(ScriptArguments):
         "the encoder to start from records."
     )
     default_prompt_name: str | None = option(
-        "The prompt of a column that no prompt is named after, and of every other text."
+        "Name of the prompt for columns without a prompt of their name, and for all other texts."
     )
     include_prompt: bool | None = option(
-        "If false, the tokens of the prompt are read but not pooled. By default what the encoder to start "
-        "from records, true from scratch."
+        "Whether to pool the tokens of the prompt too. By default what the encoder to start from records, true from "
+        "scratch."
     )
     lora_r: Count | None = option(
         "Freeze the encoder and train a LoRA adapter of this rank, such as 16 (needs peft). The adapter is "
@@ -138,12 +140,12 @@ class MatryoshkaArguments(ScriptArguments):
     """Several dimensions of the embedding, each trained by the loss (Matryoshka)."""
 
     matryoshka_dims: list[Count] | None = option(
-        "Train the first dimensions of the embedding alone too: a term of the loss for each number, "
-        "such as 256 128 64. Name the whole embedding as well."
+        "Also train embeddings cut to their first dimensions (Matryoshka), such as 256 128 64. Each number adds a "
+        "term to the loss. Include the full dimension in the list."
     )
-    matryoshka_weights: list[Positive] | None = option("Weights of these dimensions; by default 1 each.")
+    matryoshka_weights: list[Positive] | None = option("Weight of each of --matryoshka_dims; by default 1 each.")
     truncate_dim: Count | None = option(
-        "One of these numbers: how many dimensions the saved encoder keeps; by default all."
+        "Number of dimensions that the saved encoder outputs: one of --matryoshka_dims, by default all."
     )
 
     def conflicts(self) -> Iterator[str]:
@@ -221,10 +223,12 @@ def loss_arguments(names: Sequence[str]) -> type[LossArguments]:
             if setting not in _FROM_DATA and hint in _OPTION_TYPES:
                 takers.setdefault(setting, []).append(name)
                 kinds[setting] = _OPTION_TYPES[hint]
-    loss_help = f"One of {', '.join(names)}; by default the first that trains rows of this kind."
+    loss_help = f"One of {', '.join(names)}; by default the first of these that fits the columns."
     options: list[Any] = [("loss", str | None, option(loss_help))]
     for setting, losses in takers.items():
-        setting_help = f"Of {', '.join(losses)}; see docs/losses.md."
+        *others, last = losses
+        those = f"losses {', '.join(others)} and {last}" if others else f"loss {last}"
+        setting_help = f"Setting of the {those}; see docs/losses.md."
         options.append((setting, kinds[setting] | None, option(setting_help)))
     return make_dataclass("ChosenLossArguments", options, bases=(LossArguments,))
 
@@ -260,8 +264,8 @@ class ValidationArguments(ScriptArguments):
         "checkpoint is kept. --early_stopping_patience stops the run when they no longer improve."
     )
     validation_split: Annotated[float, Gt(0), Le(0.5)] | None = option(
-        "Instead of --validation_file: a share of the training rows, such as 0.05, which are not trained on. Rows "
-        "with the same first text stay together."
+        "Instead of --validation_file, hold out this share of the training rows, such as 0.05. Rows with the same "
+        "first text stay together."
     )
 
     def conflicts(self) -> Iterator[str]:

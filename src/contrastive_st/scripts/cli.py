@@ -87,9 +87,9 @@ def _train_help() -> str:
     lines += [
         "",
         "Without SCRIPT, the columns of --train_file decide what is trained, and --mixture FILE.yaml trains on several",
-        "data sets. Text in documents (a .txt with blank lines between, or columns text and doc) trains neighbors,",
-        "and without --model_name_or_path static. contrastive-st train SCRIPT --help, or --train_file FILE --help,",
-        "shows the options.",
+        "data sets. A file of documents (a .txt with blank lines between documents, or columns text and doc) runs the",
+        "script neighbors with --model_name_or_path, and static without.",
+        "contrastive-st train SCRIPT --help, or train --train_file FILE --help, shows the options.",
     ]
     return "\n".join(lines)
 
@@ -103,18 +103,19 @@ def add_commands(commands: Any) -> None:
 
 @dataclass
 class Distill(Options):
-    """train a small encoder that copies a teacher: static, or some of its layers
+    """train a small encoder, static or with fewer layers, to copy a teacher
 
     contrastive-st distill sentence-transformers/all-MiniLM-L6-v2 --train_file texts.txt --output out/student
     """
 
     teacher: str = option("checkpoint folder or Hub name", positional=True)
     student: str = option(
-        "static; layers=0,3,5: the teacher's layers to keep; or the folder of a layer student, to train it further",
+        "static; layers=0,3,5 to start from these layers of the teacher (a layer student); or the folder of a layer "
+        "student, to train it further",
         default="static",
     )
     train_file: list[str] = option("texts: any files or data sets that `train` reads", default=MISSING)
-    pairs: str | None = option("also pairs or triplets: a table with 2 or 3 columns of text")
+    pairs: str | None = option("pairs or triplets to train on as well: a table with 2 or 3 columns of text")
     output: Path = option("folder of the student", default=MISSING, short="-o")
     overwrite: bool = option("write into a folder that has files", default=False)
     max_train_samples: Count | None = option("number of texts, drawn at random (default: all)")
@@ -124,25 +125,28 @@ class Distill(Options):
     storage: Literal["float32", "float16", "int8"] = option(
         "type of the weights; int8 for a static student only", default="float16"
     )
-    regularization: NotNegative = option("regularization of the fit of a static student", default=0.1)
-    max_length: Count = option("most tokens of a text, for a layer student", default=128)
+    regularization: NotNegative = option("strength of the regularization when a static student is fitted", default=0.1)
+    max_length: Count = option("maximum length of a text in tokens, for a layer student", default=128)
     align: bool = option(
-        "record that the student encodes queries for an index of the teacher, through a linear map if that helps",
+        "let the student encode queries for an index that the teacher made; fits a linear map between the two if "
+        "that helps",
         default=False,
     )
-    batch_size: Count | None = option("texts per step (default: 512; layers: 128)", group="training")
+    batch_size: Count | None = option(
+        "texts per step (default: 512; for a layer student, here and below as layers: 128)", group="training"
+    )
     pair_batch_size: Count | None = option("pairs or triplets per step (default: 512; layers: 64)", group="training")
     learning_rate: Positive | None = option("learning rate of AdamW (default: 0.001; layers: 0.0005)", group="training")
     steps: CountOrZero | None = option(
-        "steps; 0 for one pass over the texts (default: 1600, or 100 passes if fewer; layers: 0)",
+        "number of steps; 0 is one pass over the texts (default: 1600, but at most 100 passes; layers: 0)",
         group="training",
     )
     pair_weight: NotNegative | None = option(
-        "weight of InfoNCE on pairs, where the distance to the teacher has 1 (default: 0.1; layers: 0.05)",
+        "weight of the InfoNCE loss on --pairs; the distance to the teacher has weight 1 (default: 0.1; layers: 0.05)",
         group="training",
     )
     temperature: Positive | None = option("temperature of InfoNCE (default: 0.05)", group="training")
-    seed: CountOrZero | None = option("seed of the order (default: 0)", group="training")
+    seed: CountOrZero | None = option("seed of the order of the texts (default: 0)", group="training")
     minutes: NotNegative | None = option("time limit (default: none)", group="training")
 
     def conflicts(self) -> Iterator[str]:

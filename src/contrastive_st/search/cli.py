@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from contrastive_st.search.index import VectorIndex
 
 FILTER_HELP = (
-    "condition on metadata, such as topic=sea,sky (one of them), topic!=sea, year>=2000 or day<2024-05-01; of several, "
-    'all must hold; quote a value with a comma: title="Hello, world"'
+    "condition on metadata, such as topic=sea,sky (one of them), topic!=sea, year>=2000 or day<2024-05-01; if "
+    'there are several, all must hold; quote a value that contains a comma: title="Hello, world"'
 )
 _OVERWRITE = "replace an output file that exists"
 FORMER_COLUMN = ("--columns",)
@@ -42,8 +42,8 @@ class StoreCommand(Options, ABC):
     """A command that opens a store. SIGTERM ends it as Ctrl-C does: an embedded database stops with its last user."""
 
     store: str | None = option(
-        "a folder for the embedded database, or postgresql://... (default: $CONTRASTIVE_ST_STORE, or one of your data "
-        "folders)", metavar="WHERE",
+        "a folder for the embedded database, or postgresql://... (default: $CONTRASTIVE_ST_STORE, or "
+        "contrastive_st/search in your data folder, ~/.local/share)", metavar="WHERE",
     )  # fmt: skip
 
     def __call__(self) -> None:
@@ -119,9 +119,11 @@ class Search(_HitsCommand):
     query: str = option("the query; - reads it from stdin", positional=True)
     hybrid: bool = option("combine the rankings by cosine and by full text", default=False)
     exact: bool = option("compare with every document, even if there is an index", default=False)
-    ef_search: int | None = option("candidates in the index; more: better recall, slower")
+    ef_search: int | None = option(
+        "number of candidates taken from the index; more give better recall and a slower search"
+    )
     min_score: str | None = option(
-        "lowest cosine of a hit; auto is the cosine that 5% of unrelated sentences reach (see collections NAME)"
+        "lowest cosine of a hit; auto: the cosine that only 5% of unrelated sentences reach (see collections NAME)"
     )
 
     def hits(self, index: Any) -> Sequence[Any]:
@@ -145,7 +147,7 @@ class Similar(_HitsCommand):
     contrastive-st similar 17 -k 5
     """
 
-    id: str = option("id of the document, as search prints it, or as the corpus has it", positional=True)
+    id: str = option("id of the document, as in the output of search or in the corpus", positional=True)
 
     def hits(self, index: VectorIndex) -> Sequence[Any]:
         """The hits of the document."""
@@ -165,10 +167,12 @@ class Delete(StoreCommand):
     collection: str = option("name of the collection", positional=True)
     filter: list[str] | None = option(FILTER_HELP, action="append", metavar="CONDITION")
     ids: str | None = option(
-        "a file with one id per line, as search prints it, or as the corpus has it (- is stdin)", metavar="FILE"
+        "a file with one id per line, as in the output of search or in the corpus; - is stdin", metavar="FILE"
     )
-    yes: bool = option("delete without asking; needed without a terminal", default=False)
-    purge: bool = option("then erase from the disk whatever was deleted or replaced in the collection", default=False)
+    yes: bool = option("delete without asking; required if there is no terminal", default=False)
+    purge: bool = option(
+        "also erase from the disk all that was ever deleted or replaced in the collection", default=False
+    )
 
     def conflicts(self) -> Iterator[str]:
         """Yield two ways to name documents, or none."""
@@ -241,7 +245,7 @@ class Trends(CollectionCommand):
     clusters: int | None = option("number of clusters (default: one per 50 documents, from 2 to 16)")
     seed: Annotated[int, Ge(0), Le((1 << 32) - 1)] = option("seed of the sample and of k-means", default=0)
     output: str | None = option("folder for trends.csv, .md, .json and the plots", short="-o", metavar="FOLDER")
-    overwrite: bool = option("replace files of these names in a folder in use", default=False)
+    overwrite: bool = option("replace files of these names that are already in the folder", default=False)
 
     def run(self) -> None:
         """Print the clusters; write the tables and pictures."""

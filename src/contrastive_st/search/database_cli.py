@@ -26,9 +26,9 @@ class Collections(StoreCommand):
     """
 
     name: str = option("collection to describe or change (default: list all)", default="", positional=True)
-    delete: bool = option("delete the collection and its documents, or the alias alone", default=False)
+    delete: bool = option("delete the collection and its documents; for an alias, only the alias", default=False)
     rename: str | None = option("give the collection another name", metavar="NAME")
-    swap: str | None = option("exchange the names of two collections at once, for every search", metavar="OTHER")
+    swap: str | None = option("swap the names of two collections, for all searches at the same moment", metavar="OTHER")
     alias: str | None = option("let this name stand for the collection too, from now on", metavar="NAME")
 
     @property
@@ -96,7 +96,7 @@ def _say_scores(index: VectorIndex) -> None:
 
 @dataclass
 class Database(StoreCommand):
-    """show the version of a store and the rights in it; set it up; print SQL for an administrator
+    """show the version of a store and your rights; set up a store; print SQL for an administrator
 
     contrastive-st database --store postgresql://host/name --setup
     """
@@ -105,7 +105,7 @@ class Database(StoreCommand):
         "make the store, or migrate one of an earlier version; needs the rights of its owner", default=False
     )
     sql: Literal["owner", "writer", "reader"] | None = option(
-        "print the SQL that makes this role (and for the owner the store), and run nothing"
+        "print the SQL that creates this role (for owner, also the store) without running it"
     )
     from_version: CountOrZero = option("for --sql owner: the version that the store has now", default=0)
 

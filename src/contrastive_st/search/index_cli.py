@@ -43,37 +43,41 @@ class Index(CollectionCommand):
     )  # fmt: skip
     installed_docs: bool = option("index the docs of the installed packages", default=False)
     model: str | None = option(MODEL_HELP, short="-m")
-    output: str | None = option("write parquet shards here, not into the store", short="-o", metavar="FOLDER")
+    output: str | None = option(
+        "write parquet shards into this folder instead of the store", short="-o", metavar="FOLDER"
+    )
     column: list[str] | None = option(
-        "column of the texts (default: text, or the only one with text); for a folder several, of which each table has "
-        "one", action="append", aliases=FORMER_COLUMN,
+        "column of the texts (default: text, or the only one with text); repeat it for a folder of tables with "
+        "different columns", action="append", aliases=FORMER_COLUMN,
     )  # fmt: skip
     metadata: list[str] | None = option(
         "metadata columns (default: all with short values)", nargs="*", metavar="COLUMN"
     )
     id_column: str | None = option(
-        "column of ids, so that a changed row replaces the former one (default: id, if there is one; '' "
-        "numbers the rows, and in a folder names the files)"
+        "column of ids, by which a changed row replaces its earlier version (default: id, if there is such a column; "
+        "'' ignores it and makes ids from row numbers, or in a folder from paths)"
     )
     hub_split: str = option("split of a data set of the Hub", default="train")
     split_into: Literal["whole", "files", "lines", "sentences", "passages"] = option(
-        "split documents into chunks, each of which becomes a document; files: a text file or a file of pages is one "
-        "document; whole: so is each page, and each line of a text file that is a list", default="whole",
+        "what becomes a document: lines, sentences or passages of a text; files: a whole file; whole: a whole file "
+        "too, but each page of a PDF, and each line of a text file that looks like a list, is a document",
+        default="whole",
     )  # fmt: skip
     pool: bool = option("keep documents whole, with the mean vector of their chunks", default=False)
     index: Literal["hnsw", "binary", "none"] = option(
         "index of the vectors, built after loading", default="hnsw", group="indexing"
     )
     language: str | None = option(
-        "language of full text, such as german (default: that of the collection, else the one whose stop words the "
-        "texts have, else simple, without stemming and stop words)", group="indexing",
+        "language for full-text search, such as german (default: the language of the collection; for a new one it is "
+        "guessed from stop words, or else simple: no stemming, no stop words)", group="indexing",
     )  # fmt: skip
     build_memory: str | None = option(
-        "memory for building the index, such as 4GB (default: as much as needed, up to half of the machine, in the "
-        "embedded database; 1GB in another)"
+        "memory for building the index, such as 4GB (default: in the embedded database as much as needed, up to half "
+        "of the machine's memory; in any other database 1GB)"
     )
     storage: Literal["halfvec", "vector", "float32", "int8", "ubinary"] | None = option(
-        "16 or 32 bits per number in the store (default: halfvec); 32, 8 or 1 in shards (default: float32)",
+        "type of the vectors; in the store halfvec (16 bits per number) or vector (32), by default halfvec; in "
+        "shards float32, int8 or ubinary (1 bit), by default float32",
         group="indexing",
     )
     partitions: Annotated[int, Ge(1), Le(4096)] = option("number of tables for the vectors", default=1)
@@ -82,9 +86,9 @@ class Index(CollectionCommand):
     shard_rows: Annotated[int, Ge(1), Le(1 << 40)] = option(
         "number of rows encoded and committed together", default=16_384
     )
-    replace: bool = option("index the corpus again, with what was deleted from it", default=False)
-    restore: bool = option("add again what was deleted from the corpus", default=False)
-    sync: bool = option("remove documents whose file or row (with an id) has left the corpus", default=False)
+    replace: bool = option("index the whole corpus again, including documents that were deleted", default=False)
+    restore: bool = option("add documents of the corpus that were deleted from the collection", default=False)
+    sync: bool = option("remove documents whose file, or row with an id, is no longer in the corpus", default=False)
     watch: bool = option("index a folder again whenever files in it change, until interrupted", default=False)
     strict: bool = option("stop at the first row or file that would be left out", default=False)
 

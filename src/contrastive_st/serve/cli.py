@@ -16,7 +16,7 @@ from contrastive_st.options import Count, option
 from contrastive_st.search.cli import ModelPrecision, StoreCommand
 from contrastive_st.terminal import say
 
-_HOST = "address to serve on; only this machine reaches 127.0.0.1"
+_HOST = "address to serve on; 127.0.0.1 can be reached only from this machine"
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Serve(StoreCommand):
     )
     host: str = option(_HOST, default="127.0.0.1")
     port: int = option("port to serve on; 0 takes a free one", default=7860)
-    token: str | None = option("require a token, which the command makes and prints", nargs="?", const="")
+    token: str | None = option("require a token; without a value, one is made and printed", nargs="?", const="")
     token_file: str | None = option("require the token in this file (default: $CONTRASTIVE_ST_SERVE_TOKEN)")
 
     def conflicts(self) -> Iterator[str]:
@@ -80,8 +80,8 @@ class Api(StoreCommand):
     """
 
     model: list[str] = option(
-        "folders or Hub names; requests call them by the last part of the name (default: $CONTRASTIVE_ST_MODEL, or "
-        "static-minilm)", default=(), positional=True,
+        "folders or Hub names; in a request, a model has the last part of its name (default: $CONTRASTIVE_ST_MODEL, "
+        "or static-minilm)", default=(), positional=True,
     )  # fmt: skip
     index: list[str] | None = option(
         "also serve /search on a collection or a folder of shards; may be repeated", action="append", metavar="NAME"
@@ -103,8 +103,10 @@ class Api(StoreCommand):
     precision: ModelPrecision = option("precision of the models", default="auto")
     pooling: str | None = option(POOLING_HELP)
     truncate: bool = option("answer 413 to texts longer than the model reads, instead of truncating them", default=True)
-    batch_tokens: Count = option("waiting tokens that are sorted into batches together", default=65_536)
-    max_waiting_tokens: Count = option("most tokens waiting for a model, else 429", default=1 << 20)
+    batch_tokens: Count = option("number of waiting tokens that are sorted by length into batches", default=65_536)
+    max_waiting_tokens: Count = option(
+        "maximum number of tokens waiting for a model; further requests are answered with 429", default=1 << 20
+    )
 
     def run(self) -> None:
         """Serve until SIGINT or SIGTERM."""

@@ -43,16 +43,16 @@ class ContrastiveTrainingArguments(TrainingArguments):
 
     logging_nan_inf_filter: bool = option("Do not change: a NaN or infinite loss must stop the run.", default=False)
     ddp_find_unused_parameters: bool | None = option(
-        "Search for parameters without gradient; models of this package have none.", default=False
+        "Search for parameters without gradient. Models of this package have no such parameters.", default=False
     )
     chunk_size: Count | None = option(
         "Encode at most this many texts at a time (GradCache), so that memory does not grow with the batch."
     )
     chunk_tokens: Count | None = option("The same limit in tokens, padding included; may be combined with chunk_size.")
     unpadded: bool | None = option(
-        "Compute real tokens alone, in one row, which attention keeps apart, instead of padded buckets: by "
-        "default on a CPU, and without chunks on a GPU in half precision (flash attention). Not for MPNet, decoders or "
-        "torch_compile."
+        "Compute without padding: all texts are joined in one row, and attention does not cross from one text to "
+        "another. By default on a CPU, and on a GPU in half precision (flash attention) without chunks. Not for "
+        "MPNet, decoders or torch_compile."
     )
     momentum_queue: CountOrZero = option(
         "Also contrast with this many positives of earlier batches (MoCo), encoded by a moving average of "
@@ -64,14 +64,14 @@ class ContrastiveTrainingArguments(TrainingArguments):
         "per_device_train_batch_size."
     )
     early_stopping_patience: Count | None = option(
-        "Stop after this many evaluations without a better metric_for_best_model (by default eval_loss). "
-        "By default the run is evaluated and saved ten times; it ends with its best checkpoint."
+        "Stop after this many evaluations without a better metric_for_best_model (eval_loss if not given). The run "
+        "is evaluated and saved ten times unless you set other intervals, and ends with its best checkpoint."
     )
     allow_changed_resume: bool = option(
         "Resume even if optimizer, scheduler or random state are missing, or data, seed or batch changed.",
         default=False,
     )
-    momentum: Share = option("With momentum_queue: share of the moving average that is kept per step.", default=0.999)
+    momentum: Share = option("With momentum_queue: decay of the moving average, per step.", default=0.999)
     overwrite_output_dir: bool = option("Write into an output folder that has another run.", default=False)
     save_dtype: str | None = field(
         default=None,

@@ -236,7 +236,7 @@ def run_summary(trainer: Any, inputs: dict[str, Any]) -> str:
         "max length": f"{longest} tokens" if longest and longest < 1 << 29 else "as long as the texts",
         **dict(_example(trainer, inputs)),
         "loss": " ".join([model.settings.loss.name, *(f"{name}={value}" for name, value in loss.items())]),
-        "batch": f"{len(inputs['input_ids'])} rows of {views} texts a process{accumulated}",
+        "batch": f"{len(inputs['input_ids'])} rows of {views} texts per process{accumulated}",
         "rate": f"{args.learning_rate:g}, {args.lr_scheduler_type.value}, {trainer.state.max_steps} steps",
         "precision": precision if saved is None else f"{precision}, saved in {_name(saved)}",
     }

@@ -46,7 +46,7 @@ class Learning(TrainerCallback):
         if why is None:
             return
         if not self.skipped:
-            logger.warning(f"step {step}: {why}. The batch is left out of the loss, as is each other one like it")
+            logger.warning(f"step {step}: {why}. Batches like this one are left out of the loss")
         self.skipped, self.why = self.skipped + 1, why
 
     def on_epoch_end(

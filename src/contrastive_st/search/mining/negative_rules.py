@@ -34,10 +34,14 @@ class NegativeRules(Options):
     num_negatives: Count = option("negatives per anchor", default=3)
     max_score: Finite | None = option("highest score of a negative")
     min_score: Finite | None = option("lowest score of a negative", group="negatives")
-    absolute_margin: Finite | None = option("a negative scores at least this much less than the positive")
-    relative_margin: Finite | None = option("the same as a share of the positive's score: 0.05 allows 95% of it")
+    absolute_margin: Finite | None = option("a negative must score at least this much less than the positive")
+    relative_margin: Finite | None = option(
+        "the same, as a fraction of the positive's score: with 0.05 a negative may score at most 95% of it"
+    )
     sampling_strategy: Literal["top", "random"] = option(
-        "the negatives with the highest scores, or any that the rules allow", default="top", aliases=("--sampling",)
+        "top: the highest-scoring candidates that these limits allow; random: a random choice among those",
+        default="top",
+        aliases=("--sampling",),
     )
     seed: CountOrZero = option("seed of random sampling", default=0, group="negatives")
 
@@ -99,26 +103,26 @@ class MiningOptions(NegativeRules):
     positive_column_name: str | None = option("column of the positives")
     corpus: Any = option("take negatives from these texts, a file or a list (default: from the positives)")
     corpus_column: str | None = option("column of a corpus with several columns of text")
-    guide: Any = option("another encoder, whose scores are used for limits and sampling", metavar="MODEL")
-    cross_encoder: Any = option("as --guide, a CrossEncoder of sentence-transformers", metavar="MODEL")
+    guide: Any = option("apply limits and sampling to the scores of this encoder instead", metavar="MODEL")
+    cross_encoder: Any = option("like --guide, but a CrossEncoder of sentence-transformers", metavar="MODEL")
     pooling: str | None = option(POOLING_HELP)
     precision: str = option("precision of the model and the guide", default="fp32", choices=MODEL_PRECISIONS)
     query_prompt: str | None = option("prompt of anchors (default: as the model records)", metavar="TEXT")
     query_prompt_name: str | None = option("name of a recorded prompt for anchors", metavar="NAME")
     corpus_prompt: str | None = option("prompt of documents (default: as the model records)", metavar="TEXT")
     corpus_prompt_name: str | None = option("name of a recorded prompt for documents", metavar="NAME")
-    batch_size: Count | None = option("most texts that a model encodes at a time")
+    batch_size: Count | None = option("maximum number of texts that a model encodes at a time")
     output_format: Literal["n-tuple", "triplet", "labeled-pair", "labeled-list"] = option(
         "n-tuple: a row per pair, with num_negatives negatives; triplet: a row per negative; labeled-pair: a row per "
         "document, with label 1 or 0; labeled-list: a row per pair, with lists of documents and labels",
         default="n-tuple", aliases=("--format",),
     )  # fmt: skip
     output_scores: bool = option(
-        "add the scores of the positive and the negatives, for distillation; the labeled formats have them instead of "
-        "labels", default=False, aliases=("--scores",),
+        "add the scores of the positive and the negatives, for distillation; in the labeled formats, scores replace "
+        "the labels", default=False, aliases=("--scores",),
     )  # fmt: skip
     include_positives: bool = option(
-        "rank the positives among the negatives too, to train a reranker; for n-tuple only", default=False
+        "let positives appear among the ranked negatives, to train a reranker; only with n-tuple", default=False
     )
 
     def conflicts(self) -> Iterator[str]:

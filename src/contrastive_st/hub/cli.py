@@ -195,7 +195,7 @@ class Export(Options):
     output: str = option("a new folder; every command takes it as --model", default=MISSING, short="-o")
     int8: bool = option("weights and activations in 8 bits, instead of float32", default=False)
     calibration: str | None = option(
-        "for --int8: 256 texts are taken from this file, which should be like yours; any file that `train` reads "
+        "for --int8: a file of texts like yours, of which 256 are used; any file that `train` reads "
         "(default: docs of Python's standard library)", metavar="FILE",
     )  # fmt: skip
     pooling: str | None = option(POOLING_HELP)

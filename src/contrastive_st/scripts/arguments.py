@@ -80,7 +80,7 @@ class EncoderArguments(ScriptArguments):
     )
     dropout: Share | None = option("Dropout of the encoder; by default as its config says, 0.1 from scratch.")
     new_head: bool | None = option(
-        "Start with a new, random projection head. By default only if the encoder to start from has none."
+        "Start with a new projection head. By default only if the start is a plain encoder (such as BertForMaskedLM)."
     )
     bidirectional: bool | None = option("Let a decoder attend in both directions; by default as its config says.")
     num_layers: CountOrZero = option("Layers of an encoder from scratch.", default=2)

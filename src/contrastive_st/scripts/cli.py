@@ -133,7 +133,7 @@ class Distill(Options):
         default=False,
     )
     batch_size: Count | None = option(
-        "texts per step (default: 512; for a layer student, here and below as layers: 128)", group="training"
+        "texts per step (default: 512; layers: 128, which is the default of a layer student)", group="training"
     )
     pair_batch_size: Count | None = option("pairs or triplets per step (default: 512; layers: 64)", group="training")
     learning_rate: Positive | None = option("learning rate of AdamW (default: 0.001; layers: 0.0005)", group="training")

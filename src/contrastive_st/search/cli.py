@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from contrastive_st.search.index import VectorIndex
 
 FILTER_HELP = (
-    "condition on metadata, such as topic=sea,sky (one of them), topic!=sea, year>=2000 or day<2024-05-01; if "
-    'there are several, all must hold; quote a value that contains a comma: title="Hello, world"'
+    "condition on metadata, such as topic=sea,sky (one of them), topic!=sea, year>=2000 or day<2024-05-01; "
+    'may be repeated, and then all conditions must hold; quote a value that contains a comma: title="Hello, world"'
 )
 _OVERWRITE = "replace an output file that exists"
 FORMER_COLUMN = ("--columns",)

@@ -28,7 +28,7 @@ class Collections(StoreCommand):
     name: str = option("collection to describe or change (default: list all)", default="", positional=True)
     delete: bool = option("delete the collection and its documents; for an alias, only the alias", default=False)
     rename: str | None = option("give the collection another name", metavar="NAME")
-    swap: str | None = option("swap the names of two collections, for all searches at the same moment", metavar="OTHER")
+    swap: str | None = option("swap the names of two collections in one step", metavar="OTHER")
     alias: str | None = option("let this name stand for the collection too, from now on", metavar="NAME")
 
     @property

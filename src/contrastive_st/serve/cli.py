@@ -35,7 +35,7 @@ class Serve(StoreCommand):
     )
     host: str = option(_HOST, default="127.0.0.1")
     port: int = option("port to serve on; 0 takes a free one", default=7860)
-    token: str | None = option("require a token; without a value, one is made and printed", nargs="?", const="")
+    token: str | None = option("make a token, print it, and require it", nargs="?", const="")
     token_file: str | None = option("require the token in this file (default: $CONTRASTIVE_ST_SERVE_TOKEN)")
 
     def conflicts(self) -> Iterator[str]:
@@ -80,7 +80,7 @@ class Api(StoreCommand):
     """
 
     model: list[str] = option(
-        "folders or Hub names; in a request, a model has the last part of its name (default: $CONTRASTIVE_ST_MODEL, "
+        "folders or Hub names; requests name a model by the last part of its name (default: $CONTRASTIVE_ST_MODEL, "
         "or static-minilm)", default=(), positional=True,
     )  # fmt: skip
     index: list[str] | None = option(

@@ -103,7 +103,7 @@ class MiningOptions(NegativeRules):
     positive_column_name: str | None = option("column of the positives")
     corpus: Any = option("take negatives from these texts, a file or a list (default: from the positives)")
     corpus_column: str | None = option("column of a corpus with several columns of text")
-    guide: Any = option("apply limits and sampling to the scores of this encoder instead", metavar="MODEL")
+    guide: Any = option("use the scores of this second encoder for limits and sampling", metavar="MODEL")
     cross_encoder: Any = option("like --guide, but a CrossEncoder of sentence-transformers", metavar="MODEL")
     pooling: str | None = option(POOLING_HELP)
     precision: str = option("precision of the model and the guide", default="fp32", choices=MODEL_PRECISIONS)

@@ -39,25 +39,25 @@ def page() -> str:
 
 <!-- written by docs/filter_page.py -->
 
-A filter means the same on the command line (`--filter`, once or several times), in Python, in the page of `serve`, over
-HTTP and in Haystack, in a store and in a folder of shards. As text:
+A filter means the same everywhere: on the command line (`--filter`, once or several times), in Python, in the page of
+`serve`, over HTTP and in Haystack, for a store and for a folder of shards. As text, a filter is:
 
 ```text
 {grammar()}
 ```
 
 In Python and JSON a filter may also be a mapping, `{{"topic": ["sea", "sky"], "year": {{">=": 2000, "<": 2010}}}}`, or
-a list of filters, all of which must hold. A document's values of a column are the elements of a list, or else the one
-value.
+a list of filters, all of which must hold. If a document has a list in a column, each element counts as a value of that
+column.
 
 | filter | finds | does not find |
 |---|---|---|
 {chr(10).join(map(_row, EXAMPLES))}
 
-A range takes a number or an ISO date, which is compared in the precision that is written, so `date<=2024-05` holds all
-through May; zones of times are not looked at. Numbers in text are compared as numbers of 15 digits. Metadata are kept
-as JSON: dates and times as ISO 8601 text, decimals and numbers of numpy as numbers, sets, tuples and arrays as lists;
-NaN and infinity as null.
+A range takes a number or an ISO date. Dates are compared to the precision in which the filter gives them, so
+`date<=2024-05` includes all of May. Time zones are ignored. Numbers in text are compared as numbers of 15 digits.
+Metadata are kept as JSON: dates and times as ISO 8601 text, decimals and numbers of numpy as numbers, sets, tuples and
+arrays as lists; NaN and infinity as null.
 
 ## What is refused
 
@@ -65,9 +65,9 @@ NaN and infinity as null.
 |---|---|
 {chr(10).join(f"| `{text}` | {_refusal(text)} |" for text in REFUSED)}
 
-A column that no document has is an error too, with the names of the columns: exit code 2 of the commands, `InputError`
-in Python, status 404 over HTTP (400 for the filters above). Where a filter finds nothing, a line says which condition
-no document meets and, where they are few, which values there are.
+A column that no document has is an error too, which lists the columns. Errors are exit code 2 of the commands,
+`InputError` in Python, and status 400 over HTTP (404 for an unknown column). If a filter finds nothing, a line names
+the condition that no document meets, and lists the values of its column if there are only a few.
 """
 
 

@@ -53,15 +53,15 @@ class SimCSEArguments(ScriptArguments):
         "Add the loss of the other direction, in which each positive has to find its anchor.", default=False
     )
     mlp_only_train: bool | None = option(
-        "Use the projection head in training only; by default for single texts, as published."
+        "Use the projection head only in training, not for the final embedding. By default on for single texts, as in "
+        "the paper."
     )
     do_mlm: bool = option("Add a masked-language-model loss.", default=False)
     mlm_weight: NotNegative = option("Weight of the masked-language-model loss.", default=0.1)
     mlm_probability: Share = option("Share of tokens that are masked and predicted.", default=0.15)
     shuffle_buffer: CountOrZero = option(
-        "Read a .parquet or .txt file of one text column from disk while training, tokenized on the way "
-        "and mixed by a buffer of this many sentences (10000, say). By default every row is tokenized first, once, "
-        "and rows are drawn from the whole file.",
+        "Read a .parquet or .txt file with one text column from disk while training, through a shuffle buffer of "
+        "this many sentences, such as 10000. With 0, all rows are tokenized first, and the whole file is shuffled.",
         default=0,
     )
 

@@ -96,7 +96,7 @@ class Pull(Options):
 
 @dataclass
 class Card(_CardOptions):
-    """write the model card of a checkpoint folder, from the records of its training and evaluation
+    """write the model card of a checkpoint folder, with what was recorded in training and evaluation
 
     contrastive-st card out/model --license mit
     """

@@ -401,7 +401,7 @@ def _hidden() -> Any:
 
 @dataclass(frozen=True)
 class Mine(MiningOptions):
-    """add hard negatives to pairs: the texts nearest to each anchor that are not its positives
+    """add hard negatives to pairs: for each anchor, the nearest texts other than its positives
 
     contrastive-st mine pairs.csv --output triplets.jsonl --num_negatives 5
     """

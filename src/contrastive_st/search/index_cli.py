@@ -59,8 +59,8 @@ class Index(CollectionCommand):
     )
     hub_split: str = option("split of a data set of the Hub", default="train")
     split_into: Literal["whole", "files", "lines", "sentences", "passages"] = option(
-        "what becomes a document: lines, sentences or passages of a text; files: a whole file; whole: a whole file "
-        "too, but each page of a PDF, and each line of a text file that looks like a list, is a document",
+        "what becomes a document: lines, sentences, passages (about 100 words) or files; whole: as files, except that "
+        "each page of a PDF and each line of a text file that is a list becomes one",
         default="whole",
     )  # fmt: skip
     pool: bool = option("keep documents whole, with the mean vector of their chunks", default=False)

@@ -195,7 +195,7 @@ def test_commands(adapter, tmp_path, capsys):
     assert capsys.readouterr().out.strip() == str(tmp_path / "merged")
     assert main(["merge", str(adapter), "-o", str(tmp_path / "merged")]) == 2
     assert main(["merge", str(tmp_path / "merged"), "-o", str(tmp_path / "again")]) == 2
-    assert "is no adapter" in capsys.readouterr().err
+    assert "is not an adapter" in capsys.readouterr().err
     assert not (tmp_path / "again").exists()
     assert main(["push", str(adapter), "alice/adapter", "--dry_run"]) == 2
     assert "a folder that others cannot open: merge it" in capsys.readouterr().err

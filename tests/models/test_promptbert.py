@@ -181,7 +181,7 @@ def test_other_loaders_are_not_led_astray(text_file, tmp_path, monkeypatch):
     checkpoint = CheckpointMetadata(folder)
     assert not checkpoint.opens_in_sentence_transformers
     assert checkpoint.method.name == "PromptBERT"
-    with pytest.raises(InputError, match="this package's layout only"):
+    with pytest.raises(InputError, match="only be written in this package's layout"):
         convert(folder, tmp_path / "converted", "simcse")
     with pytest.raises(InputError, match="no room besides the 7 tokens"):
         SentenceEncoder(folder, max_length=7)

@@ -243,7 +243,7 @@ LONG = "the cat sat on the mat and a dog ran far away today in the old town wher
     ("/v1/embeddings", {"input": [[]]}, 400, "token ids go from 0"),
     ("/v1/embeddings", {"input": LONG}, 413, "more than the 16 tokens"),
     ("/v1/embeddings", {"input": [[5] * 17]}, 413, "more than the 16 tokens"),
-    ("/embed", {"inputs": "a", "prompt_name": "query"}, 400, "no prompt 'query'"),
+    ("/embed", {"inputs": "a", "prompt_name": "query"}, 400, "unknown prompt 'query'"),
     ("/similarity", {"inputs": {"source_sentence": "a", "sentences": []}}, 422, "at least 1 item"),
     ("/search", {"query": "a"}, 404, "--index"),
     ("/nowhere", {}, 404, "Not Found"),

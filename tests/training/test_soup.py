@@ -158,10 +158,10 @@ def test_the_command(save, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["a"], "a mean of 1 checkpoint"),
+        (["a"], "1 checkpoints"),
         (["a", "none"], "none"),
-        (["a", "b", "--weights", "1"], "1 weights for 2 checkpoints"),
-        (["a", "b", "--weights", "0", "0"], "at least one above 0"),
+        (["a", "b", "--weights", "1"], "2 checkpoints with weights 1.0"),
+        (["a", "b", "--weights", "0", "0"], "not all 0"),
         (["a", "b", "--weights", "nan", "1"], "--weights [nan, 1.0]"),
     ],
 )

@@ -428,8 +428,9 @@ def _checked_texts(texts: Any) -> list[Any]:
     """The texts as a list; rows of numbers stay rows, for an encoder that is a function of them."""
     result = _plain(texts)
     columns = isinstance(result, np.ndarray) and result.ndim > 1 and not np.issubdtype(result.dtype, np.number)
-    if isinstance(texts, str) or _is_sparse(texts) or (columns and result.shape[1] != 1):
-        what = "one string" if isinstance(texts, str) else f"an array of shape {list(result.shape)}"
+    one, sparse = isinstance(texts, str), _is_sparse(texts)
+    if one or sparse or (columns and result.shape[1] != 1):
+        what = "one string" if one else "a sparse matrix" if sparse else f"an array of shape {list(result.shape)}"
         raise InputError(f"the texts are {what}; give a list of strings, or one column, such as frame['text']")
     return list(result[:, 0] if columns else result)
 

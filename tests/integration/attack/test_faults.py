@@ -223,7 +223,7 @@ def test_a_random_state_that_is_a_pipe(run, tmp_path):
     path = newest_checkpoint(tmp_path / "run") / "rng_state.pth"
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(InputError, match=r"rng_state.pth is no regular file"):
+    with pytest.raises(InputError, match=r"rng_state.pth is not a regular file"):
         check_checkpoint(path.parent)
 
 

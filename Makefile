@@ -53,8 +53,9 @@ $(VENV)-min/.test: pyproject.toml constraints-min.txt
 	$(VENV)-min/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-min.txt -e ".[test]"
 	touch $@
 
-test-min: $(VENV)-min/.test  ## the fast tests, offline, against the oldest versions of the dependencies
+test-min: $(VENV)-min/.test  ## the fast tests and those of training, offline, against the oldest versions of the dependencies
 	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadgroup -m "not slow and not data" $(PYTEST_ARGS)
+	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadgroup -m "slow and not data" tests/training $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev  ## style, types, and words of prose
 	$(BIN)/ruff check .

@@ -8,6 +8,8 @@ from scripts import load_comparison
 
 from contrastive_st.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 compare, methods = load_comparison()
 EVERY, SYSTEMS, TEXTS, flags_of = methods.EVERY, methods.SYSTEMS, methods.TEXTS, methods.flags_of
 NOUNS, VERBS = ["cat", "dog", "town", "rain", "book", "road", "lamp"], ["saw", "left", "met", "found"]

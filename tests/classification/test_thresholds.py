@@ -12,6 +12,8 @@ from contrastive_st.classification.heads import fit_logistic
 from contrastive_st.classification.held_out import best_thresholds, calibrated, held_out_logits
 from contrastive_st.cli import main
 
+pytestmark = pytest.mark.slow
+
 TOPICS = {
     "garden": "soil roses seeds weeds lawn hedge tulips compost spade greenhouse",
     "kitchen": "oven bread flour recipe knife onion butter soup pepper spoon",

@@ -8,6 +8,8 @@ from contrastive_st.integrations.mteb import MTEBModel
 
 mteb = pytest.importorskip("mteb")
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_mock_task_of_texts_is_finished():
     from mteb.mocks.mock_run import get_compatible_mock_tasks

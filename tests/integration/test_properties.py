@@ -24,6 +24,8 @@ from conftest import SENTENCES
 from contrastive_st import BertForCL
 from contrastive_st.cli import main
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 120  # after which a case counts as hung
 NOWHERE = "postgresql://nobody@127.0.0.1:1/none?connect_timeout=1"
 VALUES = [

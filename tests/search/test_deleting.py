@@ -14,6 +14,8 @@ from contrastive_st.search.documents import identified, texts_corpus
 from contrastive_st.search.ingest import index_corpus
 from contrastive_st.search.opening import open_index
 
+pytestmark = pytest.mark.slow
+
 ROWS = [{"id": i, "text": f"text number {i}", "topic": topic, "year": 2000 + i % 2}
         for i, topic in enumerate(["library", "nature", "sea", "sea", "library"])]  # fmt: skip
 

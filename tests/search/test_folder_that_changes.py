@@ -28,6 +28,8 @@ from contrastive_st.search.ingest import index_corpus
 from contrastive_st.search.opening import open_index
 from contrastive_st.search.report import Report
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 MADE = {"model": "words", "fingerprint": "words", "dimension": 8}
 

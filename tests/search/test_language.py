@@ -11,6 +11,8 @@ from contrastive_st.errors import InputError
 from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres.store import VectorStore
 
+pytestmark = pytest.mark.slow
+
 GERMAN = [
     "Die Häuser stehen am Rand des Waldes und sind sehr alt.", "Wir gingen gestern durch die Stadt, weil es schön war.",
     "Der Hund schläft unter dem Tisch in der Küche.", "Das Wetter war gut, und die Kinder spielten auf der Wiese.",

@@ -15,6 +15,8 @@ from contrastive_st.search.migration.look import Interval, look, ndcg
 from contrastive_st.search.migration.moving import Move, finish, roll_back
 from contrastive_st.vectors import unit_vectors
 
+pytestmark = pytest.mark.slow
+
 COUNT, WIDTH = 600, 24
 TOPICS = 40
 

@@ -12,6 +12,8 @@ from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres import naming
 from contrastive_st.search.postgres.store import VectorStore
 
+pytestmark = pytest.mark.slow
+
 MADE = {"model": "m", "fingerprint": "f", "dimension": 8}
 COUNT = 60
 VECTORS = unit_vectors(COUNT)

@@ -16,6 +16,8 @@ from contrastive_st.search.documents import cut, identified, open_corpus
 from contrastive_st.search.opening import open_index
 from contrastive_st.search.values import as_id
 
+pytestmark = pytest.mark.slow
+
 ROWS = [
     {"id": "talk-1", "text": "the tides rise at night", "year": 1999},
     {"id": 2, "text": "a cat sat on the harbour wall", "year": 2004},

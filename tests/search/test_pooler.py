@@ -17,6 +17,8 @@ from contrastive_st.errors import InputError
 from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres.store import VectorStore
 
+pytestmark = pytest.mark.slow
+
 COUNT = 200
 VECTORS = unit_vectors(COUNT)
 CONFIG = """

@@ -15,6 +15,8 @@ from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.opening import encoder_of, open_encoder_for
 from contrastive_st.vectors import unit_vectors
 
+pytestmark = pytest.mark.slow
+
 WORDS = [f"{a}{b}" for a in "bcdfghjklmnp" for b in ("ar", "el", "in", "ox", "um")]
 TEXTS = [" ".join(WORDS[(i * k + k) % len(WORDS)] for k in range(1, 7)) for i in range(300)]
 

@@ -15,6 +15,8 @@ from contrastive_st.search.postgres import naming
 from contrastive_st.search.postgres.database import Database, split_schema
 from contrastive_st.search.postgres.server import _binaries
 
+pytestmark = pytest.mark.slow
+
 _NUMBERS = itertools.count()
 DOCUMENTS = "examples/data/documents.jsonl"
 WRITES = r"(INSERT|UPDATE|DELETE|CREATE|LOCK|TRUNCATE)\b|pg_\w*advisory|FOR \w* ?SHARE"

@@ -19,6 +19,8 @@ from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres import server as module
 from contrastive_st.search.postgres.server import EmbeddedServer
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(contrastive_st.search.__file__).parent
 
 

@@ -15,6 +15,8 @@ from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.opening import open_encoder_for, open_index
 
+pytestmark = pytest.mark.slow
+
 COUNT = 400
 VECTORS = unit_vectors(COUNT)
 TEXTS = [f"document {i} of the {'old' if i % 3 else 'new'} town" for i in range(COUNT)]

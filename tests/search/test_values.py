@@ -16,6 +16,8 @@ from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.index import check_k
 from contrastive_st.search.values import as_ids, json_id, plain
 
+pytestmark = pytest.mark.slow
+
 BIG = (1 << 53) + 1
 
 

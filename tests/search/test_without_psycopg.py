@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import contrastive_st.search
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(contrastive_st.search.__file__).parents[1]
 RUN = """

@@ -17,6 +17,8 @@ from contrastive_st.search.postgres.store import VectorStore
 from contrastive_st.serve.api import IndexServed, Served, make_api
 from contrastive_st.serve.changes import ClassifierServed
 
+pytestmark = pytest.mark.slow
+
 READ, WRITE = ({"Authorization": f"Bearer {token}"} for token in ("reader's", "writer's"))
 DOCUMENTS = [
     {"id": "talk-1", "text": "the tides rise at night", "metadata": {"year": 1999}},

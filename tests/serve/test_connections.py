@@ -13,6 +13,8 @@ from contrastive_st.serve import connections, gate
 from contrastive_st.serve.connections import Connection
 from contrastive_st.serve.gate import reserve
 
+pytestmark = pytest.mark.slow
+
 POST = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
 MOST = 1 << 20
 

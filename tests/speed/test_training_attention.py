@@ -13,6 +13,8 @@ from contrastive_st.speed import attention, use_speed
 from contrastive_st.speed.attention import plain_attention, training_attention
 from contrastive_st.speed.dropout import IntegerDropout
 
+pytestmark = pytest.mark.slow
+
 
 class Names(TorchDispatchMode):
     """The names of all operators that run within."""

@@ -31,6 +31,8 @@ from contrastive_st.training import TrainingDiverged
 from contrastive_st.training.checkpoints import check_checkpoint, newest_checkpoint
 from contrastive_st.training.resumable import fingerprint
 
+pytestmark = pytest.mark.slow
+
 SIZE = {"per_device_train_batch_size": 4, "max_steps": 4, "report_to": "none", "disable_tqdm": True, "bf16": False}
 
 

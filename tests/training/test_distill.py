@@ -28,6 +28,8 @@ from contrastive_st.scripts.distill import (
 )
 from contrastive_st.static_vectors import StaticVectors
 
+pytestmark = pytest.mark.slow
+
 WORDS = ["<pad>", "<unk>", "<s>", "</s>", *"abcdefghijklmnop", *(f"word{i}" for i in range(40))]
 
 

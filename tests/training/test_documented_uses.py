@@ -25,6 +25,8 @@ from contrastive_st.cli import main
 from contrastive_st.data import LabelledPairCollator
 from contrastive_st.errors import install
 
+pytestmark = pytest.mark.slow
+
 EVERY = {"eval_strategy": "steps", "eval_steps": 3, "save_steps": 3}
 
 

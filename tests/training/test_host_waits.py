@@ -10,6 +10,8 @@ from host_waits import STEPS, watched
 
 from contrastive_st.losses import InfoNCE
 
+pytestmark = pytest.mark.slow
+
 #: Decoders ask: torch's adaptive softmax for the words of each cluster, and Skip-Thoughts for who is whose neighbour
 DECODERS = ("next-decoding", "skip_thoughts")
 CASES = [

@@ -25,6 +25,8 @@ from contrastive_st import (
 from contrastive_st.losses import InfoNCE, TripletLoss
 from contrastive_st.training.checkpoints import RUN
 
+pytestmark = pytest.mark.slow
+
 SIZE = {
     "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "max_steps": 4, "report_to": "none",
     "disable_tqdm": True, "bf16": False, "save_strategy": "steps", "save_steps": 2, "learning_rate": 1e-3,

@@ -17,6 +17,8 @@ from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArg
 from contrastive_st.data import DropoutPairCollator, LabelledPairCollator, PairCollator
 from contrastive_st.losses import CoSENTLoss
 
+pytestmark = pytest.mark.slow
+
 SIZES = [1, 2, 60, 3000]
 
 

@@ -10,6 +10,8 @@ from torch.utils.data import DataLoader
 
 from contrastive_st.data.mixture import EndlessStream
 
+pytestmark = pytest.mark.slow
+
 PASSES = 2
 
 

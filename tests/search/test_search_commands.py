@@ -21,6 +21,8 @@ from contrastive_st.search.ingest import index_corpus, load_shards
 from contrastive_st.search.postgres.loader import StoreLoader
 from contrastive_st.search.shards import Encoding, ShardFolder
 
+pytestmark = pytest.mark.slow
+
 MADE_BY = {"model": "m", "fingerprint": "f", "dimension": 8}
 HOSTILE = "a\x1b[2Jclears \x9b31m the \u202escreen"
 

@@ -25,6 +25,8 @@ from contrastive_st.losses import GuidedInfoNCE, InfoNCE, MatryoshkaLoss, functi
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.training.momentum import TOKEN_KEYS, MomentumQueue
 
+pytestmark = pytest.mark.slow
+
 
 def cosine(a, b):
     return (a * b).sum() / (a.square().sum().sqrt() * b.square().sum().sqrt())

@@ -34,6 +34,8 @@ from contrastive_st.data import Mixture, SentenceCorpus
 from contrastive_st.losses.base import require
 from contrastive_st.training import TrainingDiverged
 
+pytestmark = pytest.mark.slow
+
 COLLATORS = {DropoutPairCollator: 1, PairCollator: 2, NLITripletCollator: 3}
 
 

@@ -26,7 +26,7 @@ def test_terms_are_those_of_scikit_learn():
     theirs = plain().fit(TEXTS)
     ours = Terms.of(TEXTS)
     assert ours.names == theirs.get_feature_names_out().tolist()
-    np.testing.assert_allclose(ours.beside(np.ones((len(TEXTS), 1)), TEXTS).toarray()[:, 1:],
+    np.testing.assert_allclose(ours.joined(np.ones((len(TEXTS), 1)), TEXTS).toarray()[:, 1:],
                                theirs.transform(TEXTS).toarray(), atol=1e-12)  # fmt: skip
 
 

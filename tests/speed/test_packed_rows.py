@@ -160,3 +160,12 @@ def test_attention_dropout_is_drawn(way):
     single = rows["lengths"] == 1
     assert not torch.allclose(first[~single], second[~single])
     assert first.isfinite().all()
+
+
+@pytest.mark.parametrize(("capability", "there"), [((7, 5), False), ((8, 0), True), ((9, 0), True)])
+def test_an_older_gpu_has_no_flash_attention(monkeypatch, capability, there):
+    """A T4 trains in buckets of padded rows, as before."""
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert packing.has_flash_attention(torch.device("cuda")) == there

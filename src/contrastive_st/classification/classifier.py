@@ -168,7 +168,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         if self.head == "means":
             return encoder, fit_means(x, y, weights), None
         terms, dim = Terms.of(texts) if self.lexical else None, x.shape[1]
-        x = x if terms is None else terms.beside(x, texts)
+        x = x if terms is None else terms.joined(x, texts)
         head = fit_logistic(x, y, self.C, weights)
         chosen = y.ndim > 1 and self.thresholds == "f1"
         if chosen or self.calibrate:

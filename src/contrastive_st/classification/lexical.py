@@ -55,7 +55,7 @@ class Terms:
         weights = (1 + np.log([float(counts[column]) for column in columns])) * self.idf[columns]
         return columns, weights / max(float(np.linalg.norm(weights)), 1e-12)
 
-    def beside(self, x: NDArray[np.floating[Any]], texts: Sequence[str]) -> Any:
+    def joined(self, x: NDArray[np.floating[Any]], texts: Sequence[str]) -> Any:
         """Unit vectors `[N, d]` and the weights of the terms, as one sparse matrix `[N, d + W]`."""
         from scipy.sparse import csr_array, hstack
 

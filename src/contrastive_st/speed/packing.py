@@ -13,7 +13,7 @@ from torch import Tensor
 from contrastive_st.tokens import bucket_rows, on_device, round_up
 
 Kernel = Callable[..., Tensor]
-HALF = (torch.float16, torch.bfloat16)
+_HALF = (torch.float16, torch.bfloat16)
 _GROUP = 256  # so many tokens attend together on a CPU, even if the rows have more padding than others
 
 
@@ -74,7 +74,7 @@ class PackedRows:
         tokens = [x[0].transpose(0, 1) for x in (query, key, value)]  # [T, heads, d]
         if self.groups:
             attended = self._in_groups(kernel, *tokens, **options)
-        elif query.dtype in HALF and query.shape[3] % 8 == 0:
+        elif query.dtype in _HALF and query.shape[3] % 8 == 0 and has_flash_attention(query.device):
             attended = self._flash(*tokens, **options)
         else:
             attended = self._padded(kernel, *tokens, **options)
@@ -104,6 +104,18 @@ class PackedRows:
         rows = [self.unpack(x[None]).transpose(1, 2) for x in tokens]
         attended = kernel(*rows, attn_mask=seen[:, None, None], **options)
         return attended.transpose(1, 2).flatten(0, 1)[self.places]
+
+
+def has_flash_attention(device: torch.device) -> bool:
+    """Whether this build of torch has flash attention for a GPU: one of NVIDIA's from Ampere on (A100, RTX 30).
+
+    Example:
+        >>> has_flash_attention(torch.device("cpu"))
+        False
+    """
+    if device.type != "cuda" or torch.version.cuda is None or not torch.backends.cuda.is_flash_attention_available():
+        return False
+    return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def packed_tokens(lengths: NDArray[np.int64], device: torch.device) -> int:

@@ -38,6 +38,7 @@ from contrastive_st.models.base import text_hashes, with_key_embeddings
 from contrastive_st.models.wrapped import EncoderForCL, contrastive
 from contrastive_st.random_state import preserved_random_state
 from contrastive_st.speed.garbage import frozen_objects
+from contrastive_st.speed.packing import has_flash_attention
 from contrastive_st.speed.sharing import FreeCores
 from contrastive_st.terminal import is_quiet
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
@@ -218,7 +219,7 @@ class ContrastiveTrainer(CheckpointTrainer):
             core.length_bucketing = False
         if self.args.torch_compile:
             self._compile(core)
-        half = self.args.device.type == "cuda" and (self.args.bf16 or self.args.fp16)
+        half = (self.args.bf16 or self.args.fp16) and has_flash_attention(self.args.device)
         if self.args.unpadded is not None:
             core.unpadded = self.args.unpadded
         elif half and not (self.args.chunk_size or self.args.chunk_tokens) and getattr(core, "length_bucketing", False):

@@ -5,7 +5,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 300
-.PHONY: demo test test-contracts test-cluster test-fast test-min lint lint-workflows docs wheel lite readme clean
+.PHONY: demo test test-contracts test-cluster test-fast test-min lint lint-workflows docs wheel lite readme figures clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -110,6 +110,17 @@ readme:  ## every line of README.md, its installation first, in a fresh clone of
 	store=$$(mktemp -d) && chmod 755 $$store && trap "rm -rf $$store" EXIT && cd build/readme && \
 		python3 .ci/readme.py > readme.sh && env -u CONTRASTIVE_ST_MODEL HF_HUB_OFFLINE=1 HF_HOME=$$PWD/cache \
 		CONTRASTIVE_ST_CACHE=$$PWD/cache CONTRASTIVE_ST_STORE=$$store bash -euv readme.sh
+
+$(VENV)/.bench: $(VENV)/.demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	touch $@
+
+figures: $(VENV)/.bench  ## measure the speeds of docs/results.md again, in less than an hour on idle cores: make figures DATA=FOLDER
+	test -d "$(DATA)" || { echo "DATA=FOLDER: see docs/systems.md, \"To run the measured commands\""; exit 1; }
+	$(BIN)/python benchmarks/training.py --sentences $(DATA)/wikipedia.parquet --rounds 3 --steps 8
+	$(BIN)/python benchmarks/training.py --sentences $(DATA)/wikipedia.parquet --cached --chunk 64 --peer_chunk 8 --rounds 3 --steps 1 --warm_up 1
+	$(BIN)/python benchmarks/quickthoughts.py --sentences $(DATA)/novels.parquet
+	$(BIN)/python benchmarks/search.py --data $(DATA)
 
 clean:
 	rm -rf $(VENV) $(VENV)-contracts $(VENV)-min $(VENV)-wheel $(VENV)-workflows build dist out

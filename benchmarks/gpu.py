@@ -2,6 +2,7 @@
 
     sh benchmarks/gpu.sh                    # the tests marked `cuda`, then this
     python benchmarks/gpu.py --out FOLDER   # this alone: FOLDER/gpu.json and FOLDER/gpu.md
+    python benchmarks/gpu.py --only "4096 pairs, BERT" "32768 pairs"   # the cases with one of these in their name
     python benchmarks/gpu.py --smoke        # tiny sizes, on a CPU too: does it run?
 
 Unsupervised SimCSE (each text twice, in-batch negatives, cosine / 0.05) in bfloat16, lengths as those of sentences of
@@ -39,8 +40,8 @@ DEVICE = "cuda" if CUDA else "cpu"
 WARM_UP = 2  # steps that are not counted
 SIZES = {"MiniLM-sized": (384, 6, 12, 1536), "BERT-base-sized": (768, 12, 12, 3072)}
 #: A small batch, a batch, those of GradCache with the sizes of their chunks, and how many texts are encoded
-FULL = 64, 512, (4096, 512, 32_768), ("256", "16384 tokens"), 16_384
-SMOKE = 8, 8, (16,), ("8", "256 tokens"), 64
+FULL = 64, 512, (4096, 512, 32_768), ("256", "512", "16384 tokens"), 16_384
+SMOKE = 8, 8, (16,), ("8", "16", "256 tokens"), 64
 WORDS = 20_000
 
 
@@ -49,6 +50,7 @@ def main() -> None:
     parser.add_argument("--out", default="gpu-results")
     parser.add_argument("--seconds", type=float, default=480, help="begin no case after so long")
     parser.add_argument("--tests", type=int, help="exit status of the tests, for the report")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help='in "PAIRS pairs, SIZE, CHUNK, SYSTEM"')
     parser.add_argument("--smoke", action="store_true")
     args = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
@@ -62,6 +64,8 @@ def main() -> None:
         for name, shape in sizes.items():
             save_model(Path(folder, name), shape, tokenizer)
         for kind, case in cases(sizes, args.smoke):
+            if not any(text in name_of(case) for text in args.only):
+                continue
             row = {**case, **measured(kind, case, Path(folder), until)}
             print(json.dumps(row), flush=True)
             found[kind].append(row)
@@ -105,6 +109,15 @@ def cases(sizes: dict[str, Any], smoke: bool) -> Iterator[tuple[str, dict[str, A
         yield from training(models, size, chunk, "ours", "sentence-transformers")
     yield from training(sizes, small, None, "ours", "sentence-transformers")
     yield from training(sizes, batch, None, "ours, padded")
+
+
+def name_of(case: dict[str, Any]) -> str:
+    """What `--only` looks for: "4096 pairs, BERT-base-sized, 16384 tokens, ours"."""
+    unit = "pairs" if "batch" in case else "texts"
+    count = case.get("batch", case.get("texts"))
+    return ", ".join(
+        str(part) for part in (f"{count} {unit}", case["model"], case.get("chunk"), case["system"]) if part
+    )
 
 
 def measured(kind: str, case: dict[str, Any], folder: Path, until: float) -> dict[str, Any]:

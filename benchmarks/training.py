@@ -3,6 +3,7 @@
     python benchmarks/training.py --sentences wikipedia.parquet                    # the table of docs/results.md
     python benchmarks/training.py --sentences wikipedia.parquet --cached           # the cached steps, batch 512
     python benchmarks/training.py --sentences wikipedia.parquet --cached --chunk 8 32 64 --tokens 512 2048   # each
+    python benchmarks/training.py --sentences wikipedia.parquet --cached --chunk 64 --peer_chunk 8   # the best of each
     python benchmarks/training.py --sentences wikipedia.parquet --float32 --avx2       # as on a CPU without fast bf16
     python benchmarks/training.py --sentences wikipedia.parquet --profile          # where the time of our steps goes
 
@@ -60,6 +61,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, help="default 64, cached 512")
     parser.add_argument("--chunk", type=int, nargs="*", default=[64], help="sentences of a chunk (default: 64)")
     parser.add_argument("--tokens", type=int, nargs="*", default=[], help="tokens of a chunk, in further rows")
+    parser.add_argument("--peer_chunk", type=int, nargs="*", help="of the other system (default: as --chunk)")
     parser.add_argument("--max_length", type=int, default=128)
     parser.add_argument("--steps", type=int, help="counted steps a round; default 10, cached 2")
     parser.add_argument("--warm_up", type=int, default=2, help="first steps, not counted; 0 for large batches")
@@ -75,8 +77,10 @@ def main() -> None:
     print(machine())
     systems = (CACHED_FLOAT32 if args.float32 else CACHED) if args.cached else FLOAT32 if args.float32 else PLAIN
     if args.cached:
+        ours, peer = systems
         sizes = [f"chunk {size}" for size in args.chunk] + [f"tokens {size}" for size in args.tokens]
-        systems = tuple(f"{name}, {size}" for name in systems for size in sizes)
+        theirs = sizes if args.peer_chunk is None else [f"chunk {size}" for size in args.peer_chunk]
+        systems = (*(f"{ours}, {size}" for size in sizes), *(f"{peer}, {size}" for size in theirs))
     if args.profile:
         systems, args.rounds = systems[:1], 1
     rounds: dict[str, list[dict]] = {name: [] for name in systems}

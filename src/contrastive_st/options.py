@@ -338,7 +338,7 @@ def _add_flag(parser: Any, spec: dataclasses.Field[Any], kind: Any, alone: bool)
         given = {"help": given["help"], "dest": spec.name, "action": "store_false" if default else "store_true"}
         flags, given["default"] = [f"--no_{spec.name}"] if default else flags, default
     elif given.get("type") is truth:
-        given |= {"nargs": "?", "const": True}
+        given |= {"nargs": "?", "const": True, "metavar": "true|false"}
     if given.get("nargs") == "+" and "action" not in given:
         given |= {"action": _Extend, "const": default}
     parser.add_argument(*flags, **{**given, **({"required": True} if required else {"default": default})})

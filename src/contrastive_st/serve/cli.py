@@ -35,7 +35,7 @@ class Serve(StoreCommand):
     )
     host: str = option(_HOST, default="127.0.0.1")
     port: int = option("port to serve on; 0 takes a free one", default=7860)
-    token: str | None = option("make a token, print it, and require it", nargs="?", const="")
+    token: str | None = option("make a token, print it, and require it; takes no value", nargs="?", const="")
     token_file: str | None = option("require the token in this file (default: $CONTRASTIVE_ST_SERVE_TOKEN)")
 
     def conflicts(self) -> Iterator[str]:

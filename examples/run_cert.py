@@ -1,4 +1,4 @@
-"""CERT (Fang et al. 2020, https://arxiv.org/abs/2005.12766): sentences and back-translations, with a momentum queue.
+"""CERT (Fang et al. 2020, https://arxiv.org/abs/2005.12766): contrast sentences with their back-translations.
 
 With the published settings, which are the defaults (queue 6720, momentum 0.999, T = 0.07, SGD with momentum 0.9, rate
 4e-5, weight decay 1e-5, cosine schedule, batch 32, 50 epochs); the paper truncates to 64 tokens. `--task` afterwards
@@ -63,12 +63,16 @@ DEFAULTS = {
 class CERTArguments(ScriptArguments):
     """The translation, the loss, and the labelled task."""
 
-    translate_there: str | None = option("Translation model, folder or Hub name, such as Helsinki-NLP/opus-mt-en-de.")
-    translate_back: str | None = option("Translation model in the other direction.")
-    temperature: Positive = option("Temperature; divides the cosines.", default=0.07)
-    task: str | None = option("Fine-tune on it afterwards: TREC, SST2, MRPC, SICKE, or package (of the documentation).")
-    eval_data: str | None = option("Folder of SentEval's files, or hub.")
-    label_samples: Count = option("Labelled rows for the fine-tuning.", default=400)
+    translate_there: str | None = option(
+        "Translation model (folder or Hub name), such as Helsinki-NLP/opus-mt-en-de, to make pairs of sentences."
+    )
+    translate_back: str | None = option("Translation model for the other direction.")
+    temperature: Positive = option("Temperature of InfoNCE; divides the cosines.", default=0.07)
+    task: str | None = option(
+        "Task to fine-tune on afterwards: TREC, SST2, MRPC, SICKE, or package (which package a paragraph is from)."
+    )
+    eval_data: str | None = option("Folder of SentEval's files, or hub to download them.")
+    label_samples: Count = option("Number of labelled rows for the fine-tuning.", default=400)
     task_epochs: Positive = option("Epochs of the fine-tuning.", default=10)
     task_learning_rate: NotNegative = option("Learning rate of the fine-tuning.", default=5e-4)
     task_batch_size: Count = option("Batch size of the fine-tuning.", default=32)

@@ -48,8 +48,8 @@ DEFAULTS = {
 class Arguments(ScriptArguments):
     """Options of this script alone."""
 
-    cutoff: str = option("What is cut: token, span or feature.", default="span")
-    cutoff_ratio: Share = option("Share of the sentence that is cut.", default=0.1)
+    cutoff: str = option("What is cut out: token, span or feature.", default="span")
+    cutoff_ratio: Share = option("Share of the sentence that is cut out.", default=0.1)
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

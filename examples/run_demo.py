@@ -1,4 +1,4 @@
-"""A search encoder for the Python documentation on this machine, in two minutes, offline: what `make demo` runs.
+"""Train a search encoder for the Python documentation on this machine, offline and in two minutes (`make demo`).
 
     accelerate launch examples/run_demo.py
 

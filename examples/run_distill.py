@@ -69,13 +69,19 @@ DEFAULTS = {
 class DistillArguments(ScriptArguments):
     """The teacher, the order of the sentences, and a student made of the teacher."""
 
-    teacher: str | None = option("Folder or Hub name; by default TF-IDF and SVD.")
-    teacher_pooling: str | None = option("Pooling of a teacher that records none.")
-    cache: str | None = option("Folder that keeps the teacher's embeddings, or none; by default ~/.cache.")
-    order_seconds: NotNegative = option(
-        "Seconds to find a short path through the teacher's embeddings; 0 shuffles.", default=0.0
+    teacher: str | None = option("Teacher: folder or Hub name; by default TF-IDF reduced by SVD.")
+    teacher_pooling: str | None = option("Pooling of the teacher, if its checkpoint does not record one.")
+    cache: str | None = option(
+        "Folder to cache the teacher's embeddings in, or none for no cache; by default in ~/.cache."
     )
-    layers: list[int] | None = option("Layers of the teacher that the student starts from; by default it is new.")
+    order_seconds: NotNegative = option(
+        "Seconds to search for a short path through the teacher's embeddings, whose order the batches follow; 0: "
+        "random order.",
+        default=0.0,
+    )
+    layers: list[int] | None = option(
+        "Layers of the teacher that the student starts from; by default the student is a new encoder."
+    )
 
 
 def open_teacher(own: DistillArguments, texts: list[str]):

@@ -68,14 +68,16 @@ class InferSentArguments(ScriptArguments):
     )
     max_train_samples: Count | None = option("Number of pairs to train on, drawn at random.")
     word_vectors: str | None = option(
-        "GloVe or fastText file; its vectors stay as they are. By default vectors are computed from the "
-        "training texts (latent semantic analysis) and trained further."
+        "GloVe or fastText file, whose vectors are frozen. By default word vectors are computed from the training "
+        "texts (latent semantic analysis) and trained further."
     )
-    vocab_size: Count = option("Most words.", default=20_000)
-    embedding_size: Count = option("Dimension of word vectors without a file.", default=300)
-    hidden_size: Count = option("Width of one direction.", default=2048)
-    head_hidden: CountOrZero = option("Hidden layers of the classifier; 0: linear.", default=512)
-    max_length: Count = option("Maximum length, in words.", default=50)
+    vocab_size: Count = option("Maximum vocabulary size, in words.", default=20_000)
+    embedding_size: Count = option("Dimension of the word vectors, if --word_vectors is not given.", default=300)
+    hidden_size: Count = option("Hidden size of the LSTM in each direction.", default=2048)
+    head_hidden: CountOrZero = option(
+        "Size of the hidden layers of the classifier; 0: a linear classifier.", default=512
+    )
+    max_length: Count = option("Maximum length of a sentence, in words.", default=50)
 
 
 class DevDecay(TrainerCallback, ExportableState):

@@ -1,4 +1,4 @@
-"""Train one encoder on several data sets, each with its own loss; a batch comes from one of them.
+"""Train one encoder on several data sets, each with its own loss; each batch comes from one of them.
 
     accelerate launch examples/run_mixture.py --mixture examples/data/mixture.yaml \
         --model_name_or_path sentence-transformers/all-MiniLM-L6-v2 --output_dir out/mixture
@@ -42,8 +42,8 @@ class Arguments:
     mixture: str | None = option(
         "A .yaml file with a list under the key datasets. Each data set has a name and a train_file. Optional: "
         "columns ({anchor: sentence1, ...}), loss (a name, or {name: info_nce, temperature: 0.05}), weight (share of "
-        "the batches; by default the number of rows), score_scale ([0, 5]), prompts ({query: ...}, instead of those of "
-        "the encoder) and streaming (true: read while training)."
+        "the batches; by default proportional to the number of rows), score_scale ([0, 5]), prompts ({query: ...}, "
+        "instead of those of the encoder) and streaming (true: read while training)."
     )
 
 

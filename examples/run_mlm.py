@@ -44,12 +44,14 @@ class MLMArguments(ScriptArguments):
         "Sentences in order: .txt, .csv, .json(l), .parquet or a Hub data set. Without it: the "
         "documentation of the installed Python packages."
     )
-    max_train_samples: Count | None = option("Use only the first N sentences.")
-    model_name_or_path: str | None = option("BERT to go on from; else from scratch.")
-    vocab_size: Count = option("Word pieces, learned from every fourth sentence.", default=16_000)
-    block_size: Annotated[int, Ge(4)] = option("Tokens per block.", default=64)
-    num_layers: CountOrZero | None = option("Layers; 3, or all of the checkpoint.")
-    hidden_size: Count = option("Dimension of the embedding.", default=256)
+    max_train_samples: Count | None = option("Train only on this many sentences, the first ones.")
+    model_name_or_path: str | None = option("BERT to continue from; by default from scratch.")
+    vocab_size: Count = option(
+        "Vocabulary size; the word pieces are learned from every fourth sentence.", default=16_000
+    )
+    block_size: Annotated[int, Ge(4)] = option("Number of tokens per block.", default=64)
+    num_layers: CountOrZero | None = option("Number of layers; by default 3, or all of the BERT to continue from.")
+    hidden_size: Count = option("Hidden size of a BERT from scratch.", default=256)
 
 
 DEFAULTS = {

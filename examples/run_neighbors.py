@@ -1,4 +1,4 @@
-"""Train an encoder on text in documents: a sentence finds its neighbour among the sentences of other documents.
+"""Train an encoder on documents: each sentence learns to find the next one among sentences of other documents.
 
     contrastive-st train --train_file text.parquet --model_name_or_path microsoft/MiniLM-L12-H384-uncased \
         --pooling mean --output_dir out/neighbors
@@ -37,7 +37,9 @@ class NeighborArguments(ScriptArguments):
     """The loss, and what is held out."""
 
     temperature: Positive = option("Temperature of InfoNCE; divides the cosines.", default=0.05)
-    heldout: CountOrZero = option("Hold out documents with about this many sentences in all.", default=2000)
+    heldout: CountOrZero = option(
+        "Hold out documents with about this many sentences in total for the evaluation.", default=2000
+    )
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

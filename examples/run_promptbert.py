@@ -1,4 +1,4 @@
-"""PromptBERT (Jiang et al. 2022, https://arxiv.org/abs/2201.04337): the state at the [MASK] of a template.
+"""PromptBERT (Jiang et al. 2022, https://arxiv.org/abs/2201.04337): embed a sentence as the [MASK] of a template.
 
 With the published settings for BERT-base, which are the defaults (the two templates, batch 256, rate 1e-5, one epoch,
 T = 0.05):
@@ -56,7 +56,9 @@ class Arguments(ScriptArguments):
 
     templates: list[str] = field(
         default_factory=list,
-        metadata={"help": "One template, with [X] for the text and after it [MASK]; or two, which make two views."},
+        metadata={
+            "help": "One template, with [X] for the text followed by [MASK]; or two templates, which make two views."
+        },
     )
 
 

@@ -1,4 +1,4 @@
-"""QuickThoughts and its relatives (Logeswaran and Lee 2018, https://arxiv.org/abs/1803.02893).
+"""QuickThoughts and variants (Logeswaran and Lee 2018, https://arxiv.org/abs/1803.02893): find adjacent sentences.
 
 Two towers learn to find the neighbours of each sentence among the sentences of the batch. The defaults are published
 settings: batch 400, Adam at 5e-4 without decay, gradients of norm 5 at most, one epoch, sentences of 30 words, 50,000
@@ -84,13 +84,13 @@ class QuickThoughtsArguments(ScriptArguments):
         "counts or tfidf (a softmax of shared words), tfidf_bin (the most similar sentence by TF-IDF).",
         default="window",
     )
-    row_loss: str = option("kl, cross_entropy, l2, block (CURL) or pairwise.", default="kl")
-    context_size: Count = option("Sentences on each side in the window.", default=1)
+    row_loss: str = option("Loss of each sentence: kl, cross_entropy, l2, block (CURL) or pairwise.", default="kl")
+    context_size: Count = option("Number of sentences on each side in the window.", default=1)
     context_weights: list[float] | None = option("One weight for each distance, nearest first; by default all 1.")
-    scores: str = option("dot or cosine.", default="dot")
+    scores: str = option("Scores of the candidates: dot or cosine.", default="dot")
     temperature: Positive | None = option("Temperature of the scores; by default 1 for dot, 0.05 for cosine.")
     own_document: str = option(
-        "What to do with other candidates from the document of the sentence: use them as negatives, or mask them.",
+        "What to do with other candidates from the same document: use them as negatives, or mask them.",
         default="negatives",
     )
     target_temperature: Positive | None = option(
@@ -101,42 +101,49 @@ class QuickThoughtsArguments(ScriptArguments):
         "default a batch is one run."
     )
     label_smoothing: Share = option(
-        "Probability that is taken from the targets of a sentence and spread evenly over all candidates.", default=0.0
+        "Share of the target probability that is spread evenly over all candidates.", default=0.0
     )
     surrogate: str = option("Surrogate of the block and pairwise losses: logistic or hinge.", default="logistic")
-    encoder: str = option("gru, lstm, bigru, bilstm, transformer, or mean (of the word vectors).", default="gru")
-    hidden_size: Count = option("Width of a tower; two give twice that.", default=1000)
-    embedding_size: Count = option("Dimension of word vectors without a file.", default=620)
-    num_layers: CountOrZero = option("Layers of a tower.", default=1)
-    readout: str = option("last, max or mean.", default="last")
+    encoder: str = option(
+        "Type of the encoder: gru, lstm, bigru, bilstm, transformer, or mean (of the word vectors).", default="gru"
+    )
+    hidden_size: Count = option(
+        "Dimension of each tower's output; the embedding of two towers has twice as many.", default=1000
+    )
+    embedding_size: Count = option("Dimension of the word vectors, if --word_vectors names no file.", default=620)
+    num_layers: CountOrZero = option("Number of layers of each tower.", default=1)
+    readout: str = option("Sentence vector from the hidden states: last, max or mean.", default="last")
     towers: int = option(
-        "2: separate encoders f and g for a sentence and its targets; 1: one encoder for both.", default=2
+        "2: separate encoders f for the sentence and g for its targets; 1: one encoder for both.", default=2
     )
     dropout: Share = option("Dropout on word vectors, between layers and on the readout.", default=0.0)
     shared_embeddings: bool = option("Share the word vectors of f and g.", default=False)
     word_vectors: str | None = option(
-        "GloVe, word2vec or fastText file: its words and vectors to start from. corpus: vectors fitted to "
-        "the training text (PPMI and a truncated SVD)."
+        "Initial words and vectors: a GloVe, word2vec or fastText file, or corpus for vectors fitted to the training "
+        "text (PPMI and a truncated SVD). By default random vectors."
     )
     word_weights: str | None = option(
         "sif: multiply word vectors by a / (a + frequency), a = 1e-3 (Arora et al. 2017)."
     )
     word_vectors_use: str = option(
-        "trained, frozen, or multichannel (a frozen and a trained channel).", default="trained"
+        "How word vectors of --word_vectors are used: trained, frozen, or multichannel (a frozen and a trained "
+        "channel).",
+        default="trained",
     )
     vocab_size: Count = option(
-        "Size of the vocabulary: the most frequent words, or the first of a file.", default=50_000
+        "Size of the vocabulary: the most frequent words, or the first ones of the file of --word_vectors.",
+        default=50_000,
     )
     reconstruction: NotNegative = option(
-        "Weight of a second loss: the words of a sentence, predicted from its vector. 0 for none.", default=0.0
+        "Weight of a second loss, which predicts the words of a sentence from its vector; 0: none.", default=0.0
     )
     reconstruction_as: Literal["bag", "sequence"] = option(
-        "What --reconstruction predicts: bag, the words without their order; or the words one after the other, by a "
-        "GRU.",
+        "What the second loss predicts: bag (the words without their order) or sequence (the words one after the "
+        "other, by a GRU).",
         default="bag",
     )
-    max_length: Count = option("Longest sentence, in words.", default=30)
-    idf_sentences: Count = option("Sentences from which IDF is computed.", default=200_000)
+    max_length: Count = option("Maximum length of a sentence, in words.", default=30)
+    idf_sentences: Count = option("Number of sentences from which IDF is computed.", default=200_000)
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

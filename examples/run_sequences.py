@@ -1,4 +1,4 @@
-"""DNA and protein sequences as sentences of k-mers (ProtVec's reading frames, Asgari and Mofrad 2015, for any k).
+"""Train on DNA, RNA or protein sequences as sentences of k-mers (reading frames as in Asgari and Mofrad 2015).
 
 https://doi.org/10.1371/journal.pone.0141287 trains vectors of 3-mers with skip-gram, so it has no settings for this
 loss; the defaults are ours. On your own FASTA file, with names 'family|member':
@@ -61,29 +61,34 @@ class SequenceArguments(ScriptArguments):
     """Data and model."""
 
     fasta: str | None = option(
-        "FASTA file, plain, .gz or .xz; in a name 'family|member', the part before | is the family. By "
-        "default families are generated, each an ancestor and mutated copies of it."
+        "FASTA file, plain, .gz or .xz, whose sequences may have names 'family|member'. By default families are "
+        "generated: mutated copies of an ancestor each."
     )
-    kind: str = option("dna, rna or protein.", default="protein")
-    k: Count = option("Letters of a word.", default=2)
+    kind: str = option("Type of the sequences: dna, rna or protein.", default="protein")
+    k: Count = option("Number of letters of a word (k-mer).", default=2)
     pairs: str | None = option(
-        "Positive pairs: family (two members of a family, in different reading frames), frames (two reading frames "
-        "of a sequence), or dropout (a sequence twice). By default family if the names contain families, else frames."
+        "Positive pairs: family (two members of a family, in different reading frames), frames (two reading frames of "
+        "a sequence), or dropout (a sequence with itself). By default family if the names contain families, else "
+        "frames."
     )
-    heldout: CountOrZero = option("Families to evaluate, at most half of them.", default=300)
-    vocab_size: Count = option("Size of the vocabulary, if it does not have every k-mer.", default=20_000)
-    max_length: Count = option("Longest sequence, in words.", default=128)
+    heldout: CountOrZero = option(
+        "Number of families to hold out for the evaluation, at most half of them.", default=300
+    )
+    vocab_size: Count = option(
+        "Maximum vocabulary size if k is 4 or more; otherwise the vocabulary has every k-mer.", default=20_000
+    )
+    max_length: Count = option("Maximum length of a sequence, in words.", default=128)
     num_layers: CountOrZero = option(
-        "Transformer layers; without, the mean of k-mer vectors and their places.", default=0
+        "Number of transformer layers; 0: the embedding is the mean of the vectors of k-mers and positions.", default=0
     )
-    hidden_size: Count = option("Width.", default=256)
-    temperature: Positive = option("Temperature; divides the cosines.", default=0.05)
-    families: Count = option("Generated: families.", default=4000)
-    members: Count = option("Generated: members of each family.", default=4)
-    length: Count = option("Generated: letters of an ancestor.", default=240)
-    substitution: float = option("Generated: share of letters changed in a member.", default=0.6)
-    conservative: float = option("Generated: share of the changes within the letter's class.", default=0.9)
-    indel: Share = option("Generated: insertions, and as many deletions, per letter.", default=0.02)
+    hidden_size: Count = option("Hidden size.", default=256)
+    temperature: Positive = option("Temperature of InfoNCE; divides the cosines.", default=0.05)
+    families: Count = option("Generated data: number of families.", default=4000)
+    members: Count = option("Generated data: number of members of each family.", default=4)
+    length: Count = option("Generated data: number of letters of an ancestor.", default=240)
+    substitution: float = option("Generated data: share of the letters that are changed in a member.", default=0.6)
+    conservative: float = option("Generated data: share of the changes to a letter of the same class.", default=0.9)
+    indel: Share = option("Generated data: insertions per letter; deletions are equally frequent.", default=0.02)
 
     def __post_init__(self) -> None:
         super().__post_init__()

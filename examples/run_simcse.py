@@ -47,21 +47,21 @@ DEFAULTS = {
 class SimCSEArguments(ScriptArguments):
     """The loss and the head of SimCSE."""
 
-    temperature: Positive = option("Temperature; divides the cosines.", default=0.05)
+    temperature: Positive = option("Temperature of InfoNCE; divides the cosines.", default=0.05)
     hard_negative_weight: Finite = option("Logarithm of the weight of an anchor's hard negatives.", default=0.0)
     symmetric: bool = option(
-        "Add the loss of the other direction, in which each positive has to find its anchor.", default=False
+        "Add the loss in the other direction, in which each positive has to find its anchor.", default=False
     )
     mlp_only_train: bool | None = option(
-        "Use the projection head only in training, not for the final embedding. By default on for single texts, as in "
-        "the paper."
+        "Use the projection head only in training, not for the final embedding. By default on if the data has single "
+        "texts, as in the paper."
     )
     do_mlm: bool = option("Add a masked-language-model loss.", default=False)
     mlm_weight: NotNegative = option("Weight of the masked-language-model loss.", default=0.1)
-    mlm_probability: Share = option("Share of tokens that are masked and predicted.", default=0.15)
+    mlm_probability: Share = option("Share of the tokens that are masked and predicted, with do_mlm.", default=0.15)
     shuffle_buffer: CountOrZero = option(
-        "Read a .parquet or .txt file with one text column from disk while training, through a shuffle buffer of "
-        "this many sentences, such as 10000. With 0, all rows are tokenized first, and the whole file is shuffled.",
+        "Read a .parquet or .txt file with one text column from disk while training, through a shuffle buffer of this "
+        "many sentences, such as 10000. 0: all rows are tokenized first, and the whole file is shuffled.",
         default=0,
     )
 

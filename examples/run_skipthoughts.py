@@ -61,12 +61,18 @@ class SkipThoughtsArguments(ScriptArguments):
 
     hidden_size: Count = option("Dimension of the sentence embedding.", default=2400)
     embedding_size: Count = option("Dimension of the word vectors.", default=620)
-    bidirectional: bool = option("bi-skip: half of the width in each direction.", default=False)
+    bidirectional: bool = option(
+        "Encode in both directions (bi-skip), with half of the dimensions for each.", default=False
+    )
     vocab_size: Count = option("Size of the vocabulary: the most frequent words.", default=20_000)
-    max_length: Count = option("Longest sentence, in words.", default=30)
-    queries: list[str] | None = option("Sentences to find neighbours of; by default four of the corpus.")
-    k: Count = option("Neighbours per sentence.", default=4)
-    search_sentences: Count = option("Number of sentences to search for neighbours.", default=100_000)
+    max_length: Count = option("Maximum length of a sentence, in words.", default=30)
+    queries: list[str] | None = option(
+        "Sentences whose neighbours are printed at the end; by default four sentences of the corpus."
+    )
+    k: Count = option("Number of neighbours to print per sentence.", default=4)
+    search_sentences: Count = option(
+        "Number of sentences of the corpus that are searched for neighbours.", default=100_000
+    )
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Train a static encoder on text in documents, from nothing but that text: no encoder, no labels, no GPU.
+"""Train a static encoder on documents alone: no pre-trained encoder, no labels, no GPU.
 
     contrastive-st train --train_file text.parquet --output_dir out/mine
 
@@ -58,19 +58,21 @@ DEFAULTS = {
 class StaticArguments(ScriptArguments):
     """The vocabulary, the vectors, the loss, and what is held out."""
 
-    vocab_size: Count = option("Most tokens of the vocabulary.", default=80_000)
-    hidden_size: Count = option("Dimension of the vectors.", default=1024)
+    vocab_size: Count = option("Maximum vocabulary size, in tokens.", default=80_000)
+    hidden_size: Count = option("Dimension of the embedding.", default=1024)
     trained_size: Count | None = option(
         "Number of dimensions that are trained. The others compare spelling, like TF-IDF of characters. By default "
         "300, or all if there are fewer."
     )
-    max_length: Count = option("Longest sentence in training, in tokens.", default=128)
+    max_length: Count = option("Maximum length of a sentence in training, in tokens.", default=128)
     sif: Positive = option(
-        "A token with the relative frequency p starts with the weight sif / (sif + p).", default=3e-4
+        "SIF weighting: a token with the relative frequency p starts with the weight sif / (sif + p).", default=3e-4
     )
     temperature: Positive = option("Temperature of InfoNCE; divides the cosines.", default=0.05)
     letters: Share = option("Weight of the spelling dimensions in the cosine of two sentences.", default=0.5)
-    heldout: CountOrZero = option("Hold out documents with about this many sentences in all.", default=2000)
+    heldout: CountOrZero = option(
+        "Hold out documents with about this many sentences in total for the evaluation.", default=2000
+    )
 
 
 class SilentTokens(TrainerCallback):

@@ -1,4 +1,4 @@
-"""TSDAE (Wang et al. 2021, https://arxiv.org/abs/2104.06979): restore a sentence from the vector of a part.
+"""TSDAE (Wang et al. 2021, https://arxiv.org/abs/2104.06979): restore a sentence from the vector of a part of it.
 
 With the published settings, which are the defaults (60% of the tokens deleted, first token, batch 8, constant rate
 3e-5, no weight decay):

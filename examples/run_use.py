@@ -1,4 +1,4 @@
-"""Universal Sentence Encoder (Cer et al. 2018, https://arxiv.org/abs/1803.11175): three tasks, one encoder.
+"""Universal Sentence Encoder (Cer et al. 2018, https://arxiv.org/abs/1803.11175): one encoder for three tasks.
 
 The tasks are neighbours in a corpus, answers to inputs, and labelled pairs; each batch comes from one task. The paper
 publishes the dimension, 512, which is the default; it does not give batch, rate, steps or layers, so those are ours. On
@@ -72,18 +72,28 @@ TASKS = {
 class UniversalArguments(ScriptArguments):
     """Data and model."""
 
-    corpus_file: str | None = option("For neighbours: sentences in order, .txt or .parquet. Default: documentation.")
-    answer_file: str | None = option("For answers: two columns, input and response. Default: documentation.")
-    nli_file: str | None = option("For nli: a file of SNLI, MultiNLI, ... or a name. Default: documentation.")
-    task_weights: list[float] = field(
-        default_factory=lambda: [1.0, 1.0, 1.0], metadata={"help": "Shares of the batches: neighbours, answers, nli."}
+    corpus_file: str | None = option(
+        "Data of the task neighbours: sentences in order, .txt or .parquet; by default documentation of this machine."
     )
-    encoder: str = option("dan (averaging network) or transformer.", default="dan")
+    answer_file: str | None = option(
+        "Data of the task answers: two columns, input and response; by default documentation of this machine."
+    )
+    nli_file: str | None = option(
+        "Data of the task nli: a file of SNLI, MultiNLI, ... or a name such as SNLI (of the Hub); by default "
+        "documentation of this machine."
+    )
+    task_weights: list[float] = field(
+        default_factory=lambda: [1.0, 1.0, 1.0],
+        metadata={"help": "Shares of the tasks in the batches: neighbours, answers and nli."},
+    )
+    encoder: str = option("Type of the encoder: dan (deep averaging network) or transformer.", default="dan")
     hidden_size: Count = option("Dimension of the embedding.", default=512)
-    embedding_size: Count = option("Dimension of the word vectors of a dan.", default=256)
-    num_layers: CountOrZero = option("Feed-forward layers, or layers of the transformer.", default=2)
-    vocab_size: Count = option("Most words.", default=20_000)
-    max_length: Count = option("Maximum length, in words.", default=50)
+    embedding_size: Count = option("Dimension of the word vectors, with the encoder dan.", default=256)
+    num_layers: CountOrZero = option(
+        "Number of feed-forward layers of dan, or of layers of the transformer.", default=2
+    )
+    vocab_size: Count = option("Maximum vocabulary size, in words.", default=20_000)
+    max_length: Count = option("Maximum length of a sentence, in words.", default=50)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""Train a sentence encoder on your own file. Its columns decide what is trained, and with which loss.
+"""Train a sentence encoder on your own file, with a loss that suits its columns.
 
 Fine-tune any encoder on pairs, and stop when the validation pairs stop getting better:
 
@@ -56,7 +56,7 @@ class Arguments:
     """Options of this script alone."""
 
     guide: str | None = option(
-        "A second encoder (folder or Hub name): candidates that it ranks above the positive are masked, as false "
+        "Second encoder (folder or Hub name): candidates that it scores above the positive are masked as false "
         "negatives."
     )
 

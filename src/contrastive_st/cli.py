@@ -89,7 +89,7 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
 
 @dataclass
 class Encode(Options):
-    """embed the lines of a file or of stdin; resumes if it was interrupted
+    """encode the lines of a file or of stdin; resumes after an interruption
 
     contrastive-st encode sentences.txt --output vectors.npy
     """
@@ -104,15 +104,15 @@ class Encode(Options):
     )
     pooling: str | None = option(POOLING_HELP)
     precision: Literal["float32", "int8", "ubinary"] = option(
-        "of the vectors: float32, int8, or ubinary (only signs, eight per byte)", default="float32"
+        "type of the vectors: float32, int8, or ubinary (only signs, eight per byte)", default="float32"
     )
     ranges: str | None = option(
-        "for int8: a .npy file [2, d] with the least and the greatest value of each dimension (default: those of the "
+        "with int8: a .npy file [2, d] with the minimum and the maximum of each dimension (default: those of the "
         "first 16,384 texts)", metavar="FILE",
     )  # fmt: skip
     normalize: bool = option("write unit vectors", default=False)
     bf16: bool = option("run the model in bfloat16 if the hardware is faster with it", default=False)
-    overwrite: bool = option("replace an output that is complete or was begun with other options", default=False)
+    overwrite: bool = option("replace an output that is complete or was started with other options", default=False)
 
     def __call__(self) -> None:
         """Write the vectors."""
@@ -137,13 +137,15 @@ class Encode(Options):
 
 @dataclass
 class Similarity(Options):
-    """print the cosine similarity of two sentences, or of one with each line of stdin
+    """print the cosine similarity of two sentences, or of one sentence and each line of stdin
 
     contrastive-st similarity "a cat sat" "a feline rested"
     """
 
     sentences: list[str] = option(
-        "the first is compared with the others, or with each line of stdin", positional=True, metavar="SENTENCE"
+        "sentences; the first is compared with the others, or with each line of stdin if it is the only one",
+        positional=True,
+        metavar="SENTENCE",
     )
     model: str | None = option(MODEL_HELP, short="-m")
     pooling: str | None = option(POOLING_HELP)

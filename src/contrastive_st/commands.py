@@ -22,10 +22,14 @@ from contrastive_st.errors import InputError, one_line
 from contrastive_st.options import add_flags, parsed
 from contrastive_st.terminal import is_verbose, say, set_verbosity
 
-MODEL_HELP = "checkpoint folder or Hub name (default: $CONTRASTIVE_ST_MODEL, or the static model of this package)"
-POOLING_HELP = "pooling for a checkpoint that does not record one: mean, cls_before_pooler, ..."
+MODEL_HELP = (
+    "checkpoint folder or Hub name (default: $CONTRASTIVE_ST_MODEL, or static-minilm, which is part of this package)"
+)
+POOLING_HELP = "pooling, if the checkpoint does not record one: mean, cls_before_pooler, ..."
 
-DEVICE_HELP = "where models run: cpu, cuda, cuda:1, mps (default: $CONTRASTIVE_ST_DEVICE, or the GPU if there is one)"
+DEVICE_HELP = (
+    "where models run: cpu, cuda, cuda:1, mps (default: $CONTRASTIVE_ST_DEVICE, or else the GPU if there is one)"
+)
 
 VERBOSITY = (
     ("--quiet", logging.WARNING, "print only errors and warnings, without progress bars and summaries"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Classify(TuningSettings):
-    """learn labels from examples, and label texts
+    """train a text classifier on labelled examples, and label texts with it
 
     contrastive-st classify mails.txt --train_file labelled.csv --test_file held_out.csv --predictions labels.csv
     """
@@ -32,8 +32,8 @@ class Classify(TuningSettings):
     input: str = option("texts to label: a file (one per line, or a table), or - for stdin", "", positional=True)
     model: str | None = option(MODEL_HELP, short="-m")
     train_file: list[str] | None = option(
-        "the examples: files with columns of text and label (csv, tsv, jsonl, parquet), or LABEL=FILE for files with "
-        "texts of one label", metavar="FILE", aliases=("--examples",),
+        "labelled examples: files with columns of text and label (csv, tsv, jsonl, parquet), or LABEL=FILE for files "
+        "with texts of one label", metavar="FILE", aliases=("--examples",),
     )  # fmt: skip
     test_file: list[str] | None = option(
         "labelled files, as for --train_file: print accuracy and macro-F1 on them, next to simple classifiers for "
@@ -45,19 +45,21 @@ class Classify(TuningSettings):
         metavar="COLUMN",
     )
     predictions: str | None = option(
-        "write the input with its labels to a .csv, .jsonl or .parquet file", metavar="FILE"
+        "write the rows of the input with their labels to a .csv, .jsonl or .parquet file", metavar="FILE"
     )
-    overwrite: bool = option("replace a file of predictions that exists", default=False)
-    separator: str | None = option('separator between labels, such as "|", if a text may have several', metavar="TEXT")
+    overwrite: bool = option("replace an existing file of predictions", default=False)
+    separator: str | None = option(
+        'separator between the labels of a text, such as "|", if it can have several', metavar="TEXT"
+    )
     output: str | None = option(
-        "folder to save the classifier in, or to load it from (default: the folder of the model)",
+        "folder to save the classifier in or to load it from (default: the folder of --model)",
         short="-o",
         metavar="FOLDER",
     )
     classifier: str = option("name of the classifier within its folder", "classes", metavar="NAME")
     head: Literal["logistic", "means", "differentiable"] = option(
-        "logistic regression, the nearest class mean, or a layer trained by gradient (with --tune, together with the "
-        "encoder)", "logistic",
+        "logistic: logistic regression; means: the nearest class mean; differentiable: a linear layer trained by "
+        "gradient descent (with --tune, together with the encoder)", "logistic",
     )  # fmt: skip
     C: Positive = option("inverse regularization strength of logistic regression", 1.0)
     lexical: bool = option(
@@ -65,7 +67,7 @@ class Classify(TuningSettings):
     )
     calibrate: bool = option("calibrate the probabilities on held-out examples", default=False)
     thresholds: Literal["f1", "half"] = option(
-        "threshold per label, if a text may have several labels; f1: the one with the best F1 on held-out examples; "
+        "threshold of each label, if a text can have several; f1: the one with the best F1 on held-out examples; "
         "half: a probability of 0.5", "f1",
     )  # fmt: skip
     explain: int = option(
@@ -73,8 +75,8 @@ class Classify(TuningSettings):
         "(3 if N is not given)", 0, nargs="?", const=3, metavar="N",
     )  # fmt: skip
     tune: bool = option(
-        "first fine-tune the encoder on pairs of texts from the same class and from different classes (SetFit); the "
-        "encoder is saved in --output", default=False,
+        "first fine-tune the encoder on pairs of texts from the same class and from different classes (SetFit); save "
+        "it in --output", default=False,
     )  # fmt: skip
     pooling: str | None = option(POOLING_HELP)
     show_progress_bar: bool = field(init=False, default_factory=progress_is_shown)

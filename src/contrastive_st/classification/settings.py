@@ -33,13 +33,16 @@ class TuningSettings(Options):
     """
 
     sampling_strategy: Literal["oversampling", "undersampling", "unique"] = option(
-        "pairs from the same class against pairs from different classes; oversampling: repeat the rarer kind until "
-        "both are equally frequent; undersampling: leave out some of the other kind; unique: take each pair once",
+        "how to balance pairs from the same class and pairs from different classes; oversampling: repeat the rarer "
+        "kind until both are equally frequent; undersampling: leave out some of the more frequent kind; unique: take "
+        "each pair once, without balancing",
         "oversampling", group=_GROUP,
     )  # fmt: skip
     num_epochs: Positive = option("number of passes over the pairs", 1.0, group=_GROUP)
-    max_steps: int = option("stop after this many steps, whatever --num_epochs says; -1: no limit", -1, group=_GROUP)
+    max_steps: int = option(
+        "train for this many steps; overrides --num_epochs; -1: as --num_epochs says", -1, group=_GROUP
+    )
     batch_size: Count = option("pairs per step", 16, group=_GROUP)
-    learning_rate: Positive = option("highest learning rate", 2e-5, group=_GROUP)
+    learning_rate: Positive = option("peak learning rate", 2e-5, group=_GROUP)
     seed: CountOrZero = option("seed of the pairs and of dropout", 42, group=_GROUP)
     show_progress_bar: bool = False

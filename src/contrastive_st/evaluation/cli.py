@@ -19,7 +19,7 @@ from contrastive_st.terminal import note, say
 if TYPE_CHECKING:
     from contrastive_st.evaluation.tasks import Task
 
-_DATA = "folder with the files of SentEval, or the word hub to download them (default: $CONTRASTIVE_ST_DATA, or hub)"
+_DATA = "folder of SentEval's files, or hub to download them (default: $CONTRASTIVE_ST_DATA, or hub)"
 
 
 @dataclass
@@ -30,9 +30,7 @@ class _Models(Options):
     model: list[str] | None = option("models, given as a flag instead of by position", short="-m")
     names: list[str] | None = option("names to show in the tables, one per model")
     pooling: str | None = option(POOLING_HELP)
-    cache: str | None = option(
-        "folder that keeps embeddings, or the word none to keep none (default: ~/.cache/contrastive_st)"
-    )
+    cache: str | None = option("folder to cache embeddings in, or none for no cache (default: ~/.cache/contrastive_st)")
 
     def given(self) -> list[str]:
         """The models, or the default model."""
@@ -61,9 +59,9 @@ class Evaluate(_Models):
     """
 
     tasks: str | None = option(
-        "names or groups, separated by commas: sts7 (or sts), senteval7 (or transfer), nanobeir, supervised, "
-        "entailment, pairs, space, few-shot, all (except nanobeir); default: sts,space, or none with --pairs or "
-        "--retrieval"
+        "tasks or groups of tasks, separated by commas: sts7 (or sts), senteval7 (or transfer), nanobeir, supervised, "
+        "entailment, pairs, space, few-shot, or all of these except nanobeir: all (default: sts,space; with --pairs "
+        "or --retrieval only your data)"
     )
     data: str | None = option(_DATA)
     output: str | None = option("folder for report.json, report.md and plots", short="-o")
@@ -72,12 +70,14 @@ class Evaluate(_Models):
         "folds of the cross-validations: 10 as in SentEval, or 5 to save time", default=10
     )
     pairs: list[str] | None = option(
-        "your pairs, with a score or a label (0 or 1) each: .csv, .tsv, .jsonl or .parquet; may be repeated",
+        "evaluate on your own pairs, each with a score or a label (0 or 1): .csv, .tsv, .jsonl or .parquet; may be "
+        "repeated",
         action="append", metavar="FILE",
     )  # fmt: skip
     retrieval: list[str] | None = option(
-        "your retrieval sets: a folder with corpus, queries and qrels (BEIR's layout, trec's qrels), a file of (query, "
-        "relevant document) pairs, or a NanoBEIR set; may be repeated", action="append", metavar="DATA",
+        "evaluate on your own retrieval data: a folder with corpus, queries and qrels (in BEIR's layout, or with "
+        "TREC's qrels), a file of (query, relevant document) pairs, or a NanoBEIR set; may be repeated",
+        action="append", metavar="DATA",
     )  # fmt: skip
     card: str | None = option("write the metrics of the first model into this model card", metavar="README.md")
 
@@ -126,18 +126,18 @@ class Evaluate(_Models):
 
 @dataclass
 class Neighbors(_Models):
-    """find the nearest sentences of a corpus, for one or two models side by side
+    """find the sentences of a corpus nearest to a query, with one or more models side by side
 
     contrastive-st neighbors out/model static-minilm --corpus sentences.txt --query "a cat sat"
     """
 
-    corpus: str = option("a file with one sentence per line, or any file `train` reads", default=MISSING)
+    corpus: str = option("a file with one sentence per line, or any file that `train` reads", default=MISSING)
     columns: str | None = option(
         "column to search, by name or position, if the file has several", aliases=("--column",)
     )
-    query: list[str] = option("sentences to look for", default=(), metavar="TEXT")
+    query: list[str] = option("queries, whose nearest sentences are printed", default=(), metavar="TEXT")
     query_file: str | None = option("a file of queries: one per line, or a table with a column of text", metavar="FILE")
-    k: Count = option("neighbours of each query", default=5, short="-k")
+    k: Count = option("number of sentences to print per query", default=5, short="-k")
     max_sentences: Count | None = option("search only the first N sentences of the corpus", metavar="N")
     output: str | None = option("write the tables to this file as well", short="-o", metavar="FILE.md")
 
@@ -194,7 +194,7 @@ class Overlaps(Options):
     """
 
     first: str = option(
-        "a file that `train` reads, such as the training text; it is streamed", positional=True, metavar="A"
+        "any file that `train` reads, such as the training data; it is streamed", positional=True, metavar="A"
     )
     second: str = option("a file, or tasks of the evaluation: STSB, sts7, ...", positional=True, metavar="B")
     columns: list[str] | None = option(
@@ -204,7 +204,7 @@ class Overlaps(Options):
     threshold: Annotated[float, Gt(0), Le(1)] = option(
         "count a text as a near copy if the Jaccard index of its words is at least this", default=0.8
     )
-    examples: CountOrZero = option("copies to print of each kind", default=3)
+    examples: CountOrZero = option("number of exact and of near copies to print", default=3)
 
     def __call__(self) -> None:
         """Print how many texts of B are exact and near copies of texts of A."""

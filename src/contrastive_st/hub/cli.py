@@ -37,17 +37,17 @@ class _CardOptions(Options):
 
 @dataclass
 class Push(_CardOptions):
-    """push a checkpoint folder to the Hub, with its card
+    """push a checkpoint folder to the Hub, with its model card
 
     contrastive-st push out/model user/model --license mit --dry_run
     """
 
-    folder: str = option("what training saved", positional=True)
+    folder: str = option("checkpoint folder", positional=True)
     repo: str = option("user/name; created if it does not exist", positional=True)
-    private: bool | None = option("make it a private repository")
+    private: bool | None = option("create a private repository")
     revision: str | None = option("branch to push to; created if it does not exist")
-    create_pr: bool = option("propose it as a pull request", default=False)
-    dry_run: bool = option("send nothing: list the files, their sizes and the card", default=False)
+    create_pr: bool = option("open a pull request instead of committing", default=False)
+    dry_run: bool = option("send nothing; list the files with their sizes, and print the card", default=False)
     message: str | None = option("title of the commit")
 
     def __call__(self) -> None:
@@ -78,14 +78,14 @@ class Push(_CardOptions):
 
 @dataclass
 class Pull(Options):
-    """download a model from the Hub, into the cache or a folder
+    """download a model from the Hub into the cache or a folder
 
     contrastive-st pull sentence-transformers/all-MiniLM-L6-v2 --to minilm
     """
 
     repo: str = option("user/name", positional=True)
     revision: str | None = option("branch, tag or commit")
-    to: str | None = option("a new folder (default: the cache)", metavar="FOLDER")
+    to: str | None = option("a new folder (default: the Hub cache)", metavar="FOLDER")
 
     def __call__(self) -> None:
         """Run the command."""
@@ -96,19 +96,21 @@ class Pull(Options):
 
 @dataclass
 class Card(_CardOptions):
-    """write the model card of a checkpoint folder, with what was recorded in training and evaluation
+    """write the model card of a checkpoint folder, from the records of its training and evaluation
 
     contrastive-st card out/model --license mit
     """
 
     folder: str = option(
-        "folder of a trained model; if `evaluate` wrote a report, it is read from the subfolder evaluation",
+        "checkpoint folder; a report of `evaluate` is read from its subfolder evaluation",
         positional=True,
     )
     output: str | None = option(
-        "write the card, training metadata, evaluation and plots to this folder, without the weights", short="-o"
+        "write the card, training metadata, evaluation and plots, but no weights, to this folder (default: write the "
+        "card into the checkpoint folder)",
+        short="-o",
     )
-    name: str | None = option("name of the model on the card (default: the folder's name)")
+    name: str | None = option("name of the model on the card (default: the name of the folder)")
     overwrite: bool = option("replace a card that was edited by hand", default=False)
 
     def __call__(self) -> None:
@@ -130,9 +132,13 @@ class Convert(Options):
     contrastive-st convert out/model out/simcse --to simcse
     """
 
-    source: str = option("folder or Hub name", positional=True)
+    source: str = option("checkpoint folder or Hub name", positional=True)
     destination: str = option("a new folder", positional=True)
-    to: Literal["package", "simcse", "backbone"] = option("the layout to write", default=MISSING)
+    to: Literal["package", "simcse", "backbone"] = option(
+        "layout to write: package (of this package), simcse (of SimCSE's training code), or backbone (plain BERT, as "
+        "SimCSE's models are published)",
+        default=MISSING,
+    )
     pooling: str | None = option(POOLING_HELP)
     revision: str | None = option(_REVISION)
 
@@ -146,12 +152,12 @@ class Convert(Options):
 
 @dataclass
 class Merge(Options):
-    """merge a LoRA adapter into its base and write an ordinary checkpoint folder
+    """merge a LoRA adapter into its base model, and write an ordinary checkpoint folder
 
     contrastive-st merge out/adapter --output out/merged
     """
 
-    adapter: str = option("folder or Hub name", positional=True)
+    adapter: str = option("adapter: folder or Hub name", positional=True)
     output: str = option("a new folder", default=MISSING, short="-o")
     revision: str | None = option(_REVISION)
 
@@ -164,14 +170,14 @@ class Merge(Options):
 
 @dataclass
 class Soup(Options):
-    """average the weights of checkpoints
+    """average the weights of checkpoints (model soup)
 
     contrastive-st soup out/seed1 out/seed2 --output out/soup
     """
 
     checkpoints: list[str] = option("folders or Hub names of models with the same architecture", positional=True)
     output: str = option("a new folder", default=MISSING, short="-o")
-    weights: list[NotNegative] | None = option("one per checkpoint (default: equal)")
+    weights: list[NotNegative] | None = option("weight of each checkpoint (default: equal weights)")
     pooling: str | None = option(POOLING_HELP)
 
     def __call__(self) -> None:
@@ -190,17 +196,17 @@ class Export(Options):
     contrastive-st export out/model --format onnx --int8 --output out/onnx
     """
 
-    model: str = option("folder or Hub name", positional=True)
+    model: str = option("checkpoint folder or Hub name", positional=True)
     format: Literal["onnx", "openvino"] = option("format to export to", default=MISSING)
-    output: str = option("a new folder; every command takes it as --model", default=MISSING, short="-o")
-    int8: bool = option("weights and activations in 8 bits, instead of float32", default=False)
+    output: str = option("a new folder, which every command accepts as --model", default=MISSING, short="-o")
+    int8: bool = option("quantize weights and activations to 8 bits (default: float32)", default=False)
     calibration: str | None = option(
-        "for --int8: a file of texts like yours, of which 256 are used; any file that `train` reads "
-        "(default: docs of Python's standard library)", metavar="FILE",
+        "with --int8: texts like those you will encode, of which 256 are used; any file that `train` reads (default: "
+        "the documentation of Python's standard library)", metavar="FILE",
     )  # fmt: skip
     pooling: str | None = option(POOLING_HELP)
     revision: str | None = option(_REVISION)
-    overwrite: bool = option("replace a folder that exists", default=False)
+    overwrite: bool = option("replace an existing folder", default=False)
 
     def conflicts(self) -> Iterator[str]:
         """Yield an option without effect."""

@@ -23,16 +23,18 @@ class DataArguments(ScriptArguments):
     """The file to train on, whose columns have roles (`contrastive_st.data.read_examples`)."""
 
     train_file: list[str] | None = option(
-        ".txt, .csv, .tsv, .json(l), .parquet, or several, a folder of them, or a data set of the Hub. One "
-        "column of text, two (pairs), three or more (hard negatives), or pairs with a score or a label."
+        "Training data: one or several .txt, .csv, .tsv, .json(l) or .parquet files, a folder of them, or a data set "
+        "of the Hub, with one column of text, two (pairs), three or more (hard negatives), or pairs with a score or a "
+        "label."
     )
     columns: list[str] | None = option(
-        "Columns to use, by name or position, or as name=role: anchor, positive, negative, text, score or label."
+        "Columns to use, by name or position, or as name=role, where the role is anchor, positive, negative, text, "
+        "score or label."
     )
-    score_scale: list[float] | None = option("The lowest and the highest score, such as 0 5; by default 0 1.")
-    strict: bool = option("Stop at a blank cell instead of dropping and counting its row.", default=False)
-    max_train_samples: Count | None = option("Train on the first rows only.")
-    preprocessing_num_workers: Count | None = option("Processes that tokenize.")
+    score_scale: list[float] | None = option("Lowest and highest value of the scores, such as 0 5; by default 0 1.")
+    strict: bool = option("Stop at a row with a blank cell, instead of dropping and counting such rows.", default=False)
+    max_train_samples: Count | None = option("Train only on this many rows, the first ones.")
+    preprocessing_num_workers: Count | None = option("Number of processes that tokenize; by default only this one.")
 
     def conflicts(self) -> Iterator[str]:
         """Yield a scale that is not a lowest and a highest score."""
@@ -61,9 +63,10 @@ class SuiteArguments(ScriptArguments):
     """Tasks of SentEval that a script evaluates."""
 
     eval_tasks: str = option(
-        "Tasks to evaluate on, if CONTRASTIVE_ST_DATA or --eval_data names their files.", default="MR,CR,SST2,TREC"
+        "Tasks of SentEval to evaluate on, if --eval_data or $CONTRASTIVE_ST_DATA says where their files are.",
+        default="MR,CR,SST2,TREC",
     )
-    eval_data: str | None = option("Folder of SentEval's files, or hub.")
+    eval_data: str | None = option("Folder of SentEval's files, or hub to download them.")
 
 
 @dataclass
@@ -72,37 +75,40 @@ class EncoderArguments(ScriptArguments):
 
     model_name_or_path: str | None = option("Encoder to start from; by default a small BERT from scratch.")
     pooling: str | None = option(
-        f"cls (with projection head), {WITHOUT_HEAD}; by default what the encoder to start from records."
+        f"Pooling: cls (with a projection head), {WITHOUT_HEAD}; by default what the encoder to start from records."
     )
     max_length: Count | None = option(
         "Maximum length of a text in tokens, in training and for the saved encoder; by default that of the encoder "
         "to start from, 128 from scratch."
     )
-    dropout: Share | None = option("Dropout of the encoder; by default as its config says, 0.1 from scratch.")
+    dropout: Share | None = option("Dropout of the encoder; by default that of its config, 0.1 from scratch.")
     new_head: bool | None = option(
-        "Start with a new projection head. By default only if the start is a plain encoder (such as BertForMaskedLM)."
+        "Start with a new projection head; by default only if the encoder to start from is a plain one (such as "
+        "BertForMaskedLM)."
     )
-    bidirectional: bool | None = option("Let a decoder attend in both directions; by default as its config says.")
-    num_layers: CountOrZero = option("Layers of an encoder from scratch.", default=2)
-    hidden_size: Count = option("Width of an encoder from scratch.", default=256)
-    vocab_size: Count = option("Vocabulary of an encoder from scratch, learned from the training text.", default=16_000)
+    bidirectional: bool | None = option("Let a decoder attend in both directions; by default as set in its config.")
+    num_layers: CountOrZero = option("Number of layers of an encoder from scratch.", default=2)
+    hidden_size: Count = option("Hidden size of an encoder from scratch.", default=256)
+    vocab_size: Count = option(
+        "Vocabulary size of an encoder from scratch; the vocabulary is learned from the training text.", default=16_000
+    )
     prompts: list[str] | None = option(
-        "Text before each text, in training and for the saved encoder, such as query='query: ' "
-        "document='passage: ': the first of several columns holds queries, the others documents. By default what "
-        "the encoder to start from records."
+        "Prompts to put before the texts, in training and in the saved encoder, such as query='query: ' "
+        "document='passage: '. Of several columns, the first holds queries and the others documents. By default the "
+        "prompts that the encoder to start from records."
     )
     default_prompt_name: str | None = option(
-        "Name of the prompt for columns without a prompt of their name, and for all other texts."
+        "Name of the prompt for all texts that have no prompt of their own, such as those of a single column."
     )
     include_prompt: bool | None = option(
-        "Whether to pool the tokens of the prompt too. By default what the encoder to start from records, true from "
+        "Whether to pool the tokens of the prompt too; by default as the encoder to start from records, true from "
         "scratch."
     )
     lora_r: Count | None = option(
-        "Freeze the encoder and train a LoRA adapter of this rank, such as 16 (needs peft). The adapter is "
-        "saved; contrastive-st merge makes an ordinary checkpoint of it."
+        "Freeze the encoder and train a LoRA adapter of this rank, such as 16 (needs peft). The saved folder holds "
+        "the adapter; contrastive-st merge turns it into an ordinary checkpoint."
     )
-    lora_alpha: Positive | None = option("Scale of the adapter; by default 2 * lora_r.")
+    lora_alpha: Positive | None = option("Scale of the adapter (LoRA alpha); by default 2 * lora_r.")
     lora_dropout: Share | None = option("Dropout of the adapter's input; by default 0.")
     lora_target_modules: list[str] | None = option(
         "Linear layers to adapt, such as query value; by default all of them."
@@ -179,7 +185,7 @@ class WordsLossArguments(ScriptArguments):
 
     do_mlm: bool = option("Add a masked-language-model loss.", default=False)
     mlm_weight: NotNegative = option("Weight of the masked-language-model loss.", default=0.1)
-    mlm_probability: Share = option("Share of tokens that are masked and predicted.", default=0.15)
+    mlm_probability: Share = option("Share of the tokens that are masked and predicted, with do_mlm.", default=0.15)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -260,7 +266,7 @@ class ValidationArguments(ScriptArguments):
     """Rows to validate on: during training their loss and metric are logged, and the best checkpoint is kept."""
 
     validation_file: str | None = option(
-        "Validation rows, read like --train_file. Their loss and metric are logged ten times a run, and the best "
+        "Validation rows, read like --train_file. Their loss and metric are logged ten times per run, and the best "
         "checkpoint is kept. --early_stopping_patience stops the run when they no longer improve."
     )
     validation_split: Annotated[float, Gt(0), Le(0.5)] | None = option(

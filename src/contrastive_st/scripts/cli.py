@@ -87,8 +87,9 @@ def _train_help() -> str:
     lines += [
         "",
         "Without SCRIPT, the columns of --train_file decide what is trained, and --mixture FILE.yaml trains on several",
-        "data sets. A file of documents (a .txt with blank lines between documents, or columns text and doc) runs the",
-        "script neighbors with --model_name_or_path, and static without.",
+        "data sets. For a file of documents (a .txt with blank lines between documents, or columns text and doc), it "
+        "runs the",
+        "script neighbors if --model_name_or_path is given, or else static.",
         "contrastive-st train SCRIPT --help, or train --train_file FILE --help, shows the options.",
     ]
     return "\n".join(lines)
@@ -103,51 +104,54 @@ def add_commands(commands: Any) -> None:
 
 @dataclass
 class Distill(Options):
-    """train a small encoder, static or with fewer layers, to copy a teacher
+    """train a small encoder (static, or with fewer layers) to reproduce the embeddings of a teacher
 
     contrastive-st distill sentence-transformers/all-MiniLM-L6-v2 --train_file texts.txt --output out/student
     """
 
-    teacher: str = option("checkpoint folder or Hub name", positional=True)
+    teacher: str = option("the teacher: checkpoint folder or Hub name", positional=True)
     student: str = option(
-        "static; layers=0,3,5 to start from these layers of the teacher (a layer student); or the folder of a layer "
-        "student, to train it further",
+        "static: a static encoder; layers=0,3,5: a layer student, which starts from these layers of the teacher; or "
+        "the folder of a layer student, to train it further",
         default="static",
     )
     train_file: list[str] = option("texts: any files or data sets that `train` reads", default=MISSING)
     pairs: str | None = option("pairs or triplets to train on as well: a table with 2 or 3 columns of text")
     output: Path = option("folder of the student", default=MISSING, short="-o")
-    overwrite: bool = option("write into a folder that has files", default=False)
+    overwrite: bool = option("replace an existing output folder", default=False)
     max_train_samples: Count | None = option("number of texts, drawn at random (default: all)")
-    pooling: str | None = option("pooling of a teacher that records none")
-    cache: Path | None = option("folder that keeps the teacher's vectors (default: next to --output)")
+    pooling: str | None = option("pooling of the teacher, if its checkpoint does not record one")
+    cache: Path | None = option("folder to cache the teacher's vectors in (default: next to --output)")
     dim: Count = option("dimension of a static student", default=256)
     storage: Literal["float32", "float16", "int8"] = option(
-        "type of the weights; int8 for a static student only", default="float16"
+        "type of the saved weights; int8 only for a static student", default="float16"
     )
-    regularization: NotNegative = option("strength of the regularization when a static student is fitted", default=0.1)
+    regularization: NotNegative = option("regularization strength in fitting a static student", default=0.1)
     max_length: Count = option("maximum length of a text in tokens, for a layer student", default=128)
     align: bool = option(
-        "let the student encode queries for an index that the teacher made; fits a linear map between the two if "
-        "that helps",
+        "let the student encode queries for an index of the teacher's vectors; fits a linear map between the two "
+        "encoders if that helps",
         default=False,
     )
-    batch_size: Count | None = option(
-        "texts per step (default: 512; layers: 128, which is the default of a layer student)", group="training"
+    batch_size: Count | None = option("texts per step (default: 512; for a layer student 128)", group="training")
+    pair_batch_size: Count | None = option(
+        "pairs or triplets per step (default: 512; for a layer student 64)", group="training"
     )
-    pair_batch_size: Count | None = option("pairs or triplets per step (default: 512; layers: 64)", group="training")
-    learning_rate: Positive | None = option("learning rate of AdamW (default: 0.001; layers: 0.0005)", group="training")
+    learning_rate: Positive | None = option(
+        "learning rate of AdamW (default: 0.001; for a layer student 0.0005)", group="training"
+    )
     steps: CountOrZero | None = option(
-        "number of steps; 0 is one pass over the texts (default: 1600, but at most 100 passes; layers: 0)",
+        "number of steps; 0: one pass over the texts (default: 1600, but at most 100 passes; for a layer student 0)",
         group="training",
     )
     pair_weight: NotNegative | None = option(
-        "weight of the InfoNCE loss on --pairs; the distance to the teacher has weight 1 (default: 0.1; layers: 0.05)",
+        "weight of the InfoNCE loss on --pairs; the distance to the teacher has weight 1 (default: 0.1; for a layer "
+        "student 0.05)",
         group="training",
     )
     temperature: Positive | None = option("temperature of InfoNCE (default: 0.05)", group="training")
     seed: CountOrZero | None = option("seed of the order of the texts (default: 0)", group="training")
-    minutes: NotNegative | None = option("time limit (default: none)", group="training")
+    minutes: NotNegative | None = option("time limit in minutes (default: none)", group="training")
 
     def conflicts(self) -> Iterator[str]:
         """Yield a type of weights that only a static student can have."""

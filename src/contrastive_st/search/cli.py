@@ -42,8 +42,8 @@ class StoreCommand(Options, ABC):
     """A command that opens a store. SIGTERM ends it as Ctrl-C does: an embedded database stops with its last user."""
 
     store: str | None = option(
-        "a folder for the embedded database, or postgresql://... (default: $CONTRASTIVE_ST_STORE, or "
-        "contrastive_st/search in your data folder, ~/.local/share)", metavar="WHERE",
+        "folder of the embedded PostgreSQL, or postgresql://... for a server (default: $CONTRASTIVE_ST_STORE, or "
+        "contrastive_st/search in your data folder, such as ~/.local/share)", metavar="WHERE",
     )  # fmt: skip
 
     def __call__(self) -> None:
@@ -79,7 +79,7 @@ class CollectionCommand(StoreCommand):
 class _HitsCommand(CollectionCommand):
     k: int = option("number of hits", default=10, short="-k")
     filter: list[str] | None = option(FILTER_HELP, action="append", metavar="CONDITION")
-    model: str | None = option("the model that made the index (default: the one that it records)", short="-m")
+    model: str | None = option("the model that encoded the documents (default: as recorded)", short="-m")
     json: bool = option("print one JSON object per hit", default=False)
 
     @abstractmethod
@@ -117,13 +117,15 @@ class Search(_HitsCommand):
     """
 
     query: str = option("the query; - reads it from stdin", positional=True)
-    hybrid: bool = option("combine the rankings by cosine and by full text", default=False)
-    exact: bool = option("compare with every document, even if there is an index", default=False)
+    hybrid: bool = option("combine the rankings of vector search and full-text search", default=False)
+    exact: bool = option("compare the query with every document, even if there is a vector index", default=False)
     ef_search: int | None = option(
-        "number of candidates taken from the index; more give better recall and a slower search"
+        "number of candidates that the vector index keeps; more of them improve recall and slow the search down "
+        "(default: 200)"
     )
     min_score: str | None = option(
-        "lowest cosine of a hit; auto: the cosine that only 5% of unrelated sentences reach (see collections NAME)"
+        "lowest cosine of a hit; auto: the cosine that only 5% of unrelated sentences reach (contrastive-st "
+        "collections NAME prints it)"
     )
 
     def hits(self, index: Any) -> Sequence[Any]:
@@ -142,7 +144,7 @@ class Search(_HitsCommand):
 
 @dataclass
 class Similar(_HitsCommand):
-    """find the documents nearest to a document
+    """find the documents nearest to a document of the collection
 
     contrastive-st similar 17 -k 5
     """
@@ -169,9 +171,9 @@ class Delete(StoreCommand):
     ids: str | None = option(
         "a file with one id per line, as in the output of search or in the corpus; - is stdin", metavar="FILE"
     )
-    yes: bool = option("delete without asking; required if there is no terminal", default=False)
+    yes: bool = option("delete without asking for confirmation; required if there is no terminal", default=False)
     purge: bool = option(
-        "also erase from the disk all that was ever deleted or replaced in the collection", default=False
+        "also erase from the disk everything that was ever deleted or replaced in the collection", default=False
     )
 
     def conflicts(self) -> Iterator[str]:
@@ -236,15 +238,15 @@ def _lines(name: str) -> list[str]:
 
 @dataclass
 class Trends(CollectionCommand):
-    """name the clusters of an index; count them by year, source or another column
+    """find and name the clusters of a collection; count their documents by year, source or another column
 
     contrastive-st trends --by year --output report
     """
 
     by: str | None = option("metadata column to count by, such as year or source", metavar="COLUMN")
-    clusters: int | None = option("number of clusters (default: one per 50 documents, from 2 to 16)")
+    clusters: int | None = option("number of clusters (default: one per 50 documents, at least 2 and at most 16)")
     seed: Annotated[int, Ge(0), Le((1 << 32) - 1)] = option("seed of the sample and of k-means", default=0)
-    output: str | None = option("folder for trends.csv, .md, .json and the plots", short="-o", metavar="FOLDER")
+    output: str | None = option("folder to write trends.csv, .md, .json and plots to", short="-o", metavar="FOLDER")
     overwrite: bool = option("replace files of these names that are already in the folder", default=False)
 
     def run(self) -> None:
@@ -275,15 +277,17 @@ class Trends(CollectionCommand):
 
 @dataclass
 class Duplicates(CollectionCommand):
-    """find near-duplicate documents; every pair is compared
+    """find near-duplicate documents in a collection, by comparing every pair
 
     contrastive-st duplicates --threshold 0.9 --output duplicates.csv
     """
 
-    threshold: Annotated[float, Gt(0), Le(1)] = option("lowest cosine of two duplicates", default=0.95)
+    threshold: Annotated[float, Gt(0), Le(1)] = option(
+        "lowest cosine of two documents that count as duplicates", default=0.95
+    )
     ignore_numbers: bool = option("do not report texts that differ only in their numbers", default=False)
-    limit: CountOrZero = option("groups to print; --output writes all", default=20)
-    output: str | None = option("all groups as .csv or .json", short="-o", metavar="FILE")
+    limit: CountOrZero = option("number of groups to print; --output writes all", default=20)
+    output: str | None = option("write all groups to a .csv or .json file", short="-o", metavar="FILE")
     overwrite: bool = option(_OVERWRITE, default=False)
 
     def run(self) -> None:
@@ -340,20 +344,22 @@ def _knows(index: Any, counted: Counter[bool]) -> Callable[[list[str]], Any] | N
 
 @dataclass
 class Group(Options):
-    """group the texts of a file by meaning, each group with a typical text
+    """find groups of similar texts in a file, and print each with its central text
 
     contrastive-st group questions.txt --min_community_size 5
     """
 
-    file: str = option("texts: any file or data set that train reads", positional=True)
-    column: str | None = option("column of the texts, if there are several", aliases=FORMER_COLUMN)
+    file: str = option("texts: any file or data set that `train` reads", positional=True)
+    column: str | None = option("column of the texts, if the file has several", aliases=FORMER_COLUMN)
     model: str | None = option(MODEL_HELP, short="-m")
     pooling: str | None = option(POOLING_HELP)
-    threshold: float = option("lowest cosine to the typical text", default=0.75)
+    threshold: float = option("lowest cosine of a text and the central text of its group", default=0.75)
     min_community_size: int = option("smallest number of texts in a group", default=10)
-    limit: CountOrZero = option("groups to print; --output writes all", default=20)
-    examples: CountOrZero = option("other texts of each group to print", default=2)
-    output: str | None = option("all groups as .csv, .jsonl or .parquet: a row per text", short="-o", metavar="FILE")
+    limit: CountOrZero = option("number of groups to print; --output writes all", default=20)
+    examples: CountOrZero = option("number of other texts to print per group", default=2)
+    output: str | None = option(
+        "write all groups to a .csv, .jsonl or .parquet file, with a row per text", short="-o", metavar="FILE"
+    )
     overwrite: bool = option(_OVERWRITE, default=False)
 
     def __call__(self) -> None:
@@ -401,16 +407,18 @@ def _hidden() -> Any:
 
 @dataclass(frozen=True)
 class Mine(MiningOptions):
-    """add hard negatives to pairs: for each anchor, the nearest texts other than its positives
+    """add hard negatives to pairs: the texts nearest to each anchor, except its positives
 
     contrastive-st mine pairs.csv --output triplets.jsonl --num_negatives 5
     """
 
-    pairs: str = option("anchors and positives: any file or data set that train reads", positional=True)
-    output: str = option("a .jsonl, .csv or .parquet file; train reads it", default=MISSING, short="-o")
+    pairs: str = option("anchors and positives: any file or data set that `train` reads", positional=True)
+    output: str = option("a .jsonl, .csv or .parquet file, which `train` reads", default=MISSING, short="-o")
     overwrite: bool = option(_OVERWRITE, default=False)
     model: str | None = option(MODEL_HELP, short="-m")
-    precision: ModelPrecision = option("precision of the model and the guide", default="auto")
+    precision: ModelPrecision = option(
+        "precision of the model and the guide; auto: bf16 if the hardware is faster with it, else fp32", default="auto"
+    )
     anchor_column_name: str | None = _hidden()
     positive_column_name: str | None = _hidden()
     columns: list[str] | None = option(

@@ -25,11 +25,11 @@ class Collections(StoreCommand):
     contrastive-st collections talks --rename archive
     """
 
-    name: str = option("collection to describe or change (default: list all)", default="", positional=True)
+    name: str = option("collection to describe or change (default: list all collections)", default="", positional=True)
     delete: bool = option("delete the collection and its documents; for an alias, only the alias", default=False)
     rename: str | None = option("give the collection another name", metavar="NAME")
-    swap: str | None = option("swap the names of two collections in one step", metavar="OTHER")
-    alias: str | None = option("let this name stand for the collection too, from now on", metavar="NAME")
+    swap: str | None = option("swap its name with that of another collection, in one step", metavar="OTHER")
+    alias: str | None = option("make this name an alias of the collection", metavar="NAME")
 
     @property
     def _changes(self) -> list[str]:
@@ -96,18 +96,20 @@ def _say_scores(index: VectorIndex) -> None:
 
 @dataclass
 class Database(StoreCommand):
-    """show the version of a store and your rights; set up a store; print SQL for an administrator
+    """show the version of a store and your privileges; set up a store; print SQL for an administrator
 
     contrastive-st database --store postgresql://host/name --setup
     """
 
     setup: bool = option(
-        "make the store, or migrate one of an earlier version; needs the rights of its owner", default=False
+        "create the store, or upgrade one of an earlier version; needs the privileges of its owner", default=False
     )
     sql: Literal["owner", "writer", "reader"] | None = option(
         "print the SQL that creates this role (for owner, also the store) without running it"
     )
-    from_version: CountOrZero = option("for --sql owner: the version that the store has now", default=0)
+    from_version: CountOrZero = option(
+        "with --sql owner: the current version of the store; 0 if there is none", default=0
+    )
 
     def run(self) -> None:
         """Print what is asked for."""

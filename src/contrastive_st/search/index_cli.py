@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Index(CollectionCommand):
-    """encode a corpus and put it into the store, or into parquet shards
+    """encode a corpus and write it to a store (PostgreSQL) or to parquet shards
 
     contrastive-st index talks.csv --column abstract --collection talks
     contrastive-st index notes/ --split_into passages --watch
@@ -41,17 +41,19 @@ class Index(CollectionCommand):
         "a table (.csv, .jsonl, .parquet ...), a text file, a document (.md, .html, .pdf, .docx ...), a folder of "
         "these or of shards, or a data set of the Hub", default="", positional=True,
     )  # fmt: skip
-    installed_docs: bool = option("index the docs of the installed packages", default=False)
+    installed_docs: bool = option(
+        "instead of a corpus, index the documentation of the installed Python packages", default=False
+    )
     model: str | None = option(MODEL_HELP, short="-m")
     output: str | None = option(
-        "write parquet shards into this folder instead of the store", short="-o", metavar="FOLDER"
+        "write parquet shards to this folder instead of the store", short="-o", metavar="FOLDER"
     )
     column: list[str] | None = option(
-        "column of the texts (default: text, or the only one with text); repeat it for a folder of tables with "
+        "column of the texts (default: text, or the only one with text); may be repeated for a folder of tables with "
         "different columns", action="append", aliases=FORMER_COLUMN,
     )  # fmt: skip
     metadata: list[str] | None = option(
-        "metadata columns (default: all with short values)", nargs="*", metavar="COLUMN"
+        "columns to keep as metadata (default: all others with short values)", nargs="*", metavar="COLUMN"
     )
     id_column: str | None = option(
         "column of ids, by which a changed row replaces its earlier version (default: id, if there is such a column; "
@@ -59,38 +61,46 @@ class Index(CollectionCommand):
     )
     hub_split: str = option("split of a data set of the Hub", default="train")
     split_into: Literal["whole", "files", "lines", "sentences", "passages"] = option(
-        "what becomes a document: lines, sentences, passages (about 100 words) or files; whole: as files, except that "
-        "each page of a PDF and each line of a text file that is a list becomes one",
+        "the part of a file that becomes a document: the whole file (files), lines, sentences or passages (about 100 "
+        "words); whole: like files, except that each page of a PDF and each line of a text file that is a list "
+        "becomes one",
         default="whole",
     )  # fmt: skip
-    pool: bool = option("keep documents whole, with the mean vector of their chunks", default=False)
+    pool: bool = option(
+        "with --split_into: keep documents whole, and store the mean vector of their chunks", default=False
+    )
     index: Literal["hnsw", "binary", "none"] = option(
-        "index of the vectors, built after loading", default="hnsw", group="indexing"
+        "vector index, built after all vectors are written; hnsw: a graph over the vectors; binary: a graph over four "
+        "bits per dimension; none: exact search",
+        default="hnsw",
+        group="indexing",
     )
     language: str | None = option(
         "language for full-text search, such as german (default: the language of the collection; for a new one it is "
-        "guessed from stop words, or else simple: no stemming, no stop words)", group="indexing",
+        "detected by stop words, or else simple: without stemming and stop words)", group="indexing",
     )  # fmt: skip
     build_memory: str | None = option(
-        "memory for building the index, such as 4GB (default: in the embedded database as much as needed, up to half "
-        "of the machine's memory; in any other database 1GB)"
+        "memory for building the vector index, such as 4GB (default: 1GB; in the embedded database as much as is "
+        "needed, up to half of the machine's memory)"
     )
     storage: Literal["halfvec", "vector", "float32", "int8", "ubinary"] | None = option(
         "type of the vectors; in the store halfvec (16 bits per number) or vector (32), by default halfvec; in "
         "shards float32, int8 or ubinary (1 bit), by default float32",
         group="indexing",
     )
-    partitions: Annotated[int, Ge(1), Le(4096)] = option("number of tables for the vectors", default=1)
-    precision: ModelPrecision = option("precision of the model", default="auto")
+    partitions: Annotated[int, Ge(1), Le(4096)] = option("number of partitions of the table of vectors", default=1)
+    precision: ModelPrecision = option(
+        "precision of the model; auto: bf16 if the hardware is faster with it, else fp32", default="auto"
+    )
     pooling: str | None = option(POOLING_HELP)
     shard_rows: Annotated[int, Ge(1), Le(1 << 40)] = option(
         "number of rows encoded and committed together", default=16_384
     )
     replace: bool = option("index the whole corpus again, including documents that were deleted", default=False)
-    restore: bool = option("add documents of the corpus that were deleted from the collection", default=False)
-    sync: bool = option("remove documents whose file, or row with an id, is no longer in the corpus", default=False)
+    restore: bool = option("also index documents of the corpus that were deleted from the collection", default=False)
+    sync: bool = option("delete documents whose file, or row with an id, is no longer in the corpus", default=False)
     watch: bool = option("index a folder again whenever files in it change, until interrupted", default=False)
-    strict: bool = option("stop at the first row or file that would be left out", default=False)
+    strict: bool = option("stop at the first row or file that cannot be indexed, instead of skipping it", default=False)
 
     def run(self) -> None:
         """Encode and write the missing shards; build the index when all shards are there."""

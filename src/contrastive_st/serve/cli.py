@@ -21,22 +21,28 @@ _HOST = "address to serve on; 127.0.0.1 can be reached only from this machine"
 
 @dataclass
 class Serve(StoreCommand):
-    """serve a search page for the browser
+    """serve a web page for searching
 
     contrastive-st serve talks papers --port 8000
     """
 
     index: list[str] = option(
-        "collections of the store, or folders of encoded shards; several are searched side by side",
+        "collections of the store, or folders of shards; several are searched side by side",
         default=("documents",), positional=True,
     )  # fmt: skip
     model: list[str] | None = option(
-        "the model of each index, in the same order (default: as recorded)", short="-m", action="append"
+        "the model that encoded each index, in the same order; may be repeated (default: as recorded)",
+        short="-m",
+        action="append",
     )
     host: str = option(_HOST, default="127.0.0.1")
-    port: int = option("port to serve on; 0 takes a free one", default=7860)
-    token: str | None = option("make a token, print it, and require it; takes no value", nargs="?", const="")
-    token_file: str | None = option("require the token in this file (default: $CONTRASTIVE_ST_SERVE_TOKEN)")
+    port: int = option("port to serve on; 0 picks a free one", default=7860)
+    token: str | None = option(
+        "require a token, which is generated and printed; the flag takes no value", nargs="?", const=""
+    )
+    token_file: str | None = option(
+        "require the token in this file (default: the token in $CONTRASTIVE_ST_SERVE_TOKEN, if it is set)"
+    )
 
     def conflicts(self) -> Iterator[str]:
         """Yield a token that other accounts could read, and models without an index."""
@@ -74,38 +80,49 @@ class Serve(StoreCommand):
 
 @dataclass
 class Api(StoreCommand):
-    """serve embeddings over HTTP, for the clients of OpenAI and Hugging Face
+    """serve embeddings over HTTP, for clients of the APIs of OpenAI and Hugging Face
 
     contrastive-st api static-minilm --index talks --token_file token.txt
     """
 
     model: list[str] = option(
-        "folders or Hub names; requests name a model by the last part of its name (default: $CONTRASTIVE_ST_MODEL, "
-        "or static-minilm)", default=(), positional=True,
+        "checkpoint folders or Hub names; a request selects a model by the last part of its name (default: "
+        "$CONTRASTIVE_ST_MODEL, or static-minilm)", default=(), positional=True,
     )  # fmt: skip
     index: list[str] | None = option(
         "also serve /search on a collection or a folder of shards; may be repeated", action="append", metavar="NAME"
     )
     classifier: list[str] | None = option(
-        "also serve /classify with a classifier that classify saved; may be repeated", action="append",
+        "also serve /classify with a classifier that `classify` saved; may be repeated", action="append",
         metavar="FOLDER",
     )  # fmt: skip
     host: str = option(_HOST, default="127.0.0.1")
-    port: int = option("port to serve on; 0 takes a free one", default=8080)
-    token_file: str | None = option("file with the token of clients (default: $CONTRASTIVE_ST_API_TOKEN)")
+    port: int = option("port to serve on; 0 picks a free one", default=8080)
+    token_file: str | None = option(
+        "require the token in this file (default: the token in $CONTRASTIVE_ST_API_TOKEN, if it is set)"
+    )
     write_token_file: str | None = option(
-        "also serve /upsert and /delete, for clients with the token in this file (default: "
-        "$CONTRASTIVE_ST_API_WRITE_TOKEN)"
+        "also serve /upsert and /delete, which require the token in this file (default: the token in "
+        "$CONTRASTIVE_ST_API_WRITE_TOKEN; without a token they are not served)"
     )
     allow_origin: list[str] | None = option(
-        "web pages of this origin may use it; may be repeated, * for all", action="append", metavar="ORIGIN"
+        "let web pages of this origin use the API (CORS); * for all origins; may be repeated",
+        action="append",
+        metavar="ORIGIN",
     )
-    precision: ModelPrecision = option("precision of the models", default="auto")
+    precision: ModelPrecision = option(
+        "precision of the models; auto: bf16 if the hardware is faster with it, else fp32", default="auto"
+    )
     pooling: str | None = option(POOLING_HELP)
-    truncate: bool = option("answer 413 to texts longer than the model reads, instead of truncating them", default=True)
-    batch_tokens: Count = option("number of waiting tokens that are sorted by length into batches", default=65_536)
+    truncate: bool = option(
+        "reject texts longer than the maximum length of the model (status 413), instead of truncating them",
+        default=True,
+    )
+    batch_tokens: Count = option(
+        "number of waiting tokens whose texts are sorted by length and split into batches", default=65_536
+    )
     max_waiting_tokens: Count = option(
-        "maximum number of tokens waiting for a model; further requests are answered with 429", default=1 << 20
+        "maximum number of tokens waiting for a model; further requests are rejected (status 429)", default=1 << 20
     )
 
     def run(self) -> None:

@@ -36,48 +36,54 @@ class ContrastiveTrainingArguments(TrainingArguments):
     """
 
     bf16: bool | None = option(  # type: ignore[assignment]
-        "bf16 autocast; by default on if the hardware is faster with it. The loss is in float32."
+        "Train with bf16 autocast; by default if the hardware is faster with it. The loss is computed in float32."
     )
-    dataloader_drop_last: bool = option("Drop a last batch that is not full.", default=True)
+    dataloader_drop_last: bool = option("Drop the last batch if it is not full.", default=True)
     remove_unused_columns: bool = option("Do not change: collators read the columns.", default=False)
 
     logging_nan_inf_filter: bool = option("Do not change: a NaN or infinite loss must stop the run.", default=False)
     ddp_find_unused_parameters: bool | None = option(
-        "Search for parameters without gradient. Models of this package have no such parameters.", default=False
+        "In DDP, search for parameters without gradients. Models of this package have no such parameters.",
+        default=False,
     )
     chunk_size: Count | None = option(
-        "Encode at most this many texts at a time (GradCache), so that memory does not grow with the batch."
+        "Encode at most this many texts at a time (GradCache), so that memory does not grow with the batch; by "
+        "default the whole batch."
     )
-    chunk_tokens: Count | None = option("The same limit in tokens, padding included; may be combined with chunk_size.")
+    chunk_tokens: Count | None = option(
+        "Like chunk_size, but a number of tokens, padding included; may be combined with it."
+    )
     unpadded: bool | None = option(
         "Compute without padding: all texts are joined in one row, and attention does not cross from one text to "
-        "another. By default on a CPU, and on a GPU in half precision (flash attention) without chunks. Not for "
-        "MPNet, decoders or torch_compile."
+        "another. By default on for a CPU, and for a GPU in half precision (flash attention) without chunks. Not "
+        "supported for MPNet, decoders and torch_compile."
     )
     momentum_queue: CountOrZero = option(
-        "Also contrast with this many positives of earlier batches (MoCo), encoded by a moving average of "
-        "the model: more negatives without a larger batch. Only for one encoder and the loss info_nce.",
+        "Use this many positives of earlier batches as further negatives (MoCo), encoded by a moving average of the "
+        "model. Only for one encoder and the loss info_nce.",
         default=0,
     )
     per_device_eval_batch_size: int | None = option(  # type: ignore[assignment]
-        "Rows of a validation batch, which are each other's negatives in eval_loss; by default "
-        "per_device_train_batch_size."
+        "Batch size in validation; by default per_device_train_batch_size. The rows of a batch are each other's "
+        "negatives in eval_loss."
     )
     early_stopping_patience: Count | None = option(
-        "Stop after this many evaluations without a better metric_for_best_model (eval_loss if not given). The run "
-        "is evaluated and saved ten times unless you set other intervals, and ends with its best checkpoint."
+        "Stop when this many evaluations in a row bring no improvement of metric_for_best_model (by default "
+        "eval_loss). Unless you set other intervals, the run is evaluated and saved ten times. It ends with its best "
+        "checkpoint."
     )
     allow_changed_resume: bool = option(
-        "Resume even if optimizer, scheduler or random state are missing, or data, seed or batch changed.",
+        "Resume even if the state of the optimizer, scheduler or random numbers is missing, or if data, seed or batch "
+        "size have changed.",
         default=False,
     )
-    momentum: Share = option("With momentum_queue: decay of the moving average, per step.", default=0.999)
-    overwrite_output_dir: bool = option("Write into an output folder that has another run.", default=False)
+    momentum: Share = option("With momentum_queue: decay of the moving average per step.", default=0.999)
+    overwrite_output_dir: bool = option("Write to an output folder that holds another run.", default=False)
     save_dtype: str | None = field(
         default=None,
         metadata={
-            "help": "Type of the floats of the saved model: float32, bfloat16 or float16; by default that of the model "
-            "that is trained. Training and its checkpoints are in float32.",
+            "help": "Data type of the saved model: float32, bfloat16 or float16; by default that of the checkpoint to "
+            "start from. Training and its checkpoints are in float32.",
             "choices": ["float32", "bfloat16", "float16"],
         },
     )

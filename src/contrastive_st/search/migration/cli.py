@@ -28,31 +28,37 @@ _CHECKED, _SAME = 50, 0.99  # documents whose vectors are compared with those of
 
 @dataclass
 class Migrate(StoreCommand):
-    """move a collection to another model while searches go on; resumes if it was interrupted
+    """re-encode a collection with another model while searches go on; resumes after an interruption
 
     contrastive-st migrate talks --model sentence-transformers/all-MiniLM-L6-v2
     """
 
     collection: str = option("name of the collection, or a folder of shards", positional=True)
-    model: str | None = option(MODEL_HELP, short="-m")
+    model: str | None = option(f"the new model: {MODEL_HELP}", short="-m")
     seconds: NotNegative = option(
-        "maximum time to encode a sample of up to 5,000 documents before the move", default=60.0
+        "time limit for encoding a sample of up to 5,000 documents at the start", default=60.0
     )
-    queries: str | None = option("a table with the columns query and id: each query, and a document that answers it")
+    queries: str | None = option(
+        "queries that measure the mapped vectors on the sample: a table with the columns query and id (of a document "
+        "that answers the query)"
+    )
     retrieval: str | None = option(
-        "a folder with queries.jsonl and qrels/test.tsv, with the ids of the collection", metavar="FOLDER"
+        "like --queries, but a folder with queries.jsonl and qrels/test.tsv, with the ids of the collection",
+        metavar="FOLDER",
     )
     share: Annotated[float, Gt(0), Le(1)] = option(
-        "fraction of the time that this process spends encoding; less leaves more of the machine to searches",
+        "fraction of the time that this process spends encoding; a smaller one leaves more of the machine to searches",
         default=1.0,
     )
     dry_run: bool = option(
-        "only estimate the move: its time and disk space, and the quality of the old vectors mapped to the new model",
+        "only estimate the time, the disk space, and the quality of the old vectors mapped to the new model",
         default=False,
     )
-    rollback: bool = option("go back to the old vectors, and remove the new ones", default=False)
-    finish: bool = option("remove the old vectors once the move is done", default=False)
-    precision: ModelPrecision = option("precision of the model", default="auto")
+    rollback: bool = option("return to the old vectors, and remove the new ones", default=False)
+    finish: bool = option("remove the old vectors, once all documents are encoded", default=False)
+    precision: ModelPrecision = option(
+        "precision of the model; auto: bf16 if the hardware is faster with it, else fp32", default="auto"
+    )
     pooling: str | None = option(POOLING_HELP)
 
     def conflicts(self) -> Iterator[str]:

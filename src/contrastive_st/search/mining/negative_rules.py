@@ -30,16 +30,21 @@ class NegativeRules(Options):
     """
 
     range_min: CountOrZero = option("skip this many of the nearest texts, not counting the positives", default=0)
-    range_max: int | None = option("highest rank, exclusive (default: range_min + 10 x num_negatives)")
-    num_negatives: Count = option("negatives per anchor", default=3)
+    range_max: int | None = option(
+        "number of nearest texts to consider, including those that range_min skips (default: range_min + 10 x "
+        "num_negatives)"
+    )
+    num_negatives: Count = option("number of negatives per anchor", default=3)
     max_score: Finite | None = option("highest score of a negative")
     min_score: Finite | None = option("lowest score of a negative", group="negatives")
     absolute_margin: Finite | None = option("a negative must score at least this much less than the positive")
     relative_margin: Finite | None = option(
-        "the same, as a fraction of the positive's score: with 0.05 a negative may score at most 95% of it"
+        "like absolute_margin, but as a fraction of the positive's score: with 0.05 a negative may score at most 95% "
+        "of it"
     )
     sampling_strategy: Literal["top", "random"] = option(
-        "top: the highest-scoring candidates that these limits allow; random: a random choice among those",
+        "which of the candidates within these limits to take; top: those with the highest scores; random: a random "
+        "choice",
         default="top",
         aliases=("--sampling",),
     )
@@ -101,20 +106,20 @@ class MiningOptions(NegativeRules):
 
     anchor_column_name: str | None = option("column of the anchors, if its name does not tell; needs both columns")
     positive_column_name: str | None = option("column of the positives")
-    corpus: Any = option("take negatives from these texts, a file or a list (default: from the positives)")
-    corpus_column: str | None = option("column of a corpus with several columns of text")
-    guide: Any = option("use the scores of this second encoder for limits and sampling", metavar="MODEL")
+    corpus: Any = option("texts to take negatives from: a file, or in Python a list (default: the positives)")
+    corpus_column: str | None = option("column of the corpus, if it has several columns of text")
+    guide: Any = option("second encoder, whose scores are used for the limits and the sampling", metavar="MODEL")
     cross_encoder: Any = option("like --guide, but a CrossEncoder of sentence-transformers", metavar="MODEL")
     pooling: str | None = option(POOLING_HELP)
     precision: str = option("precision of the model and the guide", default="fp32", choices=MODEL_PRECISIONS)
-    query_prompt: str | None = option("prompt of anchors (default: as the model records)", metavar="TEXT")
-    query_prompt_name: str | None = option("name of a recorded prompt for anchors", metavar="NAME")
-    corpus_prompt: str | None = option("prompt of documents (default: as the model records)", metavar="TEXT")
-    corpus_prompt_name: str | None = option("name of a recorded prompt for documents", metavar="NAME")
+    query_prompt: str | None = option("prompt of the anchors (default: as the model records)", metavar="TEXT")
+    query_prompt_name: str | None = option("name of the recorded prompt to use for the anchors", metavar="NAME")
+    corpus_prompt: str | None = option("prompt of the documents (default: as the model records)", metavar="TEXT")
+    corpus_prompt_name: str | None = option("name of the recorded prompt to use for the documents", metavar="NAME")
     batch_size: Count | None = option("maximum number of texts that a model encodes at a time")
     output_format: Literal["n-tuple", "triplet", "labeled-pair", "labeled-list"] = option(
-        "n-tuple: a row per pair, with num_negatives negatives; triplet: a row per negative; labeled-pair: a row per "
-        "document, with label 1 or 0; labeled-list: a row per pair, with lists of documents and labels",
+        "n-tuple: one row per pair, with num_negatives negatives; triplet: one row per negative; labeled-pair: one "
+        "row per document, with label 1 or 0; labeled-list: one row per pair, with lists of documents and labels",
         default="n-tuple", aliases=("--format",),
     )  # fmt: skip
     output_scores: bool = option(
@@ -122,7 +127,7 @@ class MiningOptions(NegativeRules):
         "the labels", default=False, aliases=("--scores",),
     )  # fmt: skip
     include_positives: bool = option(
-        "let positives appear among the ranked negatives, to train a reranker; only with n-tuple", default=False
+        "keep positives among the ranked negatives, to train a reranker; only with n-tuple", default=False
     )
 
     def conflicts(self) -> Iterator[str]:

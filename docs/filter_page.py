@@ -39,8 +39,8 @@ def page() -> str:
 
 <!-- written by docs/filter_page.py -->
 
-A filter means the same everywhere: on the command line (`--filter`, once or several times), in Python, in the page of
-`serve`, over HTTP and in Haystack, for a store and for a folder of shards. As text, a filter is:
+A filter means the same everywhere: on the command line (`--filter`, once or several times), in Python, on the page of
+`serve`, over HTTP and in Haystack, for a store and for a folder of shards. Its grammar as text:
 
 ```text
 {grammar()}
@@ -54,10 +54,10 @@ column.
 |---|---|---|
 {chr(10).join(map(_row, EXAMPLES))}
 
-A range takes a number or an ISO date. Dates are compared to the precision in which the filter gives them, so
-`date<=2024-05` includes all of May. Time zones are ignored. Numbers in text are compared as numbers of 15 digits.
-Metadata are kept as JSON: dates and times as ISO 8601 text, decimals and numbers of numpy as numbers, sets, tuples and
-arrays as lists; NaN and infinity as null.
+A range takes a number or an ISO date. Dates are compared at the precision that the filter gives, so `date<=2024-05`
+includes all of May. Time zones are ignored. Text that is a number of up to 15 digits is compared as a number. Metadata
+are stored as JSON: dates and times as ISO 8601 text, decimals and numbers of numpy as numbers, sets, tuples and arrays
+as lists, NaN and infinity as null.
 
 ## What is refused
 
@@ -65,9 +65,9 @@ arrays as lists; NaN and infinity as null.
 |---|---|
 {chr(10).join(f"| `{text}` | {_refusal(text)} |" for text in REFUSED)}
 
-A column that no document has is an error too, which lists the columns. Errors are exit code 2 of the commands,
-`InputError` in Python, and status 400 over HTTP (404 for an unknown column). If a filter finds nothing, a line names
-the condition that no document meets, and lists the values of its column if there are only a few.
+A column that no document has is an error too, which lists the columns. An error is exit code 2 of the command,
+`InputError` in Python, and status 400 over HTTP (404 for an unknown column). If a filter finds nothing, a note names
+the condition that no document meets, and lists the values of its column if there are few.
 """
 
 

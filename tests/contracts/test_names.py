@@ -2,9 +2,9 @@
 
 To add a row: write it under the heading of its library in docs/migrating.md.
 
-* `there`: names in code spans as their users import them (`losses.TripletLoss`, `SentenceTransformer.encode`), or an
-  argument (`SentenceTransformer.encode(precision=)`). Each must exist in the installed library.
-* `here`: code that runs in the namespace of `world` below, one span after the other; one that begins with
+* first column: names in code spans as their users import them (`losses.TripletLoss`, `SentenceTransformer.encode`), or
+  an argument (`SentenceTransformer.encode(precision=)`). Each must exist in the installed library.
+* `this package`: code that runs in the namespace of `world` below, one span after the other; one that begins with
   `contrastive-st` is read by the parser of the command line. "none" where there is nothing: then the difference says
   what to use.
 * `difference`: what is not the same; empty if all is.

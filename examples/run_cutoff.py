@@ -1,8 +1,8 @@
 """Cutoff (Shen et al. 2020, https://arxiv.org/abs/2009.13818): views of a sentence with different parts cut out.
 
-Ratio 0.1 and weight 1 of the divergence are the published ones. The paper fine-tunes classifiers and translates, so it
-has no settings for sentence embeddings; the others are those of unsupervised SimCSE (batch 64, rate 3e-5, one epoch,
-T = 0.05, a projection head in training only):
+The ratio 0.1 and the weight 1 of the divergence are published. The paper is on classification and translation, so it
+has no settings for sentence embeddings; the other defaults are those of unsupervised SimCSE (batch 64, rate 3e-5, one
+epoch, T = 0.05, a projection head in training only):
 
     accelerate launch examples/run_cutoff.py --train_file wiki1m_for_simcse.txt --model_name_or_path bert-base-uncased
     accelerate launch examples/run_cutoff.py --train_file nli_for_simcse.csv --model_name_or_path bert-base-uncased \

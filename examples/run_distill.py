@@ -1,18 +1,16 @@
 """Relational distillation (Park et al. 2019, https://arxiv.org/abs/1904.05068): learn a teacher's similarities.
 
 With the published settings, which are the defaults (distances and angles with weights 1 and 2, batch 128, rate 1e-4, 80
-epochs). They are for images; for sentences there are none:
+epochs). They were published for images; there are none for sentences:
 
     accelerate launch examples/run_distill.py --teacher sentence-transformers/all-MiniLM-L6-v2 --train_file wiki.txt
 
-On batches of similar sentences, which are next to each other on a short path through the teacher's embeddings, and with
-fewer epochs:
+With batches of similar sentences (neighbours on a short path through the teacher's embeddings) and fewer epochs:
 
     accelerate launch examples/run_distill.py --teacher sentence-transformers/all-MiniLM-L6-v2 --train_file wiki.txt \
         --order_seconds 60 --learning_rate 1e-3 --warmup_steps 0.1 --num_train_epochs 2 --output_dir out/ordered
 
-With the softmax of the teacher's similarities as targets; or with some of the teacher's layers, which learn its
-embeddings:
+To learn the softmax of the teacher's similarities, or to start from layers of the teacher and learn its embeddings:
 
     ... --similarity_weight 1 --distance_weight 0 --angle_weight 0
     ... --layers 0 3 5 --loss embedding_distillation --learning_rate 2e-4 --num_train_epochs 1

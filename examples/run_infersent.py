@@ -1,14 +1,15 @@
 """InferSent (Conneau et al. 2017, https://arxiv.org/abs/1705.02364): a max-pooled BiLSTM trained to predict NLI labels.
 
-The defaults are the published settings: SGD at 0.1, times 0.99 after each epoch and divided by 5 when the dev accuracy
-does not rise, until it is below 1e-5; 20 epochs at most, batch 64, gradients of norm 5 at most, 2048 dimensions in each
-direction, layers of 512 in the classifier (0 makes it linear, as is the authors' default). On NLI, with GloVe vectors:
+The defaults are the published settings: SGD with learning rate 0.1, which is multiplied by 0.99 after each epoch and
+divided by 5 when the dev accuracy does not rise, until it is below 1e-5; at most 20 epochs, batch 64, gradients clipped
+to norm 5, 2048 dimensions in each direction, hidden layers of size 512 in the classifier (0 makes it linear, the
+default of the authors' code). On NLI, with GloVe vectors:
 
     accelerate launch examples/run_infersent.py --train_file snli_1.0_train.jsonl \
         --word_vectors glove.840B.300d.txt --vocab_size 400000 --output_dir out/infersent_nli
 
-Without a file it trains on summaries and paragraphs of the Python documentation of this machine, offline. There are no
-word vectors then, so they are trained too, and SGD hardly moves them in a few steps; in minutes:
+Without a file it trains on summaries and paragraphs of the Python documentation of this machine, offline. Without a
+file of word vectors they are trained too. SGD hardly changes them in a few steps, so this run of minutes uses AdamW:
 
     accelerate launch examples/run_infersent.py --hidden_size 256 --embedding_size 100 --max_train_samples 12000 \
         --optim adamw_torch --learning_rate 1e-3 --num_train_epochs 2

@@ -5,11 +5,11 @@
 
 With `--model_name_or_path` it continues from a BERT, with its tokenizer and all of its layers or the first ones.
 Without a file it reads the Python documentation of this machine, offline. The settings are those that made the small
-encoder of docs/simcse.md; those of BERT (Devlin et al. 2018: a million steps of 256 blocks of 512 tokens) are for
-another size.
+encoder of docs/simcse.md; those of BERT (Devlin et al. 2018: a million steps of 256 blocks of 512 tokens) are for a
+larger one.
 
-Sentences are packed into blocks without padding. Dropout is off, since one pass over much text does not overfit; the
-saved config keeps the usual 0.1, which unsupervised SimCSE needs. The head is computed for the masked tokens only.
+Sentences are packed into blocks without padding. Dropout is off, since one pass over a large text does not overfit; the
+saved config keeps the usual 0.1, which unsupervised SimCSE needs. The head is computed only for the masked tokens.
 """
 
 import itertools

@@ -1,10 +1,10 @@
 """QuickThoughts and variants (Logeswaran and Lee 2018, https://arxiv.org/abs/1803.02893): find adjacent sentences.
 
 Two towers learn to find the neighbours of each sentence among the sentences of the batch. The defaults are published
-settings: batch 400, Adam at 5e-4 without decay, gradients of norm 5 at most, one epoch, sentences of 30 words, 50,000
-words of 620 dimensions (300 with the paper's file of GloVe vectors), a window of one sentence on each side. A tower
-has width 1000; the authors' code has 1200. On your own sentences in order (one per line, a blank line between
-documents):
+settings: batch 400, Adam with learning rate 5e-4 without decay, gradients clipped to norm 5, one epoch, sentences of 30
+words, 50,000 words of 620 dimensions (300 with the paper's file of GloVe vectors), a window of one sentence on each
+side. A tower has 1000 dimensions; the authors' code has 1200. On your own sentences in order (one per line, a blank
+line between documents):
 
     accelerate launch examples/run_quickthoughts.py --train_file books.txt --word_vectors glove.840B.300d.txt \
         --vocab_size 400000 --output_dir out/books
@@ -14,8 +14,8 @@ Without a file it trains on the Python documentation of this machine, offline; a
     accelerate launch examples/run_quickthoughts.py --hidden_size 300 --embedding_size 200 --vocab_size 20000 \
         --learning_rate 2e-3 --num_train_epochs 3 --eval_strategy epoch
 
-Other targets are shared words, TF-IDF, or the one most similar sentence by TF-IDF; blocks are the loss of CURL (Arora
-et al. 2019, https://arxiv.org/abs/1902.09229):
+Other targets are shared words, TF-IDF, or the one most similar sentence by TF-IDF; the loss block is that of CURL
+(Arora et al. 2019, https://arxiv.org/abs/1902.09229):
 
     accelerate launch examples/run_quickthoughts.py --targets tfidf_bin --hidden_size 300 --output_dir out/tfidf
     accelerate launch examples/run_quickthoughts.py --row_loss block --context_size 3 --hidden_size 300 \

@@ -1,7 +1,7 @@
 """Train on DNA, RNA or protein sequences as sentences of k-mers (reading frames as in Asgari and Mofrad 2015).
 
-https://doi.org/10.1371/journal.pone.0141287 trains vectors of 3-mers with skip-gram, so it has no settings for this
-loss; the defaults are ours. On your own FASTA file, with names 'family|member':
+That paper (https://doi.org/10.1371/journal.pone.0141287, ProtVec) trains vectors of 3-mers with skip-gram, so it has no
+settings for this loss; the defaults are ours. On your own FASTA file, with names 'family|member':
 
     accelerate launch examples/run_sequences.py --fasta swissprot.fasta.gz --k 3 --output_dir out/swissprot
 
@@ -10,7 +10,8 @@ Without a file it generates families of proteins, each an ancestor and its mutat
     accelerate launch examples/run_sequences.py
     accelerate launch examples/run_sequences.py --kind dna --k 6 --pairs frames --output_dir out/dna
 
-Held-out families are searched by their first members, with the encoder and by counting k-mers, which needs no training.
+At the end, the first member of each held-out family is the query for the others, by the encoder and by k-mer counts,
+which need no training.
 """
 
 import json

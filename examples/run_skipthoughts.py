@@ -1,8 +1,8 @@
 """Skip-Thoughts (Kiros et al. 2015, https://arxiv.org/abs/1506.06726): generate the neighbours of a sentence.
 
-The defaults are the published settings of uni-skip: width 2400, words of 620 dimensions, 20,000 of them, sentences of
-30 words, batch 64, Adam, gradients of norm 5 at most. The learning rate of Adam is 1e-3, its default, for one epoch;
-the authors give neither, only that training took two weeks. On your own sentences in order:
+The defaults are the published settings of uni-skip: 2400 dimensions, 20,000 words of 620 dimensions, sentences of 30
+words, batch 64, Adam, gradients clipped to norm 5. The learning rate is Adam's default, 1e-3, for one epoch; the
+authors give neither, only that training took two weeks. On your own sentences in order:
 
     accelerate launch examples/run_skipthoughts.py --train_file novels.txt --output_dir out/novels
 
@@ -11,8 +11,8 @@ Without a file it trains on the Python documentation of this machine, offline; a
     accelerate launch examples/run_skipthoughts.py --hidden_size 240 --embedding_size 100 \
         --per_device_train_batch_size 128 --max_steps 200
 
-At the end it prints the nearest sentences of a few, by cosine, and writes them to neighbors.md in the folder of the
-checkpoint. To compare them with those of other encoders: `contrastive-st neighbors FOLDER FOLDER --corpus FILE`.
+At the end it prints the nearest sentences of a few queries, by cosine, and writes them to neighbors.md in the
+checkpoint folder. To compare them with those of other encoders: `contrastive-st neighbors FOLDER FOLDER --corpus FILE`.
 """
 
 import itertools

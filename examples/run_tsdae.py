@@ -5,7 +5,7 @@ With the published settings, which are the defaults (60% of the tokens deleted, 
 
     accelerate launch examples/run_tsdae.py --train_file sentences.txt --model_name_or_path bert-base-uncased
 
-The script makes one pass over the file; the paper's number of steps is not the default (`--max_steps`). Without a file
+The script makes one pass over the file; set the paper's number of steps with `--max_steps`. Without a file
 it trains a small BERT on the Python documentation of this machine, offline:
 
     accelerate launch examples/run_tsdae.py --max_steps 100

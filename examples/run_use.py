@@ -1,8 +1,8 @@
 """Universal Sentence Encoder (Cer et al. 2018, https://arxiv.org/abs/1803.11175): one encoder for three tasks.
 
 The tasks are neighbours in a corpus, answers to inputs, and labelled pairs; each batch comes from one task. The paper
-publishes the dimension, 512, which is the default; it does not give batch, rate, steps or layers, so those are ours. On
-your own data (the documentation is used for a task without a file):
+publishes the dimension, 512, which is the default, but neither batch size, learning rate, steps nor layers; those are
+ours. On your own data (the documentation is used for a task without a file):
 
     accelerate launch examples/run_use.py --corpus_file wiki.txt --answer_file qa.csv --nli_file SNLI \
         --max_steps 100000 --output_dir out/use_own

@@ -124,15 +124,15 @@ class Encode(Options):
             model_precision="auto" if self.bf16 else "fp32", precision=self.precision, ranges=self.ranges,
             overwrite=self.overwrite, show_progress_bar=progress_is_shown(),
         )  # fmt: skip
-        seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
+        seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB peak memory"
         what = f"{done.rows:,} vectors of {done.dimension} dimensions in {self.output}"
         note(f"{what}; {done.encoded:,} encoded in {seconds:.0f} s, {memory}")
         if done.truncated:
-            print(f"{done.truncated:,} of the texts encoded are longer than the model reads: their vectors are of their"
-                  " beginnings", file=sys.stderr)  # fmt: skip
+            print(f"{done.truncated:,} of the encoded texts are longer than the maximum length of the model: only their"
+                  " beginnings were encoded", file=sys.stderr)  # fmt: skip
         if done.unknown:
-            print(f"{done.unknown:,} of the texts encoded are blank or have no token that the model knows: their"
-                  " vectors say nothing of them", file=sys.stderr)  # fmt: skip
+            print(f"{done.unknown:,} of the encoded texts are blank or have no token that the model knows: their"
+                  " vectors have no meaning", file=sys.stderr)  # fmt: skip
 
 
 @dataclass

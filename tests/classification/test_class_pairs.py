@@ -46,7 +46,7 @@ def test_the_order_is_that_of_the_seed():
 
 
 def test_what_has_no_pairs_is_an_error():
-    with pytest.raises(InputError, match="of different classes"):
+    with pytest.raises(InputError, match="all texts have a class in common"):
         class_pairs(np.zeros(3, dtype=np.int64))
     with pytest.raises(InputError, match="6,001 texts have too many pairs"):
         class_pairs(np.arange(6001))

@@ -262,9 +262,9 @@ def test_what_is_damaged_or_cannot_be_saved_is_told(folder, tmp_path):
         classifier.save_pretrained(tmp_path / "new")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         SentenceClassifier(folder).fit(TEXTS, LABELS).save_pretrained(tmp_path / "full")
-    with pytest.raises(InputError, match="give a plain name"):
+    with pytest.raises(InputError, match="give a name without a path"):
         SentenceClassifier(folder).fit(TEXTS, LABELS).save_pretrained(folder, "../others")
     path = SentenceClassifier(folder).fit(TEXTS, LABELS).save_pretrained(folder)
     weights = path.with_name("classes.classifier.safetensors")

@@ -74,7 +74,7 @@ def test_predictions_are_the_rows_with_their_labels(table, tmp_path, capsys):
         assert all(0.5 <= float(row.cells["score"]) <= 1 for row in found)
     before = (tmp_path / "out.csv").read_bytes()
     for wrong, words in (
-        (["--predictions", tmp_path / "out.csv"], "is there already"),
+        (["--predictions", tmp_path / "out.csv"], "exists already"),
         (["--predictions", tmp_path / "out.xlsx"], "write one of .jsonl, .csv, .parquet"),
         (["--columns", "txet"], "unknown column 'txet'; choose one of id, text, label, n"),
     ):
@@ -102,9 +102,9 @@ def test_a_file_for_each_label_and_means_as_before(checkpoint, tmp_path, capsys)
 
 def test_tuning_writes_a_new_model(checkpoint, table, tmp_path, capsys):
     tune = ("--model", checkpoint, "--examples", table, "--tune", "--max_steps", "2", "--batch_size", "4")
-    with pytest.raises(InputError, match="--tune changes the encoder, so the classifier is saved elsewhere"):
+    with pytest.raises(InputError, match="--tune changes the encoder; give a folder for the classifier"):
         run(*tune)
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         run(*tune, "--output", checkpoint)
     run(*tune, "--test", table, "--output", tmp_path / "tuned")
     out = capsys.readouterr().out
@@ -133,18 +133,21 @@ def test_what_it_refuses(checkpoint, table, tmp_path, capsys):
         run("--model", checkpoint, "--examples", "animal")
     assert "animal is not a file" in one_line(caught.value)
     for name in ("../../x", "a/b", "..", ""):
-        with pytest.raises(InputError, match="give a plain name"):
+        with pytest.raises(InputError, match="give a name without a path"):
             run("--model", checkpoint, "--examples", table, "--classifier", name)
     with pytest.raises(InputError, match="nothing to do"):
         run("--model", checkpoint)
     with pytest.raises(InputError, match="--model names no local folder"):
         run("--examples", table)
-    with pytest.raises(InputError, match="there is no classifier yet"):
+    with pytest.raises(InputError, match="no classifier is given"):
         run(table)
     run("--model", checkpoint, "--examples", table)
     write(tmp_path / "other.csv", ["text,label", "a stone,mineral"])
     for what in (("--model", checkpoint), ("--examples", table, "-o", tmp_path / "unknown")):
-        with pytest.raises(InputError, match="--test_file: no examples of mineral; the labels are animal, tool"):
+        with pytest.raises(
+            InputError,
+            match="without training examples: mineral; leave out all texts but those of animal, tool",
+        ):
             run(*what, "--test", tmp_path / "other.csv")
     assert not (tmp_path / "unknown").exists()  # it is told before anything is fitted
     run("--examples", table, "-o", tmp_path / "static")

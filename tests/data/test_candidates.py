@@ -183,7 +183,7 @@ def test_rows_with_a_fault(change, words, tmp_path):
     ("row", "words"),
     [
         ({"query": "a", "pos": ["b"], "pos_scores": [1.0]}, "need a positive and negatives"),
-        ({"query": "a", "pos": ["b"], "neg": ["c"], "neg_scores": [1.0]}, "0 of the positive and 1 of the negatives"),
+        ({"query": "a", "pos": ["b"], "neg": ["c"], "neg_scores": [1.0]}, "0 for the positive and 1 for the negatives"),
         ({"query": "a", "pos": ["b"], "neg": ["c"], "neg_scores": [1.0], "scores": [2, 1]}, "would both be the scores"),
         ({"query": "a", "pos": ["b"], "neg": ["c"], "score": 2}, "a score needs two text columns"),
     ],

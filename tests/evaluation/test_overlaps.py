@@ -45,7 +45,7 @@ def test_the_command(tmp_path, capsys):
     (tmp_path / "b.tsv").write_text("sentence1\tsentence2\tscore\na cat sat on the mat\tthe rain fell\t0.5\n")
     assert main(["overlaps", str(tmp_path / "a.csv"), str(tmp_path / "b.tsv"), "--threshold", "0.6"]) == 0
     said = capsys.readouterr().out
-    assert "4 texts of A against 2 distinct texts of B" in said
+    assert "4 texts of A compared with 2 distinct texts of B" in said
     assert re.search(r"1 of B \(50.0%\) have exact copies", said)
     assert main(["overlaps", "a.csv", "b.csv", "--threshold", "0"]) == 2
     assert capsys.readouterr().err == "error: --threshold 0.0: give a number above 0 and at most 1\n"

@@ -38,7 +38,7 @@ def test_what_is_there_is_replaced_only_when_told(tmp_path):
     (tmp_path / "model" / "old").write_bytes(b"old")
     (tmp_path / "link").symlink_to("nowhere")
     for name in ("a", "model", "link"):
-        with pytest.raises(InputError, match=r"is there already; choose another name or give --overwrite"):
+        with pytest.raises(InputError, match=r"exists already; choose another name or give --overwrite"):
             check_target(tmp_path / name)
     with atomic_write(tmp_path / "a", overwrite=True) as file, atomic_write(tmp_path / "model", True) as folder:
         file.write_bytes(b"new")

@@ -114,12 +114,12 @@ def test_pooling_is_never_guessed(bert_config, tokenizer, tmp_path, capsys):
     source = published(BertForCL(bert_config), tokenizer, tmp_path / "unsup-simcse-bert", "backbone", False)
     new = str(tmp_path / "new")
     assert main(["convert", str(source), new, "--to", "package"]) == 2
-    assert "does not say how it pools" in capsys.readouterr().err
+    assert "does not record how it pools" in capsys.readouterr().err
     convert(source, tmp_path / "own", "package", "cls")
     assert main(["convert", str(tmp_path / "own"), new, "--to", "backbone", "--pooling", "mean"]) == 2
     assert "would change its embeddings" in capsys.readouterr().err
     assert main(["convert", str(tmp_path / "own"), str(source), "--to", "backbone"]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     headless = BertModel(untouched, add_pooling_layer=False)
     headless.save_pretrained(tmp_path / "headless")
     tokenizer.save_pretrained(tmp_path / "headless")

@@ -51,7 +51,7 @@ def test_an_exported_folder_without_its_graph_is_refused(checkpoint, capsys):
     config = json.loads((checkpoint / "config.json").read_text())
     (checkpoint / "config.json").write_text(json.dumps(config | {"exported": {"backend": "onnx"}}))
     assert main(["push", str(checkpoint), "alice/model", "--dry_run"]) == 2
-    assert "lacks its graph, onnx/; export it again" in capsys.readouterr().err
+    assert "has no exported graph, onnx/; export it again" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

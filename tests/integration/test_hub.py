@@ -90,7 +90,7 @@ def test_push_and_pull(hub, client, checkpoint, tmp_path):
     }
     assert copied == set(files) - {".gitattributes"}
     assert not any(path.is_symlink() for path in (tmp_path / "copy").rglob("*"))
-    fails(client("pull", "alice/model", "--to", tmp_path / "copy"), "is there already")
+    fails(client("pull", "alice/model", "--to", tmp_path / "copy"), "exists already")
     fails(client("pull", "alice/other", HF_HUB_OFFLINE="1"), "neither a folder nor in the local cache")
     assert not [path for path, _, token in hub.requests if path.startswith("/cdn") and token]
 

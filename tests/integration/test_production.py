@@ -49,6 +49,6 @@ def test_from_an_empty_postgresql_to_a_served_search(tmp_path):
     assert re.search(r"^0\.\d+  \d+  ", restored, re.M), "a hit of the restored store"
     assert 'contrastive_st_requests_total{route="/search",status="200"} 1.0' in watched
     assert "role         searcher may read\n" in watched
-    assert "role         contrastive_st_owner may read, write and make collections\n" in updated
-    assert "changed places" in done.stderr
+    assert "role         contrastive_st_owner may read, write and create collections\n" in updated
+    assert "swapped their names" in done.stderr
     assert swapped.strip() == ""

@@ -282,7 +282,7 @@ def test_what_cannot_be_done_is_one_line(adapter, base, bert_config, tmp_path, m
         (lambda: add_lora(BertForCL(bert_config)), "this encoder is new"),
         (
             lambda: add_lora(AutoModelForCL.from_pretrained(base, pooling="mask", template=(1, 2, 0))),
-            "has its template in the config",
+            "keeps its template in the config",
         ),
         (lambda: add_lora(opened, target_modules=["nothing"]), "lora_target_modules nothing"),
     ):

@@ -180,8 +180,8 @@ def test_a_tokenizer_without_padding_token_pads_with_its_end_token(tmp_path, tok
         (Qwen3ForCL, {}, {"do_mlm": True}, "do_mlm is for encoders"),
         (Qwen3ForCL, {}, {"cutoff": "token"}, "cutoff is for encoders"),
         (Qwen3ForCL, {}, {"loss": "tsdae"}, "tsdae is for encoders"),
-        (GemmaForCL, {"use_bidirectional_attention": True}, {}, "in some batches only"),
-        (Gemma2ForCL, {"use_bidirectional_attention": True}, {"bidirectional": True}, "in some batches only"),
+        (GemmaForCL, {"use_bidirectional_attention": True}, {}, "only to some batches"),
+        (Gemma2ForCL, {"use_bidirectional_attention": True}, {"bidirectional": True}, "only to some batches"),
         (Gemma3ForCL, {"use_bidirectional_attention": True}, {"bidirectional": False}, "cannot be undone"),
     ],
 )

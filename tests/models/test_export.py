@@ -276,13 +276,13 @@ def test_what_cannot_be_opened_or_exported_is_one_line(dense, exported, tmp_path
         (lambda: SentenceEncoder(exported, backend=other), "is exported for"),
         (lambda: SentenceEncoder(exported, backend="torch"), "is exported for"),
         (lambda: SentenceEncoder(exported, pooling="max"), "with pooling mean"),
-        (lambda: SentenceEncoder(exported, device="cuda"), "runs on the cpu"),
-        (lambda: SentenceEncoder(exported).save_pretrained(tmp_path / "x"), "copying its folder"),
+        (lambda: SentenceEncoder(exported, device="cuda"), "runs only on the cpu"),
+        (lambda: SentenceEncoder(exported).save_pretrained(tmp_path / "x"), "copy its folder"),
         (lambda: export(SentenceEncoder(exported), tmp_path / "x"), "is exported already"),
         (lambda: export(SentenceEncoder(dense, precision="bf16"), tmp_path / "x"), "from fp32"),
         (lambda: export(SentenceEncoder(), tmp_path / "x"), "static model"),
         (lambda: export(SentenceEncoder(dense), tmp_path / "x", "tflite"), "unknown format"),
-        (lambda: export(SentenceEncoder(dense), exported), "is there already"),
+        (lambda: export(SentenceEncoder(dense), exported), "exists already"),
     ]:
         with pytest.raises(InputError, match=words):
             way()
@@ -302,7 +302,7 @@ def test_a_damaged_graph_is_one_line(exported, tmp_path):
         SentenceEncoder(folder)
     assert fault.value.about == str(path)
     path.unlink()
-    with pytest.raises(InputError, match="lacks its graph"):
+    with pytest.raises(InputError, match="has no exported graph"):
         SentenceEncoder(folder)
 
 

@@ -162,7 +162,7 @@ def test_on_the_command_line(half, method, tmp_path, caplog):
     assert stored(tmp_path / "run") in HALVES.values()
     name = {kind: name for name, kind in HALVES.items()}[stored(half)]
     shown = caplog.text
-    assert "weights float32, products " in shown
+    assert "weights float32, matrix products " in shown
     assert f"saved in {name}" in shown
 
 

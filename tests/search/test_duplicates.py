@@ -148,4 +148,7 @@ def test_a_text_without_a_known_token_has_no_duplicates(tmp_path, capsys):
     assert counted == {True: 2, False: 2}
     other = ExactIndex(np.arange(4), texts, vectors, model="static-minilm", fingerprint="0" * 32)
     assert _knows(other, counted) is None
-    assert "may be among these: the index has vectors of static-minilm" in capsys.readouterr().err
+    assert (
+        "may be among these, since the model cannot be opened: the index has vectors of static-minilm"
+        in capsys.readouterr().err
+    )

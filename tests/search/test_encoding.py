@@ -57,7 +57,7 @@ def test_texts_that_are_cut_are_counted_and_said(tmp_path, source, bert_config, 
     (tmp_path / "tiny" / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
     Path(source).write_text("the cat sat on the mat\nthe cat sat on the mat today\n" * 4 + "a cat\n")
     assert main(["encode", source, "-o", str(tmp_path / "v.npy"), "-m", str(tmp_path / "tiny")]) == 0
-    assert "4 of the texts encoded are longer than the model reads" in capsys.readouterr().err
+    assert "4 of the encoded texts are longer than the maximum length" in capsys.readouterr().err
     Path(source).write_text("a cat\n")
     assert main(["encode", source, "-o", str(tmp_path / "w.npy"), "-m", str(tmp_path / "tiny")]) == 0
     assert "longer" not in capsys.readouterr().err
@@ -171,7 +171,7 @@ def test_what_was_begun_with_something_else_is_not_gone_on_with(tmp_path, monkey
     np.save(ranges, [[-1.0] * 256, [1.0] * 256])
     stopped(monkeypatch, source, output, 1, precision="int8")
     options = {"precision": "int8", **change(Path(source), ranges)}
-    with pytest.raises(InputError, match=f"begun with another {word}; give --overwrite"):
+    with pytest.raises(InputError, match=f"started with another {word}; give --overwrite"):
         encode_file(source, output, **options)
     encode_file(source, output, overwrite=True, **options)
     fresh = tmp_path / "fresh.npy"
@@ -196,11 +196,11 @@ def test_faults_are_named_and_nothing_is_left(tmp_path, source, monkeypatch):
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     for given, options, words in (
         (source, {"precision": "int4"}, "unknown precision 'int4'"),
-        (source, {"precision": "ubinary", "ranges": tmp_path / "bad.npy"}, "belong to int8"),
+        (source, {"precision": "ubinary", "ranges": tmp_path / "bad.npy"}, "are for int8"),
         (source, {"precision": "int8", "ranges": tmp_path / "bad.npy"}, "lowest and the highest"),
         (source, {"precision": "int8", "ranges": Path(source)}, "magic string"),
         (source, {"precision": "int8", "ranges": tmp_path / "narrow.npy"}, r"give \(2, 256\)"),
-        (source, {"precision": "int8", "output": tmp_path / "mine.npy"}, "mine.ranges.npy is there already"),
+        (source, {"precision": "int8", "output": tmp_path / "mine.npy"}, "mine.ranges.npy exists already"),
         (source, {"column": "nothing"}, "unknown column 'nothing'"),
         (source, {"output": tmp_path / "v.csv"}, "parquet"),
         (tmp_path / "one.txt", {"precision": "int8"}, "give ranges"),
@@ -237,6 +237,6 @@ def test_texts_without_a_known_token_are_counted(tmp_path, capsys, caplog):
     path.write_text("a cat\n\U0001f600\n\nrain\n", encoding="utf-8")
     assert encode_file(str(path), tmp_path / "vectors.npy").unknown == 2
     assert main(["encode", str(path), "-o", str(tmp_path / "again.npy")]) == 0
-    assert "2 of the texts encoded are blank or have no token that the model knows" in capsys.readouterr().err
+    assert "2 of the encoded texts are blank or have no token that the model knows" in capsys.readouterr().err
     assert main(["similarity", "\U0001f600", "rain"]) == 0
     assert "knows no token of 1 of 2 texts" in caplog.text

@@ -83,7 +83,7 @@ def test_index_records_the_language_and_the_model(place, tmp_path, capsys):
     rows = [{"id": f"t-{i}", "text": text} for i, text in enumerate(GERMAN)]
     model = "model_cards/minilm-1-layer"
     code, said = index(rows, "--model", model)
-    assert (code, "full text: german (--language)" in said) == (0, True)
+    assert (code, "full text: german (--language changes it)" in said) == (0, True)
     code, said = index([{**rows[0], "text": "Ein neuer Satz."}, *rows[1:], {"id": "t-9", "text": "Noch einer."}])
     assert code == 0, said
     assert "model: minilm-1-layer, which made collection 'german'" in said

@@ -286,7 +286,7 @@ def test_one_move_at_a_time(place):
     with made(place, "single", count=50) as store:
         moving(store).run(None)
         with opened(place, "single") as after:
-            with pytest.raises(InputError, match="answers already"):
+            with pytest.raises(InputError, match="searches already use"):
                 moving(after).run(None)
             with pytest.raises(InputError, match="has begun"):
                 moving(after, OTHER).run(None)
@@ -345,7 +345,7 @@ def test_the_command_looks_moves_and_goes_back(place, tmp_path, capsys):
         assert moved.model == one_layer
     assert main(["migrate", "command", "--rollback", *store]) == 0
     assert main(["migrate", "command", "--finish", *store]) == 2
-    assert "there is no move" in capsys.readouterr().err
+    assert "there is no migration" in capsys.readouterr().err
     assert main([*move, "--rollback", "--finish"]) == 2
 
     chunks = ["--collection", "pooled", "--split_into", "sentences", "--pool", *store]

@@ -366,7 +366,7 @@ def test_a_file_reads_back_and_is_not_overwritten(suffix, tmp_path):
     assert (counts.rows, counts.without, counts.anchors) == (len(rows), 0, len(set(pairs["anchor"])))
     assert counts.negatives == 2 * counts.anchors
     before = target.read_bytes()
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         write_hard_negatives(tmp_path / "pairs.parquet", target, space(), num_negatives=1)
     assert target.read_bytes() == before
     write_hard_negatives(tmp_path / "pairs.parquet", target, space(), num_negatives=1, overwrite=True)
@@ -462,7 +462,7 @@ def test_the_command_mines_and_what_it_mines_trains(tmp_path, capsys, monkeypatc
     assert said.startswith("mined.parquet: 32 negatives of 16 anchors in 16 rows; 0 anchors with too few are left out")
     assert "GiB" in said
     assert main(asked) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     train = ["--max_steps", "2", "--per_device_train_batch_size", "4", "--report_to", "none", "--num_layers", "1",
              "--hidden_size", "16", "--vocab_size", "150", "--output_dir", "out"]  # fmt: skip
     assert main(["train", "--train_file", "mined.parquet", *train]) == 0, capsys.readouterr().err

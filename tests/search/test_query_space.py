@@ -114,7 +114,7 @@ def test_distill_records_it(tmp_path, capsys):
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS[:64]))
     command = ["distill", teacher, "--train_file", str(tmp_path / "texts.txt"), "-o", str(tmp_path / "out")]
     assert main([*command, "--dim", "4", "--steps", "2", "--align"]) == 0
-    assert "cosine of held-out texts to the teacher's vectors" in capsys.readouterr().out
+    assert "cosine to the teacher's vectors of held-out texts" in capsys.readouterr().out
     space, lift = QuerySpace.of(open_encoder(tmp_path / "out"))
     assert space.fingerprint == open_encoder(teacher).fingerprint
     assert lift.matrix.shape == (5, 384)

@@ -101,7 +101,9 @@ def test_a_second_writer_changes_what_the_first_made_and_the_owner_migrates_it(s
     newest = len(schema.MIGRATIONS)
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, more))
     for role in ("writer", "reader"):
-        with pytest.raises(InputError, match=f"has version {newest}, this package needs {newest + 1}; its owner runs"):
+        with pytest.raises(
+            InputError, match=f"has version {newest}, but this package needs version {newest + 1}; its owner runs"
+        ):
             Database(login(role))
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         Database(login("writer"), setup=True)
@@ -111,7 +113,9 @@ def test_a_second_writer_changes_what_the_first_made_and_the_owner_migrates_it(s
 
 
 def test_a_database_without_a_store_is_named(server):
-    with pytest.raises(InputError, match=r"no store in schema nowhere of host=.*; make one with contrastive-st index"):
+    with pytest.raises(
+        InputError, match=r"no store in schema nowhere of host=.*; create one with contrastive-st index"
+    ):
         open_index(f"{server[0].dsn} schema=nowhere")
     for wrong in ("pg_x", "a b", "x;", ""):
         with pytest.raises(InputError, match=r"schema '.*: give a name"):

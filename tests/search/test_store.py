@@ -258,7 +258,7 @@ def test_a_newer_schema_is_refused_and_an_older_one_migrated(place, monkeypatch)
         assert store.database.run(lambda c: c.execute("SELECT note FROM contrastive_st.collections").fetchall())
         monkeypatch.undo()
         newest = len(schema.MIGRATIONS) + 1
-        with pytest.raises(InputError, match=f"version {newest}, this package needs {newest - 1}; update"):
+        with pytest.raises(InputError, match=f"version {newest}, but this package needs version {newest - 1}; update"):
             VectorStore(place, "m1")
         statement = "DELETE FROM contrastive_st.migrations WHERE version = %s"
         store.database.run(lambda c: c.execute(statement, (newest,)))

@@ -239,10 +239,10 @@ LONG = "the cat sat on the mat and a dog ran far away today in the old town wher
     ("/v1/embeddings", {}, 422, "input"),
     ("/v1/embeddings", {"input": "a", "model": "gpt"}, 404, "there is tiny"),
     ("/v1/embeddings", {"input": "a", "dimensions": 99}, 400, "the model has 16"),
-    ("/v1/embeddings", {"input": [[1, 10**6]]}, 400, "token ids go from 0"),
-    ("/v1/embeddings", {"input": [[]]}, 400, "token ids go from 0"),
-    ("/v1/embeddings", {"input": LONG}, 413, "more than the 16 tokens"),
-    ("/v1/embeddings", {"input": [[5] * 17]}, 413, "more than the 16 tokens"),
+    ("/v1/embeddings", {"input": [[1, 10**6]]}, 400, "token ids must be from 0"),
+    ("/v1/embeddings", {"input": [[]]}, 400, "token ids must be from 0"),
+    ("/v1/embeddings", {"input": LONG}, 413, "more than 16 tokens"),
+    ("/v1/embeddings", {"input": [[5] * 17]}, 413, "more than 16 tokens"),
     ("/embed", {"inputs": "a", "prompt_name": "query"}, 400, "unknown prompt 'query'"),
     ("/similarity", {"inputs": {"source_sentence": "a", "sentences": []}}, 422, "at least 1 item"),
     ("/search", {"query": "a"}, 404, "--index"),
@@ -455,10 +455,10 @@ def test_a_fault_before_the_first_bucket_is_an_answer_too():
     (b'{"input":[' + b'"a \\" b",' * 5000 + b'""]}', "4,096 inputs"),
     (b'{"input":[' + b'"\\\\",' * 9000 + b'""]}', "4,096 inputs"),
     (b'{"input":[' + b"[5]," * 5000 + b"[5]]}", "4,096 inputs"),
-    (b'{"input":[' + b"null," * ((1 << 20) + 1) + b"null]}", "values at most"),
-    (b'{"input":[' + b"5," * ((1 << 20) + 1) + b"5]}", "values at most"),
+    (b'{"input":[' + b"null," * ((1 << 20) + 1) + b"null]}", "values"),
+    (b'{"input":[' + b"5," * ((1 << 20) + 1) + b"5]}", "values"),
     (b'{"input":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "4,096 inputs"),
-    (b'{"input":"' + b"a" * ((1 << 21) + 1) + b'"}', "characters at most"),
+    (b'{"input":"' + b"a" * ((1 << 21) + 1) + b'"}', "characters"),
 ], ids=["empty", "quotes", "backslashes", "rows", "nulls", "ids", "deep", "long"])  # fmt: skip
 @pytest.mark.parametrize("route", ["/v1/embeddings", "/embed", "/"])
 def test_what_is_too_much_is_refused(encoder, route, body, words):

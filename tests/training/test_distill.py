@@ -201,7 +201,7 @@ def test_bad_input_is_one_line(work, tmp_path):
         main(arguments(work, tmp_path / "x", "--dim", "99"))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         main(arguments(work, tmp_path / "full"))
     (tmp_path / "pairs.jsonl").write_text('{"only": "one"}\n')
     with pytest.raises(InputError, match="1 texts"):

@@ -156,7 +156,7 @@ def test_metrics_that_are_all_nan_are_said(make, caplog):
         evaluator=lambda model: math.nan, metric_for_best_model="evaluator", load_best_model_at_end=True, **EVERY
     )
     trainer.train()
-    assert "no checkpoint is the best: eval_evaluator was NaN in all 2 evaluations" in caplog.text
+    assert "there is no best checkpoint: eval_evaluator was NaN in all 2 evaluations" in caplog.text
 
 
 # --- Evaluators.
@@ -236,7 +236,7 @@ def test_a_batch_without_negatives_is_left_out(loss, limits, late, make, rows, c
     trainer.train()
     assert trainer.state.global_step == 8
     assert caplog.text.count("this batch has no negatives") == 2
-    assert "6 of 8 batches were left out of the loss" in caplog.text
+    assert "6 of 8 batches were skipped" in caplog.text
 
 
 def test_a_run_without_any_negative_is_an_error(make, rows):

@@ -262,7 +262,7 @@ def test_a_sentence_transformer_is_saved_whole(tokenizer, bert_config, tmp_path)
 
 def test_an_encoder_of_transformers_with_a_pooling_function(tokenizer, bert_config, tmp_path):
     bert, first = BertModel(bert_config), lambda states, mask: states[:, 0]
-    with pytest.raises(InputError, match="does not say how it pools"):
+    with pytest.raises(InputError, match="does not record how it pools"):
         trainer_for(bert, tokenizer, tmp_path)
     trainer = trainer_for(EncoderForCL(bert, pooling=first), tokenizer, tmp_path, steps=2)
     trainer.train()

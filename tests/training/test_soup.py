@@ -180,4 +180,4 @@ def test_bad_input_is_one_line(args, words, save, tmp_path, monkeypatch, capsys)
 def test_an_existing_folder_stays(save, tmp_path, capsys):
     folders = [str(save(name, seed)) for seed, name in enumerate("ab")]
     assert main(["soup", *folders, "-o", folders[0]]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err

@@ -446,12 +446,12 @@ def test_noise_on_word_embeddings_is_that_of_the_padded_batch(tokenizer, bert_co
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"unpadded": True}, "unpadded is not there for QuickThoughtsGRU with"),
-        ({"unpadded": True, "torch_compile": True}, "unpadded is not there with torch_compile"),
+        ({"unpadded": True}, "unpadded is not supported for QuickThoughtsGRU with"),
+        ({"unpadded": True, "torch_compile": True}, "unpadded is not supported with torch_compile"),
         ({"torch_compile": True}, "torch_compile is for encoders of transformers"),
-        ({"gradient_checkpointing": True}, "gradient_checkpointing is not there for QuickThoughtsGRU"),
+        ({"gradient_checkpointing": True}, "gradient_checkpointing is not supported for QuickThoughtsGRU"),
         ({"neftune_noise_alpha": 5.0}, "neftune_noise_alpha is for encoders of transformers"),
-        ({"label_smoothing_factor": 0.1}, "label_smoothing_factor is not for these losses"),
+        ({"label_smoothing_factor": 0.1}, "label_smoothing_factor is not supported by these losses"),
         ({"use_liger_kernel": True}, "pip install liger-kernel"),
     ],
 )
@@ -469,7 +469,7 @@ def test_an_evaluator_alone_needs_no_collator(tokenizer, bert_config, tmp_path):
 
 PARTS = {
     "the model is 'user/name'; open": {"model": "user/name"},
-    "a BertModel of transformers does not say how it pools": {"model": lambda config: BertModel(config)},
+    "a BertModel of transformers does not record how it pools": {"model": lambda config: BertModel(config)},
     "args: TrainingArguments; give ContrastiveTrainingArguments": {"args": TrainingArguments("out", use_cpu=True)},
     "there is no data_collator; give": {"data_collator": None},
     "a row has text and no input_ids; train on tokenize": {"train_dataset": Dataset.from_dict({"text": SENTENCES})},

@@ -50,7 +50,7 @@ def class_pairs(
     alike = (labels[first] == labels[second]) if labels.ndim == 1 else (labels[first] & labels[second]).any(1)
     same, different = (random.permutation(np.flatnonzero(kind)) for kind in (alike, ~alike))
     if not len(different):
-        raise InputError("no two texts are of different classes, and pairs need that; give texts of other classes")
+        raise InputError("all texts have a class in common, but pairs need texts of different classes; add some")
     if strategy != "unique":
         size = {"oversampling": max, "undersampling": min}[strategy](len(same), len(different))
         same, different = np.resize(same, size), np.resize(different, size)

@@ -140,7 +140,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         heads = Literal["logistic", "means", "differentiable"]
         check_options(self, {"head": heads, "C": Positive, "thresholds": Literal["f1", "half"]})
         if self.head != "logistic" and (self.calibrate or self.lexical):
-            raise InputError(f"the head {self.head} cannot be calibrated, and has no lexical part; choose logistic")
+            raise InputError(f"the head {self.head} supports neither calibrate nor lexical; choose logistic")
         texts = _checked_texts(X)
         classes, numbers = _numbered(y)
         check_consistent_length(texts, numbers)
@@ -410,7 +410,7 @@ def check_name(name: str) -> None:
         InputError: it is a path, or empty.
     """
     if Path(name).name != name or name in ("", ".."):
-        raise InputError(f"a classifier cannot be named {name!r}: give a plain name, and the folder apart")
+        raise InputError(f"a classifier cannot be named {name!r}: give a name without a path")
 
 
 def _file_of(folder: Path, source: str | Path, name: str | None) -> Path:

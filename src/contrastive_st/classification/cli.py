@@ -109,7 +109,7 @@ class Classify(TuningSettings):
         if not self.explain or not texts:
             return [[]] * len(texts)
         if not examples:
-            note("--explain names the words alone: give --train_file too for the nearest examples")
+            note("--explain prints only words; give --train_file too for the nearest examples")
         result = classifier.explain(texts, *((examples.texts, self.explain) if examples else ()))
         return [
             [
@@ -126,7 +126,9 @@ class Classify(TuningSettings):
         from contrastive_st.files.writing import check_target
 
         if not self.input:
-            raise InputError("--predictions has the labels of the input; give a file of texts to label")
+            raise InputError(
+                "--predictions writes the labels of the input, but there is no input; give a file of texts to label"
+            )
         check_target(self.predictions or "", self.overwrite, formats=FORMATS)
 
     def _write_predictions(self, rows: Sequence[dict[str, Any]], found: list[tuple[str, str]]) -> None:
@@ -155,7 +157,7 @@ class Classify(TuningSettings):
         folder = self.output or (encoder.folder if self.model and not self.tune else None)
         if folder is None:
             why = "--tune changes the encoder" if self.tune else "--model names no local folder"
-            raise InputError(f"{why}, so the classifier is saved elsewhere; give --output FOLDER")
+            raise InputError(f"{why}; give a folder for the classifier with --output FOLDER")
         tuning = {spec.name: getattr(self, spec.name) for spec in fields(TuningSettings)}
         with only_writer(folder, flag="", parents=True) if self.tune else nullcontext():
             classifier = SentenceClassifier(
@@ -175,7 +177,7 @@ class Classify(TuningSettings):
         source = self.output or self.model
         if source is None:
             raise InputError(
-                "there is no classifier yet; give --train_file FILE to learn from, or its folder with --output"
+                "no classifier is given; train one with --train_file FILE, or load one with --output FOLDER"
             )
         encoder = self.model if self.output else None
         options = {} if self.pooling is None else {"pooling": self.pooling}
@@ -256,7 +258,9 @@ def _check_known(test: LabelledTexts, known: Sequence[str]) -> None:
     """Check that each label of the test texts is one of the classifier's."""
     if unknown := sorted(set(_each(test.labels)) - set(known)):
         names, there = ", ".join(unknown), ", ".join(known)
-        raise InputError(f"--test_file: no examples of {names}; the labels are {there} (leave out texts of others)")
+        raise InputError(
+            f"--test_file has labels without training examples: {names}; leave out all texts but those of {there}"
+        )
 
 
 def _each(labels: Sequence[Any]) -> list[str]:

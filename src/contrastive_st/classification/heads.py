@@ -153,6 +153,6 @@ def fit_means(
     from contrastive_st.evaluation.scorers.few_shot import centroids
 
     if y.ndim > 1:
-        raise InputError("class means tell which class is nearest, not how many a text has; use head logistic")
+        raise InputError("the head means gives each text one label, not several; use the head logistic")
     means = centroids(x, y, weights)
     return LinearHead(means, np.zeros(len(means)))

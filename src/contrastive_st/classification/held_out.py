@@ -61,7 +61,7 @@ def calibrated(
         InputError: a class has one example.
     """
     if np.isnan(logits).any():
-        raise InputError("a class has one example, so its probability cannot be calibrated; give it a second")
+        raise InputError("a class has only one example, so its probability cannot be calibrated; give it a second one")
     if y.ndim == 1:
         rows = np.arange(len(y))
         loss = lambda log: -float(log_softmax(logits * np.exp(log), axis=1)[rows, y].mean())

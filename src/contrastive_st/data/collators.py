@@ -93,7 +93,9 @@ class CooccurrenceCollator:
     def __post_init__(self) -> None:
         choice("weighting", self.weighting, WEIGHTINGS)
         if (self.idf is None) != (self.weighting == "counts"):
-            raise InputError(f"weighting {self.weighting!r}: tfidf and tfidf_bin need idf (by fit_idf), counts none")
+            raise InputError(
+                f"weighting {self.weighting!r}: tfidf and tfidf_bin need idf (from fit_idf), counts takes none"
+            )
         self._left_out = np.array(sorted(self.tokenizer.all_special_ids), dtype=np.int64)
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:

@@ -30,7 +30,7 @@ def pairs_of_labels(rows: datasets.Dataset, seed: int = 0) -> datasets.Dataset:
     order = order[np.argsort(labels[order], kind="stable")]  # sorted by class, in random order within a class
     classes, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
     if len(classes) < 2:
-        raise InputError("the labels have only one class, and pairs need two; give rows of other classes")
+        raise InputError("all rows have the same label, but pairs need two labels; add rows with another label")
     own = np.searchsorted(classes, labels[order])
     place = np.arange(len(order)) - starts[own]
     same = order[starts[own] + (place + 1) % counts[own]]

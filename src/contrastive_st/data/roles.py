@@ -436,11 +436,11 @@ class _Finder:
         """A column that has a role must hold what the role needs."""
         column, needed = self.held[name], _ROLE[role].holds if role else (TEXTS,)
         if column.held == NOTHING:
-            yield f"column {name!r} holds nothing: every cell is blank", _FILL
+            yield f"column {name!r} is empty: every cell is blank", _FILL
         if column.held in needed or (NUMBERS in needed and column.numbers):
             return
         if NUMBERS in needed and TEXTS not in needed and column.measured and column.texts:
-            written = f"column {name!r} holds {column.example!r}, and scores are numbers"
+            written = f"column {name!r} holds {column.example!r}, but scores must be numbers"
             yield written, "write them with a point and without a unit, such as 0.5"
         wanted = "scores" if needed == (NUMBERS,) else "labels" if NUMBERS in needed else "sentences"
         yield f"column {name!r} holds {column.held}, not {wanted}", ""
@@ -478,8 +478,8 @@ class _Finder:
         for name in self.left_out:
             held, refers = self.held[name].held, _REFERS.fullmatch(plain_name(name))
             if refers or (named[texts[0]] == ANCHOR and held == OTHER and self.role[name] != UNUSED):
-                what = f"{texts[0]!r} is the only text, and {name!r} ({_shown(self.held[name].example)}) is not read"
-                yield what, f"write the texts it stands for in a column, or train on crops: --columns {texts[0]}"
+                what = f"{texts[0]!r} is the only text; {name!r} ({_shown(self.held[name].example)}) is not read"
+                yield what, f"replace it by the texts that it refers to, or train on crops: --columns {texts[0]}"
 
     @staticmethod
     def _like_scores(column: Column) -> bool:
@@ -534,7 +534,7 @@ class _Finder:
         if anchors and positives and spare:
             used = " ".join([*anchors, *positives, *negatives, *target])
             mend = f"leave it out, --columns {used}, or name its role: --columns {used} {spare[0]}={NEGATIVE}"
-            yield f"column {spare[0]!r} has no role: it is text, and its name says nothing", mend
+            yield f"the role of column {spare[0]!r} is unknown: it holds text, and its name is not that of a role", mend
         pair = anchors and positives
         if not pair and (len(spare) != 1 or not (anchors or positives) or (unknown and not self.given)):
             could = f" ({', '.join(spare)} could be)" if spare else ""
@@ -554,8 +554,8 @@ class _Finder:
             if len(rivals) > 1:
                 yield f"columns {rivals[0]!r} and {rivals[1]!r} would both be the scores", ""
             if not by_role[SCORES] and (not first or len(others) != len(negatives)):
-                there = f"{len(first)} of the positive and {len(others)} of the negatives"
-                yield f"there are columns of scores, {there}, for {len(negatives)} of negatives", ""
+                there = f"{len(first)} for the positive and {len(others)} for the negatives"
+                yield f"the columns of scores are {there}, but there are {len(negatives)} columns of negatives", ""
         elif by_role[SCORE] and (negatives or not positives):
             yield f"a {SCORE} needs two text columns", ""
         elif by_role[LABEL] and negatives:

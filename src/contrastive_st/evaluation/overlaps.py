@@ -47,7 +47,7 @@ class Overlaps:
 
     def report(self, threshold: float, examples: int = 3) -> str:
         """The counts and some examples, as text."""
-        lines = [f"{self.first:,} texts of A against {self.second:,} distinct texts of B"]
+        lines = [f"{self.first:,} texts of A compared with {self.second:,} distinct texts of B"]
         what = (
             "exact copies, in any case and punctuation",
             f"near copies, Jaccard index of words at least {threshold:g}",

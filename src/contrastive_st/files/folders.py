@@ -45,7 +45,7 @@ def check_folder(folder: str | Path) -> Path:
     for path in _links(folder):
         if not any(path.resolve().is_relative_to(root) for root in _roots(folder)):
             raise InputError(
-                f"{path} is a link to a place outside of its folder; copy the file there, or remove the link"
+                f"{path} is a link to a place outside of its folder; copy the file into the folder, or remove the link"
             )
     for index, named in _named_files(folder):
         place = PurePosixPath(named.replace("\\", "/"))
@@ -192,7 +192,7 @@ def _size_faults(config: Any, tensors: int, size: int, depth: int = 0) -> Iterat
         yield from _size_faults(value, tensors, size, depth + 1)
         most = tensors if _LAYERS.fullmatch(name) else size if _COUNTS.fullmatch(name) else None
         if most is not None and isinstance(value, int | float) and value > most:
-            yield f"its {name} is {value}, and the weights have {tensors:,} tensors of {size:,} bytes"
+            yield f"its {name} is {value}, but the weights have only {tensors:,} tensors of {size:,} bytes"
 
 
 def _id_faults(tokenizer: dict[str, Any], most: int) -> Iterator[str]:
@@ -202,4 +202,4 @@ def _id_faults(tokenizer: dict[str, Any], most: int) -> Iterator[str]:
     ids += [token.get("id") for token in added if isinstance(token, dict)] if isinstance(added, list) else []
     for number in ids:
         if isinstance(number, int | float) and not 0 <= number < most:
-            yield f"it has a token of id {number}, and ids are below {most:,}"
+            yield f"it has a token with id {number}, but ids must be below {most:,}"

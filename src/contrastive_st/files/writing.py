@@ -53,9 +53,7 @@ def check_target(
     with write_errors(path):
         there = _is_there(path)
         if there and not overwrite:
-            raise InputError(
-                f"{path} is there already; choose another name or {f'give {flag}' if flag else 'remove it'}"
-            )
+            raise InputError(f"{path} exists already; choose another name or {f'give {flag}' if flag else 'remove it'}")
         parent = path.absolute().parent
         while parents and not parent.exists():
             parent = parent.parent

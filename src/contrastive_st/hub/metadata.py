@@ -127,7 +127,8 @@ class CheckpointMetadata:
         name = report.models[0] if len(report.models) == 1 else self.folder.resolve().name
         if name not in report.models:
             raise InputError(
-                f"{path} is of the models {', '.join(report.models)}, and none is called {name}; evaluate it alone"
+                f"{path} is a report on {', '.join(report.models)}, and none of them is called {name}; evaluate {name} "
+                "alone"
             )
         return report, name
 

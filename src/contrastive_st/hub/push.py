@@ -135,7 +135,7 @@ def _checked(folder: str | Path) -> Path:
     if not (export := read_export(folder)):
         check_weights(folder)
     elif not (folder / export["backend"]).is_dir():
-        raise InputError(f"{folder} lacks its graph, {export['backend']}/; export it again")
+        raise InputError(f"{folder} has no exported graph, {export['backend']}/; export it again")
     if (folder / ADAPTER).is_file():
         _check_base(folder)
     return folder

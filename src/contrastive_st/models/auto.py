@@ -190,8 +190,8 @@ def unknown_pooling(checkpoint: Checkpoint) -> InputError:
     name, kinds = checkpoint.name, ", ".join(checkpoint.foreign)
     if checkpoint.reads_otherwise:
         return InputError(
-            f"{name} reads texts by modules of sentence-transformers ({kinds}), not by one transformer or one table of "
-            "token vectors, and is not opened here; give as_encoder(model.encode)"
+            f"{name} encodes texts by modules of sentence-transformers ({kinds}), not by one transformer or embedding "
+            "matrix, so this package cannot open it; give as_encoder(model.encode)"
         )
     if checkpoint.foreign:
         return InputError(
@@ -199,7 +199,7 @@ def unknown_pooling(checkpoint: Checkpoint) -> InputError:
             "give --pooling to open its transformer without them"
         )
     return InputError(
-        f"{name} does not say how it pools tokens into a sentence vector (no modules.json, not trained by this "
+        f"{name} does not record how it pools tokens into a sentence vector (no modules.json, not trained by this "
         "package); give --pooling, for example mean or cls_before_pooler, or last for a decoder"
     )
 

@@ -198,8 +198,9 @@ class SentenceEncoder:
         with progress(len(given), show_progress_bar) as done:
             if output_value == "token_embeddings":
                 if (precision, normalize_embeddings, truncate_dim) != ("float32", False, None):
-                    raise InputError("token_embeddings come as they are; leave precision, normalize_embeddings and "
-                                     "truncate_dim out")  # fmt: skip
+                    raise InputError(
+                        "token_embeddings are returned unchanged; leave out precision, normalize_embeddings and "
+                        "truncate_dim")  # fmt: skip
                 rows = self._tokenize(given, prompt)
                 states = self._torch.token_vectors(rows, limits, done) if rows else []
                 return states[0] if isinstance(texts, str) else states
@@ -339,7 +340,7 @@ class SentenceEncoder:
         """
         first, second = self._as_vectors(a), self._as_vectors(b)
         if first.shape != second.shape:
-            raise InputError(f"{first.shape} and {second.shape}: pairs need as many of one as of the other")
+            raise InputError(f"{first.shape} and {second.shape}: pairs need two arrays of the same shape")
         return np.asarray(PAIRWISE[self.similarity_fn_name](first, second), np.float32)
 
     def to(self, device: str | torch.device) -> SentenceEncoder:
@@ -452,7 +453,9 @@ class SentenceEncoder:
     def similarity_fn_name(self, name: str) -> None:
         self._changed(similarity=_similarity(name))
         if self.similarity_fn_name != name:
-            raise InputError(f"{self.name} is compared by {self.similarity_fn_name}, which is part of the model")
+            raise InputError(
+                f"{self.name} has the similarity function {self.similarity_fn_name}, which cannot be changed"
+            )
 
     @property
     def pooling(self) -> str:

@@ -98,7 +98,7 @@ def _set_direction(config: PreTrainedConfig, bidirectional: bool | None) -> None
     if getattr(config, "use_bidirectional_attention", None):  # a setting of Gemma
         if config.model_type != "gemma3_text":  # in other versions it only works in batches without padding
             raise InputError(
-                f"transformers obeys use_bidirectional_attention of {config.model_type} in some batches only; set it "
+                f"transformers applies use_bidirectional_attention of {config.model_type} only to some batches; set it "
                 "to false in config.json and give bidirectional=True"
             )
         if bidirectional is False:

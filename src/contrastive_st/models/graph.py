@@ -100,7 +100,7 @@ class GraphVectors:
         self.pooling, self.fingerprint = str(record.get("pooling")), record.get("fingerprint")
         path, int8 = folder / BACKENDS[self.backend], record.get("precision") == "int8"
         if not path.is_file():
-            raise InputError(f"{self.name} lacks its graph, {BACKENDS[self.backend]}; export it again")
+            raise InputError(f"{self.name} has no exported graph, {BACKENDS[self.backend]}; export it again")
         if precision == "bf16" and (int8 or self.backend == "onnx"):
             why = "it was exported in int8" if int8 else "onnxruntime has no bf16 on a CPU; --format openvino has"
             raise InputError(f"{self.name} does not run in bf16: {why}")
@@ -137,11 +137,11 @@ class GraphVectors:
 
     def on(self, device: object) -> Any:
         """Raises `InputError` for any device but the CPU."""
-        raise InputError(f"{self.name} is exported: it runs on the cpu")
+        raise InputError(f"{self.name} is an exported model, which runs only on the cpu")
 
     def save(self, folder: Path, recorded: Checkpoint) -> None:
         """Raises `InputError`: copy the folder of the graph instead."""
-        raise InputError("an exported encoder is saved by copying its folder")
+        raise InputError("an exported encoder cannot be saved; copy its folder")
 
     def token_rows(self, texts: Sequence[str], longest: int | None = None) -> list[list[int]]:
         """Token ids of each text, at most `longest`."""

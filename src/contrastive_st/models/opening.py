@@ -81,7 +81,9 @@ def open_parts(
     parts = Parts(checkpoint, folder, shown)
     if runs_in := backend_of(checkpoint.folder, backend, name):
         if str(device or "cpu") != "cpu" or pooling not in (None, checkpoint.pooling):
-            raise InputError(f"{name} is exported: it runs on the cpu with pooling {checkpoint.pooling}; give no other")
+            raise InputError(
+                f"{name} is an exported model, which runs only on the cpu with pooling {checkpoint.pooling}"
+            )
         if folder is None:  # the graph is downloaded too
             checkpoint = Checkpoint.find(name, revision, **{**hub, "patterns": (*ENCODER, f"{runs_in}/*")})
         from contrastive_st.models.graph import GraphVectors

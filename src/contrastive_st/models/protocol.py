@@ -85,8 +85,8 @@ def warn_of_unknown(encoder: Encoder, texts: list[str]) -> None:
     silent = [text for text, known in zip(texts, encoder.knows(texts), strict=True) if not known]
     if silent:
         logger.warning(
-            "%s knows no token of %d of %d texts, such as %r: their vectors say nothing of them; leave them out, or "
-            "take a model of their language", encoder.name, len(silent), len(texts), silent[0][:60],
+            "%s knows no token of %d of %d texts, such as %r: their vectors have no meaning; leave them out, or use a "
+            "model for their language", encoder.name, len(silent), len(texts), silent[0][:60],
         )  # fmt: skip
 
 

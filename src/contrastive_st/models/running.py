@@ -395,8 +395,8 @@ class _Modules(nn.Module):
         table = type(first).__name__ == "StaticEmbedding"
         if not table and not hasattr(first, "auto_model"):
             raise InputError(
-                f"a {type(first).__name__} of sentence-transformers reads texts not by one transformer or one table of "
-                "token vectors, and is not opened here; give as_encoder(model.encode)"
+                f"a {type(first).__name__} of sentence-transformers encodes texts not by one transformer or embedding "
+                "matrix, so this package cannot open it; give as_encoder(model.encode)"
             )
         self.source = source
         self.config: Any = PreTrainedConfig() if table else first.auto_model.config

@@ -276,7 +276,7 @@ def check_built(kind: Any, config: Any, name: object, folder: Path) -> None:
     size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     asked = sum(x.numel() for x in (*built.parameters(), *built.buffers()))
     if asked > 2 * size + _SMALL:
-        raise InputError(f"{name}: by its config.json it has {asked:,} weights, and its files have {size:,} bytes")
+        raise InputError(f"{name}: its config.json describes {asked:,} weights, but its files have only {size:,} bytes")
 
 
 def check_loaded(model: PreTrainedModel, missing: Iterable[str], name: object, folder: Path) -> None:

@@ -77,7 +77,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
     def __init__(self, encoder: nn.Module, loss: Any = None, pooling: Pooling | None = None, **settings: Any) -> None:
         if pooling is None and isinstance(encoder, PreTrainedModel) and _of_transformers(encoder):
             raise InputError(
-                f"a {type(encoder).__name__} of transformers does not say how it pools; open the checkpoint with "
+                f"a {type(encoder).__name__} of transformers does not record how it pools; open the checkpoint with "
                 "AutoModelForCL.from_pretrained(...), or give EncoderForCL(model, pooling=...)"
             )
         super().__init__(PreTrainedConfig())

@@ -130,7 +130,7 @@ def _distill(args: Any, output: Path) -> dict[str, Any]:
     )
     texts = training_texts(args.train_file, args.max_train_samples, training.seed)
     if len(texts) < 2:
-        raise InputError(f"--train_file has {len(texts)} distinct text; a student needs texts that differ")
+        raise InputError(f"--train_file has only {len(texts)} distinct text; give two or more")
     teacher = SentenceEncoder(args.teacher, pooling=args.pooling, precision="auto")
     cache = args.cache or output.parent / f"{output.name}.teacher"
     vectors = teacher_vectors(teacher.encode, texts, cache, str(teacher.fingerprint), progress=progress_is_shown())
@@ -159,7 +159,8 @@ def _distill(args: Any, output: Path) -> dict[str, Any]:
         if args.align:
             space = align(new, teacher, texts, vectors)
             say(
-                f"cosine of held-out texts to the teacher's vectors: {space.agreement:.3f} (search takes it as --model)"
+                f"mean cosine to the teacher's vectors of held-out texts: {space.agreement:.3f} (search accepts the "
+                "student as --model)"
             )
         write_training_metadata(metadata_of(args, teacher, encoder.model, len(texts), training, run), new)
     write_card(output)

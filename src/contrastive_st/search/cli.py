@@ -331,7 +331,10 @@ def _knows(index: Any, counted: Counter[bool]) -> Callable[[list[str]], Any] | N
     try:
         encoder = open_encoder_for(index)
     except (InputError, OSError) as error:
-        note(f"texts of which the model knows no token may be among these: {first_line(error)}")
+        note(
+            "texts without a token that the model knows may be among these, since the model cannot be opened: "
+            f"{first_line(error)}"
+        )
         return None
 
     def knows(texts: list[str]) -> Any:

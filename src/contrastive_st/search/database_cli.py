@@ -64,15 +64,15 @@ class Collections(StoreCommand):
 
         if self.rename:
             naming.rename(database, self.name, self.rename)
-            note(f"collection {self.name!r} is called {self.rename!r} now")
+            note(f"collection {self.name!r} is now called {self.rename!r}")
         elif self.swap:
             naming.swap(database, self.name, self.swap)
-            note(f"{self.name!r} and {self.swap!r} have changed places")
+            note(f"{self.name!r} and {self.swap!r} have swapped their names")
         elif self.alias:
             naming.set_alias(database, self.alias, self.name)
-            note(f"{self.alias!r} stands for collection {self.name!r} now")
+            note(f"{self.alias!r} is now an alias of collection {self.name!r}")
         elif database.run(lambda connection: naming.forget_alias(connection, database.schema, self.name)):
-            note(f"deleted the alias {self.name!r}; its collection stays")
+            note(f"deleted the alias {self.name!r}, but not its collection")
         else:
             with vector_store()(self.store, self.name) as store:
                 count = len(store)

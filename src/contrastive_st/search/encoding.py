@@ -145,7 +145,7 @@ def _encoded(encoder: Any, texts: list[str], options: dict[str, Any]) -> tuple[N
 
 def _checked(output: Path, precision: str, ranges: str | Path | None, overwrite: bool) -> Path:
     if check_precision(precision) != "int8" and ranges is not None:
-        raise InputError(f"ranges belong to int8, not to {precision}; leave them out")
+        raise InputError(f"ranges are for int8, not for {precision}; leave them out")
     return check_target(output, overwrite, formats=_FORMATS)
 
 
@@ -287,7 +287,7 @@ class _Growing:
             if self.overwrite:
                 return False
             fix = "give --overwrite to start again, or choose another --output"
-            raise InputError(f"{self.folder} was begun with another {other}; {fix}")
+            raise InputError(f"{self.folder} was started with another {other}; {fix}")
         self.rows, self.ranges = rows, None if ranges is None else np.array(ranges, dtype=np.float32)
         return True
 

@@ -228,15 +228,15 @@ class Index(CollectionCommand):
             again = {name: getattr(self, name) for name in ("replace", "restore", "sync")}
             with closing(store.loader(made.corpus, mark, own_ids=made.own_ids, files=files, **again)) as loader:
                 outcome = fill(loader)
-            where = f"{len(store):,} in collection {store.collection!r} of {store.database.shown}"
+            where = f"{len(store):,} documents in collection {store.collection!r} of {store.database.shown}"
             _report(outcome, started, where, report)
             kept = self.index == store.index != "none" and outcome.encoded < len(store) // 10  # rows entered it
             wanted = self.index, self.language or store.language
             if outcome.complete and (wanted != (store.index, store.language) or (outcome.encoded and not kept)):
                 started = time.perf_counter()
                 peak = store.build_index(self.index, memory=self.build_memory, language=self.language)
-                memory = f", {peak / 2**30:.2f} GiB of the database's memory at most" if peak else ""
-                language = f"full text: {store.now().language}" + " (--language)" * (self.language is None)
+                memory = f", {peak / 2**30:.2f} GiB peak memory of the database" if peak else ""
+                language = f"full text: {store.now().language}" + " (--language changes it)" * (self.language is None)
                 note(f"index {self.index} built in {time.perf_counter() - started:.0f} s{memory}; {language}")
             failed.pop_all()
 
@@ -250,8 +250,8 @@ def _drop_unused(store: Any) -> None:
 def _report(outcome: Outcome, started: float, where: str, report: Report) -> None:
     from contrastive_st.memory import peak_resident
 
-    seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
-    loading = f" ({outcome.loading:.0f} s of them to write)" if outcome.encoded else ""
+    seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB peak memory"
+    loading = f" ({outcome.loading:.0f} s of them for writing)" if outcome.encoded else ""
     states = outcome.states
     counts = {
         f"of {outcome.rows:,} rows added": outcome.encoded - states["changed"],

@@ -197,4 +197,4 @@ def _check_there(where: str) -> None:
     from contrastive_st.search.postgres.database import is_dsn
 
     if not is_dsn(where) and not Path(where).expanduser().joinpath("pgdata").exists():
-        raise InputError(f"there is no store in {where}; make one with contrastive-st index")
+        raise InputError(f"there is no store in {where}; create one with contrastive-st index")

@@ -70,7 +70,7 @@ class Report:
             lines.append(f"{note}: {'; '.join(list(names)[:_NAMES])}" + "; ..." * (len(names) > _NAMES))
         if self.columns:
             columns = ", ".join(self.columns)
-            lines.append(f"not kept as metadata, too long or bytes: {columns} (name what is to be kept in --metadata)")
+            lines.append(f"not kept as metadata, too long or bytes: {columns} (--metadata COLUMN keeps a column)")
         if documents := self.text_files[False]:
             lines.append(f"{documents:,} text files are one document each (--split_into lines: each line is one)")
         if lists := self.text_files[True]:

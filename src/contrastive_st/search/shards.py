@@ -81,7 +81,9 @@ class ShardFolder:
         if encoding is not None and encoding != self.encoding:
             ours, theirs = asdict(self.encoding), asdict(encoding)
             other = ", ".join(f"{name} {theirs[name]}, not {ours[name]}" for name in ours if ours[name] != theirs[name])
-            raise InputError(f"{folder} was begun with other settings ({other}); remove it, or choose another --output")
+            raise InputError(
+                f"{folder} was started with other settings ({other}); remove it, or choose another --output"
+            )
 
     def claim(self, shard: int) -> bool:
         """Whether this process should encode the shard."""

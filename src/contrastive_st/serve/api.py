@@ -132,26 +132,24 @@ class Served:
             raise ApiError(400, "input is an empty list; give a text or several")
         if len(items) > MOST_INPUTS or len(items) * self.dimension > MOST_FLOATS:
             most = min(MOST_INPUTS, MOST_FLOATS // self.dimension)
-            raise ApiError(413, f"a request has {most:,} inputs at most; send less at once")
+            raise ApiError(413, f"a request may have at most {most:,} inputs; send fewer")
         cut = self.truncate if truncate is None else truncate
         if isinstance(items[0], str):
             return self._rows_of_texts(_checked(items, lambda item: isinstance(item, str)), prompt, cut)
         most, max_length = self.encoder.vocabulary_size, self.encoder.max_length
         if any(not row or min(row) < 0 or max(row) >= most for row in _checked(items, _is_row)):
-            raise ApiError(400, f"token ids go from 0 to {most - 1:,}, and a row holds one at least; or send texts")
+            raise ApiError(400, f"token ids must be from 0 to {most - 1:,}, one or more per row; or send texts")
         if max_length is not None and not cut and max(map(len, items)) > max_length:
-            raise ApiError(413, f"an input has more than the {max_length} tokens that the model reads")
+            raise ApiError(413, f"an input has more than {max_length} tokens, the maximum length of the model")
         return [list(map(int, row[:max_length])) for row in items]
 
     def _rows_of_texts(self, texts: list[str], prompt: str, cut: bool) -> Rows:
         if sum(map(len, texts)) > MOST_CHARACTERS:
-            raise ApiError(
-                413, f"the texts of a request have {MOST_CHARACTERS:,} characters at most; send less at once"
-            )
+            raise ApiError(413, f"the texts of a request may have at most {MOST_CHARACTERS:,} characters; send fewer")
         rows: Rows = self.encoder.token_rows(texts, prompt)
         if not cut and self.encoder.truncated(texts, rows, prompt):
-            raise ApiError(413, f"a text has more than the {self.encoder.max_length} tokens that the model reads; "
-                           "shorten it, or send truncate: true to /embed")  # fmt: skip
+            raise ApiError(413, f"a text has more than {self.encoder.max_length} tokens, the maximum length of the "
+                           "model; shorten it, or send truncate: true to /embed")  # fmt: skip
         return rows
 
     async def vectors(
@@ -221,10 +219,12 @@ class _Body(Request):
     def check_type(self) -> None:
         """Raises `ApiError` (415): the body is compressed, or of another type than JSON."""
         if self.headers.get("content-encoding", "identity").lower() != "identity":
-            raise ApiError(415, "a compressed body is not read; send it as it is", **{"Accept-Encoding": "identity"})
+            raise ApiError(
+                415, "a compressed body is not supported; send it uncompressed", **{"Accept-Encoding": "identity"}
+            )
         kind = self.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
         if kind != "application/json":
-            raise ApiError(415, f"a body of the type {kind[:60]} is not read; send Content-Type: application/json")
+            raise ApiError(415, f"a body of type {kind[:60]} is not supported; send Content-Type: application/json")
 
     async def body(self) -> bytes:
         """The whole body.
@@ -550,7 +550,7 @@ def run(args: Any) -> None:
         for name, served in indices.items() if writer else ():
             writable(served.index, name)
         if token is None and not is_loopback(args.host):
-            say(f"{args.host}: whoever reaches this machine can use this server; --token_file asks for a token",
+            say(f"{args.host}: everyone who reaches this machine can use this server; --token_file requires a token",
                 file=sys.stderr)  # fmt: skip
         app = make_api(models, indices, args.host, token, args.allow_origin or (), classifiers, writer)
         serve_app(app, listener, address(listener))

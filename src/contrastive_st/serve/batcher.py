@@ -113,7 +113,7 @@ class Batcher:
         """
         tokens = sum(max(len(row), 1) for row in rows)
         if tokens > self.most_waiting:
-            raise ApiError(413, f"{tokens:,} tokens in one request; at most {self.most_waiting:,} are taken")
+            raise ApiError(413, f"{tokens:,} tokens in one request; at most {self.most_waiting:,} are accepted")
         if self.waiting + tokens > self.most_waiting:
             raise overloaded(max(math.ceil(self.waiting / self._rate), 1))
         job = _Job(rows, unpooled)

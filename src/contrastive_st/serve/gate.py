@@ -155,7 +155,7 @@ class _Body:
 
 def too_large(most_bytes: int) -> str:
     """The message for a request whose body is too large."""
-    return f"a request has {most_bytes:,} bytes at most; send less at once"
+    return f"a request may have at most {most_bytes:,} bytes; send less at once"
 
 
 def is_loopback(host: str) -> bool:

@@ -100,7 +100,7 @@ class JsonCounter:
         >>> counter.add(b'c", "d", "e"]}')
         Traceback (most recent call last):
         ...
-        contrastive_st.serve.limits.ApiError: 413: a request has 4,096 inputs and 9 values at most; send less at once
+        contrastive_st.serve.limits.ApiError: 413: a request may have at most 4,096 inputs and 9 values; ...
     """
 
     def __init__(self, strings: int, lists: int, items: int) -> None:
@@ -114,7 +114,7 @@ class JsonCounter:
             self._add(chunk[start : start + _SLICE])
             if self.quotes > self.most or self.lists > self.lists_most or self.items > self.items_most:
                 most = f"{MOST_INPUTS:,} inputs and {self.items_most:,} values"
-                raise ApiError(413, f"a request has {most} at most; send less at once")
+                raise ApiError(413, f"a request may have at most {most}; send less at once")
 
     def _add(self, chunk: bytes) -> None:
         chunk = self._rest + chunk

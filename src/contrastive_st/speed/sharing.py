@@ -42,7 +42,9 @@ class FreeCores(TrainerCallback):
         before, self.wanted = self.wanted, min(self.most, max(1, round(affinity() - taken)))
         if self.wanted == before != torch.get_num_threads():
             torch.set_num_threads(self.wanted)
-            logger.info(f"other processes take {taken:.1f} of {affinity()} cores: threads {self.wanted}")
+            logger.info(
+                f"other processes use {taken:.1f} of {affinity()} cores: this one computes with {self.wanted} threads"
+            )
 
     def on_train_end(self, *args: Any, **options: Any) -> None:
         """Set the number of threads back."""

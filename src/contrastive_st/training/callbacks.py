@@ -226,7 +226,7 @@ def run_summary(trainer: Any, inputs: dict[str, Any]) -> str:
     views = inputs["input_ids"].shape[1]
     longest = getattr(_tokenizer(trainer), "model_max_length", None)
     loss = {name: value for name, value in model.loss_fn.settings().items() if name != "loss" and value is not None}
-    precision = f"weights {_name(next(model.parameters()).dtype)}, products "
+    precision = f"weights {_name(next(model.parameters()).dtype)}, matrix products "
     precision += "bfloat16" if args.bf16 else "float16" if args.fp16 else "float32"
     saved = getattr(model, "save_dtype", None)
     accumulated = f" x {args.gradient_accumulation_steps} batches" if args.gradient_accumulation_steps > 1 else ""
@@ -237,7 +237,7 @@ def run_summary(trainer: Any, inputs: dict[str, Any]) -> str:
         **dict(_example(trainer, inputs)),
         "loss": " ".join([model.settings.loss.name, *(f"{name}={value}" for name, value in loss.items())]),
         "batch": f"{len(inputs['input_ids'])} rows of {views} texts per process{accumulated}",
-        "rate": f"{args.learning_rate:g}, {args.lr_scheduler_type.value}, {trainer.state.max_steps} steps",
+        "learning rate": f"{args.learning_rate:g}, {args.lr_scheduler_type.value}, {trainer.state.max_steps} steps",
         "precision": precision if saved is None else f"{precision}, saved in {_name(saved)}",
     }
     return "\n".join(f"{name + ':':<16} {clean(str(text))}" for name, text in lines.items())

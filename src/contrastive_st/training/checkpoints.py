@@ -110,7 +110,7 @@ class CheckpointTrainer(Trainer):
                 return super().train(checkpoint, *args, **kwargs)
             except KeyboardInterrupt:
                 newest = last_good(str(folder))
-                mend = "" if newest in _NO_CHECKPOINT else "; go on with --resume_from_checkpoint true"
+                mend = "" if newest in _NO_CHECKPOINT else "; continue with --resume_from_checkpoint true"
                 logger.warning(f"interrupted at step {self.state.global_step}; the newest checkpoint: {newest}{mend}")
                 raise
 
@@ -442,7 +442,7 @@ def _faults(folder: Path) -> Iterator[str]:
     sums = read_json(folder / _SUMS, dict) if (folder / _SUMS).is_file() else {}
     for path in (folder / str(name) for name in sums):
         if path.is_file() and _digest(path) != sums[path.name]:
-            yield f"{path} is damaged: it is not what was written (its checksum is another)"
+            yield f"{path} is damaged: its checksum does not match"
     if not isinstance(read_json(folder / STATE, dict).get("global_step"), int):
         yield f"{folder / STATE} is damaged: it has no global_step"
     if (folder / "config.json").is_file():  # an adapter or a module of the user has none; transformers reads it whole

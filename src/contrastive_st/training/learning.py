@@ -46,7 +46,7 @@ class Learning(TrainerCallback):
         if why is None:
             return
         if not self.skipped:
-            logger.warning(f"step {step}: {why}. Batches like this one are left out of the loss")
+            logger.warning(f"step {step}: {why}. Batches like this one are skipped")
         self.skipped, self.why = self.skipped + 1, why
 
     def on_epoch_end(
@@ -81,10 +81,10 @@ class Learning(TrainerCallback):
     def check(self, state: TrainerState) -> None:
         """Raise `InputError` if a run has ended, or has come to this step, without having learned."""
         if state.global_step == self.before:
-            raise InputError("no step was taken: the data gave no whole batch; give more rows, or a smaller batch")
+            raise InputError("no step was taken: the data have no full batch; give more rows, or a smaller batch")
         self.check_batches()
         if self.skipped:
-            logger.warning(f"{self.skipped} of {self.batches} batches were left out of the loss; the last: {self.why}")
+            logger.warning(f"{self.skipped} of {self.batches} batches were skipped; the last: {self.why}")
             return
         if not self.learned:
             raise InputError(

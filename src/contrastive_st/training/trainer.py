@@ -256,11 +256,14 @@ class ContrastiveTrainer(CheckpointTrainer):
             if settings.loss.name == "tsdae":
                 yield "tsdae calls the encoder's layers one by one, which FSDP does not support; use DDP"
             if (getattr(settings, "do_mlm", False) or settings.loss.words_weight) and args.chunk_size:
-                yield "with FSDP, GradCache has no loss of words (do_mlm, decoders); leave out chunk_size"
+                yield (
+                    "with FSDP, GradCache does not support losses that predict words (do_mlm, decoders); leave out "
+                    "chunk_size"
+                )
         if args.unpadded and (args.torch_compile or not getattr(core, "can_pack", False)):
             kind = getattr(core.config, "_attn_implementation", None)
             why = "with torch_compile" if args.torch_compile else f"for {type(core).__name__} with {kind} attention"
-            yield f"unpadded is not there {why}; leave it out"
+            yield f"unpadded is not supported {why}; leave it out"
         if (strategy := args.train_sampling_strategy) in ("group_by_length", "batch_rebalance"):
             yield (
                 f"train_sampling_strategy {strategy}: rows of similar length are encoded together anyway, whatever the "
@@ -269,15 +272,15 @@ class ContrastiveTrainer(CheckpointTrainer):
         if args.max_grad_norm and getattr(core, "sparse_gradient", False):
             yield "max_grad_norm clips dense gradients; give max_grad_norm=0, or leave out sparse_gradient"
         if args.label_smoothing_factor:
-            yield "label_smoothing_factor is not for these losses; leave it out"
+            yield "label_smoothing_factor is not supported by these losses; leave it out"
         if args.use_liger_kernel and not is_liger_kernel_available():
             yield "use_liger_kernel: the package is not installed; pip install liger-kernel"
         for name in ("neftune_noise_alpha", "torch_compile"):
             if getattr(args, name) and not hasattr(core, "backbone"):
-                yield (f"{name} is for encoders of transformers, and this is {type(core).__name__}; leave it out")
+                yield (f"{name} is for encoders of transformers, but this is a {type(core).__name__}; leave it out")
         for name in ("gradient_checkpointing", "activation_checkpointing"):  # the later name is not in all versions
             if getattr(args, name, False) and not core.supports_gradient_checkpointing:
-                yield f"{name} is not there for {type(core).__name__}; leave it out, or give --chunk_size"
+                yield f"{name} is not supported for {type(core).__name__}; leave it out, or give --chunk_size"
 
     def train(
         self, resume_from_checkpoint: str | bool | None = None, trial: Any = None, *args: Any, **kwargs: Any

@@ -243,8 +243,9 @@ class Validation:
                 measures += sorted(self.evaluation.main_names)
             if (choice := choice or next(iter(measures), None)) is None:
                 raise InputError(
-                    "no loss or measure of validation rows can choose the best checkpoint: give --validation_file or "
-                    "--validation_split (eval_dataset), or name a metric of the evaluator with metric_for_best_model"
+                    "there is no loss or metric of validation rows to choose the best checkpoint by: give "
+                    "--validation_file or --validation_split (eval_dataset), or name a metric of the evaluator with "
+                    "metric_for_best_model"
                 )
             args.metric_for_best_model, args.greater_is_better = choice, choice != "loss"
         if args.early_stopping_patience and EarlyStoppingCallback not in given:
@@ -317,9 +318,8 @@ class Validation:
             kinds[part] = None if single else own.measure(batch["input_ids"].shape[1], targets)
             if kinds[part] is None and (self.collator is not None or (single and own.needs_two_texts)):
                 raise InputError(
-                    "validation needs pairs, triplets or scored pairs, or labelled pairs with the loss softmax: "
-                    "nothing says whether vectors of other rows are right; give such a validation file and its "
-                    "eval_collator"
+                    "validation needs pairs, triplets or scored pairs, or labelled pairs with the loss softmax: there "
+                    "is no metric for vectors of other rows; give such a validation file and its eval_collator"
                 )
         return kinds
 
@@ -418,7 +418,7 @@ class Validation:
         count = sum(name in row for row in state.log_history)
         if args.load_best_model_at_end and count and not state.best_global_step:
             logger.warning(
-                f"no checkpoint is the best: {name} was NaN in all {count} evaluations. The weights are those of the "
+                f"there is no best checkpoint: {name} was NaN in all {count} evaluations. The weights are those of the "
                 "last step"
             )
         if not args.load_best_model_at_end or not state.best_global_step:

@@ -103,7 +103,7 @@ def test_ctrl_c_says_how_to_go_on(run, tmp_path, monkeypatch, caplog):
         mutant_run.train(tmp_path / "out", 5)
     told = [record.message for record in caplog.records if "interrupted" in record.message]
     assert told == [f"interrupted at step 3; the newest checkpoint: {tmp_path / 'out' / 'checkpoint-2'}; "
-                    "go on with --resume_from_checkpoint true"]  # fmt: skip
+                    "continue with --resume_from_checkpoint true"]  # fmt: skip
 
 
 def test_a_foreign_folder_pushes_no_code(tmp_path):
@@ -234,7 +234,7 @@ def test_a_state_without_control(run, tmp_path):
     state = json.loads(path.read_text())
     del state["stateful_callbacks"]
     path.write_text(json.dumps(state))
-    with pytest.raises(InputError, match=r"trainer_state.json is damaged: it is not what was written"):
+    with pytest.raises(InputError, match=r"trainer_state.json is damaged: its checksum does not match"):
         check_checkpoint(path.parent)
 
 

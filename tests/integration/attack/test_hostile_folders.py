@@ -50,10 +50,10 @@ def refused(folder, words, opened=open_encoder):
 
 
 @pytest.mark.parametrize(("values", "words"), [
-    ({"num_hidden_layers": 10_000_000}, "num_hidden_layers is 10000000, and the weights have"),
+    ({"num_hidden_layers": 10_000_000}, "num_hidden_layers is 10000000, but the weights have"),
     ({"num_attention_heads": 0}, "by zero"),
     ({"hidden_act": "no_such_activation"}, "no_such_activation"),
-    ({"vocab_size": 10_000_000}, "80,001,024 weights, and its files have"),
+    ({"vocab_size": 10_000_000}, "80,001,024 weights, but its files have"),
     ({"vocab_size": 10**12}, "8,000,000,001,024 weights"),
     ({"intermediate_size": 10**9}, "17,000,001,480 weights"),
     ({"max_position_embeddings": -5}, "negative dimension -5"),
@@ -68,7 +68,7 @@ def test_a_token_id_of_four_thousand_million(folder, tmp_path):
     content = json.loads(path.read_text())
     content["model"]["vocab"]["huge"] = 4_000_000_000
     path.write_text(json.dumps(content))
-    refused(path.parent, "a token of id 4000000000, and ids are below")
+    refused(path.parent, "a token with id 4000000000, but ids must be below")
     content["model"]["vocab"]["huge"] = 7
     content["added_tokens"].append({"id": 99_999_999, "content": "x"})
     path.write_text(json.dumps(content))

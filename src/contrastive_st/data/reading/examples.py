@@ -200,7 +200,7 @@ def _unlabelled(values: Counter[str], name: str) -> set[str]:
     opposite = numbers == {-1.0, 1.0} and values.total() >= 10 and 0.1 < share < 0.9
     if (numbers == _SIGNS or opposite) and values.keys() <= none | set(written):
         shown = ", ".join(f"{one:g}" for one in sorted(numbers))
-        logger.warning(f"-1 in column {name!r} is a class, as its values are {shown}")
+        logger.warning(f"-1 in column {name!r} is read as a class, because the values of the column are {shown}")
         return none
     return none | {value for value in written if float(value) == -1}
 

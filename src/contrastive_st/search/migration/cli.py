@@ -81,7 +81,7 @@ class Migrate(StoreCommand):
                 return
             if self.rollback:
                 back = roll_back(index, lambda model: open_encoder(model, precision=self.precision))
-                note(f"{back.model} answers, as before; all other vectors are removed")
+                note(f"searches use {back.model} again; all other vectors are removed")
                 return
             encoder = open_encoder(self.model, precision=self.precision, pooling=self.pooling)
             with _progress() as advance:
@@ -93,9 +93,12 @@ class Migrate(StoreCommand):
             return move.run(None)
         answers, old = self._answers(), self._former(index)
         if answers and old is None:
-            raise InputError("--queries and --retrieval need the former model, for its queries")
+            raise InputError(
+                "--queries and --retrieval need the old model, which cannot be opened, to encode the queries"
+            )
         look = move.look(seconds=self.seconds, answers=answers, old_encoder=old)
-        for line in [*(look.lines() if look else ["so few documents are encoded at once"]), *self._costs(move, look)]:
+        none = ["no sample: the collection has so few documents that all are encoded at once"]
+        for line in [*(look.lines() if look else none), *self._costs(move, look)]:
             say(line)
         return None if self.dry_run else move.run(look)
 
@@ -113,7 +116,7 @@ class Migrate(StoreCommand):
         try:
             encoder = open_encoder_for(index)
         except (InputError, OSError) as error:
-            note(f"whether the vectors are of the texts is not checked: {first_line(error)}")
+            note(f"not checked whether the vectors are those of the texts: {first_line(error)}")
             return None
         ids = index.draw(_CHECKED).tolist()
         texts = [hit.text for hit in index.get(ids)]
@@ -131,8 +134,8 @@ class Migrate(StoreCommand):
     def _costs(self, move: Move, look: Look | None) -> list[str]:
         """What the move takes."""
         needed, free = move.bytes_needed(look is not None and look.bridge)
-        room = "" if free is None else f" of {free / 2**30:,.1f} GiB that are free"
-        lines = [f"on the disk until --finish: about {needed / 2**30:,.2f} GiB{room}"]
+        room = "" if free is None else f" of the {free / 2**30:,.1f} GiB that are free"
+        lines = [f"disk space needed until --finish: about {needed / 2**30:,.2f} GiB{room}"]
         if look is not None:
             seconds = look.documents / look.rate / self.share
             end = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() + seconds))

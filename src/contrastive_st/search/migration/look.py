@@ -108,15 +108,19 @@ class Look:
         held = len(self.recall.old)
         lines = [
             f"sample: {self.sampled:,} of {self.documents:,} documents encoded, {self.rate:,.0f} a second; "
-            f"half of them ({held:,}) test the map that was fitted to the others",
-            _line(f"of the new model's {K} nearest there, retrieved by", self.recall),
-            f"of the old vectors' {K} nearest, retrieved by new vectors mapped to them: {Interval.of(self.backward)}",
+            f"the map to the new model is fitted on half of them and tested on the others ({held:,})",
+            _line(f"share of the new model's {K} nearest documents there that are found by", self.recall),
+            f"share of the old vectors' {K} nearest documents that are found by new vectors mapped to the old model: "
+            f"{Interval.of(self.backward)}",
         ]
         if self.labelled is not None:
             lines.append(
                 _line(f"nDCG@{K} of {len(self.labelled.old):,} queries in the sample", self.labelled, new=True)
             )
-        return [*lines, f"{self._reason()}: the {'new' if self.bridge else 'old'} model answers until all is encoded"]
+        return [
+            *lines,
+            f"{self._reason()}: until all is encoded, searches use the {'new' if self.bridge else 'old'} model",
+        ]
 
     def _reason(self) -> str:
         gain = (self.recall if self.labelled is None else self.labelled).gain
@@ -125,12 +129,12 @@ class Look:
         if self.labelled is None and float(self.recall.lifted.mean()) < FAITHFUL:
             return f"lifted vectors find less than {FAITHFUL:.0%} of what the new model finds"
         if self.labelled is None and self.richer.low <= RICHER:
-            return "the new model does not clearly know more than the old one (--queries or --retrieval would tell)"
+            return "it is not clear that the new model is the better one (--queries or --retrieval would measure it)"
         return f"lifted vectors are better than the old ones ({gain.low:+.3f} to {gain.high:+.3f})"
 
 
 def _line(what: str, metrics: PerQuery, new: bool = False) -> str:
-    shown = f"{what}: old vectors {Interval.of(metrics.old)}, lifted {Interval.of(metrics.lifted)}"
+    shown = f"{what}: old vectors {Interval.of(metrics.old)}, lifted (mapped) {Interval.of(metrics.lifted)}"
     return shown + (f", new {Interval.of(metrics.new)}" if new else "")
 
 

@@ -63,9 +63,11 @@ class Move:
         """
         live, *others = self.index.spaces()
         if live.fingerprint == self.target.fingerprint and live.source is None:
-            raise InputError(f"{live.model} answers already; --finish removes the former vectors, --rollback these")
+            raise InputError(
+                f"searches already use {live.model}; --finish removes the old vectors, --rollback the new ones"
+            )
         if foreign := [one for one in others if self.target.fingerprint not in (one.fingerprint, live.fingerprint)]:
-            raise InputError(f"a move to {foreign[0].model} has begun; finish it, or give --rollback first")
+            raise InputError(f"a migration to {foreign[0].model} has begun; complete it, or give --rollback first")
         self._check_disk(bridged=look is not None and look.bridge)
         if look is not None and look.bridge:
             lifted = replace(self.target, source=live.number)
@@ -80,7 +82,7 @@ class Move:
         for space in self.index.spaces():
             if space.source is not None:
                 self.index.drop_space(space)
-        self.log(f"{self.model} answers, with all documents encoded; --finish removes the former vectors")
+        self.log(f"all documents are encoded, and searches use {self.model}; --finish removes the old vectors")
 
     def bridge(self, space: Space) -> None:
         """Fill a space with lifted vectors, and let it answer."""
@@ -89,7 +91,7 @@ class Move:
         lifted = lambda ids, texts: lift(source.vectors(ids.tolist()))
         self._fill(space, lifted, _LIFTED)
         self._switch(space, lifted)
-        self.log(f"lifted vectors answer for {self.model}, after {time.perf_counter() - started:.0f} s")
+        self.log(f"searches use {self.model} with lifted vectors, after {time.perf_counter() - started:.0f} s")
 
     def bytes_needed(self, bridged: bool) -> tuple[int, int | None]:
         """About how many bytes the move takes on the disk until it is finished, and how many are free."""
@@ -101,7 +103,9 @@ class Move:
     def _check_disk(self, bridged: bool) -> None:
         needed, free = self.bytes_needed(bridged)
         if free is not None and needed > free:
-            raise InputError(f"the move takes about {needed / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free")
+            raise InputError(
+                f"the migration needs about {needed / 2**30:.1f} GiB, but only {free / 2**30:.1f} GiB are free"
+            )
 
     def _encoded(self, ids: Ids, texts: list[str]) -> Vectors:
         """Vectors of documents; zeros, which no search finds, for a text of which the model knows no token."""
@@ -132,7 +136,7 @@ def _spaces_of_move(index: MovableIndex) -> list[Space]:
     """The spaces of an index that has more than one."""
     spaces = index.spaces()
     if len(spaces) < 2:
-        raise InputError(f"there is no move: all vectors are of {spaces[0].model}")
+        raise InputError(f"there is no migration: all vectors are of {spaces[0].model}")
     return spaces
 
 
@@ -144,7 +148,7 @@ def finish(index: MovableIndex) -> list[Space]:
     """
     live, *others = _spaces_of_move(index)
     if live.source is not None or live.number < max(one.number for one in others):
-        raise InputError("the move has not ended: run it again with the same model, or give --rollback")
+        raise InputError("the migration is not complete: run it again with the same model, or give --rollback")
     for space in others:
         index.drop_space(space)
     return others

@@ -117,9 +117,11 @@ class Database:
 
     def _other_version(self, version: int, newest: int) -> str:
         if not version:
-            return f"there is no store in schema {self.schema} of {self.shown}; make one with contrastive-st index"
+            return f"there is no store in schema {self.schema} of {self.shown}; create one with contrastive-st index"
         fix = "its owner runs contrastive-st database --setup" if version < newest else "update contrastive-st"
-        return f"the store in schema {self.schema} has version {version}, this package needs {newest}; {fix}"
+        return (
+            f"the store in schema {self.schema} has version {version}, but this package needs version {newest}; {fix}"
+        )
 
     def run(self, work: Callable[[StoreConnection], Result]) -> Result:
         """Call `work` with a connection, and once more if the connection breaks, so `work` must be repeatable."""
@@ -163,7 +165,7 @@ class Database:
             " current_setting('server_version')",
             (self.schema,),
         )
-        rights = "read, write and make collections" if create and write else "read, and write" if write else "read"
+        rights = "read, write and create collections" if create and write else "read and write" if write else "read"
         return {
             "store": f"schema {self.schema} of {self.shown}",
             "version": f"{version} of {len(store_schema.MIGRATIONS)}",

@@ -235,7 +235,7 @@ class StoreLoader:
                     return int(source), int(run)
                 if loaded and not replace:
                     raise InputError(
-                        f"{self.source} has changed since it was indexed, or is split otherwise; "
+                        f"{self.source} has changed since it was indexed, or is split differently; "
                         "give --replace to index it again"
                     )
                 self.store.delete_source(connection, source)

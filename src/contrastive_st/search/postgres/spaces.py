@@ -168,7 +168,7 @@ class StoreSpaces(Named):
         def work(connection: StoreConnection) -> None:
             now = self._alone(connection)
             if now.tables.space == space.number:
-                raise InputError(f"the vectors of {space.model} answer; they cannot be removed")
+                raise InputError(f"the vectors of {space.model} are in use, so they cannot be removed")
             tables = Tables(now.tables.prefix, now.tables.schema, space.number)
             connection.execute(
                 "DELETE FROM _spaces WHERE collection = %s AND space = %s", (tables.prefix, space.number)

@@ -180,7 +180,7 @@ class VectorStore(StoreWrites):
         deleted = {"deleted": f"{len(self.deleted()):,}: {one_line(', '.join(gone), 1000)}"} if gone else {}
         partitions = f", in {self.partitions} partitions" if self.partitions > 1 else ""
         return {
-            "collection": f"{self.collection}, made {created}, {size} on disk",
+            "collection": f"{self.collection}, created {created}, {size} on disk",
             "documents": f"{len(self):,}",
             "vectors": f"{self.dimension} dimensions as {self.storage}, index {self.index}{partitions}",
             "full text": self.language or f"{UNKNOWN_LANGUAGE}, until an index is built",

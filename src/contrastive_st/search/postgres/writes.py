@@ -140,7 +140,7 @@ class StoreWrites(StoreSpaces):
         """
         chosen = as_filter(filter)
         if not chosen:
-            raise InputError("an empty filter meets every document; delete the collection instead")
+            raise InputError("an empty filter matches every document; delete the collection instead")
         deleted = self._delete(sql.SQL("metadata @@ %(which)s::jsonpath"), as_jsonpath(chosen))
         if not deleted:
             check_filter(cast("VectorIndex", self), chosen, matched=False)
@@ -379,6 +379,6 @@ def _language_of(shares: Sequence[tuple[str, float]]) -> str:
 def _warn_of_a_large_graph(notice: psycopg.errors.Diagnostic, memory: str) -> None:
     if "no longer fits" in (notice.message_primary or ""):  # the wording of pgvector's notice
         logger.warning(
-            f"{notice.message_primary} ({memory}): the rest takes many times as long; "
+            f"{notice.message_primary} ({memory}): the rest of the build takes many times as long; "
             "give more (--build_memory), or index again with more --partitions"
         )

@@ -124,7 +124,7 @@ class Encode(Options):
             model_precision="auto" if self.bf16 else "fp32", precision=self.precision, ranges=self.ranges,
             overwrite=self.overwrite, show_progress_bar=progress_is_shown(),
         )  # fmt: skip
-        seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB peak memory"
+        seconds, memory = time.perf_counter() - started, f"peak memory {peak_resident() / 2**30:.2f} GiB"
         what = f"{done.rows:,} vectors of {done.dimension} dimensions in {self.output}"
         note(f"{what}; {done.encoded:,} encoded in {seconds:.0f} s, {memory}")
         if done.truncated:

@@ -102,7 +102,7 @@ def test_a_second_writer_changes_what_the_first_made_and_the_owner_migrates_it(s
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, more))
     for role in ("writer", "reader"):
         with pytest.raises(
-            InputError, match=f"has version {newest}, but this package needs version {newest + 1}; its owner runs"
+            InputError, match=f"has version {newest}, but this package needs version {newest + 1}; ask its owner to run"
         ):
             Database(login(role))
     with pytest.raises(psycopg.errors.InsufficientPrivilege):

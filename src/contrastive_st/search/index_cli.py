@@ -235,7 +235,7 @@ class Index(CollectionCommand):
             if outcome.complete and (wanted != (store.index, store.language) or (outcome.encoded and not kept)):
                 started = time.perf_counter()
                 peak = store.build_index(self.index, memory=self.build_memory, language=self.language)
-                memory = f", {peak / 2**30:.2f} GiB peak memory of the database" if peak else ""
+                memory = f", peak memory of the database {peak / 2**30:.2f} GiB" if peak else ""
                 language = f"full text: {store.now().language}" + " (--language changes it)" * (self.language is None)
                 note(f"index {self.index} built in {time.perf_counter() - started:.0f} s{memory}; {language}")
             failed.pop_all()
@@ -250,7 +250,7 @@ def _drop_unused(store: Any) -> None:
 def _report(outcome: Outcome, started: float, where: str, report: Report) -> None:
     from contrastive_st.memory import peak_resident
 
-    seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB peak memory"
+    seconds, memory = time.perf_counter() - started, f"peak memory {peak_resident() / 2**30:.2f} GiB"
     loading = f" ({outcome.loading:.0f} s of them for writing)" if outcome.encoded else ""
     states = outcome.states
     counts = {

@@ -118,7 +118,7 @@ class Database:
     def _other_version(self, version: int, newest: int) -> str:
         if not version:
             return f"there is no store in schema {self.schema} of {self.shown}; create one with contrastive-st index"
-        fix = "its owner runs contrastive-st database --setup" if version < newest else "update contrastive-st"
+        fix = "ask its owner to run contrastive-st database --setup" if version < newest else "update contrastive-st"
         return (
             f"the store in schema {self.schema} has version {version}, but this package needs version {newest}; {fix}"
         )

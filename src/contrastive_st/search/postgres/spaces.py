@@ -259,7 +259,7 @@ class StoreSpaces(Named):
         for space in [live, *others] if others else []:
             kind = "encoded" if space.source is None else "lifted"
             done = f"{total - self.lacking(space):,} of {total:,} documents {kind}"
-            answers = ", which answer" if space == live else ""
+            answers = ", which searches use" if space == live else ""
             shown[f"space {space.number}"] = f"vectors of {space.model} ({space.fingerprint[:8]}){answers}; {done}"
         return shown
 

@@ -165,7 +165,7 @@ def test_partners_are_of_the_own_class_and_of_another():
         assert row["anchor"] != row["positive"]
     assert pairs_of_labels(rows)[:] == pairs[:]
     assert pairs_of_labels(rows, seed=1)[:] != pairs[:]
-    with pytest.raises(InputError, match="only one class"):
+    with pytest.raises(InputError, match="all rows have the same label"):
         pairs_of_labels(rows.select([0, 1]))
 
 
@@ -232,7 +232,7 @@ def test_a_source_beside_a_target_is_text():
 @pytest.mark.parametrize("name", ["positive", "text", "negative_1", "label", "score"])
 @pytest.mark.parametrize("blank", ["", None, " "])
 def test_a_known_column_that_holds_nothing_is_an_error(name, blank):
-    with pytest.raises(InputError, match=f"column '{name}' holds nothing"):
+    with pytest.raises(InputError, match=f"column '{name}' is empty"):
         column_roles([{"anchor": f"a {i}", name: blank} for i in range(3)])
 
 

@@ -208,7 +208,7 @@ def test_rolls_back_with_all_that_was_written(place):
         with opened(place, "back", OLD) as after:
             holds(after, OLD, expected)
             assert len(after.spaces()) == 1
-            with pytest.raises(InputError, match="no move"):
+            with pytest.raises(InputError, match="no migration"):
                 roll_back(after, lambda model: OLD)
 
 

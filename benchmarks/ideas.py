@@ -8,9 +8,9 @@ after the other in the order of the list, and none begins after `--until` second
 
 * QuickThoughts, the published loss on a GRU: contrast alone, and a decoder or a bag of words in addition,
   at three weights;
-* the same with transformer towers, at two rates;
-* SimCSE on a small BERT, which is first trained on the same text by masked LM: temperatures, and the alignment and
-  uniformity of STS-B dev on the way (Figure 2 of Gao et al. 2021);
+* the same with transformer towers, at two rates, and with word vectors frozen and trained together;
+* SimCSE on a small BERT, which is first trained on the same text by masked LM: temperatures, masked LM as a second
+  loss, and the alignment and uniformity of STS-B dev on the way (Figure 2 of Gao et al. 2021);
 * a student of `model_cards/minilm-1-layer`, over shuffled sentences and over a short path through its vectors.
 
 A line of JSON for each run: Spearman over all pairs x100 of STS12, 14, 15, STS-B dev and test and SICK-R trial, and
@@ -40,6 +40,7 @@ SENTENCES, BATCH = 240_000, 400
 TASKS = "STS12,STS14,STS15,STSB,SICKR"
 COLUMNS = ("STS12", "STS14", "STS15", "STS-B", "mean", "STS-B dev", "SICK-R trial")
 GRU = "--hidden_size 300 --embedding_size 200 --vocab_size 20000 --max_length 50 --targets next --eval_strategy no"
+SIMCSE = "--max_length 32 --pooling mean --dropout 0.1 --per_device_train_batch_size 64 --learning_rate 1e-4"
 BERT = "--hidden_size 256 --block_size 64 --vocab_size 16000 --save_strategy no"
 STUDENT = "--hidden_size 256 --num_layers 3 --max_length 32 --warmup_steps 0.1 --per_device_train_batch_size 128"
 WEIGHTS, TEMPERATURES = ("0.1", "0.3", "1"), (0.001, 0.01, 0.05, 0.1, 1.0)
@@ -57,7 +58,7 @@ class Run:
         script: `run_SCRIPT.py` with `flags`; or `lift`, a variant of `simcse_lift.py`.
         flags: of the script.
         variant, temperature, every: of `lift`: the variant, its temperature, the steps between two points of its curve.
-        needs_base: whether it starts from the BERT that the run `base` trains.
+        needs_base: whether it starts from the BERT that the run `base` trains, or from `--start`.
     """
 
     name: str
@@ -83,6 +84,13 @@ def runs(args: argparse.Namespace) -> Iterator[Run]:
         for rate in ("5e-4", "2e-3"):
             flags = f"{GRU} --encoder transformer --readout mean --learning_rate {rate}"
             yield Run(f"transformer towers, rate {rate}", seed, "quickthoughts", flags)
+        for use in ("trained", "frozen", "multichannel"):
+            flags = f"{gru} --word_vectors corpus --word_vectors_use {use}"
+            yield Run(f"word vectors of the corpus, {use}", seed, "quickthoughts", flags)
+        for weight in ("0", "0.1"):
+            second = f"{SIMCSE} --do_mlm true --mlm_weight {weight}" if weight != "0" else SIMCSE
+            flags = f"{second} --temperature 0.1 --max_steps {args.lift_steps}"
+            yield Run(f"SimCSE with masked LM, weight {weight}", seed, "simcse", flags, needs_base=True)
         for order in ("0", str(args.order_seconds)):
             flags = f"{STUDENT} --learning_rate 1e-3 --max_steps {args.student_steps} --order_seconds {order}"
             label = "ordered by the teacher" if order != "0" else "shuffled"
@@ -156,6 +164,8 @@ def scripted(run: Run, args: argparse.Namespace, folder: str, out: Path) -> dict
         flags += ["--per_device_train_batch_size", str(BATCH)] + (["--max_steps", "4"] if args.tiny else [])
     if run.script == "distill":
         flags += ["--max_train_samples", str(args.student_sentences), "--cache", str(Path(folder, "vectors"))]
+    if run.needs_base:
+        flags += ["--model_name_or_path", args.start or str(Path(folder, "base"))]
     if args.device == "cpu":
         flags += ["--use_cpu", "true"]
     importlib.import_module(f"run_{run.script}").main(flags)

@@ -39,8 +39,8 @@ FITS = {  # number of texts, layers from the last, dimensions, regularization, S
     "the mean of its last three layers": (TEXTS, 3, 256, 0.1, 1e-4),
     "384 dimensions": (TEXTS, 1, 384, 0.1, 1e-4),
     "regularization 1": (TEXTS, 1, 256, 1.0, 1e-4),
-    "prior: SIF with 1e-3": (TEXTS, 1, 256, 0.1, 1e-3),
-    "prior: every token weighs the same": (TEXTS, 1, 256, 0.1, np.inf),
+    "initial token weights: SIF with 1e-3": (TEXTS, 1, 256, 0.1, 1e-3),
+    "initial token weights: all equal": (TEXTS, 1, 256, 0.1, np.inf),
 }
 
 

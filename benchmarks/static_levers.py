@@ -59,10 +59,10 @@ def levers(table: Array, counts: Any, shares: Array) -> Iterator[Lever]:
     vectors = unit_vectors(np.asarray(counts @ table, np.float32))
     mean, (values, directions) = vectors.mean(0), np.linalg.eigh(np.cov(vectors.T))
     values, directions = values[::-1], directions[:, ::-1]
-    yield "less the mean sentence", table, lambda x: x - mean
-    for k in (1, 2):
+    yield "mean embedding subtracted", table, lambda x: x - mean
+    for k, label in ((1, "first component removed"), (2, "first 2 components removed")):
         first = directions[:, :k]
-        yield f"less the first {k} components", table, lambda x, first=first: x - x @ first @ first.T
+        yield label, table, lambda x, first=first: x - x @ first @ first.T
     for power in (0.1, 0.3):
         yield (
             f"whitened to the power {power:g}",

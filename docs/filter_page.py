@@ -55,9 +55,9 @@ column.
 {chr(10).join(map(_row, EXAMPLES))}
 
 A range takes a number or an ISO date. Dates are compared at the precision that the filter gives, so `date<=2024-05`
-includes all of May. Time zones are ignored. Text that is a number of up to 15 digits is compared as a number. Metadata
-are stored as JSON: dates and times as ISO 8601 text, decimals and numbers of numpy as numbers, sets, tuples and arrays
-as lists, NaN and infinity as null.
+includes all of May. Time zones are ignored. A range compares text that is a number of up to 15 digits as a number.
+Metadata are stored as JSON: dates and times as ISO 8601 text, decimals and numbers of numpy as numbers, sets, tuples
+and arrays as lists, NaN and infinity as null.
 
 ## What is refused
 

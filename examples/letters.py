@@ -20,10 +20,11 @@ from contrastive_st.models.static_encoder import count_rows
 def gram_directions(
     tokens: Sequence[str], dim: int, seed: int = 0, frequencies: NDArray[np.integer] | None = None, texts: int = 0
 ) -> Tensor:
-    """Unit vectors `[V, dim]` of tokens, the sums of random directions of their character 2- to 4-grams.
+    """Vectors `[V, dim]` of tokens, the sums of random directions of their character 2- to 4-grams.
 
     So words that share a stem are similar, as in fastText (Bojanowski et al. 2017). A `<` and a `>` mark the ends of a
-    token. The cosine of two tokens is, up to the noise of the directions, that of their vectors of grams.
+    token. The cosine of two tokens is, up to the noise of the directions, that of their vectors of grams. Their length
+    is 1, or with `frequencies` the square root of the IDF of the token's grams (the root of its mean square).
 
     Args:
         tokens: the vocabulary.
@@ -41,15 +42,17 @@ def gram_directions(
     rows = [[grams.setdefault(text[i : i + n], len(grams)) for n in (2, 3, 4) for i in range(len(text) - n + 1)]
             for text in (f"<{token}>" for token in tokens)]  # fmt: skip
     counts = count_rows(rows, len(grams))
+    length: Any = 1.0
     if frequencies is not None:
         of_gram = np.minimum((counts > 0).T @ frequencies, texts)  # at most: two tokens of a text may share a gram
         counts = counts.multiply((np.log((1 + texts) / (1 + of_gram)) + 1).astype(np.float32)).tocsr()
+        length = torch.from_numpy(np.asarray(counts.power(2).sum(1)) ** 0.25)
     draw = torch.Generator().manual_seed(seed)
     table = np.empty((len(tokens), dim), np.float32)
     for first in range(0, dim, _DRAWN):  # directions of all grams would take more memory than the table
         some = min(_DRAWN, dim - first)
         table[:, first : first + some] = counts @ torch.randn(len(grams), some, generator=draw).numpy()
-    return unit(torch.from_numpy(table))
+    return unit(torch.from_numpy(table)) * length
 
 
 _DRAWN = 64  # dimensions drawn at a time

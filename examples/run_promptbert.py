@@ -57,7 +57,7 @@ class Arguments(ScriptArguments):
     templates: list[str] = field(
         default_factory=list,
         metadata={
-            "help": "One template, with [X] for the text followed by [MASK]; or two templates, which make two views."
+            "help": "One or two templates, each with [X] where the text is, and then [MASK]; two make two views."
         },
     )
 

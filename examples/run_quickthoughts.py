@@ -81,7 +81,8 @@ class QuickThoughtsArguments(ScriptArguments):
 
     targets: str = option(
         "Targets of a sentence: next (the sentences after it), window (the sentences around it), "
-        "counts or tfidf (a softmax of shared words), tfidf_bin (the most similar sentence by TF-IDF).",
+        "counts or tfidf (a softmax over the candidates of the number or TF-IDF of the words they share), "
+        "tfidf_bin (the most similar sentence by TF-IDF).",
         default="window",
     )
     row_loss: str = option("Loss of each sentence: kl, cross_entropy, l2, block (CURL) or pairwise.", default="kl")
@@ -119,8 +120,8 @@ class QuickThoughtsArguments(ScriptArguments):
     dropout: Share = option("Dropout on word vectors, between layers and on the readout.", default=0.0)
     shared_embeddings: bool = option("Share the word vectors of f and g.", default=False)
     word_vectors: str | None = option(
-        "Initial words and vectors: a GloVe, word2vec or fastText file, or corpus for vectors fitted to the training "
-        "text (PPMI and a truncated SVD). By default random vectors."
+        "Initial words and vectors: a GloVe, word2vec or fastText file, or the word corpus: fit vectors to the "
+        "training text (PPMI and a truncated SVD). By default random vectors."
     )
     word_weights: str | None = option(
         "sif: multiply word vectors by a / (a + frequency), a = 1e-3 (Arora et al. 2017)."

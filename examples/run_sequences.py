@@ -63,7 +63,7 @@ class SequenceArguments(ScriptArguments):
 
     fasta: str | None = option(
         "FASTA file, plain, .gz or .xz, whose sequences may have names 'family|member'. By default families are "
-        "generated: mutated copies of an ancestor each."
+        "generated; the members of a family are mutated copies of one ancestor."
     )
     kind: str = option("Type of the sequences: dna, rna or protein.", default="protein")
     k: Count = option("Number of letters of a word (k-mer).", default=2)
@@ -88,7 +88,9 @@ class SequenceArguments(ScriptArguments):
     members: Count = option("Generated data: number of members of each family.", default=4)
     length: Count = option("Generated data: number of letters of an ancestor.", default=240)
     substitution: float = option("Generated data: share of the letters that are changed in a member.", default=0.6)
-    conservative: float = option("Generated data: share of the changes to a letter of the same class.", default=0.9)
+    conservative: float = option(
+        "Generated data: share of the changes that replace a letter by one of the same class.", default=0.9
+    )
     indel: Share = option("Generated data: insertions per letter; deletions are equally frequent.", default=0.02)
 
     def __post_init__(self) -> None:

@@ -17,6 +17,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 from transformers import TrainerCallback
 
@@ -61,15 +62,15 @@ class StaticArguments(ScriptArguments):
     vocab_size: Count = option("Maximum vocabulary size, in tokens.", default=80_000)
     hidden_size: Count = option("Dimension of the embedding.", default=1024)
     trained_size: Count | None = option(
-        "Number of dimensions that are trained. The others compare spelling, like TF-IDF of characters. By default "
-        "300, or all if there are fewer."
+        "Number of dimensions that are trained; the others are fixed, and compare the character n-grams of sentences, "
+        "like TF-IDF. By default 300, or --hidden_size if that is smaller."
     )
     max_length: Count = option("Maximum length of a sentence in training, in tokens.", default=128)
     sif: Positive = option(
         "SIF weighting: a token with the relative frequency p starts with the weight sif / (sif + p).", default=3e-4
     )
     temperature: Positive = option("Temperature of InfoNCE; divides the cosines.", default=0.05)
-    letters: Share = option("Weight of the spelling dimensions in the cosine of two sentences.", default=0.5)
+    letters: Share = option("Weight of the spelling dimensions in the cosine of two sentences.", default=0.4)
     heldout: CountOrZero = option(
         "Hold out documents with about this many sentences in total for the evaluation.", default=2000
     )
@@ -91,7 +92,7 @@ class SilentTokens(TrainerCallback):
 
 
 class LettersBeside(TrainerCallback):
-    """At the end, puts the dimensions of the letters before the trained ones, and whitens all of them by half.
+    """At the end, puts the dimensions of the letters before the trained ones, and whitens all of them in part.
 
     What neighbours teach about the topic of a sentence is then added to its words, and does not replace them.
 
@@ -110,7 +111,7 @@ class LettersBeside(TrainerCallback):
         own = getattr(model, "module", model)
         trained = own.embeddings.detach().cpu()
         both = channels([self.letters, trained], [self.share, 1 - self.share], self.rows)
-        own.embeddings.data = whitened(both, self.rows, self.silent, power=0.25).to(own.device)
+        own.embeddings.data = whitened(both, self.rows, self.silent, power=0.2).to(own.device)
         own.config.hidden_size = own.embeddings.shape[1]
 
 
@@ -132,7 +133,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         tokens = TokenFile.write(documents, tokenizer, own.max_length)
 
     # model: directions of the tokens' letters; a step updates the rows of its own tokens in the trained dimensions
-    weights = sif_weights(tokens.counts, own.sif)
+    weights = np.sqrt(sif_weights(tokens.counts, own.sif))
     weights[silent := silent_ids(tokenizer)] = 0
     start = untrained_static(
         words_of(tokenizer), weights, own.hidden_size, training.seed, tokens.frequencies, len(tokens),

@@ -73,14 +73,12 @@ class UniversalArguments(ScriptArguments):
     """Data and model."""
 
     corpus_file: str | None = option(
-        "Data of the task neighbours: sentences in order, .txt or .parquet; by default documentation of this machine."
+        "Data of the task neighbours: sentences in order, .txt or .parquet. Each file is by default made "
+        "from the documentation of the installed Python packages."
     )
-    answer_file: str | None = option(
-        "Data of the task answers: two columns, input and response; by default documentation of this machine."
-    )
+    answer_file: str | None = option("Data of the task answers: two columns, input and response.")
     nli_file: str | None = option(
-        "Data of the task nli: a file of SNLI, MultiNLI, ... or a name such as SNLI (of the Hub); by default "
-        "documentation of this machine."
+        "Data of the task nli: a file of SNLI, MultiNLI, ... or a name such as SNLI (of the Hub)."
     )
     task_weights: list[float] = field(
         default_factory=lambda: [1.0, 1.0, 1.0],

@@ -1,5 +1,6 @@
 """An encoder from raw text alone, in a script that nothing else here has: what it learns, and who opens it."""
 
+import math
 import random
 import re
 from typing import Any
@@ -81,10 +82,23 @@ def test_the_result_is_the_letters_before_the_trained_dimensions(text, tmp_path)
     center = means.mean(0)
     units = torch.nn.functional.normalize(means - center, dim=1)
     values, axes = np.linalg.eigh(np.cov(units.numpy().T, bias=True))
-    wanted = (both - center).numpy() @ (axes * values**-0.25)
+    wanted = (both - center).numpy() @ (axes * values**-0.2)
     wanted[:2] = 0  # padding and the unknown token
     grams = lambda x: x[:200] @ x[:200].T  # axes have no sign
     np.testing.assert_allclose(grams(table.double().numpy()), grams(wanted), atol=1e-4)
+
+
+def test_the_length_of_a_token_is_the_root_of_the_idf_of_its_grams():
+    tokens, frequencies, texts = ["cat", "cats", "dog"], np.array([5, 2, 1]), 10
+    own = [[f"<{token}>"[i : i + n] for n in (2, 3, 4) for i in range(len(token) + 3 - n)] for token in tokens]
+
+    def idf(gram):
+        with_it = sum(int(count) for grams, count in zip(own, frequencies, strict=True) if gram in grams)
+        return math.log((1 + texts) / (1 + min(with_it, texts))) + 1
+
+    table = load("letters").gram_directions(tokens, 8, frequencies=frequencies, texts=texts)
+    wanted = [math.sqrt(math.sqrt(sum(idf(gram) ** 2 for gram in grams) / len(grams))) for grams in own]
+    assert table.norm(dim=1).tolist() == pytest.approx(wanted, rel=1e-5)
 
 
 @pytest.mark.parametrize(

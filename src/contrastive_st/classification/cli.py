@@ -41,7 +41,7 @@ class Classify(TuningSettings):
         metavar="FILE", aliases=("--test",),
     )  # fmt: skip
     columns: list[str] | None = option(
-        "the columns of text and label, such as review stars=label; the input needs only the column of text",
+        "the columns of text and label, such as --columns review stars=label; the input needs only that of the text",
         metavar="COLUMN",
     )
     predictions: str | None = option(
@@ -52,11 +52,12 @@ class Classify(TuningSettings):
         'separator between the labels of a text, such as "|", if it can have several', metavar="TEXT"
     )
     output: str | None = option(
-        "folder to save the classifier in or to load it from (default: the folder of --model)",
+        "folder that the classifier is saved in after training, and loaded from without --train_file (default: the "
+        "--model folder)",
         short="-o",
         metavar="FOLDER",
     )
-    classifier: str = option("name of the classifier within its folder", "classes", metavar="NAME")
+    classifier: str = option("name of the classifier: a folder may hold several", "classes", metavar="NAME")
     head: Literal["logistic", "means", "differentiable"] = option(
         "logistic: logistic regression; means: the nearest class mean; differentiable: a linear layer trained by "
         "gradient descent (with --tune, together with the encoder)", "logistic",

@@ -19,7 +19,7 @@ from contrastive_st.terminal import note, say
 if TYPE_CHECKING:
     from contrastive_st.evaluation.tasks import Task
 
-_DATA = "folder of SentEval's files, or hub to download them (default: $CONTRASTIVE_ST_DATA, or hub)"
+_DATA = "folder of SentEval's files, or the word hub to download them (default: $CONTRASTIVE_ST_DATA, or hub)"
 
 
 @dataclass
@@ -59,9 +59,9 @@ class Evaluate(_Models):
     """
 
     tasks: str | None = option(
-        "tasks or groups of tasks, separated by commas: sts7 (or sts), senteval7 (or transfer), nanobeir, supervised, "
-        "entailment, pairs, space, few-shot, or all of these except nanobeir: all (default: sts,space; with --pairs "
-        "or --retrieval only your data)"
+        "tasks or groups of tasks, separated by commas: sts7 (or sts), senteval7 (or transfer), nanobeir, supervised "
+        "(STS-B and SICK with a trained regression), entailment, pairs (QQP), space (alignment and uniformity), "
+        "few-shot; all: these except nanobeir (default: sts,space; if --pairs or --retrieval is given, only your data)"
     )
     data: str | None = option(_DATA)
     output: str | None = option("folder for report.json, report.md and plots", short="-o")

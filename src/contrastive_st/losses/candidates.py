@@ -88,8 +88,8 @@ class MarginMSELoss(CandidatesLoss):
     `cosine`, the student's margins are at most `2 / T`, and a teacher's of logits needs a small `T`.
 
     Args:
-        scores: `dot` or `cosine`.
-        temperature: `T`, the unit of the student's similarities.
+        scores: similarity of two embeddings, `dot` or `cosine`.
+        temperature: the student's similarities are divided by it (`T`).
 
     Example:
         >>> views = torch.tensor([[[1.0, 0.0], [3.0, 0.0], [1.0, 0.0]]])  # similarities 3 and 1: a margin of 2
@@ -150,10 +150,10 @@ class KLDistillationLoss(CandidatesLoss):
     depend on the unit of the similarities, so that it can be mixed with others.
 
     Args:
-        scores: `cosine` or `dot`.
-        temperature: `T`, of the student.
-        teacher_temperature: `T_t`; about 1 for logits, 0.05 for cosines or probabilities. A training script chooses
-            between these two by the range of the scores.
+        scores: similarity of two embeddings, `cosine` or `dot`.
+        temperature: the student's similarities are divided by it (`T`).
+        teacher_temperature: the teacher's scores are divided by it (`T_t`); about 1 for logits, 0.05 for cosines or
+            probabilities. A training script chooses between these two by the range of the scores.
         in_batch_negatives: contrast with the candidates of the other rows too.
 
     Example:

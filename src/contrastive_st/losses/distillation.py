@@ -39,10 +39,10 @@ class RelationalDistillationLoss(Loss):
     a time, so memory grows with N^2.
 
     Args:
-        similarity_weight: weight of the similarities.
-        distance_weight: weight of the distances.
-        angle_weight: weight of the angles.
-        temperature: `T`, for both student and teacher.
+        similarity_weight: weight of the term of similarities.
+        distance_weight: weight of the term of distances.
+        angle_weight: weight of the term of angles.
+        temperature: the similarities of student and teacher are divided by it (`T`).
 
     Example:
         >>> import torch
@@ -254,7 +254,7 @@ class EmbeddingDistillationLoss(Loss):
     All views of a sentence are compared with the same teacher embedding, which must have the student's dimension.
 
     Args:
-        distance: one of the three above.
+        distance: distance of the embeddings of student and teacher: `squared`, `cosine` or `mse`.
 
     Example:
         >>> views = torch.tensor([[[3.0, 0.0]], [[0.0, 2.0]]])  # two sentences, one view, d=2

@@ -49,8 +49,9 @@ class InfoNCE(Loss):
     only one block is in memory.
 
     Args:
-        temperature: `T`; 0.05 in the paper.
-        hard_negative_weight: `w`, the *logarithm* of the paper's alpha, for the anchor's hard negatives.
+        temperature: the cosines are divided by it (`T`); 0.05 in the paper.
+        hard_negative_weight: the *logarithm* of the weight of the anchor's hard negatives (`w`; log of alpha in the
+            paper).
         symmetric: also choose the anchor given the positive, and average the two losses.
 
     Example:

@@ -76,7 +76,7 @@ class ConsistentInfoNCE(InfoNCE):
         loss = InfoNCE + js_weight * mean over i of (KL(p_i || m_i) + KL(q_i || m_i)) / 2,   m_i = (p_i + q_i) / 2
 
     Args:
-        js_weight: weight of the divergence; 1 in the paper.
+        js_weight: weight of the Jensen-Shannon divergence; 1 in the paper.
 
     Example:
         >>> views = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])  # equal views: no divergence
@@ -151,7 +151,7 @@ class GuidedInfoNCE(InfoNCE):
 
     Args:
         margin: candidates are masked above the positive's similarity minus this margin; a greater margin masks more.
-        margin_strategy: `absolute` or `relative`.
+        margin_strategy: `absolute` or `relative`: a share of the positive's similarity.
         contrast_anchors: other anchors are candidates too.
         contrast_positives: other positives are also contrasted with the anchor's positive.
 

@@ -229,7 +229,7 @@ class CoSENTLoss(Loss):
     scores are not compared. All N pairs of all processes are compared, in time N log N and memory N.
 
     Args:
-        temperature: `T`; 0.05 in the paper, where it is written as a scale of 20.
+        temperature: the cosines are divided by it (`T`); 0.05 in the paper, which calls 20 the scale.
 
     Example:
         >>> views = torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]])  # cosines 0 and 1
@@ -348,6 +348,9 @@ class TripletLoss(Loss):
     """`max(|a - p| - |a - n| + margin, 0)` with Euclidean distances (Sentence-BERT, section 3, with margin 1).
 
     Between equal embeddings the distance and the gradient are 0, never NaN.
+
+    Args:
+        margin: how much nearer than the negative the positive has to be for a loss of 0.
 
     Example:
         >>> views = torch.tensor([[[0.0, 0.0], [3.0, 4.0], [0.0, 5.5]]])  # distances 5 and 5.5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
 from typing import Annotated, Any, Literal, get_origin, get_type_hints
@@ -66,7 +68,7 @@ class SuiteArguments(ScriptArguments):
         "Tasks of SentEval to evaluate on, if --eval_data or $CONTRASTIVE_ST_DATA says where their files are.",
         default="MR,CR,SST2,TREC",
     )
-    eval_data: str | None = option("Folder of SentEval's files, or hub to download them.")
+    eval_data: str | None = option("Folder of SentEval's files, or the word hub to download them.")
 
 
 @dataclass
@@ -75,7 +77,7 @@ class EncoderArguments(ScriptArguments):
 
     model_name_or_path: str | None = option("Encoder to start from; by default a small BERT from scratch.")
     pooling: str | None = option(
-        f"Pooling: cls (with a projection head), {WITHOUT_HEAD}; by default what the encoder to start from records."
+        f"Pooling: cls (with a projection head), {WITHOUT_HEAD}; by default as recorded in the initial encoder."
     )
     max_length: Count | None = option(
         "Maximum length of a text in tokens, in training and for the saved encoder; by default that of the encoder "
@@ -94,15 +96,15 @@ class EncoderArguments(ScriptArguments):
     )
     prompts: list[str] | None = option(
         "Prompts to put before the texts, in training and in the saved encoder, such as query='query: ' "
-        "document='passage: '. Of several columns, the first holds queries and the others documents. By default the "
-        "prompts that the encoder to start from records."
+        "document='passage: '. Of several columns, the first holds queries and the others documents. By default "
+        "those that the initial encoder has recorded."
     )
     default_prompt_name: str | None = option(
         "Name of the prompt for all texts that have no prompt of their own, such as those of a single column."
     )
     include_prompt: bool | None = option(
-        "Whether to pool the tokens of the prompt too; by default as the encoder to start from records, true from "
-        "scratch."
+        "Whether to pool the tokens of the prompt too; by default as recorded in the initial encoder, true for a new "
+        "one."
     )
     lora_r: Count | None = option(
         "Freeze the encoder and train a LoRA adapter of this rank, such as 16 (needs peft). The saved folder holds "
@@ -234,9 +236,23 @@ def loss_arguments(names: Sequence[str]) -> type[LossArguments]:
     for setting, losses in takers.items():
         *others, last = losses
         those = f"losses {', '.join(others)} and {last}" if others else f"loss {last}"
-        setting_help = f"Setting of the {those}; see docs/losses.md."
-        options.append((setting, kinds[setting] | None, option(setting_help)))
+        setting_help = _described([LOSSES[name] for name in losses], setting)
+        options.append((setting, kinds[setting] | None, option(f"{setting_help} Only for the {those}.")))
     return make_dataclass("ChosenLossArguments", options, bases=(LossArguments,))
+
+
+def _described(losses: Sequence[type[Any]], setting: str) -> str:
+    """What the first docstring of losses with this setting says of it, as a sentence, and the common default."""
+    entry = re.compile(rf"^    {setting}: (.+(?:\n     .+)*)", re.MULTILINE)
+    said = (entry.search(inspect.getdoc(kind) or "") for loss in losses for kind in loss.__mro__)
+    text = next((" ".join(found[1].split()).translate(_PLAIN).rstrip(".") for found in said if found), setting)
+    defaults = {getattr(loss, setting) for loss in losses}
+    only = defaults.pop() if len(defaults) == 1 else "depends on the loss"
+    default = " ".join(only) if isinstance(only, tuple) else only
+    return f"{text[0].upper()}{text[1:]} (default: {default})."
+
+
+_PLAIN = str.maketrans("", "", "`*")
 
 
 class LossArguments(ScriptArguments):

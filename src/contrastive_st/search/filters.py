@@ -195,17 +195,17 @@ def grammar() -> str:
         >>> print(grammar())
         filter     = condition (";" condition)*           all conditions must hold
         condition  = column operator value ("," value)*   one of the values
-        operator   = "=" | "!=" | "<" | "<=" | ">" | ">=" | "=="
-        column     = text without any of < > = ! ; or a quoted text
-        value      = text without any of , ; or a quoted text, or null
+        operator   = "=" | "!=" | "<" | "<=" | ">" | ">=" | "=="      == is the same as =
+        column     = text without the characters < > = ! ; or a quoted text
+        value      = text without the characters , ; or a quoted text, or null
         quoted     = a string of JSON, such as "Hello, world" or "a \\"b\\""
     """
     rules = {
         "filter": 'condition (";" condition)*           all conditions must hold',
         "condition": 'column operator value ("," value)*   one of the values',
-        "operator": " | ".join(f'"{one}"' for one in (*OPERATORS, *_SAME)),
-        "column": f"text without any of {' '.join(_COLUMN_ENDS)} or a quoted text",
-        "value": f"text without any of {' '.join(_VALUE_ENDS)} or a quoted text, or null",
+        "operator": " | ".join(f'"{one}"' for one in (*OPERATORS, *_SAME)) + "      == is the same as =",
+        "column": f"text without the characters {' '.join(_COLUMN_ENDS)} or a quoted text",
+        "value": f"text without the characters {' '.join(_VALUE_ENDS)} or a quoted text, or null",
         "quoted": r'''a string of JSON, such as "Hello, world" or "a \"b\""''',
     }
     return "\n".join(f"{name:10} = {rule}" for name, rule in rules.items())

@@ -62,22 +62,22 @@ class Index(CollectionCommand):
     hub_split: str = option("split of a data set of the Hub", default="train")
     split_into: Literal["whole", "files", "lines", "sentences", "passages"] = option(
         "the part of a file that becomes a document: the whole file (files), lines, sentences or passages (about 100 "
-        "words); whole: like files, except that each page of a PDF and each line of a text file that is a list "
-        "becomes one",
+        "words); whole: like files, but one document per page of a PDF, and per line of a text file that looks like a "
+        "list",
         default="whole",
     )  # fmt: skip
     pool: bool = option(
         "with --split_into: keep documents whole, and store the mean vector of their chunks", default=False
     )
     index: Literal["hnsw", "binary", "none"] = option(
-        "vector index, built after all vectors are written; hnsw: a graph over the vectors; binary: a graph over four "
-        "bits per dimension; none: exact search",
+        "vector index, built after all vectors are written; hnsw: a graph over the vectors; binary: a smaller "
+        "graph, over a code of four bits per dimension; none: exact search",
         default="hnsw",
         group="indexing",
     )
     language: str | None = option(
-        "language for full-text search, such as german (default: the language of the collection; for a new one it is "
-        "detected by stop words, or else simple: without stemming and stop words)", group="indexing",
+        "language for full-text search, such as german (default: that of the collection; for a new one it is detected "
+        "by stop words; if that fails, simple, which does not stem)", group="indexing",
     )  # fmt: skip
     build_memory: str | None = option(
         "memory for building the vector index, such as 4GB (default: 1GB; in the embedded database as much as is "
@@ -98,7 +98,7 @@ class Index(CollectionCommand):
     )
     replace: bool = option("index the whole corpus again, including documents that were deleted", default=False)
     restore: bool = option("also index documents of the corpus that were deleted from the collection", default=False)
-    sync: bool = option("delete documents whose file, or row with an id, is no longer in the corpus", default=False)
+    sync: bool = option("delete documents whose file or id is no longer in the corpus", default=False)
     watch: bool = option("index a folder again whenever files in it change, until interrupted", default=False)
     strict: bool = option("stop at the first row or file that cannot be indexed, instead of skipping it", default=False)
 

@@ -60,7 +60,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
     )
     momentum_queue: CountOrZero = option(
         "Use this many positives of earlier batches as further negatives (MoCo), encoded by a moving average of the "
-        "model. Only for one encoder and the loss info_nce.",
+        "model. Only if one encoder embeds all columns, and for the loss info_nce.",
         default=0,
     )
     per_device_eval_batch_size: int | None = option(  # type: ignore[assignment]

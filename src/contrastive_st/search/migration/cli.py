@@ -36,10 +36,12 @@ class Migrate(StoreCommand):
     collection: str = option("name of the collection, or a folder of shards", positional=True)
     model: str | None = option(f"the new model: {MODEL_HELP}", short="-m")
     seconds: NotNegative = option(
-        "time limit for encoding a sample of up to 5,000 documents at the start", default=60.0
+        "time limit for encoding a sample of up to 5,000 documents, to fit and test a map from the old vectors to the "
+        "new model; if it is good enough, searches use mapped vectors until all documents are encoded",
+        default=60.0,
     )
     queries: str | None = option(
-        "queries that measure the mapped vectors on the sample: a table with the columns query and id (of a document "
+        "queries to test the mapped vectors with, on the sample: a table with the columns query and id (of a document "
         "that answers the query)"
     )
     retrieval: str | None = option(
@@ -55,7 +57,9 @@ class Migrate(StoreCommand):
         default=False,
     )
     rollback: bool = option("return to the old vectors, and remove the new ones", default=False)
-    finish: bool = option("remove the old vectors, once all documents are encoded", default=False)
+    finish: bool = option(
+        "remove the old vectors, after which --rollback is not possible; all documents must be encoded", default=False
+    )
     precision: ModelPrecision = option(
         "precision of the model; auto: bf16 if the hardware is faster with it, else fp32", default="auto"
     )

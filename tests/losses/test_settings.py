@@ -36,6 +36,21 @@ def test_every_loss_with_numbers_is_tried():
             "relational_distillation", "consistent_info_nce", "softmax"} <= {name for name, _ in NUMBERS}  # fmt: skip
 
 
+def test_the_docstring_of_a_loss_describes_each_of_its_settings():
+    names = [name for name, kind in LOSSES.items() if kind.is_of_package()]
+    options = dataclasses.fields(loss_arguments(names))[1:]
+    assert {"temperature", "margin", "features", "js_weight"} <= {one.name for one in options}
+    for one in options:
+        assert not one.metadata["help"].lower().startswith(f"{one.name} (default"), one.name
+
+
+def test_a_default_that_losses_share_is_in_the_help():
+    options = {one.name: one.metadata["help"] for one in dataclasses.fields(loss_arguments(["info_nce", "triplet"]))}
+    assert options["margin"].endswith("for a loss of 0 (default: 1.0). Only for the loss triplet.")
+    both = {one.name: one.metadata["help"] for one in dataclasses.fields(loss_arguments(["guided_info_nce", "triplet"]))}
+    assert "(default: depends on the loss). Only for the losses guided_info_nce and triplet." in both["margin"]
+
+
 @pytest.mark.parametrize(
     "settings",
     [

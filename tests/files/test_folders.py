@@ -183,7 +183,7 @@ BROKEN = {
     ),
     "weights of another shape": (lambda f: reweigh(f, lambda t: torch.cat([t, t])), "shape|mismatched"),
     "weights of NaN": (lambda f: reweigh(f, lambda t: t * float("nan")), "NaN or infinite"),
-    "weights of another model": (lambda f: other_weights(f), "lacks weights|the weights have 1 tensors"),
+    "weights of another model": (lambda f: other_weights(f), "lacks weights|the weights have only 1 tensors"),
     "an index of another type": (lambda f: without_weights(f, "[1]"), "must hold an object"),
     "an index of numbers": (lambda f: without_weights(f, '{"weight_map": {"a": 1}}'), "index.json: .*not int"),
 }

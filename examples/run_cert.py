@@ -72,7 +72,7 @@ class CERTArguments(ScriptArguments):
         "Task to fine-tune on afterwards: TREC, SST2, MRPC, SICKE, or package (which Python package a paragraph of "
         "documentation is from)."
     )
-    eval_data: str | None = option("Folder of SentEval's files, or the word hub to download them.")
+    eval_data: str | None = option("Folder of SentEval's files, or 'hub' to download them.")
     label_samples: Count = option("Number of labelled rows for the fine-tuning.", default=400)
     task_epochs: Positive = option("Epochs of the fine-tuning.", default=10)
     task_learning_rate: NotNegative = option("Learning rate of the fine-tuning.", default=5e-4)

@@ -81,7 +81,7 @@ class QuickThoughtsArguments(ScriptArguments):
 
     targets: str = option(
         "Targets of a sentence: next (the sentences after it), window (the sentences around it), "
-        "counts or tfidf (a softmax over the candidates of the number or TF-IDF of the words they share), "
+        "counts or tfidf (a softmax of the words that a candidate shares with the sentence, by number or by TF-IDF), "
         "tfidf_bin (the most similar sentence by TF-IDF).",
         default="window",
     )
@@ -120,7 +120,7 @@ class QuickThoughtsArguments(ScriptArguments):
     dropout: Share = option("Dropout on word vectors, between layers and on the readout.", default=0.0)
     shared_embeddings: bool = option("Share the word vectors of f and g.", default=False)
     word_vectors: str | None = option(
-        "Initial words and vectors: a GloVe, word2vec or fastText file, or the word corpus: fit vectors to the "
+        "Initial words and vectors: a GloVe, word2vec or fastText file, or 'corpus', to fit vectors to the "
         "training text (PPMI and a truncated SVD). By default random vectors."
     )
     word_weights: str | None = option(

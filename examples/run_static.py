@@ -70,7 +70,9 @@ class StaticArguments(ScriptArguments):
         "SIF weighting: a token with the relative frequency p starts with the weight sif / (sif + p).", default=3e-4
     )
     temperature: Positive = option("Temperature of InfoNCE; divides the cosines.", default=0.05)
-    letters: Share = option("Weight of the spelling dimensions in the cosine of two sentences.", default=0.4)
+    letters: Share = option(
+        "Weight in the cosine of the fixed dimensions of character n-grams, those beyond --trained_size.", default=0.4
+    )
     heldout: CountOrZero = option(
         "Hold out documents with about this many sentences in total for the evaluation.", default=2000
     )

@@ -19,7 +19,7 @@ from contrastive_st.terminal import note, say
 if TYPE_CHECKING:
     from contrastive_st.evaluation.tasks import Task
 
-_DATA = "folder of SentEval's files, or the word hub to download them (default: $CONTRASTIVE_ST_DATA, or hub)"
+_DATA = "folder of SentEval's files, or 'hub' to download them (default: $CONTRASTIVE_ST_DATA, or hub)"
 
 
 @dataclass

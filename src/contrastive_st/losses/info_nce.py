@@ -52,7 +52,7 @@ class InfoNCE(Loss):
         temperature: the cosines are divided by it (`T`); 0.05 in the paper.
         hard_negative_weight: the *logarithm* of the weight of the anchor's hard negatives (`w`; log of alpha in the
             paper).
-        symmetric: also choose the anchor given the positive, and average the two losses.
+        symmetric: add the loss of the other direction, in which each positive has to find its anchor, and average both.
 
     Example:
         >>> import torch

@@ -68,7 +68,7 @@ class SuiteArguments(ScriptArguments):
         "Tasks of SentEval to evaluate on, if --eval_data or $CONTRASTIVE_ST_DATA says where their files are.",
         default="MR,CR,SST2,TREC",
     )
-    eval_data: str | None = option("Folder of SentEval's files, or the word hub to download them.")
+    eval_data: str | None = option("Folder of SentEval's files, or 'hub' to download them.")
 
 
 @dataclass

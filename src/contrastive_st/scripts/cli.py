@@ -129,8 +129,8 @@ class Distill(Options):
     regularization: NotNegative = option("regularization strength in fitting a static student", default=0.1)
     max_length: Count = option("maximum length of a text in tokens, for a layer student", default=128)
     align: bool = option(
-        "make the student encode queries for an index of the teacher's vectors; adds a linear map to the teacher's "
-        "space if held-out texts are then nearer",
+        "let the student encode queries for an index that the teacher encoded; adds a linear map to the teacher's "
+        "space if that brings held-out texts closer to the teacher's vectors",
         default=False,
     )
     batch_size: Count | None = option("texts per step (default: 512; for a layer student 128)", group="training")

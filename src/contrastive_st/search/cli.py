@@ -285,7 +285,9 @@ class Duplicates(CollectionCommand):
     threshold: Annotated[float, Gt(0), Le(1)] = option(
         "lowest cosine of two documents that count as duplicates", default=0.95
     )
-    ignore_numbers: bool = option("do not report texts that differ only in their numbers", default=False)
+    ignore_numbers: bool = option(
+        "do not report texts that differ only in their numbers, such as dates or versions", default=False
+    )
     limit: CountOrZero = option("number of groups to print; --output writes all", default=20)
     output: str | None = option("write all groups to a .csv or .json file", short="-o", metavar="FILE")
     overwrite: bool = option(_OVERWRITE, default=False)

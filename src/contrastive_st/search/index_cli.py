@@ -61,9 +61,8 @@ class Index(CollectionCommand):
     )
     hub_split: str = option("split of a data set of the Hub", default="train")
     split_into: Literal["whole", "files", "lines", "sentences", "passages"] = option(
-        "the part of a file that becomes a document: the whole file (files), lines, sentences or passages (about 100 "
-        "words); whole: like files, but one document per page of a PDF, and per line of a text file that looks like a "
-        "list",
+        "what becomes a document: each file (files), line, sentence or passage (about 100 words); whole: each file, "
+        "but each page of a PDF and each line of a text file that looks like a list",
         default="whole",
     )  # fmt: skip
     pool: bool = option(
@@ -71,7 +70,7 @@ class Index(CollectionCommand):
     )
     index: Literal["hnsw", "binary", "none"] = option(
         "vector index, built after all vectors are written; hnsw: a graph over the vectors; binary: a smaller "
-        "graph, over a code of four bits per dimension; none: exact search",
+        "graph, over vectors compressed to four bits per dimension; none: exact search",
         default="hnsw",
         group="indexing",
     )
@@ -96,7 +95,10 @@ class Index(CollectionCommand):
     shard_rows: Annotated[int, Ge(1), Le(1 << 40)] = option(
         "number of rows encoded and committed together", default=16_384
     )
-    replace: bool = option("index the whole corpus again, including documents that were deleted", default=False)
+    replace: bool = option(
+        "encode all documents of the corpus again, even if unchanged or deleted before (by default these are skipped)",
+        default=False,
+    )
     restore: bool = option("also index documents of the corpus that were deleted from the collection", default=False)
     sync: bool = option("delete documents whose file or id is no longer in the corpus", default=False)
     watch: bool = option("index a folder again whenever files in it change, until interrupted", default=False)

@@ -38,7 +38,7 @@ class Serve(StoreCommand):
     host: str = option(_HOST, default="127.0.0.1")
     port: int = option("port to serve on; 0 picks a free one", default=7860)
     token: str | None = option(
-        "require a token, which is generated and printed (for your own use --token_file)", nargs="?", const=""
+        "require a token, which is generated and printed; to choose it yourself, use --token_file", nargs="?", const=""
     )
     token_file: str | None = option(
         "require the token in this file (default: the token in $CONTRASTIVE_ST_SERVE_TOKEN, if it is set)"
@@ -119,7 +119,7 @@ class Api(StoreCommand):
         default=True,
     )
     batch_tokens: Count = option(
-        "take waiting texts of up to this many tokens at a time, sort them by length, and split them into batches",
+        "number of tokens taken from the waiting texts at a time, to be sorted by length and split into batches",
         default=65_536,
     )
     max_waiting_tokens: Count = option(

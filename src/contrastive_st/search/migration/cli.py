@@ -36,8 +36,8 @@ class Migrate(StoreCommand):
     collection: str = option("name of the collection, or a folder of shards", positional=True)
     model: str | None = option(f"the new model: {MODEL_HELP}", short="-m")
     seconds: NotNegative = option(
-        "time limit for encoding a sample of up to 5,000 documents, to fit and test a map from the old vectors to the "
-        "new model; if it is good enough, searches use mapped vectors until all documents are encoded",
+        "time limit for encoding a sample of up to 5,000 documents, on which a map from old to new vectors is fitted "
+        "and tested; if the map is good enough, searches use mapped vectors until all documents are encoded",
         default=60.0,
     )
     queries: str | None = option(

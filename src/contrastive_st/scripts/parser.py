@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -81,7 +82,10 @@ class TrainingParser(Parser, HfArgumentParser):
         for kind in self.dataclass_types:
             for spec in fields(kind):
                 if spec.init and spec.name not in usual:
-                    lines += _option(spec.name, str(spec.metadata.get("help", "")), self.get_default(spec.name))
+                    text = str(spec.metadata.get("help", ""))
+                    if spec.name in self.changed:  # the script has a default of its own
+                        text = re.sub(r"; by default .*?\.(?= |$)", ".", text)
+                    lines += _option(spec.name, text, self.get_default(spec.name))
         for flag, message in (("--device", DEVICE_HELP), *((flag, message) for flag, _, message in VERBOSITY)):
             lines += _option(flag[2:], message, None)
         changed = {name: value for name, value in self.changed.items() if name in usual}

@@ -137,7 +137,8 @@ def work(run: Run, args: argparse.Namespace, folder: str) -> dict[str, Any]:
     started, out = time.time(), Path(folder, f"{run.name}-{run.seed}".replace(" ", "_").replace("/", "_"))
     with open(f"{out}.log", "w", encoding="utf-8") as log, contextlib.redirect_stdout(log), _stderr(log.fileno()):
         found = lifted(run, args, folder) if run.script == "lift" else scripted(run, args, folder, out)
-    return {**asdict(run), **found, "seconds": round(time.time() - started, 1)}
+    shown = replace(run, flags=run.flags.replace(f"{ROOT}{os.sep}", ""))  # no path of this machine
+    return {**asdict(shown), **found, "seconds": round(time.time() - started, 1)}
 
 
 @contextlib.contextmanager

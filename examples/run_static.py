@@ -67,7 +67,8 @@ class StaticArguments(ScriptArguments):
     )
     max_length: Count = option("Maximum length of a sentence in training, in tokens.", default=128)
     sif: Positive = option(
-        "SIF weighting: a token with the relative frequency p starts with the weight sif / (sif + p).", default=3e-4
+        "SIF weighting: a token with the relative frequency p starts with the square root of sif / (sif + p).",
+        default=3e-4,
     )
     temperature: Positive = option("Temperature of InfoNCE; divides the cosines.", default=0.05)
     letters: Share = option(

@@ -198,9 +198,8 @@ class SentenceEncoder:
         with progress(len(given), show_progress_bar) as done:
             if output_value == "token_embeddings":
                 if (precision, normalize_embeddings, truncate_dim) != ("float32", False, None):
-                    raise InputError(
-                        "token_embeddings are returned unchanged; leave out precision, normalize_embeddings and "
-                        "truncate_dim")  # fmt: skip
+                    raise InputError("token_embeddings are returned unchanged; leave out precision, "
+                                     "normalize_embeddings and truncate_dim")  # fmt: skip
                 rows = self._tokenize(given, prompt)
                 states = self._torch.token_vectors(rows, limits, done) if rows else []
                 return states[0] if isinstance(texts, str) else states
@@ -453,9 +452,7 @@ class SentenceEncoder:
     def similarity_fn_name(self, name: str) -> None:
         self._changed(similarity=_similarity(name))
         if self.similarity_fn_name != name:
-            raise InputError(
-                f"{self.name} has the similarity function {self.similarity_fn_name}, which cannot be changed"
-            )
+            raise InputError(f"{self.name} has the similarity {self.similarity_fn_name}, which cannot be changed")
 
     @property
     def pooling(self) -> str:

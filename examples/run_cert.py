@@ -77,7 +77,10 @@ class CERTArguments(ScriptArguments):
     task_epochs: Positive = option("Epochs of the fine-tuning.", default=10)
     task_learning_rate: NotNegative = option("Learning rate of the fine-tuning.", default=5e-4)
     task_batch_size: Count = option("Batch size of the fine-tuning.", default=32)
-    task_seeds: CountOrZero = option("Number of fine-tuning runs of each encoder, each with another seed.", default=3)
+    task_seeds: CountOrZero = option(
+        "Number of fine-tuning runs, each with another seed, of the encoder before CERT and of that after it.",
+        default=3,
+    )
 
 
 def read_views(data: DataArguments, own: CERTArguments, folder: Path):

@@ -73,8 +73,8 @@ class DistillArguments(ScriptArguments):
         "Folder to cache the teacher's embeddings in, or none for no cache; by default in ~/.cache."
     )
     order_seconds: NotNegative = option(
-        "Put similar texts into the same batch: search so many seconds for a short path through the teacher's "
-        "embeddings, and take the texts in its order; 0: random order.",
+        "Put similar texts into the same batch: search for this many seconds for a short path through the teacher's "
+        "embeddings, and take the texts in the order of the path; 0: random order.",
         default=0.0,
     )
     layers: list[int] | None = option(

@@ -81,8 +81,8 @@ class QuickThoughtsArguments(ScriptArguments):
 
     targets: str = option(
         "Targets of a sentence: next (the sentences after it), window (the sentences around it), "
-        "counts or tfidf (a softmax of the words that a candidate shares with the sentence, by number or by TF-IDF), "
-        "tfidf_bin (the most similar sentence by TF-IDF).",
+        "counts or tfidf (a softmax over the candidates, of the number of words that they share with the sentence, or "
+        "of their TF-IDF similarity to it), tfidf_bin (the most similar sentence by TF-IDF).",
         default="window",
     )
     row_loss: str = option("Loss of each sentence: kl, cross_entropy, l2, block (CURL) or pairwise.", default="kl")
@@ -91,11 +91,12 @@ class QuickThoughtsArguments(ScriptArguments):
     scores: str = option("Scores of the candidates: dot or cosine.", default="dot")
     temperature: Positive | None = option("Temperature of the scores; by default 1 for dot, 0.05 for cosine.")
     own_document: str = option(
-        "What to do with other candidates from the same document: use them as negatives, or mask them.",
+        "What to do with candidates from the sentence's own document that are not its targets: use them as negatives, "
+        "or mask them.",
         default="negatives",
     )
     target_temperature: Positive | None = option(
-        "Temperature of the targets of counts (default 1) and tfidf (default 0.1)."
+        "Temperature of the softmax of --targets counts (default 1) or tfidf (default 0.1)."
     )
     run_length: Count | None = option(
         "Batches are made of runs of this many consecutive sentences, drawn from the whole corpus; by "
@@ -109,7 +110,7 @@ class QuickThoughtsArguments(ScriptArguments):
         "Type of the encoder: gru, lstm, bigru, bilstm, transformer, or mean (of the word vectors).", default="gru"
     )
     hidden_size: Count = option(
-        "Dimension of each tower's output; the embedding of two towers has twice as many.", default=1000
+        "Dimension of each tower's output; the embedding of two towers has twice this dimension.", default=1000
     )
     embedding_size: Count = option("Dimension of the word vectors, if --word_vectors names no file.", default=620)
     num_layers: CountOrZero = option("Number of layers of each tower.", default=1)

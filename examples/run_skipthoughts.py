@@ -1,4 +1,4 @@
-"""Skip-Thoughts (Kiros et al. 2015, https://arxiv.org/abs/1506.06726): generate the neighbours of a sentence.
+"""Skip-Thoughts (Kiros et al. 2015, https://arxiv.org/abs/1506.06726): generate the previous and the next sentence.
 
 The defaults are the published settings of uni-skip: 2400 dimensions, 20,000 words of 620 dimensions, sentences of 30
 words, batch 64, Adam, gradients clipped to norm 5. The learning rate is Adam's default, 1e-3, for one epoch; the
@@ -67,12 +67,10 @@ class SkipThoughtsArguments(ScriptArguments):
     vocab_size: Count = option("Size of the vocabulary: the most frequent words.", default=20_000)
     max_length: Count = option("Maximum length of a sentence, in words.", default=30)
     queries: list[str] | None = option(
-        "Sentences whose neighbours are printed at the end; by default four sentences of the corpus."
+        "Sentences whose nearest sentences of the corpus are printed at the end; by default four of the corpus."
     )
-    k: Count = option("Number of neighbours to print per sentence.", default=4)
-    search_sentences: Count = option(
-        "Number of sentences of the corpus that are searched for neighbours.", default=100_000
-    )
+    k: Count = option("Number of nearest sentences to print for each.", default=4)
+    search_sentences: Count = option("Number of sentences of the corpus that are searched.", default=100_000)
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

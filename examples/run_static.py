@@ -62,17 +62,18 @@ class StaticArguments(ScriptArguments):
     vocab_size: Count = option("Maximum vocabulary size, in tokens.", default=80_000)
     hidden_size: Count = option("Dimension of the embedding.", default=1024)
     trained_size: Count | None = option(
-        "Number of dimensions that are trained; the others are fixed, and compare the character n-grams of sentences, "
-        "like TF-IDF. By default 300, or --hidden_size if that is smaller."
+        "Number of dimensions that are trained; the others are fixed, and represent the character n-grams of a "
+        "sentence, like TF-IDF. By default 300, or --hidden_size if that is smaller."
     )
     max_length: Count = option("Maximum length of a sentence in training, in tokens.", default=128)
     sif: Positive = option(
-        "SIF weighting: a token with the relative frequency p starts with the square root of sif / (sif + p).",
+        "SIF weighting: the first weight of a token of relative frequency p is the square root of sif / (sif + p).",
         default=3e-4,
     )
     temperature: Positive = option("Temperature of InfoNCE; divides the cosines.", default=0.05)
     letters: Share = option(
-        "Weight in the cosine of the fixed dimensions of character n-grams, those beyond --trained_size.", default=0.4
+        "Weight that the fixed dimensions (of character n-grams; those beyond --trained_size) have in the cosine.",
+        default=0.4,
     )
     heldout: CountOrZero = option(
         "Hold out documents with about this many sentences in total for the evaluation.", default=2000

@@ -73,12 +73,12 @@ class UniversalArguments(ScriptArguments):
     """Data and model."""
 
     corpus_file: str | None = option(
-        "Data of the task neighbours: sentences in order, .txt or .parquet. Each file is by default made "
-        "from the documentation of the installed Python packages."
+        "Data of the first task (neighbours): sentences in order, .txt or .parquet. This file, --answer_file and "
+        "--nli_file are by default made from the documentation of the installed Python packages."
     )
-    answer_file: str | None = option("Data of the task answers: two columns, input and response.")
+    answer_file: str | None = option("Data of the second task (answers): two columns, input and response.")
     nli_file: str | None = option(
-        "Data of the task nli: a file of SNLI, MultiNLI, ... or a name such as SNLI (of the Hub)."
+        "Data of the third task (nli): a file of SNLI, MultiNLI, ... or a name such as SNLI (of the Hub)."
     )
     task_weights: list[float] = field(
         default_factory=lambda: [1.0, 1.0, 1.0],

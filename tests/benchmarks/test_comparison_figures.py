@@ -91,7 +91,7 @@ def test_the_runs_of_simcse_lift_are_those_of_its_file(page, least):
             runs.setdefault((row["variant"], row["learning_rate"] and float(row["learning_rate"])), []).append(row)
 
     def run_of(label):
-        variant, rate = re.fullmatch(r"(.*?)(?: \((\d+e-\d+)\))?", label).groups()
+        variant, rate = re.fullmatch(r"(.*?)(?: \(([\d.]+(?:e-\d+)?)\))?", label).groups()
         return variant, float(rate) if rate else ""
 
     for _, label, cells in table_rows(ROOT / "docs" / page, lambda label, columns: run_of(label) in runs):

@@ -36,12 +36,12 @@ class Classify(TuningSettings):
         "with texts of one label", metavar="FILE", aliases=("--examples",),
     )  # fmt: skip
     test_file: list[str] | None = option(
-        "labelled files, as for --train_file: print accuracy and macro-F1 on them, next to simple classifiers for "
-        "comparison",
+        "labelled files, as for --train_file: print accuracy and macro-F1 on them, and for comparison those of "
+        "simple classifiers",
         metavar="FILE", aliases=("--test",),
     )  # fmt: skip
     columns: list[str] | None = option(
-        "the columns of text and label, such as --columns review stars=label; the input needs only that of the text",
+        "the columns of texts and of labels, such as --columns review stars=label; the input needs only that of texts",
         metavar="COLUMN",
     )
     predictions: str | None = option(
@@ -49,10 +49,10 @@ class Classify(TuningSettings):
     )
     overwrite: bool = option("replace an existing file of predictions", default=False)
     separator: str | None = option(
-        'separator between the labels of a text, such as "|", if it can have several', metavar="TEXT"
+        'if a text can have several labels: the separator between them, such as "|"', metavar="TEXT"
     )
     output: str | None = option(
-        "folder that the classifier is saved in after training, and loaded from without --train_file (default: the "
+        "folder to save the classifier in after training, or without --train_file to load it from (default: the "
         "--model folder)",
         short="-o",
         metavar="FOLDER",
@@ -71,9 +71,9 @@ class Classify(TuningSettings):
         "threshold of each label, if a text can have several; f1: the one with the best F1 on held-out examples; "
         "half: a probability of 0.5", "f1",
     )  # fmt: skip
-    explain: int = option(
+    explain: int | None = option(
         "below each text, print the words that count most for its label, and the N nearest examples of --train_file "
-        "(3 if N is not given)", 0, nargs="?", const=3, metavar="N",
+        "(3 if N is not given)", nargs="?", const=3, metavar="N",
     )  # fmt: skip
     tune: bool = option(
         "first fine-tune the encoder on pairs of texts from the same class and from different classes (SetFit); save "

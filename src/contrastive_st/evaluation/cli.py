@@ -202,7 +202,8 @@ class Overlaps(Options):
     )
     data: str | None = option(_DATA)
     threshold: Annotated[float, Gt(0), Le(1)] = option(
-        "count a text as a near copy if the Jaccard index of its words is at least this", default=0.8
+        "count a text of B as a near copy if the Jaccard index of its words and those of a text of A is at least this",
+        default=0.8,
     )
     examples: CountOrZero = option("number of exact and of near copies to print", default=3)
 

@@ -135,8 +135,8 @@ class Convert(Options):
     source: str = option("checkpoint folder or Hub name", positional=True)
     destination: str = option("a new folder", positional=True)
     to: Literal["package", "simcse", "backbone"] = option(
-        "layout to write: package (of this package), simcse (of SimCSE's training code), or backbone (plain BERT, as "
-        "SimCSE's models are published)",
+        "layout to write; package: that of this package; simcse: that of SimCSE's training code; backbone: a plain "
+        "BERT, as SimCSE's models are published",
         default=MISSING,
     )
     pooling: str | None = option(POOLING_HELP)

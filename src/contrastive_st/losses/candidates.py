@@ -89,7 +89,7 @@ class MarginMSELoss(CandidatesLoss):
 
     Args:
         scores: similarity of two embeddings, `dot` or `cosine`.
-        temperature: the student's similarities are divided by it (`T`).
+        temperature: `T`, by which the student's similarities are divided.
 
     Example:
         >>> views = torch.tensor([[[1.0, 0.0], [3.0, 0.0], [1.0, 0.0]]])  # similarities 3 and 1: a margin of 2
@@ -151,8 +151,8 @@ class KLDistillationLoss(CandidatesLoss):
 
     Args:
         scores: similarity of two embeddings, `cosine` or `dot`.
-        temperature: the student's similarities are divided by it (`T`).
-        teacher_temperature: the teacher's scores are divided by it (`T_t`); about 1 for logits, 0.05 for cosines or
+        temperature: `T`, by which the student's similarities are divided.
+        teacher_temperature: `T_t`, by which the teacher's scores are divided; about 1 for logits, 0.05 for cosines or
             probabilities. A training script chooses between these two by the range of the scores.
         in_batch_negatives: contrast with the candidates of the other rows too.
 

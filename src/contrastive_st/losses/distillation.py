@@ -42,7 +42,7 @@ class RelationalDistillationLoss(Loss):
         similarity_weight: weight of the term of similarities.
         distance_weight: weight of the term of distances.
         angle_weight: weight of the term of angles.
-        temperature: the similarities of student and teacher are divided by it (`T`).
+        temperature: `T`, by which the similarities of student and teacher are divided.
 
     Example:
         >>> import torch

@@ -49,9 +49,8 @@ class InfoNCE(Loss):
     only one block is in memory.
 
     Args:
-        temperature: the cosines are divided by it (`T`); 0.05 in the paper.
-        hard_negative_weight: the *logarithm* of the weight of the anchor's hard negatives (`w`; log of alpha in the
-            paper).
+        temperature: `T`, by which the cosines are divided; 0.05 in the paper.
+        hard_negative_weight: `w`, the *logarithm* of the weight of an anchor's hard negatives; log(alpha) in the paper.
         symmetric: add the loss of the other direction, in which each positive has to find its anchor, and average both.
 
     Example:

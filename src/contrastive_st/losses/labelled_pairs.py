@@ -229,7 +229,7 @@ class CoSENTLoss(Loss):
     scores are not compared. All N pairs of all processes are compared, in time N log N and memory N.
 
     Args:
-        temperature: the cosines are divided by it (`T`); 0.05 in the paper, as a scale of 20.
+        temperature: `T`, by which the cosines are divided; 0.05 in the papers, which multiply by 20 instead.
 
     Example:
         >>> views = torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]])  # cosines 0 and 1

@@ -96,8 +96,8 @@ class EncoderArguments(ScriptArguments):
     )
     prompts: list[str] | None = option(
         "Prompts to put before the texts, in training and in the saved encoder, such as query='query: ' "
-        "document='passage: '. Of several columns, the first holds queries and the others documents. By default "
-        "those that the initial encoder has recorded."
+        "document='passage: '; by default the prompts that the initial encoder records. Of several columns, the first "
+        "gets the prompt of queries and the others that of documents."
     )
     default_prompt_name: str | None = option(
         "Name of the prompt for all texts that have no prompt of their own, such as those of a single column."
@@ -153,7 +153,7 @@ class MatryoshkaArguments(ScriptArguments):
     )
     matryoshka_weights: list[Positive] | None = option("Weight of each of --matryoshka_dims; by default 1 each.")
     truncate_dim: Count | None = option(
-        "Number of dimensions that the saved encoder outputs: one of --matryoshka_dims, by default all."
+        "Number of dimensions that the saved encoder outputs: one of --matryoshka_dims; by default all dimensions."
     )
 
     def conflicts(self) -> Iterator[str]:

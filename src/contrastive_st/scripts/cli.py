@@ -87,9 +87,9 @@ def _train_help() -> str:
     lines += [
         "",
         "Without SCRIPT, the columns of --train_file decide what is trained, and --mixture FILE.yaml trains on several",
-        "data sets. For a file of documents (a .txt with blank lines between documents, or columns text and doc), it "
-        "runs the",
-        "script neighbors if --model_name_or_path is given, or else static.",
+        "data sets. A file of documents (a .txt with blank lines between documents, or a table with columns text and "
+        "doc)",
+        "is given to the script `neighbors` if there is a --model_name_or_path, and otherwise to `static`.",
         "contrastive-st train SCRIPT --help, or train --train_file FILE --help, shows the options.",
     ]
     return "\n".join(lines)
@@ -129,8 +129,8 @@ class Distill(Options):
     regularization: NotNegative = option("regularization strength in fitting a static student", default=0.1)
     max_length: Count = option("maximum length of a text in tokens, for a layer student", default=128)
     align: bool = option(
-        "let the student encode queries for an index that the teacher encoded; adds a linear map to the teacher's "
-        "space if that brings held-out texts closer to the teacher's vectors",
+        "let the student encode queries for an index that the teacher encoded; the student gets a linear map into the "
+        "teacher's space, if held-out vectors are then closer to those of the teacher",
         default=False,
     )
     batch_size: Count | None = option("texts per step (default: 512; for a layer student 128)", group="training")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -107,7 +108,7 @@ def _option(name: str, text: str, default: Any) -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return shlex.join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _check_reporting(report_to: Sequence[str]) -> None:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from contrastive_st.search.index import VectorIndex
 
 FILTER_HELP = (
-    "condition on metadata, such as topic=sea,sky (one of them), topic!=sea, year>=2000 or day<2024-05-01; "
-    'may be repeated, and then all conditions must hold; quote a value that contains a comma: title="Hello, world"'
+    "condition on metadata, such as topic=sea; topic=sea,sky (sea or sky); topic!=sea; year>=2000; day<2024-05-01. "
+    'If the option is repeated, all conditions must hold. Quote a value that contains a comma: title="Hello, world"'
 )
 _OVERWRITE = "replace an output file that exists"
 FORMER_COLUMN = ("--columns",)
@@ -124,7 +124,7 @@ class Search(_HitsCommand):
         "(default: 200)"
     )
     min_score: str | None = option(
-        "lowest cosine of a hit; auto: the cosine that only 5% of unrelated sentences reach (contrastive-st "
+        "lowest cosine of a hit; auto: the cosine that only 5% of pairs of unrelated sentences reach (contrastive-st "
         "collections NAME prints it)"
     )
 
@@ -169,7 +169,7 @@ class Delete(StoreCommand):
     collection: str = option("name of the collection", positional=True)
     filter: list[str] | None = option(FILTER_HELP, action="append", metavar="CONDITION")
     ids: str | None = option(
-        "a file with one id per line, as in the output of search or in the corpus; - is stdin", metavar="FILE"
+        "a file of ids, one per line, such as those that search prints; - is stdin", metavar="FILE"
     )
     yes: bool = option("delete without asking for confirmation; required if there is no terminal", default=False)
     purge: bool = option(
@@ -247,7 +247,7 @@ class Trends(CollectionCommand):
     clusters: int | None = option("number of clusters (default: one per 50 documents, at least 2 and at most 16)")
     seed: Annotated[int, Ge(0), Le((1 << 32) - 1)] = option("seed of the sample and of k-means", default=0)
     output: str | None = option("folder to write trends.csv, .md, .json and plots to", short="-o", metavar="FOLDER")
-    overwrite: bool = option("replace files of these names that are already in the folder", default=False)
+    overwrite: bool = option("replace the files that an earlier run wrote to the --output folder", default=False)
 
     def run(self) -> None:
         """Print the clusters; write the tables and pictures."""
@@ -361,7 +361,7 @@ class Group(Options):
     threshold: float = option("lowest cosine of a text and the central text of its group", default=0.75)
     min_community_size: int = option("smallest number of texts in a group", default=10)
     limit: CountOrZero = option("number of groups to print; --output writes all", default=20)
-    examples: CountOrZero = option("number of other texts to print per group", default=2)
+    examples: CountOrZero = option("number of texts to print per group besides the central one", default=2)
     output: str | None = option(
         "write all groups to a .csv, .jsonl or .parquet file, with a row per text", short="-o", metavar="FILE"
     )

@@ -29,7 +29,7 @@ class Collections(StoreCommand):
     delete: bool = option("delete the collection and its documents; for an alias, only the alias", default=False)
     rename: str | None = option("give the collection another name", metavar="NAME")
     swap: str | None = option("swap its name with that of another collection, in one step", metavar="OTHER")
-    alias: str | None = option("make this name an alias of the collection", metavar="NAME")
+    alias: str | None = option("make NAME an alias of the collection", metavar="NAME")
 
     @property
     def _changes(self) -> list[str]:

@@ -49,28 +49,31 @@ class Index(CollectionCommand):
         "write parquet shards to this folder instead of the store", short="-o", metavar="FOLDER"
     )
     column: list[str] | None = option(
-        "column of the texts (default: text, or the only one with text); may be repeated for a folder of tables with "
-        "different columns", action="append", aliases=FORMER_COLUMN,
+        "column of the texts (default: the column named text, or else the only one that holds texts); may be repeated "
+        "for a folder of tables with different columns", action="append", aliases=FORMER_COLUMN,
     )  # fmt: skip
     metadata: list[str] | None = option(
-        "columns to keep as metadata (default: all others with short values)", nargs="*", metavar="COLUMN"
+        "columns to keep as metadata (default: all with short values, except the text and the id)",
+        nargs="*",
+        metavar="COLUMN",
     )
     id_column: str | None = option(
-        "column of ids, by which a changed row replaces its earlier version (default: id, if there is such a column; "
-        "'' ignores it and makes ids from row numbers, or in a folder from paths)"
+        "column of ids, by which a changed row replaces its earlier version (default: the column named id; "
+        "without one, or with '', ids are made from row numbers, or in a folder from paths)"
     )
     hub_split: str = option("split of a data set of the Hub", default="train")
     split_into: Literal["whole", "files", "lines", "sentences", "passages"] = option(
-        "what becomes a document: each file (files), line, sentence or passage (about 100 words); whole: each file, "
-        "but each page of a PDF and each line of a text file that looks like a list",
+        "what becomes a document: each file, line, sentence or passage (about 100 words); whole: like files, except "
+        "that a PDF is split into pages, and a text file that looks like a list into lines",
         default="whole",
     )  # fmt: skip
     pool: bool = option(
-        "with --split_into: keep documents whole, and store the mean vector of their chunks", default=False
+        "with --split_into: store one document for each file or row, with the mean of the vectors of its parts",
+        default=False,
     )
     index: Literal["hnsw", "binary", "none"] = option(
         "vector index, built after all vectors are written; hnsw: a graph over the vectors; binary: a smaller "
-        "graph, over vectors compressed to four bits per dimension; none: exact search",
+        "graph, over bit strings with four bits for each dimension of a vector; none: exact search",
         default="hnsw",
         group="indexing",
     )
@@ -96,7 +99,8 @@ class Index(CollectionCommand):
         "number of rows encoded and committed together", default=16_384
     )
     replace: bool = option(
-        "encode all documents of the corpus again, even if unchanged or deleted before (by default these are skipped)",
+        "encode all documents of the corpus again, also those that are unchanged, or were deleted from the collection "
+        "(by default both are skipped)",
         default=False,
     )
     restore: bool = option("also index documents of the corpus that were deleted from the collection", default=False)

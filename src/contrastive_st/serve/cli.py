@@ -31,23 +31,20 @@ class Serve(StoreCommand):
         default=("documents",), positional=True,
     )  # fmt: skip
     model: list[str] | None = option(
-        "the model that encoded each index, in the same order; may be repeated (default: as recorded)",
+        "the model that encoded an index; for several indices, one --model each, in order (default: as recorded)",
         short="-m",
         action="append",
     )
     host: str = option(_HOST, default="127.0.0.1")
     port: int = option("port to serve on; 0 picks a free one", default=7860)
-    token: str | None = option(
-        "require a token, which is generated and printed; to choose it yourself, use --token_file", nargs="?", const=""
-    )
+    token: bool = option("require a token, which is generated and printed", default=False)
     token_file: str | None = option(
-        "require the token in this file (default: the token in $CONTRASTIVE_ST_SERVE_TOKEN, if it is set)"
+        "require the token in this file, which you choose yourself (default: the token in "
+        "$CONTRASTIVE_ST_SERVE_TOKEN, if it is set)"
     )
 
     def conflicts(self) -> Iterator[str]:
-        """Yield a token that other accounts could read, and models without an index."""
-        if self.token:
-            yield "--token: every account could read it in the list of processes; give a --token_file, or --token alone"
+        """Yield models without an index."""
         if self.model and len(self.model) != len({*self.index}):
             yield f"{len(self.model)} --model for {len({*self.index})} indices; give one for each, in order, or none"
 
@@ -64,7 +61,7 @@ class Serve(StoreCommand):
         from contrastive_st.serve.session import SearchSession, Source
 
         token = check_token(read_token(self.token_file, "CONTRASTIVE_ST_SERVE_TOKEN"))
-        token = token or (None if self.token is None else secrets.token_urlsafe(24))
+        token = token or (secrets.token_urlsafe(24) if self.token else None)
         with ExitStack() as stack:
             listener = stack.enter_context(reserve(self.host, self.port))
             sources = []
@@ -86,7 +83,7 @@ class Api(StoreCommand):
     """
 
     model: list[str] = option(
-        "checkpoint folders or Hub names; a request selects a model by the last part of its name (default: "
+        "one or several checkpoint folders or Hub names; a request selects one by the last part of its name (default: "
         "$CONTRASTIVE_ST_MODEL, or static-minilm)", default=(), positional=True,
     )  # fmt: skip
     index: list[str] | None = option(
@@ -119,7 +116,8 @@ class Api(StoreCommand):
         default=True,
     )
     batch_tokens: Count = option(
-        "number of tokens taken from the waiting texts at a time, to be sorted by length and split into batches",
+        "take waiting texts of up to this many tokens in total at a time; they are sorted by length and split into "
+        "batches",
         default=65_536,
     )
     max_waiting_tokens: Count = option(

@@ -41,15 +41,15 @@ class Migrate(StoreCommand):
         default=60.0,
     )
     queries: str | None = option(
-        "queries to test the mapped vectors with, on the sample: a table with the columns query and id (of a document "
-        "that answers the query)"
+        "queries for the test of the mapped vectors on the sample: a table with the columns query and id (of a "
+        "document that answers the query)"
     )
     retrieval: str | None = option(
-        "like --queries, but a folder with queries.jsonl and qrels/test.tsv, with the ids of the collection",
+        "like --queries, but a folder with queries.jsonl and qrels/test.tsv, with document ids of the collection",
         metavar="FOLDER",
     )
     share: Annotated[float, Gt(0), Le(1)] = option(
-        "fraction of the time that this process spends encoding; a smaller one leaves more of the machine to searches",
+        "fraction of the time in which this process encodes; in the rest it pauses, and leaves the machine to searches",
         default=1.0,
     )
     dry_run: bool = option(

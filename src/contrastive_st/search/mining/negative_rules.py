@@ -108,7 +108,10 @@ class MiningOptions(NegativeRules):
     positive_column_name: str | None = option("column of the positives")
     corpus: Any = option("texts to take negatives from: a file, or in Python a list (default: the positives)")
     corpus_column: str | None = option("column of the corpus, if it has several columns of text")
-    guide: Any = option("second encoder, whose scores are used for the limits and the sampling", metavar="MODEL")
+    guide: Any = option(
+        "second encoder, whose scores decide instead: on the score limits, the margins and the sampling",
+        metavar="MODEL",
+    )
     cross_encoder: Any = option("like --guide, but a CrossEncoder of sentence-transformers", metavar="MODEL")
     pooling: str | None = option(POOLING_HELP)
     precision: str = option("precision of the model and the guide", default="fp32", choices=MODEL_PRECISIONS)
@@ -127,7 +130,9 @@ class MiningOptions(NegativeRules):
         "the labels", default=False, aliases=("--scores",),
     )  # fmt: skip
     include_positives: bool = option(
-        "keep positives among the ranked negatives, to train a reranker; only with n-tuple", default=False
+        "rank the positives together with the negatives, and keep them in the list, to train a reranker; only with "
+        "--output_format n-tuple",
+        default=False,
     )
 
     def conflicts(self) -> Iterator[str]:

@@ -1,7 +1,10 @@
 """Texts with their classes are read as they are written, from every format."""
 
+import datetime
 import json
 
+import datasets
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -49,6 +52,49 @@ def test_several_labels_are_lists_or_separated(tmp_path):
     path = tmp_path / "several.csv"
     path.write_text("text,labels\none,a | b\ntwo,\n")
     assert read_labels(path, separator="|").labels == [["a", "b"], []]
+
+
+def in_memory(*rows):
+    return read_labels([{"text": text, "label": label} for text, label in zip(TEXTS, rows, strict=True)]).labels
+
+
+def test_a_label_is_any_single_value_or_a_list_of_them():
+    assert in_memory([1, 3], [], [1]) == [["1", "3"], [], ["1"]]
+    assert in_memory(["1", "3"], ["1"], ["3"]) == [["1", "3"], ["1"], ["3"]]
+    assert in_memory(0.5, 1.5, 0.5) == ["0.5", "1.5", "0.5"]
+    days = [datetime.date(2026, 1, day) for day in (1, 2, 1)]
+    assert in_memory(*days) == ["2026-01-01", "2026-01-02", "2026-01-01"]
+    assert in_memory("a", pd.NA, "b") == ["a", "b"]
+    rows = [{"text": text, "label": 0, "label_text": "calm"} for text in TEXTS]
+    assert read_labels(rows).labels == ["0"] * 3
+    assert read_labels(rows, ["text", "label_text=label"]).labels == ["calm"] * 3
+    assert read_labels([{"text": "a", "label_name": "calm"}]).labels == ["calm"]
+
+
+@pytest.mark.parametrize("form", ["memory", "parquet", "saved", "stream"])
+def test_class_labels_have_their_names_and_minus_one_is_no_label(form, tmp_path):
+    names = datasets.ClassLabel(names=["cold", "warm"])
+    features = {"text": datasets.Value("string"), "label": names, "labels": datasets.List(names)}
+    rows = {"text": TEXTS, "label": [1, -1, 0], "labels": [[0, 1], [], [-1]]}
+    source = data = datasets.Dataset.from_dict(rows, datasets.Features(features))
+    if form == "parquet":
+        source = tmp_path / "rows.parquet"
+        data.to_parquet(source)
+    elif form == "saved":
+        source = tmp_path / "rows"
+        datasets.DatasetDict(train=data).save_to_disk(source)
+    elif form == "stream":
+        source = data.to_iterable_dataset()
+    assert read_labels(source, ["text", "label"]) == ([TEXTS[0], TEXTS[2]], ["warm", "cold"])
+    assert read_labels(source, ["text", "labels=label"]).labels == [["cold", "warm"], [], []]
+
+
+def test_what_it_suggests_can_be_followed():
+    rows = [{"sentence": "a cat", "remark": "so", "class": "x"}]
+    with pytest.raises(InputError, match="--columns sentence=text class=label") as caught:
+        read_labels(rows)
+    assert "anchor" not in str(caught.value)
+    assert read_labels(rows, ["sentence=text", "class=label"]).labels == ["x"]
 
 
 def test_rows_without_a_text_or_label_are_left_out_with_a_warning(tmp_path, caplog):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from contrastive_st.data.profile import items_of
+from contrastive_st.data.profile import is_missing, items_of
 from contrastive_st.data.reading import header_of, open_table
 from contrastive_st.data.reading.cells import as_text, report
 from contrastive_st.data.roles import column_roles
@@ -20,7 +19,7 @@ class LabelledTexts(NamedTuple):
 
 
 def read_labels(
-    source: str | Path,
+    source: Any,
     columns: Sequence[str | int] | None = None,
     *,
     separator: str | None = None,
@@ -28,12 +27,14 @@ def read_labels(
 ) -> LabelledTexts:
     """Read a column of texts and one of labels, by names (`contrastive_st.data.roles.ROLES`) or as `columns` say.
 
-    Labels stay as they are written; a number becomes its text, and null or NaN is not one. A list of labels in JSON or
-    Parquet, or with a `separator` any cell, gives a text several labels, or none. Rows with a blank text are left out,
-    and rows without their one label too; a warning says how many.
+    Labels stay as they are written; a number becomes its text, and null or NaN is not one. A `datasets.ClassLabel` has
+    the name of its class, or with -1 none. A list of labels in JSON or Parquet, or with a `separator` any cell, gives a
+    text several labels, or none. Rows with a blank text are left out, and rows without their one label too; a warning
+    says how many.
 
     Args:
-        source: a file (csv, tsv, jsonl, json, parquet) or the name of a data set of the Hub.
+        source: a file (csv, tsv, jsonl, json, parquet), the name of a data set of the Hub, or rows in memory, as for
+            `contrastive_st.data.reading.open_table`.
         columns: as for `column_roles`, such as `["review", "stars=label"]`.
         separator: what separates the labels of a cell, such as "|".
         split: which split of a data set of the Hub.
@@ -43,9 +44,9 @@ def read_labels(
             single labels; the message says where.
 
     Example:
-        >>> import tempfile
+        >>> import pathlib, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "talks.csv")
+        ...     path = pathlib.Path(folder, "talks.csv")
         ...     _ = path.write_text("text,label\\nOn tides,sea|moon\\nOn bread,kitchen\\n")
         ...     read_labels(path).labels, read_labels(path, separator="|").labels
         (['sea|moon', 'kitchen'], [['sea', 'moon'], ['kitchen']])
@@ -53,11 +54,14 @@ def read_labels(
     table = open_table(source, split=split, header=header_of(columns))
     roles = column_roles(table.profile, columns, source=table.source, kinds=["labelled_texts"])
     (text,), target = roles.texts, str(roles.target)
-    several, texts, labels, rows, first = separator is not None or target in roles.lists, [], [], 0, 0
+    several, names = separator is not None or target in roles.lists, table.classes.get(target)
+    texts, labels, rows, first = [], [], 0, 0
     for number, cells in table:
         rows += 1
-        one = as_text(cells.get(text), text, table.where(number), only_strings=True).strip()
-        given = _labels(cells.get(target), target, table.where(number), separator, target in roles.lists)
+        where, cell = table.where(number), cells.get(target)
+        one = as_text(cells.get(text), text, where, only_strings=True).strip()
+        items = items_of(cell) if target in roles.lists else [cell]
+        given = None if cell is None or items is None else _labels(_named(items, names), target, where, separator)
         if one and given is not None and (given or several):
             texts.append(one)
             labels.append(given if several else given[0])
@@ -67,11 +71,13 @@ def read_labels(
     return LabelledTexts(texts, labels)
 
 
-def _labels(cell: Any, name: str, where: str, separator: str | None, is_list: bool) -> list[str] | None:
-    """The labels of a cell; None if it is null."""
-    items = items_of(cell) if is_list else [cell]
-    if cell is None or items is None:
-        return None
-    labels = [as_text(item, name, where) for item in items if item == item]  # NaN is not a label
+def _named(items: list[Any], names: Sequence[str] | None) -> list[Any]:
+    """The names of the classes of a `ClassLabel`, and nothing for its -1; other labels as they are."""
+    return items if names is None else [names[item] for item in items if item is not None and item >= 0]
+
+
+def _labels(items: list[Any], name: str, where: str, separator: str | None) -> list[str]:
+    """The labels of a cell as text; a missing one is left out."""
+    labels = [as_text(item, name, where) for item in items if not is_missing(item)]
     parts = [part for label in labels for part in (label.split(separator) if separator else [label])]
     return [part.strip() for part in parts if part.strip()]

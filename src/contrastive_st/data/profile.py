@@ -45,6 +45,17 @@ def is_blank(cell: Any) -> bool:
     return cell is None or (isinstance(cell, list) and not cell) or (isinstance(cell, str) and not cell.strip())
 
 
+def is_missing(cell: Any) -> bool:
+    """Whether there is no value: None, NaN, NaT, or the NA of pandas.
+
+    Example:
+        >>> [is_missing(cell) for cell in (None, float("nan"), np.datetime64("NaT"), 0, "")]
+        [True, True, True, False, False]
+    """
+    differs = cell != cell  # NA, which differs from nothing, says neither
+    return cell is None or not isinstance(differs, (bool, np.bool_)) or bool(differs)
+
+
 def items_of(cell: Any) -> list[Any] | None:
     """The items of a list, which a table may hold as JSON or, from pandas, as Python; None for another cell.
 

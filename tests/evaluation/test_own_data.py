@@ -105,6 +105,58 @@ def test_bad_pairs_are_one_line(tmp_path, text, words):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "columns", "scores"),
+    [
+        ("sentence1,sentence2,label\na,b,True\nc,d,false\n", None, [1, 0]),
+        ("Satz A;Satz B;Note\na b;b c;4.5\nc d;d e;1\n", None, [4.5, 1]),
+        ("left,right,points\na b,b c,87\nc d,d e,12\n", None, [87, 12]),
+        ("left,right,votes,stars\na b,b c,3,4\nc d,d e,9,1\n", ["left", "right", "stars=score"], [4, 1]),
+        ("a b,b c,4\nc d,d e,1\n", ["0", "1", "2=score"], [4, 1]),
+        ("sentence_A,sentence_B,relatedness_score,entailment_judgment\na,b,4.5,NEUTRAL\nc,d,1,X\n", None, [4.5, 1]),
+    ],
+)  # fmt: skip
+def test_the_score_may_have_any_name_and_range(tmp_path, text, columns, scores, caplog):
+    (tmp_path / "own.csv").write_text(text)
+    rows = read_scored_pairs(tmp_path / "own.csv", columns)
+    assert rows.labels.tolist() == scores
+    assert len(rows.columns) == 2
+    if "points" in text or "Note" in text:
+        assert "roles taken by position" in caplog.text
+
+
+def test_what_could_be_the_score_is_asked_for_by_options_that_there_are(tmp_path, capsys):
+    path = tmp_path / "own.csv"
+    path.write_text("left,right,votes,stars\na b,b c,3,4\nc d,d e,9,1\n")
+    asked = ["evaluate", str(SHIPPED), "--cache", "none", "--pairs", str(path)]
+    assert main(asked) == 2
+    said = capsys.readouterr().err
+    assert "may be scores; name it, --columns left right votes=score, or leave it out, --columns left right" in said
+    assert "score_scale" not in said
+    assert main([*asked, "--columns", "left", "right", "stars=score"]) == 0
+    path.write_text("sentence1,sentence2,label\na,b,yes\nc,d,no\n")
+    assert main(asked) == 2
+    assert "label (not used: its classes are not numbers)" in capsys.readouterr().err
+
+
+def test_a_bad_score_is_reported_by_its_row(tmp_path):
+    (tmp_path / "own.csv").write_text('sentence1,sentence2,score\n"a\nb",c,1\nd,e,2\nf,g,2\nh,i,much\n')
+    with pytest.raises(InputError, match=r"own\.csv, row 5: 'much' is not a number"):
+        read_scored_pairs(tmp_path / "own.csv")
+
+
+def test_files_of_one_name_are_several_tasks(tmp_path, caplog):
+    rows = [{"sentence1": a, "sentence2": b, "score": s} for a, b, s in PAIRS]
+    paths = [write_rows(tmp_path / name / "STSB.csv", rows[start:]) for name, start in (("a", 0), ("b", 10))]
+    write_all(tmp_path / "data")
+    tasks = [*choose("STSB"), *map(own_pairs_task, paths), *choose("STSB")]
+    report = evaluate([bag_of_words], tasks, tmp_path / "data")
+    sizes = {task.name: report.main("bag_of_words", task).n for task in report.tasks}
+    assert list(sizes) == ["STSB", "STSB (2)", "STSB (3)"]
+    assert (sizes["STSB (2)"], sizes["STSB (3)"]) == (40, 30)
+    assert "another task is called STSB; this one is reported as STSB (3)" in caplog.text
+
+
 LAYOUTS = {  # corpus, queries, judgements
     "BEIR": ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"),
     "csv": ("corpus.csv", "queries.tsv", "qrels.csv"),
@@ -263,6 +315,24 @@ def test_files_of_queries_and_their_documents(tmp_path, suffix):
     rows = [{"answer": CORPUS[d], "question": QUERIES[q]} for q, d, _ in GRADES]
     path = write_rows(tmp_path / f"faq{suffix}", rows)
     assert read_relevant_pairs(path) == [(QUERIES[q], CORPUS[d]) for q, d, _ in GRADES]
+
+
+def test_pairs_of_retrieval_are_read_as_those_of_training(tmp_path, caplog):
+    """Blank texts are refused, lists have several documents, and a row without a judgement is left out."""
+    for blank in (None, " "):
+        path = write_rows(
+            tmp_path / "faq.jsonl", [{"question": "tide?", "answer": "a"}, {"question": "b?", "answer": blank}]
+        )
+        with pytest.raises(InputError, match="line 2: a text is blank"):
+            read_relevant_pairs(path)
+    path = write_rows(tmp_path / "lists.jsonl", [{"query": "tide?", "pos": ["the moon", "the sun"]}])
+    assert read_relevant_pairs(path) == [("tide?", "the moon"), ("tide?", "the sun")]
+    rows = [{"query": f"q{i}", "document": f"d{i}", "label": label} for i, label in enumerate([True, False, None])]
+    assert read_relevant_pairs(write_rows(tmp_path / "judged.jsonl", rows)) == [("q0", "d0")]
+    assert "1 of 3 rows have no score and are left out" in caplog.text
+    path = tmp_path / "own.csv"
+    path.write_text("a,b,c\nan answer,x,a question\nanother answer,x,another question\n")
+    assert read_relevant_pairs(path, ["c=anchor", "a=positive"])[0] == ("a question", "an answer")
 
 
 def test_the_command_scores_them_offline(tmp_path, capsys):

@@ -240,6 +240,7 @@ def column_roles(
     source: str = "the data",
     target: str | None = None,
     kinds: Sequence[str] = (),
+    scaled: bool = True,
 ) -> ColumnRoles:
     """Find the role of each column from its name and its cells.
 
@@ -260,6 +261,8 @@ def column_roles(
         source: name of the source in messages.
         target: the column of the score or the label, if several could be.
         kinds: the kinds of rows that are wanted, keys of `KINDS`; by default any.
+        scaled: whether scores need a known scale, as in training. Without one, scores and labels must be numbers, and
+            classes of another kind are not used.
 
     Raises:
         InputError: the roles cannot be found, or do not fit together; the message shows how to name them.
@@ -271,7 +274,7 @@ def column_roles(
         {'b': 'anchor', 'a': 'positive'}
     """
     held = rows if isinstance(rows, Mapping) else profile(rows)
-    finder = _Finder(held, dict(named_columns(columns, list(held), source)), source, target, kinds)
+    finder = _Finder(held, dict(named_columns(columns, list(held), source)), source, target, kinds, scaled)
     roles = finder.roles()
     if kinds and roles.kind not in kinds:
         wanted = " or ".join(KINDS[kind].words for kind in kinds)
@@ -303,12 +306,16 @@ def text_column(table: Any, column: Sequence[str | int] | str | int | None = Non
     asked = list(named_columns(column, names, table.source))
     if exact := asked or [name for name in names if plain_name(name) == TEXT][:1]:
         return _only(exact, names, table.source)
-    aside = (UNUSED, LABEL, SCORE, *CANDIDATE_SCORES)
-    held = table.profile
+    return _only(text_columns(table) or [name for name in names if len(names) == 1], names, table.source)
+
+
+def text_columns(table: Any) -> list[str]:
+    """The columns of sentences of a table, in order; those of few values, dates or addresses if there are no others."""
+    held, aside = table.profile, (UNUSED, LABEL, SCORE, *CANDIDATE_SCORES)
+    names: list[str] = list(table.columns or held)
     texts = [name for name in names
              if held[name].held == TEXTS and not held[name].objects and role_of(name, names) not in aside]  # fmt: skip
-    sentences = [name for name in texts if not (held[name].aside or held[name].category)]
-    return _only(sentences or texts or [name for name in names if len(names) == 1], names, table.source)
+    return [name for name in texts if not (held[name].aside or held[name].category)] or texts
 
 
 def _only(texts: Sequence[str], names: Sequence[str], source: str) -> str:
@@ -360,10 +367,11 @@ class _Finder:
         given: Mapping[str, str | None],
         source: str,
         target: str | None,
-        kinds: Sequence[str] = (),
+        kinds: Sequence[str],
+        scaled: bool,
     ) -> None:
         self.given, self.source, self.target, self.names = given, source, target, list(held)
-        self.classify = set(kinds) == {"labelled_texts"}
+        self.scaled, self.classify = scaled, set(kinds) == {"labelled_texts"}
         if target is not None:
             choice("column", target, held, source)
         self.role = {name: given.get(name) or role_of(name, self.names) for name in held}
@@ -427,6 +435,8 @@ class _Finder:
             return role, "every cell is blank"  # of a teacher that was not asked
         if role == LABEL and column.graded_numbers and not is_label:
             role = SCORE  # a graded "label", as in GLUE's STS-B
+        if role == LABEL and not (self.scaled or asked or column.numbers):
+            return role, "its classes are not numbers"
         if role == UNUSED and (not asked or name == self.target):
             return role, "its name says that it is not a text"
         role = None if role == UNUSED else role
@@ -469,16 +479,14 @@ class _Finder:
                 yield f"the values of column {name!r} ({column.example!r}) may be scores", mend
         for name in maybe:
             column = self.held[name]
-            if len(maybe) > 1 or column.low < 0 or column.high > 1:
-                scale = f"{column.low:g} {column.high:g}"
-                mend = (
-                    f"name it, --columns {' '.join(texts)} {name}=score --score_scale {scale}, or leave it out, "
-                    f"--columns {' '.join(texts)}"
-                )
-                yield f"the numbers in column {name!r} ({scale.replace(' ', ' to ')}) may be scores", mend
+            low, high = f"{column.low:g}", f"{column.high:g}"
+            if len(maybe) > 1 or (self.scaled and not 0 <= column.low <= column.high <= 1):
+                scale, pair = f" --score_scale {low} {high}" if self.scaled else "", f"--columns {' '.join(texts)}"
+                mend = f"name it, {pair} {name}=score{scale}, or leave it out, {pair}"
+                yield f"the numbers in column {name!r} ({low} to {high}) may be scores", mend
             named[name] = SCORE
             del self.left_out[name]
-            self.notes.append(f"{name} is taken as the score of each pair: its values are 0 to 1")
+            self.notes.append(f"{name} is taken as the score of each pair: its values are {low} to {high}")
 
     def _references(self, named: dict[str, str | None]) -> Iterator[tuple[str, str]]:
         """A single text, with ids or lists of what belongs to it, is not a text to crop."""

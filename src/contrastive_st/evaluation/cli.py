@@ -79,6 +79,11 @@ class Evaluate(_Models):
         "TREC's qrels), a file of (query, relevant document) pairs, or a NanoBEIR set; may be repeated",
         action="append", metavar="DATA",
     )  # fmt: skip
+    columns: list[str] | None = option(
+        "columns of the --pairs and --retrieval files, by name or position or as NAME=ROLE, such as a=anchor "
+        "b=positive c=score (default: recognised by their names and contents)",
+        metavar="COLUMN",
+    )
     card: str | None = option("write the metrics of the first model into this model card", metavar="README.md")
 
     def conflicts(self) -> Iterator[str]:
@@ -99,7 +104,8 @@ class Evaluate(_Models):
         from contrastive_st.evaluation.tasks import choose, own_pairs_task
 
         names = self.tasks or ("" if self.pairs or self.retrieval else "sts,space")
-        given = [*map(own_pairs_task, self.pairs or ()), *map(_retrieval, self.retrieval or ())]
+        given = [own_pairs_task(path, columns=self.columns) for path in self.pairs or ()]
+        given += [_retrieval(path, self.columns) for path in self.retrieval or ()]
         report = evaluate(
             models, [*(choose(names, self.folds) if names else []), *given],
             data if names else ".",  # the user's data need no request to the Hub
@@ -232,11 +238,11 @@ def _join_processes() -> str | None:
     return str(PartialState().device)
 
 
-def _retrieval(path: str) -> Task:
+def _retrieval(path: str, columns: list[str] | None) -> Task:
     from contrastive_st.evaluation.datasets.hub_sets import is_nano
     from contrastive_st.evaluation.datasets.user_data import read_relevant_pairs
     from contrastive_st.evaluation.tasks import beir_task, retrieval_task
 
     if Path(path).is_dir() or is_nano(path):
         return beir_task(path)
-    return retrieval_task(Path(path).stem, read_relevant_pairs(path))
+    return retrieval_task(Path(path).stem, read_relevant_pairs(path, columns))

@@ -5,6 +5,7 @@ The texts of B are held and indexed, those of A are streamed, so memory grows wi
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections import Counter
@@ -13,11 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from contrastive_st.data.reading import header_of, open_table
-from contrastive_st.data.roles import column_roles
+from contrastive_st.data.profile import is_blank, items_of, simple
+from contrastive_st.data.reading import Table, header_of, open_table
+from contrastive_st.data.roles import NEGATIVE, POSITIVE, named_columns, role_of, text_column, text_columns
 from contrastive_st.evaluation.suite import load
 from contrastive_st.evaluation.tasks import choose
 
+logger = logging.getLogger(__name__)
 _WORD = re.compile(r"\w+")
 
 
@@ -126,23 +129,38 @@ def _prefix(words: frozenset[str], rarity: Counter[str], threshold: float) -> li
 def texts_of(source: str, data: str | Path = "hub", columns: Sequence[str | int] | None = None) -> Iterator[str]:
     """The texts of a file, or of the scored split of tasks of the evaluation, such as `STSB` or `sts7`.
 
+    What is left out (columns of a file, tasks or parts of tasks without data) is logged.
+
     Args:
         source: a file, as for `read_texts`; or names of tasks.
         data: for tasks, the folder of SentEval's files, or "hub".
-        columns: the columns of a file, by name or position; by default all columns of text that training would use.
+        columns: the columns of a file, by name or position; by default all columns of sentences.
 
     Raises:
         InputError: there is neither such a file nor such a task, or it cannot be read.
     """
     if Path(source).exists():
-        table = open_table(source, header=header_of(columns))
-        roles = column_roles(table.profile, columns, source=source)
-        for _, cells in table:
-            yield from (str(cells[name]) for name in roles.texts if cells.get(name))
+        yield from _texts_of_file(open_table(source, header=header_of(columns)), columns)
         return
     tasks = choose(source)
     for task, splits in zip(tasks, load(tasks, data).values(), strict=True):
+        missing = {"": splits} if isinstance(splits, str) else splits.missing
+        for part, why in missing.items():
+            logger.warning(f"{task.name}{part and ' '}{part} is not compared: {why}")
         if not isinstance(splits, str):
             scored = splits.get(task.main[0])
             parts = splits.values() if scored is None else [scored]
             yield from (text for rows in parts for column in rows.columns for text in column)
+
+
+def _texts_of_file(table: Table, columns: Sequence[str | int] | None) -> Iterator[str]:
+    lists = [name for name, column in table.profile.items()
+             if column.all_lists and role_of(name, table.names) in (POSITIVE, NEGATIVE)]  # fmt: skip
+    asked = named_columns(columns, table.names, table.source)
+    names = [*(asked or [*text_columns(table), *lists] or [text_column(table)])]
+    if left := [name for name in table.names if name not in names]:
+        logger.warning(f"{table.source}: compares {', '.join(names)}, and not {', '.join(left)}")
+    for _, cells in table:
+        for name in names:
+            found = items_of(cells.get(name)) if name in lists else [cells.get(name)]
+            yield from (str(simple(cell)) for cell in found or () if not is_blank(cell))

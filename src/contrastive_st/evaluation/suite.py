@@ -22,7 +22,7 @@ from contrastive_st.evaluation.report.report import Report
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
 from contrastive_st.evaluation.scorers.sts import SPLIT, similarity_histogram
-from contrastive_st.evaluation.tasks import Task, chosen, similarity_task
+from contrastive_st.evaluation.tasks import Task, chosen, similarity_task, unused
 from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import Encoder, as_encoder
 from contrastive_st.random_state import preserved_random_state
@@ -80,11 +80,11 @@ def evaluate(
             encoder = as_encoder(model, name=given, **options)
             scores, histogram = run(encoder, asked, loaded, cache=cache, distributed=distributed)
         except InputError as error:
-            name = _unused(encoder.name if encoder else given or str(model), report)
+            name = unused(encoder.name if encoder else given or str(model), report.models)
             report.failures[name] = str(error)
             scores = [replace(not_run(task, str(error)), model=name) for task in asked]
         else:
-            name = _unused(encoder.name, report)
+            name = unused(encoder.name, report.models)
             scores = [replace(score, model=name) for score in scores]
             report.histograms |= {name: histogram} if histogram else {}
         report.scores += scores
@@ -129,7 +129,9 @@ def run(
 
     def work(task: Task) -> list[Score]:
         splits = loaded[task.name]
-        return task.score(splits, store) if isinstance(splits, Splits) else [not_run(task, splits)]
+        if not isinstance(splits, Splits):
+            return [not_run(task, splits)]
+        return [replace(score, task=task.name) for score in task.score(splits, store)]
 
     scored = shared(work, tasks, [task.cost for task in tasks], distributed=distributed)
     about = {"model": encoder.name, "pooling": encoder.pooling, "max_length": encoder.max_length}
@@ -142,11 +144,6 @@ def not_run(task: Task, why: str) -> Score:
     """The score of a task that was not run."""
     split, metric, aggregation = task.main
     return Score(task.name, split, metric, None, aggregation, note=why)
-
-
-def _unused(name: str, report: Report) -> str:
-    known = {score.model for score in report.scores}
-    return name if name not in known else next(f"{name} ({i})" for i in range(2, 1000) if f"{name} ({i})" not in known)
 
 
 # --- In the middle of training.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,9 +30,11 @@ from contrastive_st.evaluation.scorers.probes import (
 from contrastive_st.evaluation.scorers.retrieval import score_beir, score_retrieval
 from contrastive_st.evaluation.scorers.sts import score_pairs, score_space, score_splits, score_subsets, score_triplets
 
+logger = logging.getLogger(__name__)
 Read = Callable[[], Splits]
 Scorer = Callable[[Splits, Embed], list[Score]]
 _BELOW = ("senteval", "downstream", "data/downstream", "SentEval/data/downstream", "nanobeir", "NanoBEIR", ".")
+_OWN = "."  # the marker of tasks that bring their own data
 #: Other names of groups: those by which papers call their averages
 ALIASES = {"sts7": "sts", "senteval7": "transfer"}
 
@@ -156,16 +159,29 @@ def choose(names: str | Sequence[str], folds: int = 10) -> list[Task]:
 
 
 def chosen(asked: str | Sequence[str] | Sequence[Task], folds: int = 10) -> list[Task]:
-    """The tasks of a list of `Task` objects and names, each once."""
+    """The tasks of a list of `Task` objects and names, each once; other data of the same name are "NAME (2)"."""
     listed = [asked] if isinstance(asked, str) else asked
-    result = [task for one in listed for task in ([one] if isinstance(one, Task) else choose(one, folds))]
-    return list({task.name: task for task in result}.values())
+    result: dict[str, Task] = {}
+    for task in (task for one in listed for task in ([one] if isinstance(one, Task) else choose(one, folds))):
+        same = result.get(task.name, task)
+        if same is task or (same.marker == task.marker != _OWN):
+            result[task.name] = task
+            continue
+        name = unused(task.name, result)
+        logger.warning(f"another task is called {task.name}; this one is reported as {name}")
+        result[name] = replace(task, name=name)
+    return list(result.values())
+
+
+def unused(name: str, known: Container[str]) -> str:
+    """The name, or "NAME (2)", "NAME (3)", ... if it is known already."""
+    return next(one for one in (name, *(f"{name} ({i})" for i in range(2, 1000))) if one not in known)
 
 
 def pair_task(name: str, read: Read) -> Task:
     """A task with pairs labelled 0 and 1: `read()` returns `Splits` with "test" and optionally "train"."""
     return Task(
-        name, "pairs", lambda _: read(), partial(score_pairs, task=name), ("test", "average_precision", "all"), "."
+        name, "pairs", lambda _: read(), partial(score_pairs, task=name), ("test", "average_precision", "all"), _OWN
     )
 
 
@@ -181,26 +197,27 @@ def similarity_task(name: str, read: Read) -> Task:
         ['99.51', '100.00']
     """
     score = partial(score_splits, task=name, names=("test",))
-    return Task(name, "similarity", lambda _: read(), score, ("test", "spearman", "all"), ".")
+    return Task(name, "similarity", lambda _: read(), score, ("test", "spearman", "all"), _OWN)
 
 
 def triplet_task(name: str, read: Read, margin: float = 0.0) -> Task:
     """A task with triplets (anchor, positive, negative), the "test" of `read()`."""
     score = partial(score_triplets, task=name, margin=margin)
-    return Task(name, "triplets", lambda _: read(), score, ("test", "accuracy", "all"), ".")
+    return Task(name, "triplets", lambda _: read(), score, ("test", "accuracy", "all"), _OWN)
 
 
-def own_pairs_task(path: str | Path, name: str | None = None) -> Task:
+def own_pairs_task(path: str | Path, name: str | None = None, columns: Sequence[str] | None = None) -> Task:
     """The task of a file of pairs: labels 0 and 1 against a threshold, other numbers by their correlation.
 
     Args:
         path: as for `read_scored_pairs`.
         name: by default the name of the file.
+        columns: as for `read_scored_pairs`.
 
     Raises:
         InputError: the file cannot be read, or its columns are not understood.
     """
-    rows, name = read_scored_pairs(path), name or Path(path).stem
+    rows, name = read_scored_pairs(path, columns), name or Path(path).stem
     if not set(np.unique(rows.labels)) <= {0.0, 1.0}:
         return similarity_task(name, lambda: Splits({"test": rows}, {}))
     labelled = Rows(rows.columns, rows.labels.astype(np.int64))
@@ -221,7 +238,7 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> 
     pairs = [(Query(query), Document(document)) for query, document in pairs]
     splits = Splits({"test": pair_rows(pairs, [1] * len(pairs))}, {})
     score = partial(score_retrieval, task=name, k=k)
-    return Task(name, "retrieval", lambda _: splits, score, ("test", f"mrr@{k}", "among"), ".")
+    return Task(name, "retrieval", lambda _: splits, score, ("test", f"mrr@{k}", "among"), _OWN)
 
 
 def beir_task(source: str | Path, name: str | None = None, k: int = 10, *, read: Read | None = None) -> Task:
@@ -237,7 +254,7 @@ def beir_task(source: str | Path, name: str | None = None, k: int = 10, *, read:
     load = read or (partial(read_retrieval, source) if folder else partial(read_nano, str(source)))
     name = name or (Path(source).resolve().name if folder else str(source))
     return Task(
-        name, "retrieval", lambda _: load(), partial(score_beir, task=name, k=k), ("test", f"ndcg@{k}", "among"), "."
+        name, "retrieval", lambda _: load(), partial(score_beir, task=name, k=k), ("test", f"ndcg@{k}", "among"), _OWN
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from contrastive_st.data.profile import BOOLEANS, number_of
 from contrastive_st.data.reading import numbered_lines
 from contrastive_st.errors import InputError
 
@@ -37,15 +40,26 @@ def read_cells(path: str | Path, wanted: Sequence[int], *, header: bool = False)
         yield number, [cells[i] for i in wanted]
 
 
-def number_in(cell: str, path: str | Path, line: int) -> float:
-    """The finite number in a cell; raises `InputError` with the file and the line if it is none."""
-    try:
-        value = float(cell)
-    except ValueError:
-        value = float("nan")
-    if value - value != 0:  # NaN and infinities
-        raise InputError(f"{path}, line {line}: {cell[:40]!r} is not a number; a score is expected there")
+def number_in(cell: Any, where: str) -> float:
+    """The finite number in a cell, which may be written as text; true is 1, false 0.
+
+    Raises:
+        InputError: the cell is not a number; names `where` it is.
+
+    Example:
+        >>> number_in(" 4.5", "a.csv, row 2"), number_in("True", "a.csv, row 3"), number_in(0, "a.csv, row 4")
+        (4.5, 1.0, 0.0)
+    """
+    text = str(cell).strip().lower()
+    value = BOOLEANS.get(text, number_of(text))
+    if value is None or not math.isfinite(value):
+        raise InputError(f"{where}: {str(cell)[:40]!r} is not a number; a score is expected there")
     return value
+
+
+def score_in(cell: Any, where: str) -> float:
+    """The number in a cell as `number_in` reads it, or NaN if the cell is blank or NaN: the row has no score."""
+    return math.nan if str("" if cell is None else cell).strip().lower() in ("", "nan") else number_in(cell, where)
 
 
 def tidy(text: str) -> str:

@@ -113,7 +113,7 @@ def read_sts_subset(texts: Path, score_file: Path) -> Rows:
     cells = dict(read_cells(texts, (0, 1)))
     kept = [number for number in cells if scores[number - 1].strip()]
     pairs = [(tidy(cells[number][0]), tidy(cells[number][1])) for number in kept]
-    return pair_rows(pairs, [number_in(scores[number - 1], score_file, number) for number in kept])
+    return pair_rows(pairs, [number_in(scores[number - 1], f"{score_file}, line {number}") for number in kept])
 
 
 def read_stsb(root: Path) -> Splits:
@@ -124,7 +124,10 @@ def read_stsb(root: Path) -> Splits:
 
 def read_stsb_file(path: Path) -> Rows:
     """One file of STS-B."""
-    rows = [(tidy(a), tidy(b), number_in(score, path, line)) for line, (score, a, b) in read_cells(path, (4, 5, 6))]
+    rows = [
+        (tidy(a), tidy(b), number_in(score, f"{path}, line {line}"))
+        for line, (score, a, b) in read_cells(path, (4, 5, 6))
+    ]
     return pair_rows([row[:2] for row in rows], [row[2] for row in rows])
 
 
@@ -147,7 +150,7 @@ def _sick(root: Path) -> dict[str, Path]:
 def _read_sick(path: Path, column: int) -> Rows:
     rows = list(read_cells(path, (1, 2, column), header=True))
     labels = [
-        number_in(cell, path, line) if column == 3 else class_of(cell, ENTAILMENT, path, line)
+        number_in(cell, f"{path}, line {line}") if column == 3 else class_of(cell, ENTAILMENT, path, line)
         for line, (_, _, cell) in rows
     ]
     return pair_rows([(tidy(a), tidy(b)) for _, (a, b, _) in rows], labels)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from contrastive_st.data.reading import TABLES, MissingData, numbered_lines, open_table
-from contrastive_st.data.roles import ANCHOR, POSITIVE, column_roles, plain_name
+from contrastive_st.data.profile import NUMBERS, is_blank, items_of, simple
+from contrastive_st.data.reading import TABLES, MissingData, Table, header_of, numbered_lines, open_table
+from contrastive_st.data.roles import UNUSED, ColumnRoles, column_roles, plain_name, role_of
 from contrastive_st.errors import InputError, about
-from contrastive_st.evaluation.datasets.cells import number_in, tidy
+from contrastive_st.evaluation.datasets.cells import number_in, score_in, tidy
 from contrastive_st.evaluation.datasets.senteval import Document, Query, Rows, Splits, pair_rows
 
 logger = logging.getLogger(__name__)
@@ -22,11 +23,15 @@ Judgement = tuple[str, str, float, str]  # query, document, grade, file and line
 # --- Pairs.
 
 
-def read_scored_pairs(path: str | Path) -> Rows:
+def read_scored_pairs(path: str | Path, columns: Sequence[str] | None = None) -> Rows:
     """Pairs of texts with a score or a label each, from a `.csv`, `.tsv`, `.txt`, `.json`, `.jsonl` or `.parquet` file.
 
     The columns are chosen as for training: by their names (`sentence1`, `sentence2`, `score`, ...), else by what they
     hold. Scores may have any range, since only their order or their linear relation is compared.
+
+    Args:
+        path: the file.
+        columns: the columns by name or position, or as `name=role`, as for `column_roles`.
 
     Raises:
         InputError: the file cannot be read, has no two columns of text and one of numbers, or a cell is not a number.
@@ -40,22 +45,46 @@ def read_scored_pairs(path: str | Path) -> Rows:
         >>> rows.columns[1], rows.labels.tolist()
         (['A feline.', 'A bus.'], [4.5, 0.0])
     """
-    rows, pairs, labels = open_table(path), [], []
-    roles = column_roles(rows.profile, source=str(path))
+    table = open_table(path, header=header_of(columns))
+    roles = _scored_roles(table, columns)
     if len(roles.texts) != 2 or roles.target is None:
         raise InputError(
             f"{path}: an evaluation of pairs needs two columns of text and one of scores or labels, not "
-            f"{', '.join(f'{name} ({role})' for name, role in roles.columns.items())}; name them sentence1, sentence2, "
-            "score"
+            f"{_described(roles)}; name them sentence1, sentence2, score, or give --columns TEXT TEXT SCORE=score"
         )
-    for number, cells in rows:
-        first, second, score = (cells.get(name) for name in (*roles.texts, roles.target))
-        if not (str(first or "").strip() and str(second or "").strip()):
-            raise InputError(f"{rows.where(number)}: a text is blank; remove the row or fill it")
-        pairs.append((tidy(str(first)), tidy(str(second))))
-        missing = str("" if score is None else score).strip().lower() in ("", "nan")
-        labels.append(math.nan if missing else number_in(str(score), path, number))
-    return scored(pair_rows(pairs, labels), str(path))
+    rows = [(first, second, score) for first, others, score in _pairs(table, roles) for second in others]
+    return scored(pair_rows([row[:2] for row in rows], [row[2] for row in rows]), str(path))
+
+
+def _scored_roles(table: Table, columns: Sequence[str] | None) -> ColumnRoles:
+    """The roles of the columns of scored pairs; the score may also be the only column of numbers, whatever its name."""
+    roles = column_roles(table.profile, columns, source=table.source, scaled=False)
+    numbers = [name for name in roles.left_out if role_of(name, table.names) is None
+               and table.profile[name].held == NUMBERS and len(table.profile[name].distinct) > 1]  # fmt: skip
+    if roles.target is None and not columns and len(numbers) == 1:
+        roles = column_roles(table.profile, source=table.source, target=numbers[0], scaled=False)
+    return roles
+
+
+def _described(roles: ColumnRoles) -> str:
+    used = [f"{name} ({role})" for name, role in roles.columns.items()]
+    return ", ".join([*used, *(f"{name} (not used: {why})" for name, why in roles.left_out.items())])
+
+
+def _pairs(table: Table, roles: ColumnRoles) -> Iterator[tuple[str, list[str], float]]:
+    """The first text of each row, its second ones (several in a column of lists), and its score: NaN if it is blank."""
+    if roles.notes or roles.left_out:
+        logger.warning("; ".join([f"{table.source}: {_described(roles)}", *roles.notes]))
+    for number, cells in table:
+        where = table.where(number)
+        texts: list[list[str]] = []
+        for name in roles.texts[:2]:
+            given = items_of(cells.get(name)) or [] if name in roles.lists else [cells.get(name)]
+            texts.append([tidy(str(simple(cell))) for cell in given if not is_blank(cell)])
+            if not texts[-1]:
+                raise InputError(f"{where}: a text is blank; remove the row or fill it")
+        score = 1.0 if roles.target is None else score_in(cells.get(roles.target), where)
+        yield texts[0][0], texts[1], score
 
 
 def scored(rows: Rows, source: str) -> Rows:
@@ -65,37 +94,48 @@ def scored(rows: Rows, source: str) -> Rows:
         InputError: none has.
     """
     kept = np.flatnonzero(np.isfinite(rows.labels))
-    if len(kept) < len(rows):
-        logger.warning(f"{source}: {len(rows) - len(kept):,} of {len(rows):,} rows have no score and are left out")
+    _warn_of_blank(len(rows) - len(kept), len(rows), source)
     if not len(kept):
         raise InputError(f"{source}: no row has a score")
     return rows.take(kept)
 
 
-def read_relevant_pairs(path: str | Path) -> list[tuple[str, str]]:
+def _warn_of_blank(blank: int, rows: int, source: str) -> None:
+    if blank:
+        logger.warning(f"{source}: {blank:,} of {rows:,} rows have no score and are left out")
+
+
+def read_relevant_pairs(path: str | Path, columns: Sequence[str] | None = None) -> list[tuple[str, str]]:
     """(query, relevant document) pairs of a file, in its columns of these roles or its first two.
 
+    Args:
+        path: the file.
+        columns: as for `read_scored_pairs`.
+
     Raises:
-        InputError: the file cannot be read, or has fewer than two columns of text.
+        InputError: the file cannot be read, has fewer than two columns of text, or a text is blank.
     """
-    table = open_table(path)
-    roles = column_roles(table.profile, source=str(path))
+    table = open_table(path, header=header_of(columns))
+    roles = column_roles(table.profile, columns, source=table.source, scaled=False)
     if len(roles.texts) < 2:
         raise InputError(f"{path}: an evaluation of retrieval needs two columns of text, query and document")
-    by_role = {role: name for name, role in reversed(roles.columns.items())}
-    names = by_role.get(ANCHOR, roles.texts[0]), by_role.get(POSITIVE, roles.texts[1])
-    rows = list(table)
+    rows = list(_pairs(table, roles))
+    result = [(query, document) for query, documents, score in rows if score > 0 for document in documents]
     if roles.target is not None:
-        rows = [row for row in rows if number_in(str(row.cells[roles.target]), path, row.number) > 0]
-        logger.warning(f"{path}: {len(rows):,} pairs are relevant, as their {roles.target!r} is above 0")
-    return [(tidy(str(cells[names[0]])), tidy(str(cells[names[1]]))) for _, cells in rows]
+        logger.warning(f"{path}: {len(result):,} pairs are relevant, as their {roles.target!r} is above 0")
+    _warn_of_blank(sum(math.isnan(score) for *_, score in rows), len(rows), str(path))
+    return result
 
 
 # --- Retrieval: BEIR (Thakur et al. 2021, https://arxiv.org/abs/2104.08663): corpus, queries, judgements.
 
 _IDS = ("_id", "id", "docid", "doc_id", "qid", "query_id", "pid")
-_QUERY, _DOCUMENT = ("query_id", "qid", "query"), ("corpus_id", "docid", "doc_id", "document_id", "pid", "document")
-_GRADE = ("score", "relevance", "rel", "grade", "label")
+_QUERY = ("query_id", "qid", "query", "question_id", "question")
+_DOCUMENT = ("corpus_id", "docid", "doc_id", "document_id", "pid", "document", "passage_id", "passage")
+_GRADE = (
+    "score", "relevance", "rel", "grade", "label", "relevant", "is_relevant", "relevancy", "judgment", "judgement",
+    "qrel", "gain",
+)  # fmt: skip
 
 
 def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False) -> Splits:
@@ -129,8 +169,10 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
     wanted = {"corpus.jsonl": corpus, "queries.jsonl": queries, f"qrels/{split}.tsv": relevance}
     if absent := [name for name, result in wanted.items() if not result]:
         raise MissingData(f"{folder}: no {', '.join(absent)}; a folder in BEIR's layout has {', '.join(wanted)}")
-    judgements = (one for path in relevance for one in _judgements(path))
-    return retrieval_splits(_texts_of(corpus), _texts_of(queries), judgements, str(folder), itself)
+    judgements = [one for path in relevance for one in _judgements(path)]
+    graded = [one for one in judgements if not math.isnan(one[2])]
+    _warn_of_blank(len(judgements) - len(graded), len(judgements), ", ".join(map(str, relevance)))
+    return retrieval_splits(_texts_of(corpus), _texts_of(queries), graded, str(folder), itself)
 
 
 def _files(folder: Path, name: str, others: tuple[str, ...] = ()) -> list[Path]:
@@ -166,14 +208,41 @@ def _judgements(path: Path) -> Iterator[Judgement]:
         yield from _trec(path)
         return
     rows = open_table(path)
+    query, document, grade = _judgement_columns(rows)
     for number, cells in rows:
-        query, document, grade = (_cell(cells, names) for names in (_QUERY, _DOCUMENT, _GRADE))
-        if query is None or document is None:  # names that are not known: BEIR's order
-            query, document, grade = [*cells.values(), None, None, None][:3]
-        if query is None or document is None:
-            raise InputError(f"{rows.where(number)}: no query-id and corpus-id; BEIR's judgements have both")
-        value = 1.0 if grade is None else number_in(str(grade), path, number)
-        yield str(query), str(document), value, rows.where(number)
+        where = rows.where(number)
+        if cells.get(query) is None or cells.get(document) is None:
+            raise InputError(f"{where}: no query-id and corpus-id; BEIR's judgements have both")
+        yield str(cells[query]), str(cells[document]), score_in(cells.get(grade), where) if grade else 1.0, where
+
+
+def _judgement_columns(table: Table) -> tuple[str, str, str | None]:
+    """The columns of query, document and grade (None if there is none), by their names.
+
+    Where no name is known they are in BEIR's order; and the only other column of numbers is the grade. What was not
+    known by its name is logged, and so are the columns that are not used.
+    """
+    plain = {plain_name(name): name for name in reversed(table.names)}
+    by_name = [next((plain[known] for known in names if known in plain), None) for names in (_QUERY, _DOCUMENT, _GRADE)]
+    unused = [name for name in table.names if role_of(name) == UNUSED]
+    rest = [name for name in table.names
+            if name not in by_name and (name not in unused or plain_name(name).endswith("id"))]  # fmt: skip
+    if len(rest) < by_name[:2].count(None):
+        raise InputError(f"{table.source}: no query-id and corpus-id; BEIR's judgements have both")
+    query, document = (name or rest.pop(0) for name in by_name[:2])
+    by_order = rest if by_name[:2] == [None, None] else []
+    numbers = [name for name in rest if name not in unused and table.profile[name].held == NUMBERS]
+    if by_name[2] is None and not by_order and len(numbers) > 1:
+        maybe = " and ".join(numbers)
+        raise InputError(f"{table.source}: {maybe} could be the grades; rename the column of grades to score")
+    grade = by_name[2] or next(iter(by_order or numbers), None)
+    if [query, document, grade] != by_name:
+        taken = f"the query is {query!r}, the document {document!r}" + (f", the grade {grade!r}" if grade else "")
+        logger.warning(f"{table.source}: some names of columns are unknown; {taken}")
+    if left := [name for name in table.names if name not in (query, document, grade)]:
+        without = "" if grade else "; every judgement counts as relevant"
+        logger.warning(f"{table.source}: not used: {', '.join(map(repr, left))}{without}")
+    return query, document, grade
 
 
 def _trec(path: Path) -> Iterator[Judgement]:
@@ -183,7 +252,7 @@ def _trec(path: Path) -> Iterator[Judgement]:
             continue
         with about(f"{path}, line {number}: query, iteration, document, grade"):
             query, _, document, grade = line.split()
-        yield query, document, number_in(grade, path, number), f"{path}, line {number}"
+        yield query, document, number_in(grade, f"{path}, line {number}"), f"{path}, line {number}"
 
 
 def retrieval_splits(
@@ -206,16 +275,19 @@ def retrieval_splits(
     for kind, texts in (("query", queries), ("document", corpus)):
         if wrong := [key for key, text in texts.items() if not isinstance(text, str)]:
             raise InputError(f"{source}, {kind} {wrong[0]}: {texts[wrong[0]]!r} is not a text")
-    asked = dict.fromkeys(query for query, _, grade, _ in relevance if grade > 0)
+    grades = {(query, document): grade for query, document, grade, _ in relevance}
+    if changed := sum(grades[query, document] != grade for query, document, grade, _ in relevance):
+        what = f"{changed:,} of {len(relevance):,} judgements"
+        logger.warning(f"{source}: left out {what}, as a later one of the same pair has another grade")
+    asked = dict.fromkeys(query for (query, _), grade in grades.items() if grade > 0)
     if not asked:
         raise InputError(f"{source}: no query has a relevant document, so there is nothing to evaluate")
     query_of, document_of = ({key: place for place, key in enumerate(keys)} for keys in (asked, corpus))
     labels: list[Any] = [
-        (query_of[query], document_of[document], grade) for query, document, grade, _ in relevance if query in asked
+        (query_of[query], document_of[document], grade) for (query, document), grade in grades.items() if query in asked
     ]
     if not itself:
-        relevant = {(query, document) for query, document, grade, _ in relevance if grade > 0}
-        same = (key for key in asked if key in corpus and (key, key) not in relevant)
+        same = (key for key in asked if key in corpus and not grades.get((key, key), 0) > 0)
         labels += [(query_of[key], document_of[key], np.nan) for key in same]
     rows = {
         "queries": Rows(([Query(queries[key]) for key in asked],), np.arange(len(asked))),

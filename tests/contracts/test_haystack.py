@@ -58,6 +58,17 @@ class TestDocumentStore(DocumentStoreBaseTests):
         assert document_store.count_documents() == 2
 
 
+def test_a_duplicate_is_named(place):
+    store = ContrastiveDocumentStore("static-minilm", place, "duplicates")
+    a, b, other = (Document(id=id, content=text) for id, text in (("a", "one"), ("b", "two"), ("b", "three")))
+    with pytest.raises(DuplicateDocumentError, match="document 'b' is given twice"):
+        store.write_documents([a, b, other])
+    store.write_documents([b])
+    with pytest.raises(DuplicateDocumentError, match="document 'b' is in the store already"):
+        store.write_documents([a, b])
+    store.store.close()
+
+
 def test_a_pipeline_finds_what_was_written(place):
     store = ContrastiveDocumentStore("static-minilm", place, "pipeline")
     store.write_documents([Document(content="the tide rises", meta={"id": 7}), Document(id="b", content="a cat sat")])
@@ -66,6 +77,12 @@ def test_a_pipeline_finds_what_was_written(place):
     assert (found.content, found.meta) == ("the tide rises", {"id": 7})
     assert found.id == Document(content="the tide rises", meta={"id": 7}).id
     assert ContrastiveDocumentStore.from_dict(store.to_dict()).count_documents() == 2
+    for field, value in (("id", found.id), ("content", "the tide rises"), ("meta.id", 7)):
+        for operator, wanted in (("==", ["the tide rises"]), ("!=", ["a cat sat"])):
+            filters = {"field": field, "operator": operator, "value": value}
+            assert [one.content for one in store.filter_documents(filters)] == wanted
+            hits = ContrastiveRetriever(place, "pipeline").run(vector, filters)["documents"]
+            assert [one.content for one in hits] == wanted
     with pytest.raises(InputError, match="has vectors of static-minilm"):
         ContrastiveDocumentStore("model_cards/minilm-1-layer", place, "pipeline")
     store.store.close()

@@ -46,6 +46,20 @@ class TestVectorStore(VectorStoreIntegrationTests):
         store.store.close()
 
 
+def test_hits_by_marginal_relevance_differ_from_each_other(place):
+    texts = ["the tide rises", "the tide rises.", "the tide rises!", "ships in the harbour"]
+    store = ContrastiveVectorStore.from_texts(
+        texts, "static-minilm", ids=["a", "b", "c", "d"], where=place, collection="relevance"
+    )
+    found = lambda **options: [hit.id for hit in store.max_marginal_relevance_search("the tide rises", 2, **options)]
+    assert found(lambda_mult=1.0)[0] == found(lambda_mult=0.3)[0] == "a"
+    assert found(lambda_mult=0.3)[1] == "d" != found(lambda_mult=1.0)[1]
+    assert found(fetch_k=2, lambda_mult=0.3)[1] != "d"
+    assert len(found(fetch_k=1)) == 2
+    store.store.drop()
+    store.store.close()
+
+
 @pytest.fixture(scope="module")
 def place():
     with store_place() as folder, EmbeddedServer(folder):
@@ -62,6 +76,17 @@ def test_the_vector_store_is_a_collection_like_others(place):
     assert 0 < score <= 1
     retriever = store.as_retriever(search_kwargs={"filter": "year>2000"})
     assert [document.id for document in retriever.invoke("a cat")] == ["b", "c"]
+    assert [document.id for document in store.similarity_search("cat", filter={"(id)": ["a", "c"]})] == ["c", "a"]
+    several = store.as_retriever(search_type="mmr", search_kwargs={"k": 2, "fetch_k": 3, "filter": "year>1990"})
+    assert len(several.invoke("a cat")) == 2
+    for misspelt in (
+        lambda: store.similarity_search("cat", flter="year>2000"),
+        lambda: store.max_marginal_relevance_search("cat", flter="year>2000"),
+        lambda: store.add_texts(["x"], idss=["d"]),
+        lambda: store.delete(idss=["a"]),
+    ):
+        with pytest.raises(TypeError, match=r"'(flter|idss)'"):
+            misspelt()
     with open_index(place, "shared") as index:
         query = open_encoder_for(index).encode_query(["a cat"])
         assert index.search(query)[0][0].own_id == "b"

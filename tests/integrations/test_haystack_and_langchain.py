@@ -109,6 +109,12 @@ def test_haystack_retriever_over_an_index(monkeypatch):
     twice = [{"field": "topic", "operator": "!=", "value": value} for value in ("sea", "kitchen")]
     assert count({"operator": "AND", "conditions": twice}) == count(space)
     assert count({"field": "meta.topic", "operator": "not in", "value": ["sea", "kitchen"]}) == count(space)
+    one = index.get([10])[0]
+    for field, value in (("id", "10"), ("content", one.text)):
+        assert count({"field": field, "operator": "==", "value": value}) == 1
+        assert count({"field": field, "operator": "in", "value": [value, "none"]}) == 1
+        assert count({"field": field, "operator": "!=", "value": value}) == len(index) - 1
+        assert count({"field": field, "operator": "not in", "value": [value]}) == len(index) - 1
     for wrong in ({"field": "topic", "operator": ">", "value": "sea"}, {"operator": "XOR", "conditions": [condition]}):
         with pytest.raises(InputError, match="filter"):
             retriever.run(vector.tolist(), filters=wrong)

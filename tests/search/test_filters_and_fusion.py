@@ -22,6 +22,7 @@ from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import Condition, Filter, as_filter, parse
 from contrastive_st.search.index import reciprocal_rank_fusion, unmet
 from contrastive_st.search.postgres.predicates import as_jsonpath
+from contrastive_st.search.values import as_id
 
 ROOT = Path(__file__).parents[2]
 
@@ -289,6 +290,31 @@ def test_and_or_and_not_find_the_same_in_every_index(store, rows, parts):
         all(join[kind]([plainly(row, one), plainly(row, other)]) for kind, one, other in parts) for row in rows
     )
     assert exact.count(filter) == store.count(filter) == wanted
+
+
+def test_the_id_and_the_text_of_a_document_are_columns_of_a_filter(store):
+    ids, texts, metadata = [7, "talk-7", 2**62 + 1], ["On tides", 'On "rain"', ""], [{"_id": "x"}, {}, {"(id)": 1}]
+    exact = ExactIndex(ids, texts, unit_vectors(3), metadata)
+    fill(store, [])
+    store.upsert(ids, texts, unit_vectors(3), metadata)
+    for filter, wanted in (
+        ({"(id)": "talk-7"}, ["talk-7"]),
+        ("(id)=7", [7]),
+        ({"(id)": {"!=": [7, "talk-7"]}}, [2**62 + 1]),
+        ("(id)>7", ["talk-7", 2**62 + 1]),
+        ({"(text)": 'On "rain"'}, ["talk-7"]),
+        ({"(text)": {"!=": "On tides"}, "(id)": ["7", "talk-7"]}, ["talk-7"]),
+        ("(text)=null", []),
+        ("_id=x; (id)=7", [7]),
+    ):
+        for index in (exact, store):
+            hits = index.search(unit_vectors(1), filter=filter)[0]
+            assert {hit.id for hit in hits} == {as_id(one) for one in wanted}, filter
+            assert index.count(filter) == len(wanted)
+    assert [hit.text for hit in store.search(unit_vectors(1), filter="(id)=7", text="tides")[0]] == ["On tides"]
+    assert store.delete_matching("(text)=On tides") == 1
+    assert store.known(ids) == [as_id("talk-7"), 2**62 + 1]
+    store.delete(ids)
 
 
 # --- A condition that cannot match says so, everywhere the same

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,15 @@ from tqdm.auto import tqdm
 from contrastive_st.errors import InputError
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import warn_of_unknown
-from contrastive_st.search.filters import NUMBER, Condition, Filter, as_filter
+from contrastive_st.search.filters import (
+    DOCUMENT_ID,
+    DOCUMENT_TEXT,
+    NUMBER,
+    Condition,
+    Filter,
+    as_filter,
+    with_document,
+)
 from contrastive_st.search.floor import above, floor
 from contrastive_st.search.index import Hit
 from contrastive_st.search.opening import open_collection, open_encoder_for, open_index
@@ -170,7 +179,8 @@ class ContrastiveRetriever(_Described):
         where: a DSN or folder of a store, or a folder of encoded shards; None is the default store.
         collection: name of the collection in the store.
         top_k: number of documents to return.
-        filters: Haystack filters on metadata: comparisons, `in`, `not in`, and `AND`, `OR` and `NOT` of these.
+        filters: Haystack filters on metadata, `id` and `content`: comparisons, `in`, `not in`, and `AND`, `OR` and
+            `NOT` of these.
         min_score: the lowest cosine of a document, or `auto` (`search/floor.py`), which opens the model of the index.
 
     Example:
@@ -260,7 +270,9 @@ class ContrastiveDocumentStore(_Described):
             raise FilterError(str(error)) from error
         rows = (row for ids, texts, items, _ in self.store.scan() for row in zip(ids, texts, items, strict=True))
         return [
-            _document(Hit(int(id), math.nan, text, item)) for id, text, item in rows if not chosen or chosen.holds(item)
+            _document(Hit(int(id), math.nan, text, item))
+            for id, text, item in rows
+            if not chosen or chosen.holds(with_document(item, int(id), text))
         ]
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
@@ -277,7 +289,9 @@ class ContrastiveDocumentStore(_Described):
         if policy == DuplicatePolicy.SKIP:
             new = {id: document for id, document in new.items() if id not in known}
         elif policy != DuplicatePolicy.OVERWRITE and (known or len(new) < len(documents)):
-            raise DuplicateDocumentError(f"there is a document {next(iter(known), documents[0].id)!r} already")
+            twice = [id for id, count in Counter(document.id for document in documents).items() if count > 1]
+            which = "is in the store already" if known else "is given twice"
+            raise DuplicateDocumentError(f"document {[*known, *twice][0]!r} {which}; give a policy, or another id")
         made = iter(self._encoder.encode_document([one.content or "" for one in new.values() if one.embedding is None]))
         vectors = [next(made) if one.embedding is None else one.embedding for one in new.values()]
         texts = [one.content or "" for one in new.values()]
@@ -294,10 +308,14 @@ def _document(hit: Hit) -> Document:
     return Document(id=str(hit.own_id), content=hit.text, meta=meta, score=None if math.isnan(hit.score) else hit.score)
 
 
+_FIELDS = {"id": DOCUMENT_ID, "content": DOCUMENT_TEXT}  # the fields of a document outside its metadata
+
+
 def translate_filters(filters: dict[str, Any]) -> Filter:
     """Haystack filters as a filter of `VectorIndex`.
 
-    `!=`, `not in` and `NOT` also find documents without the field, as they do in Haystack.
+    The fields are those of `meta`, with or without this prefix, and `id` and `content`. `!=`, `not in` and `NOT` also
+    find documents without the field, as they do in Haystack.
 
     Raises:
         InputError: an operator is unknown, or a value cannot be compared by it.
@@ -311,7 +329,7 @@ def translate_filters(filters: dict[str, Any]) -> Filter:
     text = ranges and isinstance(value, str) and re.fullmatch(NUMBER, value)  # Haystack compares dates alone as text
     if not {"field", "value"} <= filters.keys() or not known or several != isinstance(value, list) or text:
         raise InputError(f"filter {filters}: an index takes comparisons, `in`, `not in`, and AND, OR and NOT of these")
-    column = filters["field"].removeprefix("meta.")
+    column = _FIELDS.get(filters["field"]) or filters["field"].removeprefix("meta.")
     missing = Condition(column, "=", (None,))
     if ranges and value is None:
         return Filter((missing, Condition(column, "!=", (None,))))  # of no document

@@ -13,6 +13,7 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.encoder import SentenceEncoder
@@ -98,15 +99,18 @@ class ContrastiveVectorStore(VectorStore):
         """What embeds the texts and queries."""
         return self._embedding
 
-    def add_texts(
+    def add_texts(  # type: ignore[override]  # no other argument, so that a misspelt one is an error
         self,
         texts: Iterable[str],
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
-        **kwargs: Any,
+        batch_size: int | None = None,
     ) -> list[str]:
-        """Insert texts, or replace those with the same ids; return the ids."""
+        """Insert texts, or replace those with the same ids; return the ids.
+
+        `batch_size`, which LangChain's `index` passes, has no effect: the encoder makes its batches by length.
+        """
         content = list(texts)
         names = [name or str(uuid4()) for name in ids or [None] * len(content)]
         last = {name: place for place, name in enumerate(names)}  # of an id that is given twice the last text counts
@@ -121,7 +125,6 @@ class ContrastiveVectorStore(VectorStore):
         k: int = 4,
         filter: Any = None,
         min_score: MinScore | None = None,
-        **kwargs: Any,
     ) -> list[tuple[Document, float]]:
         """The nearest documents, each with its cosine.
 
@@ -130,11 +133,12 @@ class ContrastiveVectorStore(VectorStore):
             k: how many.
             filter: one of `VectorIndex`.
             min_score: the lowest cosine, or `auto` (`search/floor.py`).
-            kwargs: ignored.
         """
+        return [(_document(hit), hit.score) for hit in self._hits(embedding, k, filter, min_score)]
+
+    def _hits(self, embedding: list[float], k: int, filter: Any = None, min_score: MinScore | None = None) -> list[Hit]:
         lowest = self._floors("", self.store, self._embedding.encoder, min_score)
-        hits = above(self.store.search(np.array(embedding), k, filter=filter)[0], lowest)
-        return [(_document(hit), hit.score) for hit in hits]
+        return above(self.store.search(np.array(embedding), k, filter=filter)[0], lowest)
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
         """As `similarity_search_with_score_by_vector`, for a text."""
@@ -148,11 +152,31 @@ class ContrastiveVectorStore(VectorStore):
         """The nearest documents of a text."""
         return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
 
+    def max_marginal_relevance_search_by_vector(
+        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """Documents near a vector that differ from each other (Carbonell and Goldstein 1998).
+
+        Args:
+            embedding: the vector.
+            k: how many.
+            fetch_k: they are chosen from this many nearest documents.
+            lambda_mult: 1 orders by nearness alone, 0 by difference alone.
+            kwargs: `filter` and `min_score`, as for `similarity_search_with_score_by_vector`.
+        """
+        hits = self._hits(embedding, max(k, fetch_k), **kwargs)
+        vectors = self.store.vectors([hit.id for hit in hits]).tolist()
+        return [_document(hits[i]) for i in maximal_marginal_relevance(np.array(embedding), vectors, lambda_mult, k)]
+
+    def max_marginal_relevance_search(self, query: str, k: int = 4, *args: Any, **kwargs: Any) -> list[Document]:
+        """As `max_marginal_relevance_search_by_vector`, for a text."""
+        return self.max_marginal_relevance_search_by_vector(self._embedding.embed_query(query), k, *args, **kwargs)
+
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """The documents of these ids that there are."""
         return [_document(hit) for hit in self.store.get(self.store.known(list(ids)))]
 
-    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
+    def delete(self, ids: list[str] | None = None) -> bool:  # type: ignore[override]
         """Delete documents by their ids."""
         self.store.delete(ids or [])
         return True

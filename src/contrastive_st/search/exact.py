@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.precision import check_precision
-from contrastive_st.search.filters import Filter, Filterable, as_filter, values_of
+from contrastive_st.search.filters import Filter, Filterable, as_filter, values_of, with_document
 from contrastive_st.search.index import (
     Batch,
     Hit,
@@ -320,7 +320,9 @@ class ExactIndex:
         return numbers if rows is None else rows[numbers], scores
 
     def _matching(self, filter: Filter) -> Ids:
-        return np.array([i for i in range(len(self)) if filter.holds(self._of(i))], dtype=np.int64)
+        whole = lambda i: with_document(self._of(i), int(self.ids[i]), self._texts[i])
+        read = whole if filter.of_document else self._of
+        return np.array([i for i in range(len(self)) if filter.holds(read(i))], dtype=np.int64)
 
     def _by_words(self, text: str, k: int, rows: Ids | None) -> list[int]:
         """The rows that share a word with the text, by TF-IDF, best first."""

@@ -9,6 +9,9 @@ list mean no value. `authors.name` is the column of that name or the value insid
   2024.
 * `column=null`: there is no value; `column!=null`: there is one.
 
+The columns `(id)` and `(text)` are the id and the text of a document, not metadata; an id is compared as `as_id` reads
+it.
+
 Numbers, true and false are the same whether they are held as such or as text: `year=1999` finds 1999 and "1999", and
 `draft=true` finds true and "True". No other value equals one of another type.
 """
@@ -24,7 +27,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from contrastive_st.errors import InputError, choice
-from contrastive_st.search.values import as_list, one_line, plain, storable
+from contrastive_st.search.values import as_id, as_list, one_line, plain, storable
 
 RANGES: dict[str, Callable[[Any, Any], bool]] = {
     "<": operators.lt,
@@ -37,6 +40,7 @@ _SAME = {"==": "="}
 #: The texts that count as numbers and as dates: whole matches of regular expressions, which PostgreSQL reads too
 NUMBER = r"-?(0|[1-9][0-9]{0,14})([.][0-9]{1,14})?([eE][+-]?[0-9]{1,2})?"
 DATE = r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([T ][0-9]{2}:[0-9]{2}[0-9:.,Z+-]*)?)?)?"
+DOCUMENT_ID, DOCUMENT_TEXT = "(id)", "(text)"  # columns that are not metadata
 _COLUMN_ENDS, _VALUE_ENDS = "<>=!;", ",;"  # the characters that end a column or a value that is not quoted
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _COLUMN, _VALUE = re.compile(f"[^{_COLUMN_ENDS}]+"), re.compile(f"[^{_VALUE_ENDS}]*")
@@ -90,7 +94,9 @@ class Condition:
     @property
     def wanted(self) -> list[Scalar]:
         """The values that are equal to one of the alternatives: each as it is held as a number, a boolean or text."""
-        return list({_key(one): one for value in self.values for one in _spellings(value)}.values())
+        ids = self.column == DOCUMENT_ID
+        given = [as_id(value) if ids and value is not None else value for value in self.values]
+        return list({_key(one): one for value in given for one in _spellings(value)}.values())
 
     @cached_property
     def _keys(self) -> frozenset[Any]:
@@ -133,8 +139,13 @@ class Filter:
     def __bool__(self) -> bool:
         return bool(self.parts)
 
+    @cached_property
+    def of_document(self) -> bool:
+        """Whether a column is the id or the text of a document."""
+        return any(one.column in (DOCUMENT_ID, DOCUMENT_TEXT) for one in self.conditions())
+
     def holds(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether a document with this metadata meets the filter."""
+        """Whether a document with this metadata (`with_document`) meets the filter."""
         held = (part.holds(metadata) for part in self.parts)
         return any(held) if self.join == "or" else all(held) is (self.join == "and")
 
@@ -154,6 +165,11 @@ class Filter:
         return (
             f"not ({'; '.join(inner)})" if self.join == "not" else (" or " if self.join == "or" else "; ").join(inner)
         )
+
+
+def with_document(metadata: Mapping[str, Any], id: int, text: str) -> dict[str, Any]:
+    """What a filter with `(id)` or `(text)` is about: the metadata of a document, and itself."""
+    return {**metadata, DOCUMENT_ID: id, DOCUMENT_TEXT: text}
 
 
 Filterable = Filter | Condition | Mapping[str, Any] | str | Sequence[Any] | None

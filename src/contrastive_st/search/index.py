@@ -61,7 +61,8 @@ class VectorIndex(Protocol):
 
     * `{"source": "x"}`: equal to the value; if the metadata is a list, one of its elements is equal;
     * `{"source": ["x", "y"]}`: any of these;
-    * `{"year": {">=": 2020, "<": 2030}}`: by operators, of `=`, `!=`, `<`, `<=`, `>` and `>=`.
+    * `{"year": {">=": 2020, "<": 2030}}`: by operators, of `=`, `!=`, `<`, `<=`, `>` and `>=`;
+    * `{"(id)": "talk-7"}`, `{"(text)": "On tides"}`: by the id or the text of the document itself.
 
     A column that no document has is an error. A filter that no document meets gives nothing, with a warning that says
     which condition is not met.
@@ -415,7 +416,8 @@ def _known(index: VectorIndex, condition: Condition) -> str:
     if condition.operator in RANGES:
         return f" (it has no number or date in that range; it has: {_examples(index, condition.column)})"
     hint = "; a comma separates alternatives, unless the value is quoted" if len(condition.values) > 1 else ""
-    return f"; the column has: {_examples(index, condition.column)}{hint}"
+    there = _examples(index, condition.column)
+    return (f"; the column has: {there}" if there else "") + hint
 
 
 def _examples(index: VectorIndex, column: str, most: int = 20) -> str:

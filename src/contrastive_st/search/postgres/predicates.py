@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from contrastive_st.search.filters import DATE, NUMBER, RANGES, Condition, Filter
+from contrastive_st.search.filters import DATE, DOCUMENT_ID, DOCUMENT_TEXT, NUMBER, RANGES, Condition, Filter
 
 _NOT_NULL = '@.type() != "null"'
 _LAST = "~"  # sorts after every character of a date
@@ -22,6 +22,17 @@ def as_jsonpath(filter: Filter) -> str:
     if not parts:
         return "(1 == 1)"
     return _not(_all(parts)) if filter.join == "not" else _any(parts) if filter.join == "or" else _all(parts)
+
+
+def subject_of(filter: Filter) -> str:
+    """The SQL of what a filter is about in a row `t` of the texts: its metadata, for which there may be an index.
+
+    Example:
+        >>> subject_of(Filter((Condition("(id)", "=", (7,)),)))
+        "(t.metadata || jsonb_build_object('(id)', t.id, '(text)', t.text))"
+    """
+    whole = f"(t.metadata || jsonb_build_object('{DOCUMENT_ID}', t.id, '{DOCUMENT_TEXT}', t.text))"
+    return whole if filter.of_document else "t.metadata"
 
 
 def paths_of(column: str) -> list[str]:

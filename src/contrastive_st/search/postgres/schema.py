@@ -10,7 +10,9 @@ from typing import Any
 
 from psycopg import Connection, sql
 
+from contrastive_st.search.filters import Filter
 from contrastive_st.search.postgres.names import FLOAT_BYTES, SIGNS
+from contrastive_st.search.postgres.predicates import subject_of
 
 SCHEMA = "contrastive_st"  # by default
 _LOCK = 0x636F6E7472617374  # advisory lock for the schema
@@ -237,7 +239,8 @@ def _partition(connection: Connection[Any], tables: Tables, what: str, partition
 # --- The statements of searches: composed of constants and checked identifiers; everything else is a parameter.
 
 Statement = sql.Composed
-_MATCHES = "t.metadata @@ %(filter)s::jsonpath"
+_NONE = Filter()
+_MATCHES = "{subject} @@ %(filter)s::jsonpath"
 
 # Adding 0 keeps the planner from answering by the approximate index.
 _EXACT = """
@@ -265,18 +268,18 @@ _BY_INDEX = {"none": _EXACT, "hnsw": _HNSW, "binary": _BINARY}
 _BY_INDEX_FILTERED = {"none": _EXACT_FILTERED, "hnsw": _HNSW_FILTERED, "binary": _BINARY_FILTERED}
 
 
-def nearest(tables: Tables, index: str, filtered: bool) -> Statement:
+def nearest(tables: Tables, index: str, filter: Filter) -> Statement:
     """`id, cosine, text, metadata` of the k nearest; `index` is `none` for an exact search."""
-    inner = (_BY_INDEX_FILTERED if filtered else _BY_INDEX)[index]
+    inner = (_BY_INDEX_FILTERED if filter else _BY_INDEX)[index]
     outer = f"""WITH nearest AS MATERIALIZED ({inner})
     SELECT n.id, 1 - n.distance, t.text, t.metadata FROM nearest AS n JOIN {{texts}} AS t ON t.id = n.id
     ORDER BY n.distance, n.id"""
-    return _compose(outer, tables)
+    return _compose(outer, tables, filter=filter)
 
 
-def matching_estimate(tables: Tables) -> Statement:
+def matching_estimate(tables: Tables, filter: Filter) -> Statement:
     """The planner's plan, as JSON, for the documents that meet the filter."""
-    return _compose(f"EXPLAIN (FORMAT JSON) SELECT t.id FROM {{texts}} AS t WHERE {_MATCHES}", tables)
+    return _compose(f"EXPLAIN (FORMAT JSON) SELECT t.id FROM {{texts}} AS t WHERE {_MATCHES}", tables, filter=filter)
 
 
 def by_ids(tables: Tables) -> Statement:
@@ -305,14 +308,15 @@ def any_word(language: str) -> Statement:
     return sql.SQL(f"SELECT {_ANY_WORD}::text, {_ALL_WORDS}::text").format(language=sql.Literal(language))
 
 
-def by_words(tables: Tables, language: str, filtered: bool) -> Statement:
+def by_words(tables: Tables, language: str, filter: Filter) -> Statement:
     """Ids of the k documents that a tsquery ranks first, of at most 10,000 that it finds."""
-    condition = f"{_DOCUMENT} @@ %(tsquery)s::tsquery" + (f" AND {_MATCHES}" if filtered else "")
+    condition = f"{_DOCUMENT} @@ %(tsquery)s::tsquery" + (f" AND {_MATCHES}" if filter else "")
     return _compose(
         f"""SELECT id FROM (SELECT t.id, t.text FROM {{texts}} AS t WHERE {condition} LIMIT 10000) AS t
         ORDER BY ts_rank_cd({_DOCUMENT}, %(tsquery)s::tsquery, 1) DESC, id LIMIT %(k)s""",
         tables,
         language,
+        filter,
     )
 
 
@@ -336,6 +340,7 @@ def words_index(tables: Tables, language: str) -> Statement:
     return sql.SQL(statement).format(index=tables.index("words"), texts=tables.texts, language=sql.Literal(language))
 
 
-def _compose(template: str, tables: Tables, language: str = "") -> Statement:
+def _compose(template: str, tables: Tables, language: str = "", filter: Filter = _NONE) -> Statement:
     names = {"vectors": tables.vectors, "texts": tables.texts, "codes": tables.codes}
-    return sql.SQL(template).format(**names, language=sql.Literal(language))
+    subject = sql.SQL(subject_of(filter))
+    return sql.SQL(template).format(**names, language=sql.Literal(language), subject=subject)

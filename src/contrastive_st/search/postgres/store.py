@@ -32,7 +32,7 @@ from contrastive_st.search.postgres.database import POOL, Database, StoreConnect
 from contrastive_st.search.postgres.loader import StoreLoader
 from contrastive_st.search.postgres.names import STORAGES, UNKNOWN_LANGUAGE, check_name
 from contrastive_st.search.postgres.naming import free_prefix
-from contrastive_st.search.postgres.predicates import as_jsonpath, paths_of
+from contrastive_st.search.postgres.predicates import as_jsonpath, paths_of, subject_of
 from contrastive_st.search.postgres.schema import create_tables, create_view
 from contrastive_st.search.postgres.writes import StoreWrites
 from contrastive_st.search.values import as_id, as_ids, one_line, storable
@@ -309,8 +309,8 @@ class VectorStore(StoreWrites):
     def count(self, filter: Filterable = None) -> int:
         """How many documents meet a filter."""
         chosen = as_filter(filter)
-        condition = "WHERE metadata @@ %(filter)s::jsonpath" if chosen else ""
-        rows = self._texts(sql.SQL(f"SELECT count(*) FROM {{}} {condition}"), {"filter": as_jsonpath(chosen)})
+        condition = f"WHERE {subject_of(chosen)} @@ %(filter)s::jsonpath" if chosen else ""
+        rows = self._texts(sql.SQL(f"SELECT count(*) FROM {{}} AS t {condition}"), {"filter": as_jsonpath(chosen)})
         return int(rows[0][0])
 
     def values(self, column: str, most: int = 20) -> list[Any]:
@@ -343,7 +343,7 @@ class VectorStore(StoreWrites):
         ef = min(ef, _MOST_EF)
         if not filter or exact is False:
             return index, ef
-        statement, parameters = queries.matching_estimate(self.tables), {"filter": as_jsonpath(filter)}
+        statement, parameters = queries.matching_estimate(self.tables, filter), {"filter": as_jsonpath(filter)}
         expected = _plan_rows(connection, statement, parameters)
         if expected <= EXACT_ROWS:
             return "none", 0
@@ -364,7 +364,7 @@ class VectorStore(StoreWrites):
         if index == "binary":
             digits = (signs_of(query[None])[0] + np.uint8(ord("0"))).tobytes()
             parameters["code"] = Bit(digits.decode())  # text, because pgvector 0.4.0 takes no array with numpy 1
-        statement = queries.nearest(self.tables, index, bool(filter))
+        statement = queries.nearest(self.tables, index, filter)
         rows = connection.execute(statement, parameters, binary=True).fetchall()
         if len(rows) < k and index != "none":  # the index has stopped its scan early; comparing few documents is fast
             return self._nearest(connection, query, plan._replace(graph="none"))
@@ -392,7 +392,7 @@ class VectorStore(StoreWrites):
         parameters = {"tsquery": any_word if expected <= EXACT_ROWS else all_words, "k": k}
         if filter:
             parameters["filter"] = as_jsonpath(filter)
-        rows = connection.execute(queries.by_words(self.tables, language, bool(filter)), parameters).fetchall()
+        rows = connection.execute(queries.by_words(self.tables, language, filter), parameters).fetchall()
         return [id for (id,) in rows]
 
     def _parameter(self, query: Vectors) -> HalfVector | Vector:

@@ -33,7 +33,7 @@ from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.copying import Put, code_rows, copy_rows, merge_rows, text_rows, vectors_of
 from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES, UNKNOWN_LANGUAGE
 from contrastive_st.search.postgres.naming import forget_alias
-from contrastive_st.search.postgres.predicates import as_jsonpath
+from contrastive_st.search.postgres.predicates import as_jsonpath, subject_of
 from contrastive_st.search.postgres.schema import create_codes
 from contrastive_st.search.postgres.spaces import StoreSpaces
 from contrastive_st.search.shards import FIRST
@@ -141,14 +141,14 @@ class StoreWrites(StoreSpaces):
         chosen = as_filter(filter)
         if not chosen:
             raise InputError("an empty filter matches every document; delete the collection instead")
-        deleted = self._delete(sql.SQL("metadata @@ %(which)s::jsonpath"), as_jsonpath(chosen))
+        deleted = self._delete(sql.SQL(f"{subject_of(chosen)} @@ %(which)s::jsonpath"), as_jsonpath(chosen))
         if not deleted:
             check_filter(cast("VectorIndex", self), chosen, matched=False)
         return deleted
 
     def _delete(self, condition: sql.SQL, which: Any) -> int:
         statement = sql.SQL(
-            "WITH gone AS (DELETE FROM {} WHERE {} RETURNING id),"
+            "WITH gone AS (DELETE FROM {} AS t WHERE {} RETURNING id),"
             " vectors AS (DELETE FROM {} AS v USING gone WHERE v.id = gone.id)"
             " INSERT INTO _deleted (collection, id) SELECT %(collection)s, id FROM gone"
             " ON CONFLICT (collection, id) DO UPDATE SET deleted = now()"

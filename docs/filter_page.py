@@ -24,8 +24,10 @@ EXAMPLES: tuple[tuple[str, list[dict[str, Any]]], ...] = (
     ("year>=2000; year<2010", [{"year": 2004}, {"year": "2004"}, {"year": 1999}, {"year": "about 2004"}]),
     ("date>=2024", [{"date": "2024-05-01"}, {"date": "2025"}, {"date": "2023-12-31"}, {"date": "01/05/2024"}]),
     ("date<=2024-05", [{"date": "2024-05-31"}, {"date": "2024-05-31T23:59:00Z"}, {"date": "2024-06-01"}]),
+    ("date>2024-05-01T00:00", [{"date": "2024-05-01 09:30"}, {"date": "2024-05-02"}, {"date": "2024-05-01"}]),
+    ("date=2024-05-01", [{"date": "2024-05-01"}, {"date": "2024-05-01 00:00:00"}, {"date": "2024-05-01T09:30"}]),
     ("draft=true", [{"draft": True}, {"draft": "True"}, {"draft": 1}, {"draft": False}]),
-    ("size=1.5", [{"size": 1.5}, {"size": "1.5"}, {"size": "1.50"}]),
+    ("size=1.5", [{"size": 1.5}, {"size": "1.5"}, {"size": "1.50"}, {"size": "1,5"}]),
     ("topic=null", [{}, {"topic": None}, {"topic": []}, {"topic": "sea"}]),
     ("topic!=null", [{"topic": "sea"}, {}, {"topic": None}]),
     ("author.name=Ada", [{"author": {"name": "Ada"}}, {"author": [{"name": "Ada"}]}, {"author": "Ada"}]),
@@ -47,17 +49,16 @@ A filter means the same everywhere: on the command line (`--filter`, once or sev
 ```
 
 In Python and JSON a filter may also be a mapping, `{{"topic": ["sea", "sky"], "year": {{">=": 2000, "<": 2010}}}}`, or
-a list of filters, all of which must hold. If a document has a list in a column, each element counts as a value of that
-column.
+a list of filters, all of which must hold. Each element of a list in a document counts as a value of its column.
 
 | filter | finds | does not find |
 |---|---|---|
 {chr(10).join(map(_row, EXAMPLES))}
 
 A range takes a number or an ISO date. Dates are compared at the precision that the filter gives, so `date<=2024-05`
-includes all of May. Time zones are ignored. A range compares text that is a number of up to 15 digits as a number.
-Metadata are stored as JSON: dates and times as ISO 8601 text, decimals and numbers of numpy as numbers, sets, tuples
-and arrays as lists, NaN and infinity as null.
+includes all of May; a date without a time is midnight. Time zones are ignored. A range compares text that is a number
+of up to 15 digits as a number. Metadata are stored as JSON: dates and times as ISO 8601 text, decimals and numbers of
+numpy as numbers, sets, tuples and arrays as lists, NaN and infinity as null.
 
 ## What is refused
 

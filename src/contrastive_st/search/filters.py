@@ -6,14 +6,16 @@ list mean no value. `authors.name` is the column of that name or the value insid
 * `column=a,b`: one of the values is a or b; `column!=a,b`: there are values, and none of them is a or b.
 * `column<x` and the other ranges: one of the values is in the range. x is a number or an ISO date (`2024`, `2024-05`,
   `2024-05-01`, `2024-05-01T09:30`). A date is compared in the precision of x: `day<=2024` holds all through
-  2024.
+  2024. Where x is more precise than a value, the value is its first moment: `2024-05-01` is midnight.
 * `column=null`: there is no value; `column!=null`: there is one.
 
 The columns `(id)` and `(text)` are the id and the text of a document, not metadata; an id is compared as `as_id` reads
 it.
 
-Numbers, true and false are the same whether they are held as such or as text: `year=1999` finds 1999 and "1999", and
-`draft=true` finds true and "True". No other value equals one of another type.
+Numbers, moments, true and false are the same however they are held: `year=1999` finds 1999, "1999" and "1999.0",
+`day=2024-05-01` finds "2024-05-01 00:00:00", and `draft=true` finds true and "True". `Condition.wanted` lists all that
+a value equals, here and in PostgreSQL, so that both agree and an index serves it. No other value equals one of another
+type.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import operator as operators
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Literal
 
@@ -37,10 +40,15 @@ RANGES: dict[str, Callable[[Any, Any], bool]] = {
 }
 OPERATORS = ("=", "!=", *RANGES)
 _SAME = {"==": "="}
-#: The texts that count as numbers and as dates: whole matches of regular expressions, which PostgreSQL reads too
+#: The texts that a range reads as numbers and dates: whole matches of regular expressions, which PostgreSQL reads too
 NUMBER = r"-?(0|[1-9][0-9]{0,14})([.][0-9]{1,14})?([eE][+-]?[0-9]{1,2})?"
+_DECIMALS = 14  # of a text that equals a number: `1.5` is also "1.50" and so on
+_GIVEN = r"-?(0|[1-9][0-9]{0,308})([.][0-9]{1,308})?([eE][+-]?[0-9]{1,3})?"  # a number in a filter
 DATE = r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([T ][0-9]{2}:[0-9]{2}[0-9:.,Z+-]*)?)?)?"
 DOCUMENT_ID, DOCUMENT_TEXT = "(id)", "(text)"  # columns that are not metadata
+_ZONE = re.compile("(:.*?)([Z+-].*)")  # after a time
+_START, _PRECISIONS = "0000-01-01T00:00:00", (4, 7, 10, 16, 19)  # the start of a year, and how long texts of dates are
+_LAST = "~"  # sorts after every character of a date
 _COLUMN_ENDS, _VALUE_ENDS = "<>=!;", ",;"  # the characters that end a column or a value that is not quoted
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _COLUMN, _VALUE = re.compile(f"[^{_COLUMN_ENDS}]+"), re.compile(f"[^{_VALUE_ENDS}]*")
@@ -81,18 +89,25 @@ class Condition:
             )
 
     @cached_property
-    def number(self) -> float | None:
+    def number(self) -> Decimal | None:
         """The end of a range as a number, if it is one."""
-        return number_of(self.values[0])
+        return _number(self.values[0], _GIVEN)
 
     @cached_property
     def date(self) -> str:
-        """The end of a range as a date, or blank."""
+        """The end of a range as a text with which those of dates are compared; blank if it is no date.
+
+        A text sorts after each of its beginnings, so a date sorts as its first moment if the end has no zeros that it
+        lacks; and all in the precision of the end sorts before the end with one more character.
+        """
         text = str(self.values[0])
-        return text if not isinstance(self.values[0], bool) and re.fullmatch(DATE, text) else ""
+        if isinstance(self.values[0], bool) or not re.fullmatch(DATE, text):
+            return ""
+        text = _ZONE.sub(r"\1", text.replace(" ", "T"))
+        return text + _LAST if self.operator in ("<=", ">") else _shortest(text, _PRECISIONS)
 
     @property
-    def wanted(self) -> list[Scalar]:
+    def wanted(self) -> list[str | bool | Decimal]:
         """The values that are equal to one of the alternatives: each as it is held as a number, a boolean or text."""
         ids = self.column == DOCUMENT_ID
         given = [as_id(value) if ids and value is not None else value for value in self.values]
@@ -114,9 +129,8 @@ class Condition:
         compare = RANGES[self.operator]
         if self.number is not None and (number := number_of(value)) is not None:
             return compare(number, self.number)
-        if not self.date or not isinstance(value, str) or not re.fullmatch(DATE, value):
-            return False
-        return compare(value[: len(self.date)].replace(" ", "T"), self.date.replace(" ", "T"))
+        date = self.date and isinstance(value, str) and re.fullmatch(DATE, value)
+        return bool(date) and compare(value.replace(" ", "T"), self.date)
 
     def __str__(self) -> str:
         column = _written(self.column, _COLUMN_ENDS) or '""'
@@ -285,11 +299,22 @@ def values_of(metadata: Mapping[str, Any], column: str) -> list[Any]:
     return result
 
 
-def number_of(value: Any) -> float | None:
-    """A number, also one held as text; None for anything else."""
+def number_of(value: Any) -> Decimal | None:
+    """A number as it is compared in a range, also one held as text; None for anything else.
+
+    Example:
+        >>> number_of("1.50"), number_of(0.1), number_of("007")
+        (Decimal('1.5'), Decimal('0.1'), None)
+    """
+    number = _number(value, NUMBER)
+    return number if number is None or not isinstance(value, str) else Decimal(f"{float(number):.15g}")  # as PostgreSQL
+
+
+def _number(value: Any, texts: str) -> Decimal | None:
+    """A number, also one held as one of these texts; None for anything else."""
     if isinstance(value, str):
-        return json.loads(value) if re.fullmatch(NUMBER, value) else None
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+        return Decimal(value) if re.fullmatch(texts, value) else None
+    return _exact(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _elements(value: Any) -> list[Any]:
@@ -320,22 +345,52 @@ def _scalar(column: str, given: Any) -> Scalar:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53 else value
 
 
-def _spellings(value: Scalar) -> list[Scalar]:
-    """The value and what counts as equal to it, held in another type."""
+def _spellings(value: Scalar) -> list[str | bool | Decimal]:
+    """All that is equal to a value: the value, and how it is held in another type or spelling."""
     if value is None:
         return []
     if isinstance(value, bool) or (isinstance(value, str) and value.lower() in ("true", "false")):
         said = value if isinstance(value, bool) else value.lower() == "true"
-        return [said, value, str(said), str(said).lower(), str(said).upper()]
-    if isinstance(value, str):
-        return [value, *([] if (number := number_of(value)) is None else [number])]
-    return [value, json.dumps(value)]
+        return [said, str(value), str(said), str(said).lower(), str(said).upper()]
+    if (number := _number(value, _GIVEN)) is None:
+        return [str(value), *_moments(str(value))]
+    digits = f"{number or 0:f}"  # without an exponent, and 0 instead of -0
+    whole, _, decimals = _without_zeros(digits).partition(".")
+    padded = [decimals + "0" * more for more in range(1, _DECIMALS - len(decimals) + 1)]
+    texts = [f"{whole}.{one}" if one else whole for one in (decimals, *padded)]
+    return [number, str(value), *texts]
+
+
+def _moments(text: str) -> list[str]:
+    """How else a day or a time is written: without zeros or with them, with a T or a blank before the time."""
+    if not re.fullmatch(DATE, text) or len(text) < 10:
+        return []
+    shortest = _shortest(text.replace(" ", "T"), _PRECISIONS[2:])
+    longer = [shortest + _START[len(shortest) : size] for size in _PRECISIONS[2:] if size > len(shortest)]
+    return [one.replace("T", mark) for one in (shortest, *longer) for mark in "T "]
+
+
+def _shortest(date: str, precisions: Sequence[int]) -> str:
+    """A date without the months, days and times that are the first ones."""
+    date = _without_zeros(date)
+    return next((date[:size] for size in precisions if date[size:] == _START[size : len(date)]), date)
+
+
+def _without_zeros(text: str) -> str:
+    """A number or a time without the zeros at the end of its decimals."""
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _key(value: Any) -> Any:
     """Equal for equal values of one type; a number never equals a boolean."""
-    kind = "bool" if isinstance(value, bool) else "number" if isinstance(value, (int, float)) else type(value).__name__
-    return (kind, value if isinstance(value, (str, int, float)) else None)
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        return _exact(value)
+    return type(value).__name__, value if isinstance(value, (str, bool)) else None
+
+
+def _exact(number: float | Decimal) -> Decimal:
+    """A number as its JSON says it: 0.1 is 0.1."""
+    return Decimal(repr(number) if isinstance(number, float) else number)
 
 
 def _written(value: Scalar, special: str) -> str:

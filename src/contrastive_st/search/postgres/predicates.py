@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from contrastive_st.search.filters import DATE, DOCUMENT_ID, DOCUMENT_TEXT, NUMBER, RANGES, Condition, Filter
 
 _NOT_NULL = '@.type() != "null"'
-_LAST = "~"  # sorts after every character of a date
+_FLAT = 100  # parts
+_PADDED = "-?[0-9]+[.][0-9]*0"  # a number as text with more decimals than it needs
 
 
 def as_jsonpath(filter: Filter) -> str:
@@ -51,10 +55,20 @@ def _condition(condition: Condition) -> str:
     if condition.operator in RANGES:
         return _any([one for path in paths for one in _in_range(path, condition)])
     there = _any([f"exists({path} ? ({_NOT_NULL}))" for path in paths])
-    meets = [f"{path} == {_json(value)}" for path in paths for value in condition.wanted]
+    meets = [one for path in paths for one in _equal(path, condition.wanted)]
     if condition.operator == "=":
         return _any(meets + ([_not(there)] if None in condition.values else []))
     return _all([there, _not(_any(meets))]) if meets else there
+
+
+def _equal(path: str, values: Sequence[Any]) -> list[str]:
+    """Comparisons with each of the values; with the many padded ones only if the document has such a text at all."""
+    plain, padded = [], []
+    for value in values:
+        kind = padded if isinstance(value, str) and re.fullmatch(_PADDED, value) else plain
+        kind.append(f"{path} == {_json(value)}")
+    there = f"exists({path} ? (@ like_regex {_whole(_PADDED)}))"
+    return [*plain, _all([there, _any(padded)])] if padded else plain
 
 
 def _in_range(path: str, condition: Condition) -> list[str]:
@@ -62,12 +76,9 @@ def _in_range(path: str, condition: Condition) -> list[str]:
     if condition.number is not None:
         number = _json(condition.number)
         texts.append(f"(@ like_regex {_whole(NUMBER)} && @.double() {compare} {number})")
-    if date := condition.date:
-        date += _LAST if compare in ("<=", ">") else ""  # in the precision of the date: 2024-05-01 is not after 2024
-        for mark in "T " if ":" in date else "T":
-            end = _json(date.replace("T", mark).replace(" ", mark))
-            pattern = DATE.replace("[T ]", mark) if ":" in date else DATE
-            texts.append(f"(@ like_regex {_whole(pattern)} && @ {compare} {end})")
+    for mark in "T " if condition.date else "":  # before the time
+        pattern, end = DATE.replace("[T ]", mark), condition.date.replace("T", mark)
+        texts.append(f"(@ like_regex {_whole(pattern)} && @ {compare} {_json(end)})")
     in_text = f'exists({path} ? (@.type() == "string" && {_any(texts)}))'
     if condition.number is None:
         return [in_text]
@@ -84,6 +95,8 @@ def _all(parts: list[str]) -> str:
 
 
 def _any(parts: list[str]) -> str:
+    if len(parts) > _FLAT:  # halves, because PostgreSQL's stack is as deep as a chain is long
+        parts = [_any(parts[: len(parts) // 2]), _any(parts[len(parts) // 2 :])]
     return "(" + " || ".join(parts) + ")"
 
 
@@ -92,4 +105,4 @@ def _not(part: str) -> str:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)

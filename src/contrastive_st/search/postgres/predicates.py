@@ -63,7 +63,8 @@ def _condition(condition: Condition) -> str:
 
 def _equal(path: str, values: Sequence[Any]) -> list[str]:
     """Comparisons with each of the values; with the many padded ones only if the document has such a text at all."""
-    plain, padded = [], []
+    plain: list[str] = []
+    padded: list[str] = []
     for value in values:
         kind = padded if isinstance(value, str) and re.fullmatch(_PADDED, value) else plain
         kind.append(f"{path} == {_json(value)}")

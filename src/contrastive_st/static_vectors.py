@@ -364,9 +364,12 @@ class StaticVectors(StaticTable):
 
 
 def _static_config(folder: Path) -> dict[str, Any]:
-    """What a folder says of its table; sentence-transformers has it in modules.json alone."""
+    """What a folder says of its table; sentence-transformers has it in modules.json alone.
+
+    A config without a model_type is model2vec's, of a model that was made in memory.
+    """
     path = folder / "config.json"
     if path.is_file():
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        return {"model_type": "model2vec", **json.loads(path.read_text(encoding="utf-8"))}
     modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
     return {"normalize": any(str(module["type"]).endswith(".Normalize") for module in modules)}

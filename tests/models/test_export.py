@@ -287,6 +287,8 @@ def test_what_cannot_be_opened_or_exported_is_one_line(dense, exported, tmp_path
         with pytest.raises(InputError, match=words):
             way()
     assert not (tmp_path / "x").exists()
+    assert main(["similarity", "a", "b", "-m", str(exported), "--device", "cuda"]) == 2
+    assert "runs only on the cpu" in capsys.readouterr().err
     out = ["--output", str(tmp_path / "y")]
     assert main(["export", str(dense), "--format", "onnx", "--calibration", "texts.txt", *out]) == 2
     assert "give --int8" in capsys.readouterr().err

@@ -341,3 +341,17 @@ def test_a_prompted_folder_is_encoded_hashed_and_copied_without_torch(folder, tm
         "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code, str(folder), str(tmp_path / "copy")], check=True)
+
+
+def test_the_device_of_the_command_line_holds_for_a_static_model_too(capsys, tmp_path, monkeypatch):
+    """numpy encodes on the CPU; another device is torch's, and one that is not there is an error."""
+    asked = ["similarity", "a cat", "a dog"]
+    for device in ("nonsense", "cuda:77"):
+        assert cli.main([*asked, "--device", device]) == 2
+        assert f"error: device {device}" in capsys.readouterr().err
+    assert cli.main([*asked, "--device", "cpu"]) == 0
+    assert SentenceEncoder().device == torch.device("cpu")
+    monkeypatch.setenv("CONTRASTIVE_ST_DEVICE", "nonsense")
+    assert cli.main(asked) == 2
+    assert "error: device nonsense" in capsys.readouterr().err
+    assert cli.main([*asked, "--device", "cpu"]) == 0

@@ -177,3 +177,6 @@ def test_texts_without_a_known_token_are_alike_by_nothing(tmp_path, capsys, bert
     path.write_text("\n".join([*silent, "a cat sat", "a cat sat"]), encoding="utf-8")
     assert main(["group", str(path), "--min_community_size", "2"]) == 0
     assert "1 groups of 2 of 4 texts\nleft out: 2 texts without a token that the model knows" in capsys.readouterr().err
+    for option, value in (("--threshold", "2"), ("--min_community_size", "0")):
+        assert main(["group", str(path), option, value]) == 2
+        assert capsys.readouterr().err.startswith(f"error: {option} {value}")

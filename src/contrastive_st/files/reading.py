@@ -24,10 +24,12 @@ def read_json(path: Path, kind: type = object) -> Any:
         kind: `dict` or `list`, if the content must be one.
 
     Raises:
-        InputError: the file is damaged, or its content is of another kind.
+        InputError: the file is missing or damaged, or its content is of another kind.
     """
     try:
         content = json.loads(_read_regular(path).decode("utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path.parent} has no {path.name}; check the name of the folder, or save it again") from None
     except (ValueError, OSError, RecursionError) as error:
         raise InputError(f"{path} is damaged: {first_line(error)}") from error
     if not isinstance(content, kind):

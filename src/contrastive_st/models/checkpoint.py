@@ -54,7 +54,7 @@ class Checkpoint:
         default_prompt_name: the name of the prompt that is put before every text.
         truncate_dim: number of dimensions to keep.
         adapter: the folder of an adapter; `model` is then the folder of its base.
-        table_alone: whether it is a static model that sentence-transformers wrote, without a config.json.
+        table_alone: whether it is a static model of another library, without a config that transformers reads.
         similarity: how two vectors are compared: `cosine`, `dot`, `euclidean` or `manhattan`.
     """
 
@@ -238,7 +238,7 @@ def _read_whole(folder: Path) -> Checkpoint:
         return replace(recorded, **tail)
     kinds = [kind for kind, _ in entries]
     if kinds in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
-        return replace(recorded, model=entries[0][1], table_alone=not config)
+        return replace(recorded, model=entries[0][1], table_alone="model_type" not in config)
     return replace(recorded, **_pooled(entries))
 
 

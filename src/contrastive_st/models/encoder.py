@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.repositories import HUB_OPTIONS, default_model
 from contrastive_st.models.backends import export_command
@@ -117,7 +118,7 @@ class SentenceEncoder:
             self.checkpoint, self.folder, self.name, self._fingerprint = parts[:4]
             self._model, self._tokenizer, self._static = parts[4:]
             if self._static is not None:
-                self.to(device or "cpu")
+                self.to(device or asked_device() or "cpu")
         elif isinstance(model, SentenceEncoder):
             for slot in self.__slots__[1:]:
                 setattr(self, slot, getattr(model, slot))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.repositories import ENCODER, is_local
@@ -80,7 +81,7 @@ def open_parts(
     shown = checkpoint.name if folder is None else checkpoint.folder.resolve().name
     parts = Parts(checkpoint, folder, shown)
     if runs_in := backend_of(checkpoint.folder, backend, name):
-        if str(device or "cpu") != "cpu" or pooling not in (None, checkpoint.pooling):
+        if str(device or asked_device() or "cpu") != "cpu" or pooling not in (None, checkpoint.pooling):
             raise InputError(
                 f"{name} is an exported model, which runs only on the cpu with pooling {checkpoint.pooling}"
             )

@@ -21,7 +21,7 @@ from annotated_types import Ge, Gt, Le
 
 from contrastive_st.commands import MODEL_HELP, POOLING_HELP
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.options import CountOrZero, Options, option
+from contrastive_st.options import Count, CountOrZero, Options, option
 from contrastive_st.search.mining.negative_rules import MiningOptions
 from contrastive_st.terminal import note, progress_is_shown, say
 
@@ -358,8 +358,10 @@ class Group(Options):
     column: str | None = option("column of the texts, if the file has several", aliases=FORMER_COLUMN)
     model: str | None = option(MODEL_HELP, short="-m")
     pooling: str | None = option(POOLING_HELP)
-    threshold: float = option("lowest cosine of a text and the central text of its group", default=0.75)
-    min_community_size: int = option("smallest number of texts in a group", default=10)
+    threshold: Annotated[float, Ge(-1), Le(1)] = option(
+        "lowest cosine of a text and the central text of its group", default=0.75
+    )
+    min_community_size: Count = option("smallest number of texts in a group", default=10)
     limit: CountOrZero = option("number of groups to print; --output writes all", default=20)
     examples: CountOrZero = option("number of texts to print per group besides the central one", default=2)
     output: str | None = option(

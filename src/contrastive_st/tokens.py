@@ -20,14 +20,43 @@ _CHARACTERS = 64  # characters read at first for each token wanted: more than an
 _NO_LIMIT = 1 << 20  # transformers sets a `model_max_length` above this where there is no limit
 
 
-def list_of_texts(texts: Any) -> list[str]:
-    """The texts as a list, from one string or any ordered iterable of strings.
+def items_in_order(texts: Any) -> list[Any]:
+    """The items of what people have texts in, in order.
 
     Args:
-        texts: a string, a list, a column (of pandas, pyarrow's as Python objects, datasets), an array, a generator.
+        texts: a list, a generator, or a column: of pandas, polars, pyarrow, numpy or datasets, also as the only column
+            of a table. The items of an array of numbers are its rows.
 
     Raises:
-        InputError: it has named columns, no order, or something that is not a string.
+        InputError: it has several columns, no order, or nothing to iterate over.
+
+    Example:
+        >>> items_in_order(text for text in ("one", "two")), items_in_order(np.array([["one"]], dtype=object))
+        (['one', 'two'], ['one'])
+    """
+    names = getattr(texts, "column_names", None) or ()
+    texts = texts[names[0]] if len(names) == 1 else texts
+    if hasattr(texts, "__array__") and not isinstance(texts, str):
+        texts = np.asarray(texts)
+        texts = texts[:, 0] if texts.ndim == 2 and texts.shape[1] == 1 and not _is_numeric(texts) else texts
+    shape = [] if _is_numeric(texts) else list(getattr(texts, "shape", ()))
+    named = isinstance(texts, Mapping) or hasattr(texts, "column_names")
+    unordered = isinstance(texts, (str, set, frozenset, bytes, bytearray)) or not isinstance(texts, Iterable)
+    if len(shape) > 1 or named or unordered or hasattr(texts, "nnz"):
+        kind = f"an array of shape {shape}" if len(shape) > 1 else f"of the type {type(texts).__name__}"
+        what = "a sparse matrix" if hasattr(texts, "nnz") else kind
+        raise InputError(f"the texts are {what}; give a list of strings, or one column, such as frame['text']")
+    return list(texts)
+
+
+def list_of_texts(texts: Any) -> list[str]:
+    """The texts as a list, from one string or from anything that `items_in_order` takes.
+
+    Args:
+        texts: a string, a list, a column, ...
+
+    Raises:
+        InputError: as for `items_in_order`, or something is not a string.
 
     Example:
         >>> list_of_texts("one"), list_of_texts(text for text in ("one", "two"))
@@ -35,18 +64,40 @@ def list_of_texts(texts: Any) -> list[str]:
         >>> list_of_texts({"text": ["one"]})
         Traceback (most recent call last):
         ...
-        contrastive_st.errors.InputError: the texts are of the type dict; give a string or a list of strings
-    """
-    if isinstance(texts, str):
-        return [texts]
-    named = isinstance(texts, Mapping) or hasattr(texts, "columns") or hasattr(texts, "column_names")
-    if named or isinstance(texts, (set, frozenset, bytes, bytearray)) or not isinstance(texts, Iterable):
-        raise InputError(f"the texts are of the type {type(texts).__name__}; give a string or a list of strings")
-    given = list(texts)
+        contrastive_st.errors.InputError: the texts are of the type dict; give a list of strings, or one column, such as frame['text']
+    """  # noqa: E501
+    given = [texts] if isinstance(texts, str) else items_in_order(texts)
     for number, text in enumerate(given):
         if not isinstance(text, str):
             raise InputError(f"text {number} is of the type {type(text).__name__}; give strings")
     return given
+
+
+def texts_or_vectors(given: Any) -> list[str] | NDArray[np.float32]:
+    """The texts as a list, or what are not texts as an array of vectors.
+
+    Args:
+        given: as for `list_of_texts`; or a tensor, an array or a list of numbers or of vectors.
+
+    Raises:
+        InputError: as for `list_of_texts`.
+
+    Example:
+        >>> texts_or_vectors("one"), texts_or_vectors([[1, 2]]).tolist()
+        (['one'], [[1.0, 2.0]])
+    """
+    if hasattr(given, "detach"):
+        given = given.detach().float().cpu().numpy()
+    if not _is_numeric(given):
+        given = [given] if isinstance(given, str) else items_in_order(given)
+        if not given or any(isinstance(item, str) for item in given):
+            return list_of_texts(given)
+    return np.asarray(given, np.float32)
+
+
+def _is_numeric(given: Any) -> bool:
+    """Whether it is an array of numbers."""
+    return getattr(getattr(given, "dtype", None), "kind", "O") in "biuf"
 
 
 def token_ids(

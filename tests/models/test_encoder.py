@@ -110,28 +110,41 @@ def test_a_device_that_is_not_there_is_named_in_a_line(encoder, tmp_path, device
 
 
 def test_no_texts_at_all(encoder):
-    with pytest.raises(InputError, match="the texts are of the type NoneType; give a string or a list"):
+    with pytest.raises(InputError, match="the texts are of the type NoneType; give a list of strings"):
         encoder.encode(None)
 
 
 @pytest.mark.parametrize("make", [
     lambda texts: (text for text in texts), np.array, tuple, iter, pandas.Series, pandas.Index,
-    lambda texts: datasets.Dataset.from_dict({"text": texts})["text"],
+    lambda texts: datasets.Dataset.from_dict({"text": texts})["text"], pyarrow.array,
+    lambda texts: pyarrow.chunked_array([texts[:1], texts[1:]]), lambda texts: pandas.Series(texts, dtype="string"),
+    lambda texts: pandas.DataFrame({"text": texts}),
+    lambda texts: datasets.Dataset.from_dict({"text": texts}), lambda texts: pyarrow.table({"text": texts}),
+    lambda texts: np.array([texts]).T,
 ])  # fmt: skip
 def test_texts_may_be_any_column(encoder, make):
     for one in (encoder, SentenceEncoder(), open_encoder()):
         np.testing.assert_array_equal(one.encode(make(SENTENCES)), one.encode(SENTENCES))
+        np.testing.assert_array_equal(one.similarity(make(SENTENCES), "a dog"), one.similarity(SENTENCES, "a dog"))
 
 
 @pytest.mark.parametrize("given", [
-    pandas.DataFrame({"text": SENTENCES}), {"text": SENTENCES}, set(SENTENCES), b"text", [b"text"], 5, None, [None],
-    np.array([SENTENCES, SENTENCES]), pandas.Series([*SENTENCES, None]), pyarrow.table({"text": SENTENCES}),
-    datasets.Dataset.from_dict({"text": SENTENCES}),
+    {"text": SENTENCES}, set(SENTENCES), b"text", [b"text"], 5, None, [None], pandas.Series([*SENTENCES, None]),
+    pandas.Series(["a", pandas.NA]),
 ], ids=lambda given: type(given).__name__)  # fmt: skip
 def test_what_are_not_texts_is_one_line(encoder, given):
     for one in (encoder, SentenceEncoder(), open_encoder()):
         with pytest.raises(InputError, match=r"of the type .*; give"):
             one.encode(given)
+    for columns in (
+        np.array([SENTENCES] * 2).T,
+        pandas.DataFrame({"a": SENTENCES, "b": SENTENCES}),
+        datasets.Dataset.from_dict({"a": SENTENCES, "b": SENTENCES}),
+    ):
+        with pytest.raises(InputError, match=r"an array of shape \[\d, 2\]; give a list of strings, or one column"):
+            encoder.encode(columns)
+    with pytest.raises(InputError, match="text 1 is of the type NoneType"):
+        encoder.similarity(["a", None], ["a"])
 
 
 def test_attributes_of_sentence_transformers_are_those_of_the_vectors(encoder, tokenizer):

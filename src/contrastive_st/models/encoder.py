@@ -25,7 +25,7 @@ from contrastive_st.precision import MODEL_PRECISIONS, check_precision
 from contrastive_st.prefetch import prefetch
 from contrastive_st.static_vectors import StaticVectors, known
 from contrastive_st.terminal import progress
-from contrastive_st.tokens import DOCUMENT, QUERY, list_of_texts, role_prompt
+from contrastive_st.tokens import DOCUMENT, QUERY, list_of_texts, role_prompt, texts_or_vectors
 from contrastive_st.vectors import PAIRWISE, SIMILARITIES, check_finite, quantize, unit_vectors
 
 if TYPE_CHECKING:  # torch and transformers are imported where they are needed: static models are encoded without
@@ -577,9 +577,8 @@ class SentenceEncoder:
         return 0 if not prompt or self.checkpoint.include_prompt else self._torch.prompt_length(prompt)
 
     def _as_vectors(self, x: Any) -> Vectors:
-        if isinstance(x, str) or (isinstance(x, Sequence) and all(isinstance(text, str) for text in x)):
-            x = self.encode(x)
-        return np.atleast_2d(np.asarray(x.detach().float().cpu() if hasattr(x, "detach") else x, np.float32))
+        given = texts_or_vectors(x)
+        return np.atleast_2d(self.encode(given) if isinstance(given, list) else given)
 
 
 def _positive(name: str, number: int | None) -> int | None:

@@ -5,6 +5,8 @@ import json
 import subprocess
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from safetensors import SafetensorError
@@ -73,10 +75,13 @@ def test_labels_are_numbers_or_strings():
         (TEXTS, [[]] * 10, "of 0 class"),
         (TEXTS, None, "requires y to be passed"),
         (TEXTS, [0.1 * i for i in range(10)], "Unknown label type: continuous"),
-        (np.array([TEXTS, TEXTS]).T, LABELS, "shape \[10, 2\]; give a list of strings, or one column"),
+        (np.array([TEXTS, TEXTS]).T, LABELS, r"shape \[10, 2\]; give a list of strings, or one column"),
         (TEXTS, [["a", "b"], ["a"]] * 5, "all texts have the label a"),
         (TEXTS, np.array([[1, 0, 0], [0, 1, 0]] * 5), "no text has the label 2"),
-        (TEXTS, [[1, 0], [0, 1]] * 5, "rows of 0 and 1, a column for each class, are an array"),
+        (TEXTS, pd.Series(["a", "b"] * 4 + ["a", pd.NA], dtype="string"), "a label is missing"),
+        (TEXTS, [True, pd.NA] * 5, "a label is missing"),
+        (TEXTS, pd.DataFrame({"a": [0, 1] * 5, "b": [1, None] * 5}), "a label is missing"),
+        (TEXTS, np.array([["a", "b"]] * 10), "must be 0 and 1"),
     ):
         with pytest.raises(ValueError, match=message):
             SentenceClassifier("static-minilm").fit(texts, labels)
@@ -84,6 +89,57 @@ def test_labels_are_numbers_or_strings():
         SentenceClassifier("static-minilm", head="forest").fit(TEXTS, LABELS)
     with pytest.raises(InputError, match="one label per text, not lists"):
         classifier.score(NEW, [[7], [3]])
+
+
+def test_rows_of_0_and_1_are_columns_of_classes_however_they_are_held():
+    rows = [[1, 0], [1, 1], [0, 1], [0, 0], [1, 0]] * 2
+    of_array = SentenceClassifier("static-minilm").fit(TEXTS, np.array(rows))
+    frame = pd.DataFrame(rows, columns=["warm", "day"])
+    for labels, names in ((rows, [0, 1]), (frame, ["warm", "day"]), (frame.astype("boolean"), ["warm", "day"])):
+        classifier = SentenceClassifier("static-minilm").fit(TEXTS, labels)
+        assert classifier.classes_.tolist() == names
+        np.testing.assert_array_equal(classifier.predict(TEXTS), of_array.predict(TEXTS))
+        assert classifier.score(TEXTS, labels) == of_array.score(TEXTS, np.array(rows))
+    named = [["warm"], ["warm", "day"], ["day"], [], ["warm"]] * 2
+    for same in (frame, frame[["day", "warm"]], rows, named):
+        np.testing.assert_array_equal(classifier.as_predicted(same), rows)
+    with pytest.raises(InputError, match="no examples of night; the labels are warm, day"):
+        classifier.score(TEXTS, frame.rename(columns={"day": "night"}))
+
+
+@pytest.mark.parametrize("one", [
+    ("warm", "cold"), (True, False), (3, 1), (2.0, 1.0), np.array([7, 2], np.uint8),
+    np.array(["2026-01-02", "2026-01-01"], "datetime64[ns]"), np.array(["2026-01-02", "2026-01-01"], "datetime64[us]"),
+], ids=lambda one: np.asarray(one).dtype.name)  # fmt: skip
+def test_labels_of_any_kind_are_saved_and_compared_however_they_are_written(one, tmp_path):
+    labels = np.repeat(np.asarray(one), 5)
+    fitted = SentenceClassifier("static-minilm").fit(TEXTS, labels)
+    fitted.save_pretrained(tmp_path / "saved")
+    opened = SentenceClassifier.from_pretrained(tmp_path / "saved")
+    assert (opened.classes_ == fitted.classes_).all()
+    assert opened.predict(TEXTS).dtype == labels.dtype
+    of_text = SentenceClassifier("static-minilm").fit(TEXTS, labels.astype(str))
+    as_json = [json.dumps(own) for own in labels.tolist()] if labels.dtype.kind in "biuf" else labels.astype(str)
+    for written in (labels, labels.astype(str), pd.Series(labels), as_json):
+        assert opened.score(TEXTS, written) == of_text.score(TEXTS, written) == 1
+
+
+def test_a_label_that_is_none_of_the_classes_is_wrong_or_refused():
+    numbers = SentenceClassifier("static-minilm").fit(TEXTS, [0] * 5 + [1] * 5)
+    assert numbers.score(TEXTS[:2], [0, 7]) == 0.5  # as in scikit-learn
+    with pytest.raises(InputError, match="no examples of warm; the labels are 0, 1"):
+        numbers.score(TEXTS[:2], ["0", "warm"])
+    padded = SentenceClassifier("static-minilm").fit(TEXTS, ["007", "7"] * 5)
+    assert padded.as_predicted(["7", "007", 7]).tolist() == ["7", "007", "7"]
+
+
+def test_texts_and_labels_may_be_columns_of_arrow():
+    texts, labels = pa.chunked_array([TEXTS[:3], TEXTS[3:]]), pa.array(LABELS)
+    classifier = SentenceClassifier("static-minilm").fit(texts, labels)
+    assert classifier.score(texts, labels) == 1
+    assert classifier.explain(pa.array(NEW), examples=texts, k=1)[0].nearest[0][0] < 5
+    several = pa.array([["warm"], ["warm", "sun"], [], ["warm"], ["sun"], *[["cold"]] * 5])
+    assert SentenceClassifier("static-minilm").fit(texts, several).classes_.tolist() == ["cold", "sun", "warm"]
 
 
 def test_a_text_may_have_several_labels_or_none(tmp_path):

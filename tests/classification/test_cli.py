@@ -4,11 +4,12 @@ import argparse
 import io
 import json
 
+import pandas as pd
 import pytest
 import torch
 from evaluation_files import ANIMALS, TOOLS, write
 
-from contrastive_st import BertForCL
+from contrastive_st import BertForCL, SentenceClassifier
 from contrastive_st.classification.cli import Classify
 from contrastive_st.cli import main
 from contrastive_st.data.reading import open_table
@@ -60,18 +61,22 @@ def test_it_learns_from_a_table_tells_its_figures_and_finds_its_model_again(tabl
 def test_predictions_are_the_rows_with_their_labels(table, tmp_path, capsys):
     run("--examples", table, "--output", tmp_path / "nouns")
     rows = [
-        {"id": "007", "text": "a new saw", "label": "x", "n": 1.5},
-        {"id": "8", "text": "the old horse", "label": None},
+        {"id": 7, "text": "a new saw", "label": "x", "n": 1.5, "ok": False, "tags": ["a"], "any": 1},
+        {"id": 8, "text": "the old horse", "label": None, "n": 2.0, "ok": True, "tags": [], "any": "b"},
     ]
     (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for ending in (".csv", ".jsonl", ".parquet"):
+    for ending, kept in (
+        (".csv", _of_csv),
+        (".jsonl", dict),
+        (".parquet", lambda row: {**row, "any": str(row["any"])}),
+    ):
         run(tmp_path / "new.jsonl", "--output", tmp_path / "nouns", "--predictions", tmp_path / f"out{ending}")
         assert "2 rows with predicted_label and score in" in capsys.readouterr().err
-        found = list(open_table(tmp_path / f"out{ending}"))
-        assert [row.cells["predicted_label"] for row in found] == ["tool", "animal"]
-        assert [row.cells["id"] for row in found] == ["007", "8"]
-        assert [row.cells["label"] for row in found] == ["x", ""]
-        assert all(0.5 <= float(row.cells["score"]) <= 1 for row in found)
+        found = [row.cells for row in open_table(tmp_path / f"out{ending}")]
+        assert [cells.pop("predicted_label") for cells in found] == ["tool", "animal"]
+        assert [type(cells["score"]) for cells in found] == [str if ending == ".csv" else float] * 2
+        assert all(0.5 <= float(cells.pop("score")) <= 1 for cells in found)
+        assert found == list(map(kept, rows))
     before = (tmp_path / "out.csv").read_bytes()
     for wrong, words in (
         (["--predictions", tmp_path / "out.csv"], "exists already"),
@@ -84,6 +89,59 @@ def test_predictions_are_the_rows_with_their_labels(table, tmp_path, capsys):
         run("--examples", table, "--columns", "txet", "label", "--output", tmp_path / "other")
     assert not (tmp_path / "other").exists()
     assert (tmp_path / "out.csv").read_bytes() == before
+
+
+def _of_csv(row):
+    """The cells of a row as .csv has them."""
+    return {
+        name: cell if isinstance(cell, str) else "" if cell is None else json.dumps(cell) for name, cell in row.items()
+    }
+
+
+def test_several_predicted_labels_are_lists(tmp_path, capsys):
+    rows = [{"text": f"the {word} is old", "label": [kind, 7]} for kind in ("animal", "tool") for word in ANIMALS]
+    rows += [{"text": f"a {word}", "label": []} for word in TOOLS]
+    (tmp_path / "nouns.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run("--examples", tmp_path / "nouns.jsonl", "-o", tmp_path / "nouns")
+    for ending in (".jsonl", ".parquet", ".csv"):
+        run(tmp_path / "nouns.jsonl", "-o", tmp_path / "nouns", "--predictions", tmp_path / f"out{ending}")
+        found = [row.cells for row in open_table(tmp_path / f"out{ending}")]
+        of_labels = [
+            str.split(row["predicted_label"], "|") if ending == ".csv" else row["predicted_label"] for row in found
+        ]
+        assert any(len(labels) > 1 for labels in of_labels)
+        assert {label for labels in of_labels for label in labels if label} <= {"animal", "tool", "7"}
+
+
+def _accuracy(capsys):
+    return next(line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("logistic "))
+
+
+@pytest.mark.parametrize("labels", [("warm", "cold"), (True, False), (3, 1), (2.0, 1.0)], ids=str)
+def test_labels_of_files_are_those_of_a_classifier_fitted_in_python(labels, tmp_path, capsys):
+    texts, y = [f"the {word} is old" for word in (*ANIMALS, *TOOLS)], [labels[0]] * 4 + [labels[1]] * 4
+    SentenceClassifier("static-minilm").fit(texts, y).save_pretrained(tmp_path / "nouns")
+    frame = pd.DataFrame({"text": texts, "label": y})
+    frame.to_csv(tmp_path / "test.csv", index=False)
+    frame.to_json(tmp_path / "test.jsonl", orient="records", lines=True)
+    frame.to_parquet(tmp_path / "test.parquet")
+    for ending in (".csv", ".jsonl", ".parquet"):
+        run("--test", tmp_path / f"test{ending}", "-o", tmp_path / "nouns")
+        assert _accuracy(capsys) == "100.0"
+        run("--examples", tmp_path / "test.csv", "--test", tmp_path / f"test{ending}", "-o", tmp_path / "again")
+        assert _accuracy(capsys) == "100.0"
+    run(tmp_path / "test.csv", "-o", tmp_path / "nouns", "--predictions", tmp_path / "out.jsonl")
+    assert [row.cells["predicted_label"] for row in open_table(tmp_path / "out.jsonl")] == y
+    assert SentenceClassifier.from_pretrained(tmp_path / "again").score(texts, y) == 1
+
+
+def test_columns_are_those_of_the_tables_and_lines_have_none(tmp_path, capsys):
+    rows = [f"the {word} is old,{stars}" for stars, words in ((1, ANIMALS), (2, TOOLS)) for word in words]
+    write(tmp_path / "stars.csv", ["review,stars", *rows])
+    write(tmp_path / "new.txt", ["a new saw"])
+    run(tmp_path / "new.txt", "--examples", tmp_path / "stars.csv", "--columns", "review", "stars=label", "-o",
+        tmp_path / "stars")  # fmt: skip
+    assert capsys.readouterr().out.startswith("2\t")
 
 
 def test_a_file_for_each_label_and_means_as_before(checkpoint, tmp_path, capsys):

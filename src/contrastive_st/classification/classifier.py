@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from contrastive_st.classification.heads import LinearHead, fit_logistic, fit_means, label_weights
+from contrastive_st.classification.labels import like, numbered, opened_classes, saved_classes
 from contrastive_st.classification.lexical import LexicalHead, Terms
 from contrastive_st.classification.settings import TuningSettings
 from contrastive_st.errors import InputError, about
@@ -25,6 +26,7 @@ from contrastive_st.files.writing import atomic_write, write_files
 from contrastive_st.models.evidence import effects
 from contrastive_st.models.protocol import as_encoder, open_encoder
 from contrastive_st.options import Positive, check_options
+from contrastive_st.tokens import items_in_order
 from contrastive_st.vectors import check_finite, top_k, unit_vectors
 
 if TYPE_CHECKING or importlib.util.find_spec("sklearn"):
@@ -126,8 +128,9 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         """Learn from labelled texts.
 
         Args:
-            X: N texts: a list, a series, or one column of an array or data frame.
-            y: N labels, all strings or all numbers; N lists of labels; or an array `[N, K]` of 0 and 1.
+            X: N texts: a list, a column, or a data frame of one column.
+            y: N labels, all strings or all numbers; N lists of labels; or `[N, K]` of 0 and 1, whose classes have the
+                names of the columns of a data frame, else 0, 1, ...
             sample_weight: a weight for each text, `[N]`.
 
         Raises:
@@ -141,8 +144,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         check_options(self, {"head": heads, "C": Positive, "thresholds": Literal["f1", "half"]})
         if self.head != "logistic" and (self.calibrate or self.lexical):
             raise InputError(f"the head {self.head} supports neither calibrate nor lexical; choose logistic")
-        texts = _checked_texts(X)
-        classes, numbers = _numbered(y)
+        texts = items_in_order(X)
+        classes, numbers = numbered(y)
         check_consistent_length(texts, numbers)
         if len(classes) < 2:
             known = ", ".join(map(repr, classes.tolist()))
@@ -184,7 +187,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
     def logits(self, X: Any) -> NDArray[np.float64]:
         """Logits `[N, K]` of `classes_`, for two classes too; with the head `means` these are cosines."""
         self._check_fitted()
-        texts = _checked_texts(X)
+        texts = items_in_order(X)
         logits = self.head_.logits(_vectors(self.encoder_, texts))
         return logits if self.lexical_ is None else logits + self.lexical_.logits(texts)
 
@@ -221,28 +224,16 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def as_predicted(self, labels: Any) -> NDArray[Any]:
-        """Labels in the form of `predict`: lists of labels become an array `[N, K]` of 0 and 1.
+        """Labels in the form of `predict`, and of the type of `classes_`: `"3"` of a file is a class 3.
+
+        Lists of labels become an array `[N, K]` of 0 and 1, and columns with the names of classes get their order.
 
         Raises:
-            InputError: a label in a list is none of `classes_`, or there are lists where the classifier knows one label
-                a text, or the other way around.
+            InputError: a label in a list is none of `classes_`, a label is of another kind than they are, or there are
+                lists where the classifier knows one label a text, or the other way around.
         """
         self._check_fitted()
-        labels = _plain(labels)
-        if self.multi_label_ and isinstance(labels, np.ndarray) and labels.ndim == 2:
-            return labels
-        labels = list(labels)
-        if any(_is_list(own) != self.multi_label_ for own in labels):
-            wanted = (
-                "several labels per text; give each a list" if self.multi_label_ else "one label per text, not lists"
-            )
-            raise InputError(f"the classifier was fitted with {wanted}")
-        if not self.multi_label_:
-            return np.asarray(labels)
-        if unknown := sorted({label for own in labels for label in own} - set(self.classes_.tolist()), key=str):
-            names, there = (", ".join(map(str, own)) for own in (unknown, self.classes_))
-            raise InputError(f"no examples of {names}; the labels are {there}")
-        return _indicators(self.classes_, labels)
+        return like(labels, self.classes_, self.multi_label_)
 
     def explain(self, X: Any, examples: Sequence[str] = (), k: int = 3) -> list[Reason]:
         """Why each text has its labels: the words that carry them, and the nearest examples.
@@ -252,14 +243,14 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             examples: texts such as those that it was fitted with.
             k: how many of them, and how many words.
         """
-        texts = _checked_texts(X)
+        texts = items_in_order(X)
         logits, chosen = self.logits(texts), self.head_.chosen(self.logits(texts))
         chosen[~chosen.any(1), logits.argmax(1)[~chosen.any(1)]] = True  # a text without a label: the likeliest
         words = [_words(text) for text in texts]
         effect = effects(self.logits, words, lambda logits: logits - logits.mean(1, keepdims=True))
         near: list[list[tuple[int, float]]] = [[] for _ in texts]
         if len(examples):
-            x, known = (unit_vectors(_vectors(self.encoder_, list(own))) for own in (texts, examples))
+            x, known = (unit_vectors(_vectors(self.encoder_, items_in_order(own))) for own in (texts, examples))
             cosines, numbers = top_k(x @ known.T, k)
             near = [list(zip(*rows, strict=True)) for rows in zip(numbers.tolist(), cosines.tolist(), strict=True)]
         return [
@@ -317,7 +308,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
 
     def _files(self, name: str, fingerprint: str) -> dict[str, bytes]:
         saved: dict[str, Any] = {
-            "classes": self.classes_.tolist(), "multi_label": self.multi_label_, "head": self.head, "tuned": self.tune,
+            **saved_classes(self.classes_), "multi_label": self.multi_label_, "head": self.head, "tuned": self.tune,
             "encoder": self.encoder_.name, "fingerprint": fingerprint,
             "parameters": {name: value for name, value in self.get_params(deep=False).items() if name != "encoder"},
         }  # fmt: skip
@@ -375,7 +366,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             if isinstance(parameters.get("class_weight"), list):
                 parameters["class_weight"] = dict(parameters["class_weight"])
             made = cls(own, **parameters)
-            made.classes_, made.multi_label_ = np.array(saved["classes"]), saved["multi_label"]
+            made.classes_, made.multi_label_ = opened_classes(saved), saved["multi_label"]
             tensors = load(weights.read_bytes())
             names = saved.get("terms")
             made.lexical_ = None
@@ -424,33 +415,6 @@ def _file_of(folder: Path, source: str | Path, name: str | None) -> Path:
     raise InputError(f"{source}: {what} (there: {', '.join(known) or 'none'})")
 
 
-def _checked_texts(texts: Any) -> list[Any]:
-    """The texts as a list; rows of numbers stay rows, for an encoder that is a function of them."""
-    result = _plain(texts)
-    columns = isinstance(result, np.ndarray) and result.ndim > 1 and not np.issubdtype(result.dtype, np.number)
-    one, sparse = isinstance(texts, str), _is_sparse(texts)
-    if one or sparse or (columns and result.shape[1] != 1):
-        what = "one string" if one else "a sparse matrix" if sparse else f"an array of shape {list(result.shape)}"
-        raise InputError(f"the texts are {what}; give a list of strings, or one column, such as frame['text']")
-    return list(result[:, 0] if columns else result)
-
-
-def _is_sparse(given: Any) -> bool:
-    return hasattr(given, "nnz") and hasattr(given, "toarray")
-
-
-def _indicators(classes: NDArray[Any], labels: Sequence[Any]) -> NDArray[np.int64]:
-    """Which classes each text has, `[N, K]` of 0 and 1."""
-    return np.array([[name in own for name in classes.tolist()] for own in map(set, labels)], dtype=np.int64)
-
-
-def _plain(given: Any) -> Any:
-    """An array in place of a sparse matrix, a series or a data frame."""
-    if _is_sparse(given):
-        return given.toarray()
-    return np.asarray(given) if hasattr(given, "__array__") else given
-
-
 def _words(text: str, most: int = 64) -> list[str]:
     """The words of a text with the blanks after them, or for a long one runs of words, at most so many."""
     words = text.split()
@@ -463,45 +427,9 @@ def _vectors(encoder: Any, texts: list[str]) -> NDArray[np.floating[Any]]:
     return check_finite(vectors, encoder.name)
 
 
-def _numbered(labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The classes in order, and the number of each label `[N]`, or `[N, K]` of 0 and 1 for several labels a text."""
-    from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import column_or_1d
-
-    if labels is None:
-        raise InputError("SentenceClassifier requires y to be passed, but the target y is None")
-    labels = _plain(labels)
-    if isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.shape[1] > 1:
-        if not np.isin(labels, (0, 1)).all():
-            raise InputError("labels in two dimensions must be 0 and 1, a column for each class")
-        return np.arange(labels.shape[1]), labels.astype(np.int64)
-    labels = list(column_or_1d(labels, warn=True) if isinstance(labels, np.ndarray) else labels)
-    several = [_is_list(own) for own in labels]
-    single = [label for own in labels for label in (own if _is_list(own) else [own])]
-    for fault, there in (
-        ("some texts have a list of labels and others a single one; give each text a list", len(set(several)) > 1),
-        ("a label is missing (None or NaN); leave its text out", any(x is None or x != x for x in single)),
-        ("some labels are strings and others numbers; give one kind", len({isinstance(x, str) for x in single}) > 1),
-    ):
-        if there:
-            raise InputError(fault)
-    classes, numbers = np.unique(np.asarray(single), return_inverse=True)
-    check_classification_targets(np.asarray(single))
-    if not any(several):
-        return classes, numbers.astype(np.int64)
-    return classes, _indicators(classes, labels)
-
-
-def _is_list(label: Any) -> bool:
-    """Whether these are the labels of a text that may have several."""
-    return isinstance(label, (list, tuple, set, np.ndarray))
-
-
 def _check_columns(classes: NDArray[Any], y: NDArray[np.int64]) -> None:
     """Check that each class, a column of `[N, K]`, tells texts apart."""
     for share, words in ((y.all(0), "all texts have"), (~y.any(0), "no text has")):
         if share.any():
-            raise InputError(
-                f"{words} the label {classes[share.argmax()]}, so it cannot be learned; leave it out, or give other "
-                "texts (rows of 0 and 1, a column for each class, are an array, not lists)"
-            )
+            name = classes[share.argmax()]
+            raise InputError(f"{words} the label {name}, so it cannot be learned; leave it out, or give other texts")

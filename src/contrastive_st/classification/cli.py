@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -18,6 +17,8 @@ from contrastive_st.options import Positive, option
 from contrastive_st.terminal import note, progress_is_shown, say
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from contrastive_st.classification.classifier import SentenceClassifier
     from contrastive_st.data.labels import LabelledTexts
 
@@ -91,17 +92,17 @@ class Classify(TuningSettings):
         rows, column = _input(self.input, self.columns) if self.input else ([], "text")  # before anything is written
         examples, test = self._labelled("train_file"), self._labelled("test_file")
         if examples and test:
-            _check_known(test, sorted(set(_each(examples.labels))))  # before anything is trained
+            _check_known(test, sorted({*_each(examples.labels)}))  # before anything is trained
         classifier = self._learned(examples) if examples else self._opened()
         if test:
             _report(classifier, examples, test)
         result = _labels(classifier, [row[column] for row in rows])
         if self.predictions:
-            self._write_predictions(rows, result)
+            self._write_predictions(rows, result, classifier.multi_label_)
             return
         reasons = self._reasons(classifier, [row[column] for row in rows], examples)
-        for row, (labels, score), lines in zip(rows, result, reasons, strict=True):
-            say("\n".join([f"{labels}\t{score}\t{' '.join(row[column].split())}", *lines]))
+        for row, found, lines in zip(rows, result, reasons, strict=True):
+            say("\n".join(["\t".join((*_shown(*found), " ".join(row[column].split()))), *lines]))
 
     def _reasons(
         self, classifier: SentenceClassifier, texts: Sequence[str], examples: LabelledTexts | None
@@ -132,17 +133,19 @@ class Classify(TuningSettings):
             )
         check_target(self.predictions or "", self.overwrite, formats=FORMATS)
 
-    def _write_predictions(self, rows: Sequence[dict[str, Any]], found: list[tuple[str, str]]) -> None:
-        """Write the rows of the input, each with its label and score in new columns."""
+    def _write_predictions(
+        self, rows: Sequence[dict[str, Any]], found: list[tuple[list[Any], list[float]]], several: bool
+    ) -> None:
+        """Write the rows of the input, each with its label and score, or lists of them, in new columns."""
         from contrastive_st.data.table_writers import write_table
         from contrastive_st.files.writing import atomic_write
 
         taken = {name for row in rows for name in row}
         label, score = (name if name not in taken else f"predicted_{name}" for name in ("label", "score"))
-        plain = (
-            {name: cell if isinstance(cell, str) else _written(cell) for name, cell in row.items()} for row in rows
-        )
-        labelled = [{**row, label: one, score: value} for row, (one, value) in zip(plain, found, strict=True)]
+        cells: Any = found if several else [(labels[0], scores[0]) for labels, scores in found]
+        if str(self.predictions).endswith(".csv"):
+            cells = [_shown(*own) for own in found]
+        labelled = [{**row, label: one, score: value} for row, (one, value) in zip(rows, cells, strict=True)]
         with atomic_write(self.predictions or "", self.overwrite) as path:
             write_table(path, labelled)
         note(f"{len(rows):,} rows with {label} and {score} in {self.predictions}")
@@ -207,23 +210,25 @@ class Classify(TuningSettings):
         return LabelledTexts(texts, labels) if labels else None
 
 
-def _written(cell: Any) -> str:
-    if cell is None or isinstance(cell, str):
-        return cell or ""
-    return json.dumps(cell, default=str, ensure_ascii=False)
+def _labels(classifier: SentenceClassifier, texts: Sequence[str]) -> list[tuple[list[Any], list[float]]]:
+    """For each text its labels, and their probabilities (cosines, if they are class means)."""
+    from contrastive_st.classification.labels import saved_classes
 
-
-def _labels(classifier: SentenceClassifier, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """For each text its labels, and their probabilities (cosines, if they are class means), separated by `|`."""
     if not texts:
         return []
     logits = classifier.logits(texts)
     chosen = classifier.head_.chosen(logits)
     scores = logits if classifier.head == "means" else classifier.head_.probabilities(logits)
+    names = saved_classes(classifier.classes_)["classes"]
     return [
-        ("|".join(map(str, classifier.classes_[own])), "|".join(f"{score:.4f}" for score in row[own]))
+        ([names[k] for k in own.nonzero()[0]], [round(float(score), 4) for score in row[own]])
         for own, row in zip(chosen, scores, strict=True)
     ]
+
+
+def _shown(labels: Sequence[Any], scores: Sequence[float]) -> tuple[str, str]:
+    """The labels and the scores of a text, each separated by `|`."""
+    return "|".join(map(str, labels)), "|".join(f"{score:.4f}" for score in scores)
 
 
 def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test: LabelledTexts) -> None:
@@ -233,7 +238,7 @@ def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test
     from contrastive_st.classification.measures import measures
     from contrastive_st.models.protocol import as_encoder
 
-    _check_known(test, list(map(str, classifier.classes_)))
+    _check_known(test, classifier.classes_)
     true = classifier.as_predicted(test.labels)
     tuned = "tuned encoder, " if classifier.tune else ""
     predicted = {f"{tuned}{classifier.head}": classifier.predict(test.texts)}
@@ -255,10 +260,13 @@ def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test
         say(f"{name:{wide}}  {result['accuracy']!s:21}  {result['macro_f1']}")
 
 
-def _check_known(test: LabelledTexts, known: Sequence[str]) -> None:
+def _check_known(test: LabelledTexts, known: Sequence[Any] | NDArray[Any]) -> None:
     """Check that each label of the test texts is one of the classifier's."""
-    if unknown := sorted(set(_each(test.labels)) - set(known)):
-        names, there = ", ".join(unknown), ", ".join(known)
+    from contrastive_st.classification.labels import class_finder
+
+    find = class_finder(known)
+    if unknown := sorted(label for label in set(_each(test.labels)) if find(label) is None):
+        names, there = ", ".join(unknown), ", ".join(map(str, known))
         raise InputError(
             f"--test_file has labels without training examples: {names}; leave out all texts but those of {there}"
         )
@@ -279,7 +287,7 @@ def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, A
         return [{"text": line.strip()} for line in sys.stdin.read().splitlines() if line.strip()], "text"
     asked = [column for column in columns or () if not column.endswith("=label")]
     table = open_table(source, header=header_of(asked))
-    column = text_column(table, asked)
+    column = text_column(table, () if table.is_lines else asked)
     rows = [(n, {**cells, column: as_text(cells.get(column), column, table.where(n)).strip()}) for n, cells in table]
     kept = [row for _, row in rows if row[column]]
     report(len(rows), len(rows) - len(kept), next((n for n, row in rows if not row[column]), 0), table)

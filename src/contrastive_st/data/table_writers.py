@@ -24,7 +24,7 @@ def table_writer(
     Args:
         path: its suffix is one of `FORMATS`.
         names: the columns.
-        types: of the columns that are not texts, such as numbers, and lists, which .csv has as JSON.
+        types: of the columns of a .parquet file that are not texts, such as numbers and lists.
 
     Example:
         >>> import tempfile
@@ -39,7 +39,7 @@ def table_writer(
 
 
 def write_table(path: Path, rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> None:
-    """Write rows to a table; a cell that a row does not have is empty.
+    """Write rows to a table, with their types where the format has any; a cell that a row does not have is missing.
 
     Args:
         path: as for `table_writer`.
@@ -47,8 +47,29 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]], names: Sequence[s
         names: the columns; by default those of the rows, in the order in which they come.
     """
     names = names or list(dict.fromkeys(name for row in rows for name in row))
-    with table_writer(path, names) as write:
-        write({name: [row.get(name, "") for row in rows] for name in names})
+    columns: Columns = {name: [row.get(name) for row in rows] for name in names}
+    types: dict[str, pa.DataType] = {}
+    if path.suffix == ".parquet":
+        columns, types = _typed(columns)
+    with table_writer(path, names, types) as write:
+        write(columns)
+
+
+def _typed(columns: Columns) -> tuple[Columns, dict[str, pa.DataType]]:
+    """The columns with their types; in one that has cells of several types they are text."""
+    import pyarrow as pa
+
+    types = {}
+    for name, cells in columns.items():
+        try:
+            types[name] = pa.array(cells).type
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            columns[name] = [cell if cell is None or isinstance(cell, str) else _json(cell) for cell in cells]
+    return columns, types
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=False, default=str)
 
 
 @contextmanager
@@ -65,8 +86,7 @@ def _parquet(path: Path, names: Sequence[str], types: Mapping[str, pa.DataType])
 def _jsonl(path: Path, names: Sequence[str], types: Mapping[str, pa.DataType]) -> Iterator[Write]:
     with open(path, "w", encoding="utf-8") as file:
         yield lambda columns: file.writelines(
-            json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) + "\n"
-            for row in zip(*columns.values(), strict=True)
+            _json(dict(zip(names, row, strict=True))) + "\n" for row in zip(*columns.values(), strict=True)
         )
 
 
@@ -76,11 +96,10 @@ def _csv(path: Path, names: Sequence[str], types: Mapping[str, pa.DataType]) -> 
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
 
-        def write(columns: Columns) -> None:
-            cells = (map(json.dumps, column) if name in types else column for name, column in columns.items())
-            writer.writerows(zip(*cells, strict=True))
+        def cell_of(cell: Any) -> Any:
+            return _json(cell) if isinstance(cell, (list, dict, bool)) else cell
 
-        yield write
+        yield lambda columns: writer.writerows(map(cell_of, row) for row in zip(*columns.values(), strict=True))
 
 
 _WRITERS = {".jsonl": _jsonl, ".csv": _csv, ".parquet": _parquet}

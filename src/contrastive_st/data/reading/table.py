@@ -88,6 +88,11 @@ class Table:
         result = profile((row.cells for row in self), self.sampled)
         return {name: result[name] if name in result else Column() for name in self.columns or result}
 
+    @property
+    def is_lines(self) -> bool:
+        """Whether it is one text per line, without columns to name."""
+        return self.unit == "line" and self.columns == ["text"]
+
     def is_stored(self, name: str, as_text: bool = True) -> bool:
         """Whether the type of a column is known, and text; without `as_text`, also numbers."""
         kind = None if self.schema is None else self.schema.field(name).type

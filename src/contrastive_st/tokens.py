@@ -34,7 +34,7 @@ def items_in_order(texts: Any) -> list[Any]:
         >>> items_in_order(text for text in ("one", "two")), items_in_order(np.array([["one"]], dtype=object))
         (['one', 'two'], ['one'])
     """
-    names = getattr(texts, "column_names", None) or ()
+    names = list(getattr(texts, "column_names", None) or [])
     texts = texts[names[0]] if len(names) == 1 else texts
     if hasattr(texts, "__array__") and not isinstance(texts, str):
         texts = np.asarray(texts)

@@ -18,7 +18,7 @@ def pairs_of_labels(rows: datasets.Dataset, seed: int = 0) -> datasets.Dataset:
         seed: seed of the random choice.
 
     Raises:
-        InputError: there is only one class.
+        InputError: there is only one class, or each row has another.
 
     Example:
         >>> rows = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, 0, 1]})
@@ -31,6 +31,8 @@ def pairs_of_labels(rows: datasets.Dataset, seed: int = 0) -> datasets.Dataset:
     classes, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
     if len(classes) < 2:
         raise InputError("all rows have the same label, but pairs need two labels; add rows with another label")
+    if len(classes) == len(labels):
+        raise InputError("no two rows have the same label, so all pairs would be different; give several rows per label")
     own = np.searchsorted(classes, labels[order])
     place = np.arange(len(order)) - starts[own]
     same = order[starts[own] + (place + 1) % counts[own]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from contrastive_st.data.profile import is_missing, items_of
+from contrastive_st.data.profile import is_blank, items_of
 from contrastive_st.data.reading import header_of, open_table
-from contrastive_st.data.reading.cells import as_text, report
+from contrastive_st.data.reading.cells import Dropped, as_text
 from contrastive_st.data.roles import column_roles
 
 
@@ -55,19 +55,18 @@ def read_labels(
     roles = column_roles(table.profile, columns, source=table.source, kinds=["labelled_texts"])
     (text,), target = roles.texts, str(roles.target)
     several, names = separator is not None or target in roles.lists, table.classes.get(target)
-    texts, labels, rows, first = [], [], 0, 0
+    texts, labels, dropped = [], [], Dropped(table, [text, target], "lack a text or a label")
     for number, cells in table:
-        rows += 1
         where, cell = table.where(number), cells.get(target)
         one = as_text(cells.get(text), text, where, only_strings=True).strip()
         items = items_of(cell) if target in roles.lists else [cell]
         given = None if cell is None or items is None else _labels(_named(items, names), target, where, separator)
-        if one and given is not None and (given or several):
+        if is_blank(one) or given is None or not (given or several):
+            dropped.add(number, cells)
+        else:
             texts.append(one)
             labels.append(given if several else given[0])
-        else:
-            first = first or number
-    report(rows, rows - len(texts), first, table, what="lack a text or a label")
+    dropped.report(len(texts) + dropped.count)
     return LabelledTexts(texts, labels)
 
 
@@ -78,6 +77,6 @@ def _named(items: list[Any], names: Sequence[str] | None) -> list[Any]:
 
 def _labels(items: list[Any], name: str, where: str, separator: str | None) -> list[str]:
     """The labels of a cell as text; a missing one is left out."""
-    labels = [as_text(item, name, where) for item in items if not is_missing(item)]
+    labels = [as_text(item, name, where) for item in items if not is_blank(item)]
     parts = [part for label in labels for part in (label.split(separator) if separator else [label])]
     return [part.strip() for part in parts if part.strip()]

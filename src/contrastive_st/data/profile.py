@@ -20,6 +20,8 @@ _MACHINE = re.compile(r"\w+://\S+|\d{4}-\d\d?-\d\d?([T ]\S*)?|\d\d?[./]\d\d?[./]
 #: Numbers as people write them: with a comma, a percent sign, a currency, or of so many
 _MEASURE = re.compile(r"\s*[$€£<>~]?\s*[-+]?\d[\d.,]*\s*(%|[$€£]|/\s*\d+|stars?|points?)?\s*", re.IGNORECASE)
 BOOLEANS = {"false": 0.0, "true": 1.0}
+#: What R, pandas, spreadsheets and databases write into a file of text for a cell without a value
+MISSING = ("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null")
 TEXTS, NUMBERS, OTHER, NOTHING = "text", "numbers", "neither text nor numbers", "nothing"
 _ID = re.compile(r"(.*_)?(id|docid|url|uri|lang|language|source)|.*Id", re.IGNORECASE)
 _CHUNK = 8192
@@ -41,8 +43,15 @@ def number_of(cell: Any) -> float | None:
 
 
 def is_blank(cell: Any) -> bool:
-    """Whether there is nothing in a cell: null, white space, or an empty list."""
-    return cell is None or (isinstance(cell, list) and not cell) or (isinstance(cell, str) and not cell.strip())
+    """Whether there is nothing in a cell: null, white space, what is written for a missing value, or an empty list.
+
+    Example:
+        >>> is_blank(" "), is_blank("NA"), is_blank([]), is_blank("Na"), is_blank(0)
+        (True, True, True, False, False)
+    """
+    if isinstance(cell, str):
+        return not (text := cell.strip()) or text in MISSING
+    return is_missing(cell) or (isinstance(cell, list) and not cell)
 
 
 def is_missing(cell: Any) -> bool:
@@ -172,6 +181,11 @@ class Column:
     def graded_numbers(self) -> bool:
         """Whether half of the cells or more are numbers, and some of them are not whole."""
         return self.graded and self.numbers * 2 >= self.count
+
+    @property
+    def like_classes(self) -> bool:
+        """Whether it has two to four values, most of which occur again, as the classes of pairs do."""
+        return 2 <= len(self.distinct) <= 4 and self.count >= 2 * len(self.distinct)
 
     @property
     def category(self) -> bool:

@@ -162,6 +162,7 @@ class ColumnRoles:
         notes: what was decided from the cells and not from a name, a line each.
         lists: columns whose cells are lists: of texts, or of scores.
         views: what training makes of single texts.
+        classes: the number of each class, by the cells that name it, where `read_examples` has numbered them.
 
     Example:
         >>> roles = column_roles([{"id": "7", "question": "Why?", "answer": "So.", "score": "0.5"}], source="qa.csv")
@@ -182,6 +183,7 @@ class ColumnRoles:
     notes: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
     views: str = "two crops of each are a pair"
+    classes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def texts(self) -> list[str]:
@@ -457,6 +459,8 @@ class _Finder:
         if column.held == NOTHING:
             yield f"column {name!r} is empty: every cell is blank", _FILL
         single = not (column.lists or column.objects)  # such as a date, which is a label like any other
+        if column.held == NUMBERS and name in self.given and TEXTS in needed:
+            return  # such as the answers to sums
         if column.held in needed or (NUMBERS in needed and column.numbers) or (role == LABEL and single):
             return
         if NUMBERS in needed and TEXTS not in needed and column.measured and column.texts:
@@ -551,7 +555,8 @@ class _Finder:
             yield f"besides {texts[0]!r} there is text in {', '.join(map(repr, unknown))}", ""
         if anchors and positives and spare:
             used = " ".join([*anchors, *positives, *negatives, *target])
-            mend = f"leave it out, --columns {used}, or name its role: --columns {used} {spare[0]}={NEGATIVE}"
+            role = LABEL if self.held[spare[0]].like_classes and not target else NEGATIVE
+            mend = f"leave it out, --columns {used}, or name its role: --columns {used} {spare[0]}={role}"
             yield f"the role of column {spare[0]!r} is unknown: it holds text, and its name is not that of a role", mend
         pair = anchors and positives
         if not pair and (len(spare) != 1 or not (anchors or positives) or (unknown and not self.given)):

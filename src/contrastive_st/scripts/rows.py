@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -97,7 +97,8 @@ def read_rows(
     texts = texts.take(min(args.max_train_samples or len(texts), len(texts)))
     held_out, held_out_kind = None, roles.kind
     if validation.validation_file is not None:
-        held_out, held_out_roles = _read(validation.validation_file, args, views)
+        classes = roles.classes if roles.kind == "labelled_pairs" else {}
+        held_out, held_out_roles = _read(validation.validation_file, args, views, classes)
         held_out_kind = held_out_roles.kind
     elif validation.validation_split is not None:
         texts, held_out = split_rows(texts, validation.validation_split, training.seed)
@@ -110,9 +111,11 @@ def read_rows(
     return Rows(parts[0], roles.kind, parts[1], held_out_kind)
 
 
-def _read(file: Any, args: DataArguments, views: str) -> tuple[Dataset, ColumnRoles]:
+def _read(
+    file: Any, args: DataArguments, views: str, classes: Mapping[str, int] | None = None
+) -> tuple[Dataset, ColumnRoles]:
     scale: Any = args.score_scale and tuple(args.score_scale)
-    texts, roles = read_examples(file, args.columns, strict=args.strict, scale=scale)
+    texts, roles = read_examples(file, args.columns, strict=args.strict, scale=scale, classes=classes)
     if is_first_process() and not is_quiet():
         print(replace(roles, views=views))
     return texts, roles

@@ -6,9 +6,11 @@ import json
 import logging
 import math
 import re
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
-from contrastive_st.data.profile import simple
+from contrastive_st.data.profile import MISSING, is_missing, simple
 from contrastive_st.data.reading.table import Table
 from contrastive_st.errors import InputError
 
@@ -16,43 +18,81 @@ logger = logging.getLogger(__name__)
 _SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can have one alone
 
 
-def report(
-    total: int, dropped: int, first: int, table: Table, strict: bool = False, what: str = "have a blank cell"
-) -> None:
-    """Log how many rows were dropped.
+class Dropped:
+    """The rows of a table that are left out because of a blank cell: how many, the first, and why.
 
     Args:
-        total: how many rows there are.
-        dropped: how many of them were dropped.
-        first: the number of the first of these.
         table: where they come from.
-        strict: no row may be dropped.
-        what: why they were.
+        names: the columns that must not be blank.
+        what: what these rows have or lack, for the message.
 
-    Raises:
-        InputError: no row is left, or one was dropped and `strict`.
+    Example:
+        >>> from contrastive_st.data.profile import is_blank
+        >>> dropped = Dropped(Table("a.csv", "row", lambda: iter(())), ["text"])
+        >>> for number, cells in enumerate([{"text": "Hi."}, {"text": "NA"}, {"text": ""}], 1):
+        ...     if is_blank(cells["text"]):
+        ...         dropped.add(number, cells)
+        >>> dropped.count, dropped.first, list(dropped.why)
+        (2, 2, ["'NA' counts as blank"])
     """
-    unit, source = table.unit, table.source
-    if dropped and strict:
-        raise InputError(f"{table.where(first)}: a cell is blank; fill it, or leave `strict` out to drop the row")
-    if dropped == total:
-        why = f"all {total} {unit}s {what}" if total else f"there are no {'row' if unit == 'line' else unit}s"
-        raise InputError(f"{source}: {why}; name other columns, or give at least one whole row")
-    if dropped:
-        logger.warning(
-            f"{source}: dropped {dropped} of {total} {unit}s, which {what}; the first is {table.where(first)}"
-        )
+
+    def __init__(self, table: Table, names: Sequence[str] = (), what: str = "have a blank cell") -> None:
+        self.table, self.names, self.what = table, names, what
+        self.count = self.first = 0
+        self.why: dict[str, None] = {}
+
+    def add(self, number: int, cells: Mapping[str, Any]) -> None:
+        """Count a row."""
+        self.first = self.first or number
+        self.count += 1
+        for name in self.names:
+            if name not in cells:
+                self.why[f"there is no column {name!r}"] = None
+            elif isinstance(cell := cells[name], str) and cell.strip() in MISSING:
+                self.why[f"{cell.strip()!r} counts as blank"] = None
+
+    def report(self, total: int, strict: bool = False) -> None:
+        """Log how many of so many rows were dropped.
+
+        Args:
+            total: how many rows there are.
+            strict: no row may be dropped.
+
+        Raises:
+            InputError: no row is left, or one was dropped and `strict`.
+        """
+        table = self.table
+        why = f" ({', '.join(self.why)})" if self.why else ""
+        if self.count and strict:
+            mend = "fill it, or leave `strict` out to drop the row"
+            raise InputError(f"{table.where(self.first)}: a cell is blank{why}; {mend}")
+        if self.count == total:
+            none = f"there are no {'row' if table.unit == 'line' else table.unit}s"
+            what = f"all {total} {table.unit}s {self.what}{why}" if total else none
+            raise InputError(f"{table.source}: {what}; name other columns, or give at least one whole row")
+        if self.count:
+            logger.warning(
+                f"{table.source}: dropped {self.count} of {total} {table.unit}s, which {self.what}; "
+                f"the first is {table.where(self.first)}{why}"
+            )
+
+
+def check_rows(table: Table) -> None:
+    """Raise `InputError` if a table has no rows."""
+    Dropped(table).report(len(list(islice(table, 1))))
 
 
 def as_text(cell: Any, name: str, where: str, only_strings: bool = False) -> str:
-    """A cell as text, blank for null; an object as its text, if it is clear which one that is.
+    """A cell as text, blank for null and NaN; an object as its text, if it is clear which one that is.
 
     Raises:
         InputError: it is something else, or with `only_strings` a number; names the row.
     """
     cell = simple(cell)
-    if cell is None or (isinstance(cell, str) and (cell.isascii() or not _SURROGATE.search(cell))):
-        return cell or ""
+    if is_missing(cell):
+        return ""
+    if isinstance(cell, str) and (cell.isascii() or not _SURROGATE.search(cell)):
+        return cell
     fault = ""
     if isinstance(cell, str):
         fault = f"{cell[:40]!a} has a lone surrogate, which is not a character; remove it"
@@ -63,7 +103,7 @@ def as_text(cell: Any, name: str, where: str, only_strings: bool = False) -> str
             f"holds {str(cell)[:40]}, a list, an object or bytes; write a text or a number, or name a column of text"
         )
     elif isinstance(cell, float) and not math.isfinite(cell):
-        fault = f"is {cell}, neither a text nor a number; write null for a missing text, or leave the row out"
+        fault = f"is {cell}, neither a text nor a number; write null in its place, or leave the row out"
     if fault:
         raise InputError(f"{where}: {name!r} {fault}")
     return cell.isoformat() if hasattr(cell, "isoformat") else json.dumps(cell, default=str)

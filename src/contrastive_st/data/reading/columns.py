@@ -9,7 +9,8 @@ import datasets
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contrastive_st.data.reading.cells import as_text, report
+from contrastive_st.data.profile import MISSING
+from contrastive_st.data.reading.cells import Dropped, as_text, check_rows
 from contrastive_st.data.reading.table import Row, Table, check_utf8
 
 CHUNK = 65_536  # most rows held at a time as Python strings or as an Arrow batch
@@ -28,20 +29,20 @@ def columns_of(
         texts: those of them in which numbers are refused.
     """
     if table.mapped is not None and all(table.is_stored(name, name in texts) for name in names):
-        report(len(list(islice(table, 1))), 0, 0, table)  # `datasets` fails on a table without rows
+        check_rows(table)  # `datasets` fails on a table without rows
         return _tidied(table.mapped(list(names)), table, strict, target)
-    chunks, total, dropped, first = [], 0, 0, 0
-    rows = iter(table)
+    chunks, total, rows = [], 0, iter(table)
+    dropped = Dropped(table, [name for name in names if name != target])
     while some := list(islice(rows, CHUNK)):
         cells = {name: _texts(some, name, table, name in texts) for name in names}
         chunk, whole = _stripped(pa.table(cells), target)
-        if blank := len(whole) - (pc.sum(whole).as_py() or 0):
-            first = first or some[pc.index(whole, False).as_py()].number
+        for place in _places_of_blanks(whole):
+            dropped.add(*some[place])
         chunks.append(chunk.filter(whole))
-        total, dropped = total + len(some), dropped + blank
-        if dropped and strict:
+        total += len(some)
+        if dropped.count and strict:
             break
-    report(total, dropped, first, table, strict)
+    dropped.report(total, strict)
     return datasets.Dataset(datasets.table.InMemoryTable(pa.concat_tables(chunks)))
 
 
@@ -57,18 +58,18 @@ def _texts(rows: Sequence[Row], name: str, table: Table, only_strings: bool) -> 
 
 def _tidied(data: datasets.Dataset, table: Table, strict: bool, target: str | None) -> datasets.Dataset:
     """Strip the cells and drop rows with blank ones; a data set that needs neither is returned as it is."""
-    dropped = first = seen = 0
+    seen, dropped = 0, Dropped(table, [name for name in data.column_names if name != target])
     clean = all(feature.dtype == "string" for feature in data.features.values())
     for batch in data.with_format("arrow").iter(batch_size=CHUNK):
         check_utf8(batch, table.source, seen)
         stripped, whole = _stripped(batch, target)
         clean = clean and stripped.equals(batch)
-        blanks = len(whole) - (pc.sum(whole).as_py() or 0)
-        if blanks and not dropped:
-            first = seen + pc.index(whole, False).as_py() + 1
-        dropped, seen = dropped + blanks, seen + len(whole)
-    report(seen, dropped, first, table, strict)
-    if clean and not dropped:
+        blanks = _places_of_blanks(whole)
+        for place, cells in zip(blanks, batch.take(pa.array(blanks, pa.int64())).to_pylist(), strict=True):
+            dropped.add(seen + place + 1, cells)
+        seen += len(whole)
+    dropped.report(seen, strict)
+    if clean and not dropped.count:
         return data
     features = datasets.Features({name: datasets.Value("string") for name in data.column_names})
     data = data.with_format("arrow").map(
@@ -88,10 +89,19 @@ def _without_blanks(table: pa.Table, target: str | None) -> pa.Table:
 
 
 def _stripped(table: pa.Table, target: str | None) -> tuple[pa.Table, pa.ChunkedArray]:
-    """A batch with stripped cells, and for each row whether it has no blank cell apart from that of `target`."""
+    """A batch with stripped cells, and for each row whether it has no blank cell apart from that of `target`.
+
+    What is blank is as for `contrastive_st.data.profile.is_blank`.
+    """
+    blank = pa.array(["", *MISSING])
     columns = [pc.utf8_trim_whitespace(column.cast(pa.string())) for column in table.columns]
     whole = pa.chunked_array([pa.repeat(True, len(table))])
     for name, column in zip(table.column_names, columns, strict=True):
         if name != target:
-            whole = pc.and_(whole, pc.fill_null(pc.greater(pc.utf8_length(column), 0), False))
+            whole = pc.and_(whole, pc.and_(pc.is_valid(column), pc.invert(pc.is_in(column, blank))))
     return pa.table(columns, names=table.column_names), whole
+
+
+def _places_of_blanks(whole: pa.ChunkedArray) -> list[int]:
+    places: list[int] = pc.indices_nonzero(pc.invert(whole)).to_pylist()
+    return places

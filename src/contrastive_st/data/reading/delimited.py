@@ -16,6 +16,11 @@ _CELL = 1 << 30  # characters in a cell at most; the limit of csv, 131,072, is t
 DELIMITERS = ",;\t|^~\x01\x1f"
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SAMPLE = 1 << 20  # characters of the first rows
+NULL = r"\N"  # null in what \copy of PostgreSQL and SELECT INTO OUTFILE of MySQL write
+#: A line of a file whose text has no backslash but those of PostgreSQL's and MySQL's escapes
+_ESCAPED = re.compile(r"(?:[^\\]|\\[\\bfnrtvN])*")
+_ESCAPES = r"\n, \t or \\ in a cell, as \copy of PostgreSQL writes them, stay as they are; export with (format csv)"
+MAYBE_A_TABLE = "the lines have tabs inside: each is read as one text; if the file is a table, name it .tsv"
 _SEP = re.compile(r"sep=(.)\r?\n?")  # the first line of a file for Excel
 
 
@@ -111,6 +116,17 @@ def is_table(line: str) -> bool:
     return sum(role_of(cell) not in (None, UNUSED) for cell in cells) > 1 or find_header([cells]).names == STS_COLUMNS
 
 
+def looks_like_table(lines: Iterable[str]) -> bool:
+    """Whether most lines of a `.txt` file that is read line by line have tabs inside, as the tables of Excel do.
+
+    Example:
+        >>> looks_like_table(["One dog\\truns.", "A cat.\\tIt sleeps."]), looks_like_table(["\\tOne dog runs."])
+        (True, False)
+    """
+    first = list(islice(lines, COMPARED))
+    return sum("\t" in line.strip() for line in first) * 2 >= len(first)
+
+
 class Layout(NamedTuple):
     """The columns of a table of delimited text, and how to read its rows."""
 
@@ -154,7 +170,15 @@ def find_layout(
         notes.append(f"cells are separated by {_NAMES.get(dialect.delimiter, repr(dialect.delimiter))}")
     elif dialect.delimiter == "\0" and any("," in line for line in first):
         notes.append("one column: commas are text, because the first row has none")
+    if dialect.delimiter == "\t" and not dialect.quoted and _is_escaped(first):
+        notes.append(_ESCAPES)
     return Layout(names, result.there, loose or result.names == STS_COLUMNS, dialect, tuple(notes))
+
+
+def _is_escaped(lines: Sequence[str]) -> bool:
+    """Whether cells have backslashes besides those of nulls, and each begins an escape."""
+    text = "".join(lines)
+    return "\\" in text.replace(NULL, "") and bool(_ESCAPED.fullmatch(text))
 
 
 def _named(cells: Sequence[str], source: str) -> list[str]:

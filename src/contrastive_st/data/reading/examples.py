@@ -16,8 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contrastive_st.data.pair_sets import pair_set
-from contrastive_st.data.profile import BOOLEANS, NUMBER, items_of, number_of, simple
-from contrastive_st.data.reading.cells import as_text, report
+from contrastive_st.data.profile import BOOLEANS, MISSING, NUMBER, NUMBERS, is_blank, items_of, number_of, simple
+from contrastive_st.data.reading.cells import Dropped, as_text
 from contrastive_st.data.reading.columns import CHUNK, columns_of
 from contrastive_st.data.reading.sources import Source
 from contrastive_st.data.reading.table import Table, open_table
@@ -54,10 +54,11 @@ def read_examples(
     target: str | None = None,
     header: bool | None = None,
     kinds: Sequence[str] = (),
+    classes: Mapping[str, int] | None = None,
 ) -> tuple[datasets.Dataset, ColumnRoles]:
     """Read rows for training and find the role of each of their columns.
 
-    Rows with a blank text are left out, and rows without a label too; warnings say how many.
+    Rows with a blank text are left out, and rows without a score or a label too; warnings say how many.
 
     Args:
         source: a file, several, or the name of a data set, as for `contrastive_st.data.reading.open_table`; or rows in
@@ -70,6 +71,7 @@ def read_examples(
         target: as for `column_roles`.
         header: as for `read_texts`.
         kinds: the kinds of rows that are wanted, keys of `KINDS`; by default any.
+        classes: the number of each class, as the roles of other rows have it; another class is an error.
 
     Returns:
         A data set with the text columns in the order of their roles, then `score` (float, 0 to 1), `label` (int, 0, 1,
@@ -98,17 +100,26 @@ def read_examples(
     roles = roles.with_example(row.cells for row in table)
     if roles.target in roles.lists:
         raise InputError(f"{table.source}: {roles.target!r} holds lists of labels; training takes one label per row")
-    ragged = len({table.profile[name].count for name in roles.texts}) > 1 and len(table.files) > 1
-    if roles.lists or roles.kind == "scored_candidates" or (ragged and roles.kind == "triplets"):
+    if roles.lists or roles.kind == "scored_candidates" or _has_fewer_negatives(table, roles):
         return read_candidates(table, roles, strict), roles
     if scale and roles.target is not None:
         roles = replace(roles, columns={**roles.columns, roles.target: SCORE})
-    data = columns_of(table, list(roles.columns), strict, roles.target, roles.texts)
-    rows = data if roles.target is None else _with_target(data, table, roles, scale)
+    texts = [name for name in roles.texts if table.profile[name].held != NUMBERS]  # numbers are there as text
+    rows = columns_of(table, list(roles.columns), strict, roles.target, texts)
+    if roles.target is not None:
+        rows, numbers = _with_target(rows, table, roles, strict, scale, classes)
+        roles = replace(roles, classes=numbers)
     for name, role in roles.columns.items():
         if role in KEPT:
             rows = rows.remove_columns(name).add_column(role, [number_of(cell) for cell in rows[name]])
     return _renamed(rows, roles) if columns else (rows, roles)
+
+
+def _has_fewer_negatives(table: Table, roles: ColumnRoles) -> bool:
+    """Whether some rows have fewer negatives than the columns of a table have room for."""
+    negatives = [name for name, role in roles.columns.items() if role == NEGATIVE]
+    rows = max(column.rows for column in table.profile.values())
+    return len(negatives) > 1 and any(table.profile[name].count < rows for name in negatives)
 
 
 def _renamed(rows: datasets.Dataset, roles: ColumnRoles) -> tuple[datasets.Dataset, ColumnRoles]:
@@ -125,10 +136,18 @@ def _renamed(rows: datasets.Dataset, roles: ColumnRoles) -> tuple[datasets.Datas
 
 
 def _with_target(
-    data: datasets.Dataset, table: Table, roles: ColumnRoles, scale: tuple[float, float] | None
-) -> datasets.Dataset:
-    """The rows with numbers in a column `score` or `label`, last, in place of the column they come from."""
-    name = str(roles.target)
+    data: datasets.Dataset,
+    table: Table,
+    roles: ColumnRoles,
+    strict: bool,
+    scale: tuple[float, float] | None,
+    classes: Mapping[str, int] | None,
+) -> tuple[datasets.Dataset, Mapping[str, int]]:
+    """The rows with numbers in a column `score` or `label`, last, in place of the column they come from; the classes.
+
+    Rows without a score or a label are left out.
+    """
+    name, role = str(roles.target), roles.columns[str(roles.target)]
     cells = [(cell or "").strip() for cell in data[name][:]]
 
     def check(valid: Callable[[str], bool], what: str) -> None:
@@ -139,41 +158,48 @@ def _with_target(
             where = (table.where(number) for number, cell in written if same(cell))
             raise InputError(f"{next(where, table.source)}: {bad[:40]!r} in column {name!r} {what}")
 
-    rest = data.remove_columns(name)
-    if roles.columns[name] == SCORE:
-        bounds = scale or SCALES.get(plain_name(name), (0.0, 1.0))
-        return rest.add_column(SCORE, _scores(cells, bounds, check))
-    none = {"", "-1"} if name in table.classes else _unlabelled(Counter(cells), name)
-    labels = _labels(cells, none, check)
-    kept = np.flatnonzero(labels >= 0)
+    if strict:
+        check(lambda cell: not is_blank(cell), "counts as blank; fill it, or leave `strict` out to drop the row")
+    numbers: NDArray[Any]
+    none, classes = {"", *MISSING}, classes or {}
+    if role == SCORE:
+        numbers = _scores(cells, none, scale or SCALES.get(plain_name(name), (0.0, 1.0)), check)
+    else:
+        if not classes:
+            none |= {"-1"} if name in table.classes else _unlabelled(Counter(cells), name)
+            classes = _classes([cell for cell in cells if cell not in none], none, check)
+        numbers, none = _labels(cells, none, classes, check)
+    kept = np.flatnonzero(numbers >= 0)
     if not len(kept):
-        raise InputError(f"{table.source}: no row has a label; give labelled rows")
-    if unlabelled := len(labels) - len(kept):
+        raise InputError(f"{table.source}: no row has a {role}; give rows that have one")
+    if without := len(numbers) - len(kept):
         marks = sorted(set(cells) & none - {""})
         shown = f" ({', '.join(marks)})" if marks else ""
-        logger.warning(f"{table.source}: left out {unlabelled} rows without a label{shown}")
-    rest = rest.add_column(LABEL, labels)
-    return rest.select(kept) if unlabelled else rest
+        logger.warning(f"{table.source}: left out {without} rows without a {role}{shown}")
+    rows = data.remove_columns(name).add_column(role, numbers)
+    return rows.select(kept) if without else rows, classes
 
 
 _Check = Callable[[Callable[[str], bool], str], None]
 
 
-def _scores(cells: list[str], scale: tuple[float, float], check: _Check) -> NDArray[np.float64]:
-    """The scores, scaled to 0 to 1."""
-    answers = {cell.lower() for cell in cells} <= BOOLEANS.keys()
-    number = lambda cell: BOOLEANS[cell.lower()] if answers else float(cell)
-    check(lambda cell: answers or bool(NUMBER.fullmatch(cell)), "is not a score; write a number, or remove the row")
+def _scores(cells: list[str], none: set[str], scale: tuple[float, float], check: _Check) -> NDArray[np.float64]:
+    """The scores, scaled to 0 to 1; NaN where a cell is one of `none`."""
+    answers = {cell.lower() for cell in set(cells) - none} <= BOOLEANS.keys()
+    number = lambda cell: math.nan if cell in none else BOOLEANS[cell.lower()] if answers else float(cell)
+    valid = lambda cell: cell in none or answers or bool(NUMBER.fullmatch(cell))
+    check(valid, "is not a score; write a number, or leave the cell blank")
     scores, (low, high) = np.array([number(cell) for cell in cells], dtype=np.float64), scale
-    if len(scores) and (min(scores) < low or max(scores) > high):
-        mend = f"give the scale of the scores, such as --score_scale {min(scores):g} {max(scores):g}"
-        check(lambda cell: low <= number(cell) <= high, f"is not in {low:g} to {high:g}; {mend}")
+    given = scores[~np.isnan(scores)]
+    if len(given) and (min(given) < low or max(given) > high):
+        mend = f"give the scale of the scores, such as --score_scale {min(given):g} {max(given):g}"
+        inside = lambda cell: cell in none or low <= number(cell) <= high
+        check(inside, f"is not in {low:g} to {high:g}; {mend}")
     return (scores - low) / (high - low)
 
 
-def _labels(cells: list[str], none: set[str], check: _Check) -> NDArray[np.int64]:
-    """The number of each class, -1 where a cell is one of `none`."""
-    given = [cell for cell in cells if cell not in none]
+def _classes(given: list[str], none: set[str], check: _Check) -> dict[str, int]:
+    """The number of each class, by the cells that name it."""
     written, lower = {cell for cell in given if NUMBER.fullmatch(cell)}, {cell.lower() for cell in set(given)}
     numeric, numbers = sum(cell in written for cell in given) * 2 >= len(given), {float(cell) for cell in written}
     signs = numeric and -1.0 in numbers and numbers <= _SIGNS
@@ -183,12 +209,30 @@ def _labels(cells: list[str], none: set[str], check: _Check) -> NDArray[np.int64
     elif lower <= set(NLI_LABELS) or lower & {"entailment", "contradiction"}:
         valid, what = (lambda cell: cell.lower() in NLI_LABELS), f"is none of {', '.join(NLI_LABELS)}"
     else:
-        names = {label: number for number, label in enumerate(sorted(set(given)))}
-        return np.array([names.get(cell, -1) for cell in cells])
+        return {label: number for number, label in enumerate(sorted(set(given)))}
     check(lambda cell: cell in none or valid(cell), f"{what}, or leave the cell blank")
-    order = sorted({float(cell) for cell in set(given)}) if signs else []
-    number = {cell: order.index(float(cell)) if signs else _class_of(cell) for cell in set(given)}
-    return np.array([number.get(cell, -1) for cell in cells])
+    order = sorted(numbers)
+    return {cell: order.index(float(cell)) if signs else int(_value(cell)) for cell in sorted(set(given))}
+
+
+def _labels(
+    cells: list[str], none: set[str], classes: Mapping[str, int], check: _Check
+) -> tuple[NDArray[np.int64], set[str]]:
+    """The number of the class of each cell, -1 where it has none; and the cells that mean that there is none."""
+    known = {_value(cell): number for cell, number in classes.items()} | dict(classes)  # "1.0" is the class 1 too
+    number = {cell: known.get(cell, known.get(_value(cell), -1)) for cell in set(cells)}
+    none = {cell for cell, own in number.items() if own < 0 and (cell in none or cell == "-" or _value(cell) == -1)}
+    names = dict(sorted((own, cell) for cell, own in reversed(classes.items())))
+    what = f"is not a class of the rows to train on, which are {', '.join(names.values())}"
+    check(lambda cell: number[cell] >= 0 or cell in none, what)
+    return np.array([number[cell] for cell in cells]), none
+
+
+def _value(cell: str) -> float | str:
+    """What a class is as a number: as it is written, or as NLI's classes are numbered; else the cell itself."""
+    if cell.lower() in NLI_LABELS:
+        return float(NLI_LABELS.index(cell.lower()))
+    return float(cell) if NUMBER.fullmatch(cell) else cell
 
 
 def _unlabelled(values: Counter[str], name: str) -> set[str]:
@@ -207,10 +251,6 @@ def _unlabelled(values: Counter[str], name: str) -> set[str]:
 
 def _is_class(cell: str) -> bool:
     return bool(NUMBER.fullmatch(cell)) and 0 <= float(cell) < 1 << 31 and float(cell) % 1 == 0
-
-
-def _class_of(cell: str) -> int:
-    return NLI_LABELS.index(cell.lower()) if cell.lower() in NLI_LABELS else int(float(cell))
 
 
 # --- Lists of candidates, and their scores.
@@ -242,13 +282,16 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
         {'query': 'Who?', 'pos': 'I.', 'neg_1': 'It.', 'neg_2': None, 'scores': [8.0, 3.0, nan]}
     """
     reader, chunks, rows = _Reader(table, roles.columns, roles.lists), [], iter(table)
-    total = dropped = first = 0
+    total = 0
+    dropped = Dropped(table, list(roles.columns), "lack an anchor, a positive or a negative")
     while some := list(islice(rows, CHUNK)):
         result = [list(reader.read(cells, number)) for number, cells in some]
-        empty = [row.number for row, own in zip(some, result, strict=True) if not own]
-        total, dropped, first = total + len(some), dropped + len(empty), first or next(iter(empty), 0)
+        for row, own in zip(some, result, strict=True):
+            if not own:
+                dropped.add(*row)
+        total += len(some)
         chunks.append(_table([row for own in result for row in own]))
-    report(total, dropped, first, table, strict, "lack an anchor, a positive or a negative")
+    dropped.report(total, strict)
     whole = pa.concat_tables(chunks, promote_options="default")  # null where a chunk has fewer negatives
     most = max(int(name) for name in whole.column_names if name.isdecimal())
     texts = whole.select([str(place) for place in range(most + 1)]).rename_columns(reader.names(most - 1))
@@ -296,11 +339,11 @@ class _Reader:
         """Yield a row for each positive; no row without an anchor, or without negatives where the file has them."""
         anchors, positives, negatives = (self._texts(cells, role, number) for role in (ANCHOR, POSITIVE, NEGATIVE))
         scores = self._scores(cells, len(positives), len(negatives), number)
-        kept = [i for i, text in enumerate(negatives) if text]
-        if not anchors[0] or (NEGATIVE in self.by_role and not kept):
+        kept = [i for i, text in enumerate(negatives) if not is_blank(text)]
+        if is_blank(anchors[0]) or (NEGATIVE in self.by_role and not kept):
             return
         for place, positive in enumerate(positives):
-            if positive:
+            if not is_blank(positive):
                 result = [scores[place], *(scores[len(positives) + i] for i in kept)] if scores else []
                 own = [score for score in result if isinstance(score, float)]
                 if len(own) < len(result):

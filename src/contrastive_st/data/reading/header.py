@@ -10,7 +10,7 @@ from statistics import median
 from contrastive_st.data.profile import NUMBER
 from contrastive_st.data.roles import role_of
 
-_LIKE_A_NUMBER = re.compile(NUMBER.pattern + r"|\s*([-+]?(nan|inf|infinity)|n/a|na|null|none)\s*", re.IGNORECASE)
+_LIKE_A_NUMBER = re.compile(NUMBER.pattern + r"|\s*([-+]?(nan|inf|infinity)|n/a|na|null|none|\\N)\s*", re.IGNORECASE)
 #: The columns of the files of the STS benchmark, which have no header
 STS_COLUMNS = ("genre", "file", "year", "id", "sts_score", "sentence1", "sentence2")
 COMPARED = 50  # rows with which the first row is compared

@@ -22,7 +22,7 @@ from contrastive_st.data.reading.content import (
     text_lines,
     utf8,
 )
-from contrastive_st.data.reading.delimited import find_layout, is_table, numbered_rows
+from contrastive_st.data.reading.delimited import MAYBE_A_TABLE, NULL, find_layout, is_table, looks_like_table, numbered_rows
 from contrastive_st.data.reading.layouts import beir_rows, is_beir, plain_rows
 from contrastive_st.data.reading.objects import json_rows
 from contrastive_st.data.reading.sources import files_of, is_saved, path_of, stored
@@ -199,6 +199,7 @@ def open_file(path: Path, source: str, header: bool | None = None) -> Table:
     if kind in (".csv", ".tsv") or (kind == ".txt" and is_table(next(lines(), "").rstrip("\r\n"))):
         return _delimited(lines, source, "," if kind == ".csv" else "\t", header, kind == ".txt", notes)
     if kind == ".txt":
+        notes += (MAYBE_A_TABLE,) if looks_like_table(lines()) else ()
         return Table(source, "line", lambda: _text(lines()), ["text"], notes)
     unit, rows = json_rows(path, source, lines)
     return Table(source, unit, lambda: (Row(*row) for row in rows()), None, notes)
@@ -232,9 +233,9 @@ def _delimited(
     layout = find_layout(lines, source, usual, header, loose)
 
     def read() -> Iterator[Row]:
-        names = layout.names
-        rows = numbered_rows(layout, lines(), source)
-        return (Row(number, dict(zip(names, cells, strict=False))) for number, cells in rows)
+        for number, written in numbered_rows(layout, lines(), source):
+            cells: list[str | None] = [None if cell == NULL else cell for cell in written] if NULL in written else written
+            yield Row(number, dict(zip(layout.names, cells, strict=False)))
 
     return Table(source, "row", read, layout.names, notes + layout.notes)
 

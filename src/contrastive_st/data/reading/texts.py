@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from contrastive_st.data.reading.cells import as_text, report
+from contrastive_st.data.profile import is_blank
+from contrastive_st.data.reading.cells import Dropped, as_text, check_rows
 from contrastive_st.data.reading.sources import Source
 from contrastive_st.data.reading.table import Table, open_table
 from contrastive_st.data.roles import named_columns, text_column
@@ -58,7 +58,7 @@ def read_texts(
     columns = [columns] if isinstance(columns, (str, int)) else columns
     table = open_table(source, split=split, header=header_of(columns, header))
     names = table.columns or list(table.profile)
-    report(len(list(islice(table, 1))), 0, 0, table)
+    check_rows(table)
     if columns is None:
         texts = [name for name in names if table.only_texts(name)]
         blank = [name for name in names if not table.profile[name].count]
@@ -121,7 +121,7 @@ def read_corpus(source: Source, column: str | int | None = None) -> datasets.Dat
 
 def _column(table: Table, column: str | int | None) -> str:
     """The column of the texts of a table, which must have rows."""
-    report(len(list(islice(table, 1))), 0, 0, table)
+    check_rows(table)
     return text_column(table, column)
 
 
@@ -143,7 +143,10 @@ def corpus_texts(source: Source, column: str | int | None = None) -> list[str]:
 
         texts: list[str] = columns_of(table, [name])[name][:]
         return texts
-    rows = [(row.number, as_text(row.cells.get(name), name, table.where(row.number)).strip()) for row in table]
-    blank = [number for number, text in rows if not text]
-    report(len(rows), len(blank), blank[0] if blank else 0, table)
-    return [text for _, text in rows if text]
+    result: list[str] = []
+    dropped = Dropped(table, [name])
+    for number, cells in table:
+        text = as_text(cells.get(name), name, table.where(number)).strip()
+        dropped.add(number, cells) if is_blank(text) else result.append(text)
+    dropped.report(len(result) + dropped.count)
+    return result

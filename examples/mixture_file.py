@@ -208,7 +208,7 @@ def _part(entry: Entry, path: str, seed: int) -> TrainingSet:
             )
         else:
             rows, roles = read_examples(source, columns, scale=None if scale is None else (scale[0], scale[1]))
-            rows = pairs_of_labels(rows, seed) if roles.kind == "labelled_texts" else rows
+            rows = pairs_of_labels(rows, seed, source) if roles.kind == "labelled_texts" else rows
         if entry.prompts and not any(column_prompts(roles.texts, entry.prompts).values()):
             raise InputError(
                 f"prompts: {', '.join(entry.prompts)} are for no column of {', '.join(roles.texts)}; of several "

@@ -95,7 +95,7 @@ def test_names_of_the_hub(monkeypatch, name):
         ("premise\thypothesis\tlabel\na\tb\t-\n", "no row has a label"),
         ("sentence1\tsentence2\tscore\na\tb\t4.2\n", "row 2: '4.2' in column 'score' .* give the scale"),
         ("sentence1\tsentence2\tlabel\na\tb\t-7\n", "row 2: '-7' in column 'label' is not a class"),
-        ("sentence1\tsentence2\tlabel\na\tb\t1\nc\td\tnan\n", "row 3: 'nan' in column 'label' is not a class"),
+        ("sentence1\tsentence2\tlabel\na\tb\t1\nc\td\tinf\n", "row 3: 'inf' in column 'label' is not a class"),
     ],
 )
 def test_what_cannot_be_read_says_where(tmp_path, text, message):

@@ -224,7 +224,7 @@ def test_blank_cells_drop_their_row_with_one_warning_or_are_refused(write, caplo
     assert rows(data) == [("one",), ("two",)]
     (record,) = (record for record in caplog.records if record.name == cells.__name__)
     assert dropped in record.getMessage()
-    assert record.getMessage().endswith(where)
+    assert where in record.getMessage()
     refused(source, name, where, columns=[0], strict=True)
 
 

@@ -147,6 +147,44 @@ def test_labels_become_numbers_and_rows_without_one_are_left_out(tmp_path, caplo
     assert "left out 1 rows without a label" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("trained", "held", "numbers"),
+    [
+        ("same almost different", "almost same", [0, 2]),  # in the order of their names: almost, different, same
+        ("0 1 2", "2 1.0", [2, 1]),
+        ("-1 0 1", "1 0", [2, 1]),  # three classes, as in the rows to train on
+        ("entailment neutral contradiction", "Contradiction 0 -", [2, 0]),
+        ("0 1 2", "neutral NA", [1]),
+        ("+ -", "- + -", [1, 0, 1]),
+    ],
+)
+def test_classes_of_other_rows_are_those_of_the_rows_to_train_on(tmp_path, trained, held, numbers):
+    def read(name, labels, classes=None):
+        path = tmp_path / name
+        path.write_text("sentence1,sentence2,label\n" + "".join(f"a,b,{label}\n" for label in labels.split()))
+        return read_examples(str(path), classes=classes)
+
+    roles = read("train.csv", trained)[1]
+    assert read("held.csv", held, roles.classes)[0]["label"][:] == numbers
+    known = r"row 2: '3' in column 'label' is not a class of the rows to train on, which are \S+, \S+"
+    with pytest.raises(InputError, match=r"other\.csv, " + known):
+        read("other.csv", "3", roles.classes)
+
+
+def test_numbers_are_texts_where_they_are_asked_for(tmp_path):
+    path = tmp_path / "sums.jsonl"
+    path.write_text('{"question": "1 + 1?", "answer": 2}\n{"question": "1 + 2?", "answer": 3}\n')
+    with pytest.raises(InputError, match=r"holds numbers, not sentences; .* --columns question=anchor answer=positive"):
+        read_examples(str(path))
+    assert read_examples(str(path), ["question=anchor", "answer=positive"])[0]["answer"][:] == ["2", "3"]
+
+
+def test_a_column_of_few_values_beside_a_pair_is_suggested_as_its_class():
+    rows = [{"text1": f"a {i}", "text2": f"b {i}", "duplicate": ["no", "yes"][i % 2]} for i in range(6)]
+    with pytest.raises(InputError, match="; name it, --columns text1 text2 duplicate=label, or leave it out"):
+        column_roles(rows)
+
+
 def test_scores_outside_of_their_scale(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b,score\nx,y,4.5\n")
@@ -167,6 +205,8 @@ def test_partners_are_of_the_own_class_and_of_another():
     assert pairs_of_labels(rows, seed=1)[:] != pairs[:]
     with pytest.raises(InputError, match="all rows have the same label"):
         pairs_of_labels(rows.select([0, 1]))
+    with pytest.raises(InputError, match=r"b\.csv: no two rows have the same label"):
+        pairs_of_labels(rows.select([0, 3, 5]), source="b.csv")
 
 
 def test_every_kind_names_a_collator_of_this_package():
@@ -236,7 +276,7 @@ def test_a_known_column_that_holds_nothing_is_an_error(name, blank):
         column_roles([{"anchor": f"a {i}", name: blank} for i in range(3)])
 
 
-@pytest.mark.parametrize("cell", ["nan", "", "n/a", "good", "inf", "-Infinity", "1e999"])
+@pytest.mark.parametrize("cell", ["good", "inf", "-Infinity", "1e999"])
 def test_a_score_that_is_no_number_is_an_error_with_its_row(tmp_path, cell):
     path = tmp_path / "t.csv"
     path.write_text("anchor,positive,score\n" + "a,b,0.5\n" * 20 + f"a,b,{cell}\n" + "a,b,0.5\n" * 3)
@@ -245,7 +285,24 @@ def test_a_score_that_is_no_number_is_an_error_with_its_row(tmp_path, cell):
         read_examples(str(path))
 
 
-@pytest.mark.parametrize("cell", ["NaN", "null", "Infinity", '"x"', "true"])
+@pytest.mark.parametrize("cell", ["", " ", "nan", "n/a", "NA", "NULL", "null", "<NA>", r"\N"])
+def test_a_row_without_a_score_is_left_out_and_counted_or_refused(tmp_path, caplog, cell):
+    path = tmp_path / "t.csv"
+    path.write_text(f"anchor,positive,score\na,b,0.5\na,b,{cell}\na,b,1\n")
+    assert read_examples(str(path))[0]["score"][:] == [0.5, 1.0]
+    assert "left out 1 rows without a score" in caplog.text
+    with pytest.raises(InputError, match=r"t\.csv, row 3: .* in column 'score' counts as blank"):
+        read_examples(str(path), strict=True)
+
+
+@pytest.mark.parametrize("cell", ["NaN", "null"])
+def test_a_row_of_json_without_a_score_is_left_out(tmp_path, cell):
+    path = tmp_path / "t.jsonl"
+    path.write_text("".join(f'{{"anchor": "a", "positive": "b", "score": {one}}}\n' for one in (0.5, cell, 1)))
+    assert read_examples(str(path))[0]["score"][:] == [0.5, 1.0]
+
+
+@pytest.mark.parametrize("cell", ["Infinity", '"x"', "true"])
 def test_scores_of_json(tmp_path, cell):
     path = tmp_path / "t.jsonl"
     line = '{"anchor": "a", "positive": "b", "score": %s}\n'
@@ -257,13 +314,18 @@ def test_scores_of_json(tmp_path, cell):
 @pytest.mark.parametrize("cell", [None, float("nan"), float("inf")])
 @pytest.mark.parametrize("saved", [False, True])
 def test_scores_of_parquet_and_saved_folders(tmp_path, cell, saved):
+    """A missing score leaves its row out, an infinite one is an error."""
     data = datasets.Dataset.from_dict({"anchor": ["a"] * 4, "positive": ["b"] * 4, "score": [0.5, 1.0, cell, 0.0]})
     data.save_to_disk(tmp_path / "d") if saved else data.to_parquet(tmp_path / "t.parquet")
+    source = str(tmp_path / ("d" if saved else "t.parquet"))
+    if cell != float("inf"):
+        assert read_examples(source)[0]["score"][:] == [0.5, 1.0, 0.0]
+        return
     with pytest.raises(InputError, match=r", row 3: .* in column 'score' is not a score"):
-        read_examples(str(tmp_path / ("d" if saved else "t.parquet")))
+        read_examples(source)
 
 
-@pytest.mark.parametrize("cell", ["NaN", "true", "3", '["a"]', '{"b": 1}'])
+@pytest.mark.parametrize("cell", ["Infinity", "true", "3", '["a"]', '{"b": 1}'])
 def test_a_cell_of_json_that_is_no_text_is_an_error_with_its_line(tmp_path, cell):
     path = tmp_path / "t.jsonl"
     line = '{"anchor": "a", "positive": %s}\n'

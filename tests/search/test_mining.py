@@ -554,3 +554,11 @@ def test_scores_are_those_of_the_judge(output_format, ending, tmp_path):
     for row in rows:
         anchor, *candidates = (unit(judge.encode([text])[0]) for name, text in row.items() if name != "scores")
         assert row["scores"] == pytest.approx([float(anchor @ other) for other in candidates], abs=2e-3)
+
+
+def test_columns_that_are_not_used_are_named():
+    rows = {"id": ["1", "2"], "anchor": ["a", "b"], "positive": ["c", "d"], "negative": ["e", "f"]}
+    mined = HardNegatives(Dataset.from_dict(rows), space(), num_negatives=1)
+    assert "not used: 'id' (its name says that it is not a text), 'negative' (new negatives are mined)" in str(
+        mined.counts
+    )

@@ -279,8 +279,8 @@ def _each(labels: Sequence[Any]) -> list[str]:
 
 def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, Any]], str]:
     """The rows of stdin or of a file, with a text, and their column of text: as --columns say, or as in any corpus."""
-    from contrastive_st.data.reading import header_of, open_table
     from contrastive_st.data.profile import is_blank
+    from contrastive_st.data.reading import header_of, open_table
     from contrastive_st.data.reading.cells import Dropped, as_text
     from contrastive_st.data.roles import text_column
 

@@ -8,7 +8,7 @@ import numpy as np
 from contrastive_st.errors import InputError
 
 
-def pairs_of_labels(rows: datasets.Dataset, seed: int = 0) -> datasets.Dataset:
+def pairs_of_labels(rows: datasets.Dataset, seed: int = 0, source: str = "the data") -> datasets.Dataset:
     """Make scored pairs of labelled sentences.
 
     Each sentence is paired with a random one of its class (score 1) and with one of another class (score 0).
@@ -16,6 +16,7 @@ def pairs_of_labels(rows: datasets.Dataset, seed: int = 0) -> datasets.Dataset:
     Args:
         rows: a column of sentences and a column `label`, as `read_examples` returns them.
         seed: seed of the random choice.
+        source: where they come from, for messages.
 
     Raises:
         InputError: there is only one class, or each row has another.
@@ -30,9 +31,10 @@ def pairs_of_labels(rows: datasets.Dataset, seed: int = 0) -> datasets.Dataset:
     order = order[np.argsort(labels[order], kind="stable")]  # sorted by class, in random order within a class
     classes, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
     if len(classes) < 2:
-        raise InputError("all rows have the same label, but pairs need two labels; add rows with another label")
+        raise InputError(f"{source}: all rows have the same label, but pairs need two; add rows with another label")
     if len(classes) == len(labels):
-        raise InputError("no two rows have the same label, so all pairs would be different; give several rows per label")
+        what = f"{source}: no two rows have the same label, so no pair would be similar"
+        raise InputError(f"{what}; give several rows per label")
     own = np.searchsorted(classes, labels[order])
     place = np.arange(len(order)) - starts[own]
     same = order[starts[own] + (place + 1) % counts[own]]

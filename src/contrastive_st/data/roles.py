@@ -459,7 +459,7 @@ class _Finder:
         if column.held == NOTHING:
             yield f"column {name!r} is empty: every cell is blank", _FILL
         single = not (column.lists or column.objects)  # such as a date, which is a label like any other
-        if column.held == NUMBERS and name in self.given and TEXTS in needed:
+        if column.held == NUMBERS and self.given.get(name) in _TEXTS:
             return  # such as the answers to sums
         if column.held in needed or (NUMBERS in needed and column.numbers) or (role == LABEL and single):
             return
@@ -555,8 +555,9 @@ class _Finder:
             yield f"besides {texts[0]!r} there is text in {', '.join(map(repr, unknown))}", ""
         if anchors and positives and spare:
             used = " ".join([*anchors, *positives, *negatives, *target])
-            role = LABEL if self.held[spare[0]].like_classes and not target else NEGATIVE
-            mend = f"leave it out, --columns {used}, or name its role: --columns {used} {spare[0]}={role}"
+            mend = f"leave it out, --columns {used}, or name its role: --columns {used} {spare[0]}={NEGATIVE}"
+            if self.held[spare[0]].like_classes and not target:
+                mend = f"name it, --columns {used} {spare[0]}={LABEL}, or leave it out, --columns {used}"
             yield f"the role of column {spare[0]!r} is unknown: it holds text, and its name is not that of a role", mend
         pair = anchors and positives
         if not pair and (len(spare) != 1 or not (anchors or positives) or (unknown and not self.given)):
@@ -587,7 +588,8 @@ class _Finder:
     def fault(self, what: str, mend: str = "") -> InputError:
         """An error that shows how to name the columns."""
         scores = (UNUSED, SCORE, LABEL, *CANDIDATE_SCORES)
-        texts = [name for name in self.names if self.held[name].held == TEXTS and self.role[name] not in scores]
+        texts = [name for name in self.names if self.held[name].held == TEXTS or self.role[name] in _TEXTS]
+        texts = [name for name in texts if self.role[name] not in scores]
         first, second = (TEXT, LABEL) if self.classify else (ANCHOR, POSITIVE)
         texts.sort(key=lambda name: self.role[name] != first)
         if self.classify:

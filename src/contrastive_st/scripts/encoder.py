@@ -48,10 +48,11 @@ def no_prompts(args: EncoderArguments, what: str) -> dict[str, Any]:
     """
     if (args.prompts, args.default_prompt_name, args.include_prompt) != (None, None, None):
         raise InputError(f"{what} does not work with prompts; leave out --prompts and its flags")
-    name = args.model_name_or_path
-    kind = None if name is None else family(load_config(name).model_type)
-    if kind is not None and not hasattr(kind, "projection"):
-        raise InputError(f"{name} is not a transformer, and {what} needs one; choose another model")
+    checkpoint = None if args.model_name_or_path is None else Checkpoint.find(args.model_name_or_path)
+    known = checkpoint is not None and not checkpoint.table_alone
+    kind = family(load_config(checkpoint).model_type) if known else None
+    if (checkpoint is not None and checkpoint.is_table) or not hasattr(kind or BertForCL, "projection"):
+        raise InputError(f"{args.model_name_or_path} is not a transformer, and {what} needs one; choose another model")
     return {"prompts": {}, "include_prompt": True}
 
 
@@ -94,7 +95,7 @@ def open_encoder(
         checkpoint = Checkpoint.find(args.model_name_or_path)
         if pooling is not None and args.pooling is None and checkpoint.pooling is None:
             settings["pooling"] = pooling
-        config = with_dropout(load_config(checkpoint), args.dropout)
+        config = None if checkpoint.table_alone else with_dropout(load_config(checkpoint), args.dropout)
         for name in ("new_head", "bidirectional"):
             settings |= {} if getattr(args, name) is None else {name: getattr(args, name)}
         tokenizer = load_tokenizer(checkpoint)

@@ -95,20 +95,19 @@ def read_rows(
             f"{' '.join(roles.texts)}, or run contrastive-st train --train_file, which trains on every kind"
         )
     texts = texts.take(min(args.max_train_samples or len(texts), len(texts)))
-    held_out, held_out_kind = None, roles.kind
+    held_out, held_out_roles = None, roles
     if validation.validation_file is not None:
         classes = roles.classes if roles.kind == "labelled_pairs" else {}
         held_out, held_out_roles = _read(validation.validation_file, args, views, classes)
-        held_out_kind = held_out_roles.kind
     elif validation.validation_split is not None:
         texts, held_out = split_rows(texts, validation.validation_split, training.seed)
     if held_out is not None:
         training.evaluate_regularly()
-    parts = []
-    for part, kind in ((texts, roles.kind), (held_out, held_out_kind)):
-        labelled = part is not None and kind == "labelled_texts"
-        parts.append(pairs_of_labels(part, training.seed) if labelled else part)
-    return Rows(parts[0], roles.kind, parts[1], held_out_kind)
+    texts, held_out = (
+        pairs_of_labels(part, training.seed, own.source) if part is not None and own.kind == "labelled_texts" else part
+        for part, own in ((texts, roles), (held_out, held_out_roles))
+    )
+    return Rows(texts, roles.kind, held_out, held_out_roles.kind)
 
 
 def _read(

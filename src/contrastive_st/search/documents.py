@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from contrastive_st.data.profile import is_blank
 from contrastive_st.data.reading import (
     TABLES,
     Row,
@@ -412,7 +413,7 @@ class _Choice:
                 raise InputError(
                     f"{table.where(number)}: column {column!r} holds {held}, not text; name another --column"
                 )
-            text = (text or "").strip()
+            text = "" if is_blank(text) else text.strip()
             if not text:
                 report.leave_out(SCANNED if table.unit == _PAGE else BLANK, table.where(number))
             kept = self._kept(table, cells, column, report) if text else {}

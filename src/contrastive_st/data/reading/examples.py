@@ -26,7 +26,6 @@ from contrastive_st.data.roles import (
     ANCHOR,
     CANDIDATE_SCORES,
     KEPT,
-    LABEL,
     NEGATIVE,
     POSITIVE,
     SCALES,
@@ -222,7 +221,7 @@ def _labels(
     known = {_value(cell): number for cell, number in classes.items()} | dict(classes)  # "1.0" is the class 1 too
     number = {cell: known.get(cell, known.get(_value(cell), -1)) for cell in set(cells)}
     none = {cell for cell, own in number.items() if own < 0 and (cell in none or cell == "-" or _value(cell) == -1)}
-    names = dict(sorted((own, cell) for cell, own in reversed(classes.items())))
+    names = dict(sorted((own, cell) for cell, own in classes.items()))
     what = f"is not a class of the rows to train on, which are {', '.join(names.values())}"
     check(lambda cell: number[cell] >= 0 or cell in none, what)
     return np.array([number[cell] for cell in cells]), none

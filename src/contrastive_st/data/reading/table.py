@@ -22,7 +22,14 @@ from contrastive_st.data.reading.content import (
     text_lines,
     utf8,
 )
-from contrastive_st.data.reading.delimited import MAYBE_A_TABLE, NULL, find_layout, is_table, looks_like_table, numbered_rows
+from contrastive_st.data.reading.delimited import (
+    MAYBE_A_TABLE,
+    NULL,
+    find_layout,
+    is_table,
+    looks_like_table,
+    numbered_rows,
+)
 from contrastive_st.data.reading.layouts import beir_rows, is_beir, plain_rows
 from contrastive_st.data.reading.objects import json_rows
 from contrastive_st.data.reading.sources import files_of, is_saved, path_of, stored
@@ -234,7 +241,7 @@ def _delimited(
 
     def read() -> Iterator[Row]:
         for number, written in numbered_rows(layout, lines(), source):
-            cells: list[str | None] = [None if cell == NULL else cell for cell in written] if NULL in written else written
+            cells = (None if cell == NULL else cell for cell in written)
             yield Row(number, dict(zip(layout.names, cells, strict=False)))
 
     return Table(source, "row", read, layout.names, notes + layout.notes)

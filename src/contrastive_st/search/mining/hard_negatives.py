@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,7 @@ class MiningCounts:
         without: anchors without a row, because they have no negative or, for n-tuples, too few.
         seconds: seconds since the start.
         columns: the columns of the anchors and of the positives.
+        left_out: the other columns, each with the reason why it is not used.
     """
 
     anchors: int = 0
@@ -59,11 +60,15 @@ class MiningCounts:
     without: int = 0
     seconds: float = 0.0
     columns: tuple[str, str] = ("anchor", "positive")
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def shown_columns(self) -> str:
         """Which columns were taken, for messages."""
-        return "anchors: column {}, positives: column {}".format(*self.columns)
+        others = ", ".join(f"{name!r} ({why})" for name, why in self.left_out.items())
+        return "anchors: column {}, positives: column {}".format(*self.columns) + (
+            f", not used: {others}" if others else ""
+        )
 
     def __str__(self) -> str:
         result = f"{self.negatives:,} negatives of {self.anchors:,} anchors in {self.rows:,} rows"
@@ -160,7 +165,9 @@ class HardNegatives:
         self.columns = ["anchor", "positive", *others[rules.output_format]]
         self.columns += [SCORES] if rules.output_scores and rules.output_format != "labeled-pair" else []
         self.types = _TYPES | ({"positive": pa.list_(pa.string())} if rules.output_format == "labeled-list" else {})
-        anchors, positives = pair_columns(dataset, rules.anchor_column_name, rules.positive_column_name)
+        (anchors, positives), self.counts.left_out = pair_columns(
+            dataset, rules.anchor_column_name, rules.positive_column_name
+        )
         self.counts.columns = anchors.name, positives.name
         searched = [] if rules.corpus is None else [read_corpus(rules.corpus, rules.corpus_column)]
         self._pairs = KnownPairs(anchors, positives, searched, rules.include_positives)

@@ -22,15 +22,18 @@ _READ = 16_384  # texts that are read at a time
 Numbers = NDArray[np.int64]
 
 
-def pair_columns(dataset: Any, anchor: str | None, positive: str | None) -> tuple[Column, Column]:
-    """The columns of anchors and of positives; their names, or what they hold, tell which is which."""
+def pair_columns(
+    dataset: Any, anchor: str | None, positive: str | None
+) -> tuple[tuple[Column, Column], dict[str, str]]:
+    """The columns of anchors and of positives, as their names or cells tell; and why each other column is not used."""
     wanted = None if anchor is None else [f"{anchor}=anchor", f"{positive}=positive"]
     rows, roles = read_examples(dataset, wanted)
     if roles.target or len(roles.texts) < 2:
         fix = "name two columns of text, --columns ANCHOR POSITIVE"
         raise InputError(f"{roles.source} has {roles.words}, but mining needs anchors and their positives; {fix}")
     logger.info(str(roles))
-    return tuple(Column(rows, name, roles.source) for name in rows.column_names[:2])  # type: ignore[return-value]
+    anchors, positives, *others = (Column(rows, name, roles.source) for name in rows.column_names)
+    return (anchors, positives), {**roles.left_out, **{column.name: "new negatives are mined" for column in others}}
 
 
 def read_corpus(corpus: str | Path | Sequence[str], column: str | None) -> Column:

@@ -1,0 +1,91 @@
+"""Missing values as other programs write them, rows that are dropped with the reason, and lines about the format."""
+
+import logging
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from contrastive_st.data import read_examples, read_texts
+from contrastive_st.data.labels import read_labels
+from contrastive_st.data.profile import MISSING
+from contrastive_st.data.reading import open_table
+from contrastive_st.data.reading.texts import corpus_texts
+from contrastive_st.errors import InputError
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(name, text):
+        tmp_path.joinpath(name).write_text(text, encoding="utf-8")
+        return str(tmp_path / name)
+
+    return written
+
+
+@pytest.mark.parametrize("mark", MISSING)
+def test_a_missing_text_drops_its_row_and_the_line_says_why(write, caplog, mark):
+    source = write("a.csv", f"anchor,positive\none,uno\ntwo,{mark}\nthree,tres\n")
+    for read in (lambda: read_examples(source)[0], lambda: read_texts(source)):
+        caplog.clear()
+        assert read()["anchor"][:] == ["one", "three"]
+        assert f"dropped 1 of 3 rows, which have a blank cell; the first is {source}, row 3" in caplog.text
+        assert f"({mark!r} counts as blank)" in caplog.text
+    with pytest.raises(InputError, match=f"row 3: a cell is blank .'{mark}' counts as blank"):
+        read_examples(source, strict=True)
+
+
+def test_every_reader_has_the_same_rule(write, tmp_path, caplog):
+    assert corpus_texts(write("a.csv", "text\none\nNA\n")) == ["one"]
+    assert corpus_texts(write("a.jsonl", '{"text": "NULL"}\n{"text": "one"}\n')) == ["one"]
+    pq.write_table(pa.table({"text": ["one", " NaN ", None]}), tmp_path / "a.parquet")
+    assert read_texts(str(tmp_path / "a.parquet"))["text"][:] == ["one"]
+    lists = write("b.jsonl", '{"anchor": "a", "positive": ["b", "NA"]}\n{"anchor": "NA", "positive": ["d"]}\n')
+    assert len(read_examples(lists)[0]) == 1
+    assert caplog.text.count("counts as blank") == 4
+
+
+def test_a_missing_label_is_no_class(write, caplog):
+    source = write("a.csv", "text,label\none,a\ntwo,NA\nthree,b\nfour,NA\n")
+    assert read_examples(source)[0]["label"][:] == [0, 1]
+    assert "left out 2 rows without a label (NA)" in caplog.text
+    assert read_labels(source).labels == ["a", "b"]
+    assert "dropped 2 of 4 rows, which lack a text or a label" in caplog.text
+    numbers = write("b.csv", "sentence1,sentence2,label\na,b,0\nc,d,NA\ne,f,1\ng,h,NA\ni,j,NA\n")
+    assert read_examples(numbers)[0]["label"][:] == [0, 1]
+
+
+def test_null_of_postgresql_is_null_in_every_column(write):
+    rows = [row.cells for row in open_table(write("a.tsv", "text\tyear\nOne.\t\\N\n\\N\t1999\n"))]
+    assert rows == [{"text": "One.", "year": None}, {"text": None, "year": "1999"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "note"),
+    [
+        ("a.tsv", "question\tanswer\nWhy?\tone\\ntwo\nWho?\tC:\\\\dir\n", "as \\copy of PostgreSQL writes them"),
+        ("b.tsv", "question\tanswer\nWhy?\tC:\\dir\nWho?\tone\\ntwo\n", ""),  # a path, so nothing is escaped
+        ("c.tsv", "question\tanswer\nWhy?\t\\N\nWho?\tMe.\n", ""),
+        ("a.txt", "Why so?\tSo.\nWho is it?\tI.\n", "the lines have tabs inside"),
+        ("b.txt", "Why so?\n\tBecause.\n", ""),
+    ],
+)
+def test_a_line_says_that_escapes_and_tabs_stay_in_the_texts(write, caplog, name, text, note):
+    with caplog.at_level(logging.WARNING):
+        open_table(write(name, text))
+    assert note in caplog.text if note else not caplog.text
+
+
+def test_a_column_that_a_file_lacks_is_the_reason(write, caplog):
+    triplets = write("a.csv", "anchor,positive,hard_neg\na,b,c\n")
+    pairs = write("b.csv", "anchor,positive\nd,e\nf,g\n")
+    assert len(read_examples([triplets, pairs])[0]) == 1
+    assert f"the first is {pairs}, row 2 (there is no column 'hard_neg')" in caplog.text
+
+
+def test_a_table_may_have_fewer_negatives_in_some_rows(write, caplog):
+    source = write("a.csv", "anchor,positive,negative,negative_2\na,b,c,d\ne,f,,h\ni,j,k,\nl,m,,\n")
+    rows, _ = read_examples(source)
+    assert rows["negative"][:] == ["c", "h", "k"]
+    assert rows["negative_2"][:] == ["d", None, None]
+    assert "dropped 1 of 4 rows, which lack an anchor, a positive or a negative" in caplog.text

@@ -20,6 +20,9 @@ from contrastive_st import (
 from contrastive_st.files.folders import SHIPPED
 from contrastive_st.models import load_tokenizer
 from contrastive_st.models.protocol import open_encoder
+from contrastive_st.scripts.arguments import EncoderArguments
+from contrastive_st.scripts.encoder import no_prompts
+from contrastive_st.scripts.encoder import open_encoder as open_encoder_to_train
 
 library = pytest.importorskip("sentence_transformers")
 model2vec = pytest.importorskip("model2vec")
@@ -142,3 +145,14 @@ def test_of_model2vec(kind, extra, tmp_path):
     model.save_pretrained(tmp_path / "again")
     held = load_file(tmp_path / "again/model.safetensors")
     assert str(held["embeddings"].dtype) == f"torch.{kind}"  # as it came
+
+
+def test_train_starts_from_a_table_alone(tmp_path):
+    """A folder without a config.json; TSDAE needs a transformer, and says so."""
+    library.SentenceTransformer(modules=[static_module()], device="cpu").save(str(tmp_path / "table"))
+    args = EncoderArguments(model_name_or_path=str(tmp_path / "table"))
+    model, tokenizer = open_encoder_to_train(args, [])
+    expected = SentenceEncoder(str(tmp_path / "table")).encode(SENTENCES, normalize=False)
+    assert np.allclose(SentenceEncoder(model, tokenizer).encode(SENTENCES, normalize=False), expected, atol=1e-6)
+    with pytest.raises(InputError, match="table is not a transformer, and TSDAE needs one"):
+        no_prompts(args, "TSDAE")

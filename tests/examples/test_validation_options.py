@@ -56,3 +56,21 @@ def test_without_validation_rows_a_line_names_the_options(asked, tmp_path, monke
     monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     with pytest.raises(InputError, match="--validation_file or --validation_split"):
         train(tmp_path, *asked.split())
+
+
+def test_the_classes_of_a_validation_file_are_those_of_training(tmp_path):
+    def labelled(name, labels):
+        lines = [f"{WORDS[i]} {WORDS[i + 1]},{WORDS[i + 2]},{labels[i % len(labels)]}" for i in range(12)]
+        (tmp_path / name).write_text("\n".join(["sentence1,sentence2,label", *lines]))
+        return str(tmp_path / name)
+
+    given = ["--train_file", labelled("train.csv", ["almost", "different", "same"]), *TINY.split(), "--max_steps", "1"]
+    given += ["--output_dir", str(tmp_path / "out"), "--overwrite_output_dir", "--validation_file"]
+    with pytest.raises(InputError, match=r"held\.csv, row 3: 'equal' in column 'label' is not a class of the rows"):
+        load("train").main([*given, labelled("held.csv", ["same", "equal"])])
+
+
+def test_labels_that_are_all_different_are_an_error_that_names_the_file(tmp_path):
+    (tmp_path / "train.csv").write_text("text,label\n" + "".join(f"{word},{word}\n" for word in WORDS[:9]))
+    with pytest.raises(InputError, match=r"train\.csv: no two rows have the same label"):
+        load("train").main(["--train_file", str(tmp_path / "train.csv"), *TINY.split(), "--output_dir", str(tmp_path)])

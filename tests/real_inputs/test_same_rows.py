@@ -61,7 +61,7 @@ def texts_of(columns):
 def mined(source):
     import numpy as np
 
-    return [column[np.arange(len(column))] for column in pair_columns(source, None, None)]
+    return [column[np.arange(len(column))] for column in pair_columns(source, None, None)[0]]
 
 
 def classified(source):

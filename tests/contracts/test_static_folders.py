@@ -21,8 +21,7 @@ from contrastive_st.files.folders import SHIPPED
 from contrastive_st.models import load_tokenizer
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.scripts.arguments import EncoderArguments
-from contrastive_st.scripts.encoder import no_prompts
-from contrastive_st.scripts.encoder import open_encoder as open_encoder_to_train
+from contrastive_st.scripts.encoder import no_prompts, open_encoder as open_encoder_to_train
 
 library = pytest.importorskip("sentence_transformers")
 model2vec = pytest.importorskip("model2vec")
@@ -152,7 +151,7 @@ def test_train_starts_from_a_table_alone(tmp_path):
     library.SentenceTransformer(modules=[static_module()], device="cpu").save(str(tmp_path / "table"))
     args = EncoderArguments(model_name_or_path=str(tmp_path / "table"))
     model, tokenizer = open_encoder_to_train(args, [])
-    expected = SentenceEncoder(str(tmp_path / "table")).encode(SENTENCES, normalize=False)
-    assert np.allclose(SentenceEncoder(model, tokenizer).encode(SENTENCES, normalize=False), expected, atol=1e-6)
+    expected = SentenceEncoder(str(tmp_path / "table")).encode(SENTENCES)
+    assert np.allclose(SentenceEncoder(model, tokenizer).encode(SENTENCES), expected, atol=1e-6)
     with pytest.raises(InputError, match="table is not a transformer, and TSDAE needs one"):
         no_prompts(args, "TSDAE")

@@ -71,6 +71,7 @@ def test_the_classes_of_a_validation_file_are_those_of_training(tmp_path):
 
 
 def test_labels_that_are_all_different_are_an_error_that_names_the_file(tmp_path):
-    (tmp_path / "train.csv").write_text("text,label\n" + "".join(f"{word},{word}\n" for word in WORDS[:9]))
+    path = tmp_path / "train.csv"
+    path.write_text("text,label\n" + "".join(f"{word},{word}\n" for word in WORDS[:9]))
     with pytest.raises(InputError, match=r"train\.csv: no two rows have the same label"):
-        load("train").main(["--train_file", str(tmp_path / "train.csv"), *TINY.split(), "--output_dir", str(tmp_path)])
+        load("train").main(["--train_file", str(path), *TINY.split(), "--output_dir", str(tmp_path / "out")])

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from contrastive_st.data.profile import BOOLEANS, number_of
+from contrastive_st.data.profile import BOOLEANS, is_blank, number_of
 from contrastive_st.data.reading import numbered_lines
 from contrastive_st.errors import InputError
 
@@ -59,7 +59,7 @@ def number_in(cell: Any, where: str) -> float:
 
 def score_in(cell: Any, where: str) -> float:
     """The number in a cell as `number_in` reads it, or NaN if the cell is blank or NaN: the row has no score."""
-    return math.nan if str("" if cell is None else cell).strip().lower() in ("", "nan") else number_in(cell, where)
+    return math.nan if is_blank(cell) else number_in(cell, where)
 
 
 def tidy(text: str) -> str:

@@ -48,11 +48,11 @@ def no_prompts(args: EncoderArguments, what: str) -> dict[str, Any]:
     """
     if (args.prompts, args.default_prompt_name, args.include_prompt) != (None, None, None):
         raise InputError(f"{what} does not work with prompts; leave out --prompts and its flags")
-    checkpoint = None if args.model_name_or_path is None else Checkpoint.find(args.model_name_or_path)
-    known = checkpoint is not None and not checkpoint.table_alone
-    kind = family(load_config(checkpoint).model_type) if known else None
-    if (checkpoint is not None and checkpoint.is_table) or not hasattr(kind or BertForCL, "projection"):
-        raise InputError(f"{args.model_name_or_path} is not a transformer, and {what} needs one; choose another model")
+    if args.model_name_or_path is not None:
+        checkpoint = Checkpoint.find(args.model_name_or_path)
+        kind = None if checkpoint.is_table else family(load_config(checkpoint).model_type)
+        if checkpoint.is_table or (kind is not None and not hasattr(kind, "projection")):
+            raise InputError(f"{checkpoint.name} is not a transformer, and {what} needs one; choose another model")
     return {"prompts": {}, "include_prompt": True}
 
 

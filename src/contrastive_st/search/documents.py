@@ -413,7 +413,7 @@ class _Choice:
                 raise InputError(
                     f"{table.where(number)}: column {column!r} holds {held}, not text; name another --column"
                 )
-            text = "" if is_blank(text) else text.strip()
+            text = "" if text is None or is_blank(text) else text.strip()
             if not text:
                 report.leave_out(SCANNED if table.unit == _PAGE else BLANK, table.where(number))
             kept = self._kept(table, cells, column, report) if text else {}

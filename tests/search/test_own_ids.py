@@ -141,6 +141,47 @@ def test_chunks_are_numbered(tmp_path):
     assert {document.id for document in corpus.read()} == {None}
 
 
+def parts_of(place, collection):
+    """The texts of a collection by their row, in the order of their parts; and their ids."""
+    with open_index(place, collection) as opened:
+        rows = [row for ids, texts, items, _ in opened.scan() for row in zip(items, texts, ids.tolist(), strict=True)]
+    rows.sort(key=lambda row: (str(row[0]["id"]), row[0]["part"]))
+    return [(item["id"], text) for item, text, _ in rows], {text: id for _, text, id in rows}
+
+
+@pytest.mark.parametrize("column", ["id", "sku"])
+def test_parts_of_rows_with_ids_keep_theirs(index, place, column):
+    split = ["--split_into", "sentences", *([] if column == "id" else ["--id_column", column])]
+    rows = [
+        {"id": "a", "sku": 1, "text": "Tides rise. Cats sleep. Tides rise."},
+        {"id": "b", "sku": 2, "text": "Tides rise."},
+    ]
+    assert index(rows, *split) == 4
+    wanted = [("a", "Tides rise."), ("a", "Cats sleep."), ("a", "Tides rise."), ("b", "Tides rise.")]
+    found, ids = parts_of(place, index.collection)
+    assert found == wanted
+    assert min(ids.values()) > 1000  # not the numbers of rows
+    assert index(rows, *split) == 0
+    rows = [rows[1], {**rows[0], "text": "Rain falls. Cats sleep."}]
+    assert index(rows, *split, "--sync") == 1  # the order of the rows does not matter, and a row replaces its parts
+    found, now = parts_of(place, index.collection)
+    assert found == [("a", "Rain falls."), ("a", "Cats sleep."), ("b", "Tides rise.")]
+    assert now["Cats sleep."] == ids["Cats sleep."]
+    assert now["Tides rise."] == ids["Tides rise."]
+
+
+def test_rows_with_ids_that_are_pooled_keep_them(index, place):
+    rows = [{**row, "text": row["text"] + ". Rain fell."} for row in ROWS]
+    pooled = ["--split_into", "sentences", "--pool"]
+    assert index(rows, *pooled) == 6  # sentences
+    with open_index(place, index.collection) as opened:
+        assert sorted(opened.known([row["id"] for row in rows])) == [2, 3, as_id("talk-1")]
+    assert index(rows[:1], *pooled, "--sync") == 0
+    with open_index(place, index.collection) as opened:
+        assert [hit.own_id for hit in opened.get(["talk-1"])] == ["talk-1"]
+        assert len(opened) == 1
+
+
 def test_encoded_shards_keep_the_ids(index, place, tmp_path):
     path, shards = tmp_path / "corpus.jsonl", tmp_path / "shards"
     path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))

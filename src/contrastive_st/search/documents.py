@@ -242,7 +242,8 @@ def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
     """The corpus with its documents split into `lines`, `sentences` or `passages`.
 
     Each chunk becomes a document with `document` (the row it comes from, of its file in a folder) and `part` in its
-    metadata. With `pool` the documents stay whole, and the vector of a document is the mean of those of its chunks.
+    metadata; its id is that of the row, until `by_file`. With `pool` the documents stay whole, and the vector of a
+    document is the mean of those of its chunks.
     """
     if into in (WHOLE, FILES):
         return corpus
@@ -252,14 +253,14 @@ def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
         for document in corpus.read(report):
             chunks = split(document.text, into) or [document.text]
             if pool or (into == LINES and len(chunks) == 1):
-                yield replace(document, chunks=tuple(chunks), id=None)
+                yield replace(document, chunks=tuple(chunks))
                 continue
             for number, chunk in enumerate(chunks):
                 place = {"document": document.number if document.file else document.row, "part": number}
                 metadata = {**document.metadata, **place}
-                yield replace(document, text=chunk, metadata=metadata, chunks=(chunk,), id=None, whole=False)
+                yield replace(document, text=chunk, metadata=metadata, chunks=(chunk,), whole=False)
 
-    return _as(corpus, read, [into, str(pool)], lambda rest: cut(rest, into, pool))
+    return _as(corpus, read, [into, str(pool)], lambda rest: cut(rest, into, pool), own_ids=pool and corpus.own_ids)
 
 
 def identified(corpus: Corpus, column: str = "id") -> Corpus:
@@ -295,10 +296,11 @@ def identified(corpus: Corpus, column: str = "id") -> Corpus:
 
 
 def by_file(corpus: Corpus) -> Corpus:
-    """The documents of a folder with ids that do not depend on what else is in it.
+    """The documents of a folder, or parts of the rows of a table, with ids that do not depend on what else is in it.
 
-    The id of a document that is a file depends on the name of the file, and that of a part of a file also on its text:
-    a part keeps it, and stays deleted, where it moves in the file.
+    The id of a document that is a file depends on the name of the file, and that of a part of a file also on its text
+    (and on the id of its row, if the corpus is `identified`): a part keeps it, and stays deleted, where it moves in the
+    file. A file that has changed replaces its former documents; a table is the only file of its corpus.
 
     Example:
         >>> import tempfile
@@ -312,12 +314,16 @@ def by_file(corpus: Corpus) -> Corpus:
         True
     """
 
+    if not corpus.files.digests:
+        nothing = replace(corpus, documents=lambda report: iter(()))
+        corpus = replace(corpus, files=Files({"": corpus.fingerprint}), rest=lambda files: nothing)
+
     def read(report: Report) -> Iterator[Document]:
-        file, seen = "", Counter[str]()
+        place, seen = "", Counter[str]()
         for document in corpus.read(report):
-            if document.file != file:
-                file, seen = document.file, Counter()
-            key = f"{corpus.name}/{file}"
+            key = f"{corpus.name}/{document.file}" + ("" if document.id is None else f"/{document.id}")
+            if key != place:
+                place, seen = key, Counter()
             if not document.whole or len(document.chunks) > 1:  # its vector is the mean of those of the chunks
                 content = digest_of([document.text] if len(document.chunks) == 1 else document.chunks)
                 key += f"#{content}" + (f"-{seen[content]}" if seen[content] else "")

@@ -159,18 +159,17 @@ class Index(CollectionCommand):
     def conflicts(self) -> Iterator[str]:
         """Yield options that exclude each other."""
         storages = VECTOR_PRECISIONS if self.output else tuple(STORAGES)
-        whole = self.split_into in ("whole", "files")
         if bool(self.corpus) == self.installed_docs:
             yield "give a corpus: a file, a folder, a data set, or --installed_docs (only one of them)"
         if self.storage not in (None, *storages):
             yield f"--storage {self.storage}: {'shards' if self.output else 'the store'} can hold {', '.join(storages)}"
-        if self.id_column and (not whole or self.installed_docs):
-            yield "--id_column needs a corpus whose rows are whole documents; leave one of the options out"
+        if self.id_column and self.installed_docs:
+            yield "--id_column needs a corpus with columns; leave one of the options out"
         if (self.sync or self.watch) and self.output:
             yield "--sync and --watch work with a store; leave --output out"
         if self.watch and not Path(self.corpus).expanduser().is_dir():
             yield f"--watch needs a folder; {self.corpus or 'the installed documentation'} is not a folder"
-        if self.pool and whole:
+        if self.pool and self._whole:
             yield "--pool averages the chunks of a document; give --split_into too"
 
     def _corpus(self) -> Corpus:
@@ -186,11 +185,15 @@ class Index(CollectionCommand):
         # a missing column is an error before a model is loaded and the corpus is registered
         first = next(corpus.read(Report(self.strict)), None)
         has_ids = first is not None and "id" in first.metadata and not corpus.mixed
-        column = self.id_column or ("id" if self.id_column is None and has_ids else "")
-        if column and self.split_into in ("whole", "files"):
-            return identified(corpus, column)
-        corpus = cut(corpus, self.split_into, self.pool)
-        return by_file(corpus) if corpus.files.digests else corpus
+        folder = bool(corpus.files.digests)
+        used = self.id_column is None and has_ids and (self._whole or not folder)  # in a folder, parts have a file
+        column = self.id_column or ("id" if used else "")
+        corpus = cut(identified(corpus, column) if column else corpus, self.split_into, self.pool)
+        return by_file(corpus) if (column or folder) and not corpus.own_ids else corpus
+
+    @property
+    def _whole(self) -> bool:
+        return self.split_into in ("whole", "files")
 
     @cached_property
     def _encoder(self) -> Any:

@@ -1,9 +1,11 @@
 """The command line, on a tiny checkpoint."""
 
 import io
+import re
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -92,6 +94,27 @@ def test_doctor_says_what_a_bug_report_needs(capsys, monkeypatch):
     monkeypatch.setenv("CONTRASTIVE_ST_STORE", "postgresql://user:secret@host/db")
     assert "secret" not in dict(doctor.facts())["PostgreSQL"]
     assert "\x1b" not in printed
+
+
+def test_doctor_shows_each_setting_and_no_token(monkeypatch, tmp_path):
+    settings = {
+        "CONTRASTIVE_ST_MODEL": "alice/tiny", "CONTRASTIVE_ST_DEVICE": "cuda:7", "CONTRASTIVE_ST_STORE": "postgresql://a/b",
+        "CONTRASTIVE_ST_CACHE": str(tmp_path / "cache-here"), "CONTRASTIVE_ST_DATA": str(tmp_path / "data-here"),
+        "CONTRASTIVE_ST_API_TOKEN": "a-secret", "HF_HUB_OFFLINE": "1", "HF_TOKEN": "another-secret", "HF_ENDPOINT": "x",
+    }  # fmt: skip
+    page = (Path(__file__).parents[1] / "docs" / "configuration.md").read_text()
+    [rows] = re.findall(r"## Environment variables(.*?)\n## ", page, re.DOTALL)
+    assert set(re.findall(r"`((?:CONTRASTIVE_ST|HF)_\w+)`", rows)) == settings.keys()
+    before = dict(doctor.facts())
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "https://me:word@hub.example")
+    after = dict(doctor.facts())
+    changed = {name for name in after if after[name] != before.get(name)}
+    assert {"default model", "device", "PostgreSQL", "embedding cache", "data", "Hub"} <= changed
+    assert {"API token", "Hub token"} <= {name for name in after if after[name] == "set"}
+    said = " ".join(after.values())
+    assert not [word for word in ("secret", "word@") if word in said]
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ class Similarity(Options):
 
 @dataclass
 class Doctor(Options):
-    """print versions, hardware, precision, threads, PostgreSQL and folders
+    """print versions, hardware, precision, threads, PostgreSQL, settings and folders
 
     contrastive-st doctor
     """

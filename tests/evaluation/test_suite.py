@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from evaluation_files import bag_of_words, write_all
+from huggingface_hub import ModelCard
 from transformers import BertModel, ElectraConfig, ElectraModel
 
 from conftest import SENTENCES
@@ -207,3 +208,23 @@ def test_model_card_metadata_holds_the_quoted_figures(root, tmp_path):
     assert "model-index" in text
     assert "license: mit" in text
     assert text.endswith("# A model\n")
+
+
+def test_scores_of_other_tasks_stay_on_the_card(root, tmp_path):
+    card = tmp_path / "README.md"
+    card.write_text("---\nlicense: mit\n---\n# A model\n")
+    first = evaluate([bag_of_words], "STSB,TREC", root, folds=3, names=["alice/tiny"])
+    write_metadata(first, "alice/tiny", card)
+    written = card.read_text()
+    write_metadata(evaluate([bag_of_words], "TREC", root, folds=3, names=["tiny"]), "tiny", card)
+    assert card.read_text() == written
+    lengths = lambda texts: np.array([[len(text), 1.0] for text in texts])
+    again = evaluate([lengths], "STSB", root, names=["tiny"])
+    write_metadata(again, "tiny", card)
+    [index] = ModelCard.load(card).data.to_dict()["model-index"]
+    values = {result["dataset"]["name"]: result["metrics"][0]["value"] for result in index["results"]}
+    quoted = [
+        report.main(name, report.tasks[i]).value for report, name, i in ((again, "tiny", 0), (first, "alice/tiny", 1))
+    ]
+    assert values == dict(zip(("STSB", "TREC"), (round(100 * value, 2) for value in quoted), strict=True))
+    assert index["name"] == "alice/tiny"

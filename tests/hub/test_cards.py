@@ -234,6 +234,25 @@ def test_a_card_edited_by_hand_is_kept(checkpoint, capsys):
     assert "My own words" not in card.read_text()
 
 
+def test_a_card_elsewhere_has_the_name_of_the_checkpoint(checkpoint, tmp_path):
+    assert main(["card", str(checkpoint), "--output", str(tmp_path / "cards" / "mine")]) == 0
+    assert "\n# tiny\n" in (tmp_path / "cards" / "mine" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_the_pooling_of_a_folder_of_sentence_transformers(bert_config, tokenizer, tmp_path, dense):
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    library = pytest.importorskip("sentence_transformers")
+    transformers.BertModel(bert_config).save_pretrained(tmp_path / "bert")
+    tokenizer.save_pretrained(tmp_path / "bert")
+    layers = [modules.Transformer(str(tmp_path / "bert")), modules.Pooling(bert_config.hidden_size, "cls")]
+    layers += [modules.Dense(bert_config.hidden_size, 4)] if dense else []
+    library.SentenceTransformer(modules=layers, device="cpu").save_pretrained(str(tmp_path / "tiny"))
+    text = write_card(tmp_path / "tiny", overwrite=True).read_text()
+    assert "(bert, cls_before_pooler pooling)" in text
+    assert ("embeddings = output.last_hidden_state[:, 0]" in text) != dense
+
+
 def test_a_folder_of_a_card_has_all_but_the_weights_and_makes_the_same_card(checkpoint, tmp_path):
     add_report(checkpoint)
     output = tmp_path / "model_cards" / "tiny"

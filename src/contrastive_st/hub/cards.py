@@ -138,7 +138,7 @@ def card_files(
     if not overwrite and was_edited(target):
         logger.warning("%s was written or edited by hand; it is left as it is", target)
         return files
-    called = name or target.absolute().parent.name
+    called = name or folder.resolve().name
     kept = {name: value for card in (folder / CARD, *before, target) for name, value in _of_author(card).items()}
     with about(f"{folder}: the records of the model in this folder"):
         drawn = curve is not None or (folder / CURVE).is_file()
@@ -168,7 +168,8 @@ def snippets(checkpoint: CheckpointMetadata, name: str) -> dict[str, str]:
     if checkpoint.opens_in_sentence_transformers:
         loaders.insert(1, "sentence-transformers")
     adapter_of_cls = (checkpoint.folder / ADAPTER).is_file() and checkpoint.pooling == "cls"
-    if adapter_of_cls or checkpoint.backend:  # it has the base's head in the adapter's place; it opens no graph
+    # it has the base's head in the adapter's place, opens no graph, and reads no layers after the pooling
+    if adapter_of_cls or checkpoint.backend or checkpoint.has_dense_layers:
         loaders.remove("transformers")
     filled = {
         "name": name, "sentences": _SENTENCES, "pooling": checkpoint.pooling,

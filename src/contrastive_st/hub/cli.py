@@ -5,7 +5,6 @@ from __future__ import annotations
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from contrastive_st.commands import POOLING_HELP
@@ -110,15 +109,14 @@ class Card(_CardOptions):
         "card into the checkpoint folder)",
         short="-o",
     )
-    name: str | None = option("name of the model on the card (default: the name of the folder)")
+    name: str | None = option("name of the model on the card (default: the name of the checkpoint folder)")
     overwrite: bool = option("replace a card that was edited by hand", default=False)
 
     def __call__(self) -> None:
         """Run the command."""
         from contrastive_st.hub.cards import write_card
 
-        name = self.name or (Path(self.output).resolve().name if self.output else None)
-        card = write_card(self.folder, self.output, name=name, data=self.data, overwrite=self.overwrite)
+        card = write_card(self.folder, self.output, name=self.name, data=self.data, overwrite=self.overwrite)
         if card is None:
             written = self.output or self.folder
             raise InputError(f"{written} has a card that was edited by hand; --overwrite replaces it")

@@ -13,6 +13,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.files.folders import ADAPTER, CLASSIFIER, read_export
 from contrastive_st.files.reading import read_json
+from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.models.poolings import recorded_pooling
 from contrastive_st.training.metadata import read_training_metadata
 from contrastive_st.training.methods import Method, method_of
@@ -73,10 +74,21 @@ class CheckpointMetadata:
         with about(self.folder / "config.json"):
             return dict(self.config.get("contrastive", {}))
 
+    @cached_property
+    def _modules(self) -> Checkpoint | None:
+        """What the modules of sentence-transformers say of a folder without settings of this package."""
+        adapter = (self.folder / ADAPTER).is_file()
+        return None if self.settings or adapter else Checkpoint.read(self.folder)
+
     @property
     def pooling(self) -> str | None:
         """How the embedding is pooled when the model is used."""
-        return recorded_pooling(self.settings)
+        return recorded_pooling(self.settings) if self._modules is None else self._modules.pooling
+
+    @property
+    def has_dense_layers(self) -> bool:
+        """Whether there are layers after the pooling."""
+        return bool(self.settings.get("dense") if self._modules is None else self._modules.dense)
 
     @property
     def method(self) -> Method:

@@ -230,13 +230,28 @@ def model_index(report: Report, model: str, name: str | None = None) -> list[dic
 
 
 def write_metadata(report: Report, model: str, path: str | Path) -> None:
-    """Write the scores into a model card's metadata; its text and its other metadata do not change."""
+    """Write the scores into a model card's metadata; its text and its other metadata do not change.
+
+    A score replaces that of the same data set, split and metric. Other scores and the name of the model stay.
+    """
     card = ModelCard.load(path)
     data = card.data.to_dict()
-    data["model-index"] = model_index(report, model, name=data.get("model_name") or model)
+    before: dict[str, Any] = next(iter(data.get("model-index") or []), {})
+    [index] = model_index(report, model, name=before.get("name"))
+    new = {key for result in index["results"] for key in _scored(result)}
+    for result in reversed(before.get("results", [])):
+        metrics = [metric for key, metric in _scored(result).items() if key not in new]
+        index["results"][:0] = [{**result, "metrics": metrics}] if metrics else []
+    data["model-index"] = [index]
     card.data = ModelCardData(ignore_metadata_errors=False, **data)
     with atomic_write(path, overwrite=True) as file:
         card.save(file)
+
+
+def _scored(result: Mapping[str, Any]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The metrics of a result by what they measure."""
+    dataset = [result["dataset"].get(name) for name in ("type", "config", "split")]
+    return {(*dataset, metric["type"], metric.get("config")): metric for metric in result["metrics"]}
 
 
 def _metric(score: Score) -> dict[str, Any]:

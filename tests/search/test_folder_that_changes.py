@@ -83,7 +83,9 @@ def test_only_what_changed_is_encoded_and_only_sync_removes_files(index):
         files, a_md="# Tides\n\nThe moon.\n", sub__b_html="<title>Rain</title><p>On hills.", list_txt="A cat.\nA dog.\n"
     )
     assert "4 of 4 rows added" in index()[1]
-    assert "0 of 4 rows added, 0 updated, 4 unchanged in" in index()[1]
+    said = index()[1]
+    assert "0 of 4 rows added, 0 updated, 4 unchanged in" in said
+    assert "can no longer be read" not in said
     write(files, a_md="# Tides\n\nThe moon pulls.\n", list_txt="A bird.\nA cat.\nA dog.\n", c_md="New.\n")
     (files / "sub" / "b.html").unlink()
     code, said = index()
@@ -115,6 +117,7 @@ def test_what_cannot_be_read_is_named_and_its_former_text_stays(index):
         assert code == 0
         (line,) = [line for line in said.splitlines() if line.startswith("left out: 3 unreadable")]
         assert all(name in line for name in ("a.pdf", "c.json", "d.md"))
+        assert "\n1 documents of files that can no longer be read are still found" in said
         assert {"Salmon return.", "Rain."} == index.there().keys()
 
 
@@ -132,6 +135,7 @@ def test_a_folder_that_is_empty_or_closed_loses_nothing(index, monkeypatch):
         closed.setattr(os, "scandir", scandir)
         code, said = index("--sync")
         assert (code, "left out: 1 unreadable: sub" in said) == (0, True)
+        assert "\n1 documents of files that can no longer be read are still found" in said
     assert index.there().keys() == {"Rain.", "Snow."}
     shutil.rmtree(index.source)
     index.source.mkdir()  # as a network drive that is not mounted

@@ -151,10 +151,12 @@ class Files:
 class Sink(Protocol):
     """Takes a corpus shard by shard: a folder of shards, or one source of a writable index.
 
-    `removed` is the number of documents that `finish` has removed.
+    `removed` is the number of documents that `finish` has removed, `kept` that of the documents of files that cannot be
+    read any more.
     """
 
     removed: int
+    kept: int
 
     def claim(self, shard: int) -> bool:
         """Whether this process should encode the shard."""

@@ -272,6 +272,8 @@ def _report(outcome: Outcome, started: float, where: str, report: Report) -> Non
     note(f"{what} in {seconds:.0f} s{loading}, {memory}; {where}")
     for line in report.lines():
         note(line)
+    if kept := outcome.kept:
+        note(f"{kept:,} documents of files that can no longer be read are still found, as they were indexed before")
     if gone := states["deleted"]:
         note(f"{gone:,} rows are left out because they were deleted from the collection; --restore adds them again")
     if not outcome.complete:

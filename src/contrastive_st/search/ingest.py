@@ -36,7 +36,8 @@ class Outcome:
 
     `loading` is the number of seconds spent on writing, as opposed to reading and encoding. `states` counts the
     documents that are new, changed, relabelled, unchanged and deleted; the last are left out. `removed` is the number
-    of documents that have left the corpus and the index.
+    of documents that have left the corpus and the index, `kept` that of the documents of files that can no longer be
+    read.
     """
 
     encoded: int = 0
@@ -45,6 +46,7 @@ class Outcome:
     loading: float = 0.0
     states: Counter[str] = field(default_factory=Counter)
     removed: int = 0
+    kept: int = 0
 
 
 def index_corpus(
@@ -107,7 +109,8 @@ def index_corpus(
             outcome.loading += time.perf_counter() - started
             outcome.encoded += len(kept)
             bar.update(_source_rows(documents))
-    outcome.complete, outcome.removed = sink.finish(shards, report.unread), sink.removed
+    outcome.complete = sink.finish(shards, report.unread)
+    outcome.removed, outcome.kept = sink.removed, sink.kept
     return outcome
 
 

@@ -63,7 +63,7 @@ class ShardFolder:
         InputError: the folder has other vectors, or none.
     """
 
-    removed = 0
+    removed = kept = 0
 
     def __init__(self, folder: str | Path, encoding: Encoding | None = None, rank: int = 0, world: int = 1) -> None:
         self.folder, self.rank, self.world = Path(folder).expanduser(), rank, world

@@ -73,7 +73,8 @@ class StoreLoader:
     ) -> None:
         self.store: StoreWrites = store.now()  # it stays with its tables, whatever name they get
         self.source, self.own_ids = storable(source), own_ids
-        self.afresh, self.sync, self.files, self.removed = replace or restore, sync, files or Files(), 0
+        self.afresh, self.sync, self.files = replace or restore, sync, files or Files()
+        self.removed = self.kept = 0
         self.kind = _HASHED if self.files.hashed else _OWN if own_ids else ""
         self.fingerprint = fingerprint + self.kind
         self.number, self.run = self.store.database.run(lambda connection: self._register(connection, replace))
@@ -259,9 +260,14 @@ class StoreLoader:
         read = {file: digest for file, digest in read.items() if file not in self._known and file not in unread}
         parameters = {**self._key, **_lists(read), "left": []}
         mine = "f.collection = %(collection)s AND f.source = %(source)s"
-        if folder and self.sync:
-            there = connection.execute(f"SELECT DISTINCT file FROM _files AS f WHERE {mine}".encode(), parameters)
-            parameters["left"] = [file for (file,) in there if self.files.are_without(file)]
+        if folder:
+            count = "coalesce(sum(cardinality(ids)) FILTER (WHERE run <> %(run)s), 0)"
+            statement = f"SELECT file, {count} FROM _files AS f WHERE {mine} GROUP BY file"
+            there = {file: int(former) for file, former in connection.execute(statement.encode(), parameters)}
+            left = {file for file in there if self.files.are_without(file)}
+            parameters["left"] = sorted(left) if self.sync else []
+            unreadable = there.keys() - self.files.digests.keys() - left | unread
+            self.kept = sum(there.get(file, 0) for file in unreadable)
         former = f"""DELETE FROM _files AS f WHERE {mine}
             AND (f.file = ANY(%(left)s) OR f.file = ANY(%(names)s) AND f.run <> %(run)s) RETURNING ids"""
         ids = [id for (some,) in connection.execute(former.encode(), parameters).fetchall() for id in some]

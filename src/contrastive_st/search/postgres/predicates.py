@@ -29,14 +29,15 @@ def as_jsonpath(filter: Filter) -> str:
 
 
 def subject_of(filter: Filter) -> str:
-    """The SQL of what a filter is about in a row `t` of the texts: its metadata, for which there may be an index.
+    """The SQL of what a filter is about in a row `t` of the texts: its metadata, and what else the filter names.
 
     Example:
         >>> subject_of(Filter((Condition("(id)", "=", (7,)),)))
-        "(t.metadata || jsonb_build_object('(id)', t.id, '(text)', t.text))"
+        "(t.metadata || jsonb_build_object('(id)', t.id))"
     """
-    whole = f"(t.metadata || jsonb_build_object('{DOCUMENT_ID}', t.id, '{DOCUMENT_TEXT}', t.text))"
-    return whole if filter.of_document else "t.metadata"
+    named = {condition.column for condition in filter.conditions()}
+    parts = [f"'{name}', t.{held}" for name, held in ((DOCUMENT_ID, "id"), (DOCUMENT_TEXT, "text")) if name in named]
+    return f"(t.metadata || jsonb_build_object({', '.join(parts)}))" if parts else "t.metadata"
 
 
 def paths_of(column: str) -> list[str]:

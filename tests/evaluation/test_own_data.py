@@ -94,6 +94,7 @@ def test_labelled_pairs_go_against_a_threshold(tmp_path):
     ("text", "words"),
     [
         ("sentence1,sentence2\na,b\n", "needs two columns of text and one of scores"),
+        ("query_text,positive_document_ids\nwhy is it,7\nwho is it,8\n", r"not used: .*; name them sentence1"),
         ("sentence1,sentence2,score\na,b,0.5\na,c,much\n", "much"),
         ("sentence1,sentence2,score\na,b,0.5\n,c,1\n", "row 3: a text is blank"),
     ],
@@ -121,6 +122,8 @@ def test_the_score_may_have_any_name_and_range(tmp_path, text, columns, scores, 
     rows = read_scored_pairs(tmp_path / "own.csv", columns)
     assert rows.labels.tolist() == scores
     assert len(rows.columns) == 2
+    for kind in (PairEvaluator, EmbeddingSimilarityEvaluator.from_file):
+        assert kind(tmp_path / "own.csv", columns=columns).primary_metric.startswith("own_")
     if "points" in text or "Note" in text:
         assert "roles taken by position" in caplog.text
 

@@ -351,7 +351,7 @@ def named_columns(columns: Any, names: Sequence[str], source: str) -> dict[str, 
     return given
 
 
-_FILL = "fill it, or name the columns to train on, such as --columns ANCHOR POSITIVE"
+_FILL = "fill it, or name the columns to use, such as --columns ANCHOR POSITIVE"
 
 _WHY_UNUSED = {
     NUMBERS: "numbers, and its name says nothing of them",
@@ -409,7 +409,7 @@ class _Finder:
                     del named[plain[second]]
                     self.left_out[plain[second]] = "there is a label too"
             self._refuse(self._unknown_scores(named))
-            self._refuse(self._references(named))
+            self._refuse(self._references(named) if self.scaled else ())
         roles = self._placed(named)
         texts = [name for name, role in roles.items() if role in _TEXTS]
         if len(texts) > 1 and not any(named[name] for name in texts):

@@ -160,10 +160,15 @@ class EmbeddingSimilarityEvaluator(TaskEvaluator):
 
     @classmethod
     def from_file(
-        cls, path: str | Path, name: str | None = None, tokenizer: Any = None, **options: Any
+        cls,
+        path: str | Path,
+        name: str | None = None,
+        tokenizer: Any = None,
+        columns: Sequence[str] | None = None,
+        **options: Any,
     ) -> EmbeddingSimilarityEvaluator:
-        """The scored pairs of a file; see `read_scored_pairs`."""
-        rows = read_scored_pairs(path)
+        """The scored pairs of a file; `path` and `columns` are as for `read_scored_pairs`."""
+        rows = read_scored_pairs(path, columns)
         first, second = rows.columns
         return cls(first, second, rows.labels.tolist(), name or Path(path).stem, tokenizer, **options)
 
@@ -238,13 +243,20 @@ class PairEvaluator(TaskEvaluator):
     """The evaluator of a file of pairs, by their labels or scores: `contrastive-st evaluate --pairs FILE`.
 
     Args:
-        path: as for `read_scored_pairs`.
+        path, columns: as for `read_scored_pairs`.
         name: prefix of the metrics; by default the name of the file.
         tokenizer, options: as for `TaskEvaluator`.
     """
 
-    def __init__(self, path: str | Path, name: str | None = None, tokenizer: Any = None, **options: Any) -> None:
-        super().__init__(own_pairs_task(path, name), tokenizer, **options)
+    def __init__(
+        self,
+        path: str | Path,
+        name: str | None = None,
+        tokenizer: Any = None,
+        columns: Sequence[str] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(own_pairs_task(path, name, columns), tokenizer, **options)
 
 
 class InformationRetrievalEvaluator(TaskEvaluator):

@@ -282,7 +282,7 @@ def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, A
     from contrastive_st.data.profile import is_blank
     from contrastive_st.data.reading import header_of, open_table
     from contrastive_st.data.reading.cells import Dropped, as_text
-    from contrastive_st.data.roles import text_column
+    from contrastive_st.data.text_columns import text_column
 
     if source == "-":
         return [{"text": line.strip()} for line in sys.stdin.read().splitlines() if line.strip()], "text"

@@ -1,7 +1,6 @@
 """Which column of a table is what in training: one row for each role, and one for each kind of data that they make.
 
-`column_roles` finds the role of each column from its name and from what all of its cells hold; `text_column` finds the
-texts of a corpus.
+`column_roles` finds the role of each column from its name and from what all of its cells hold.
 """
 
 from __future__ import annotations
@@ -283,48 +282,6 @@ def column_roles(
         mend = f"if a column has another role, give --columns NAME=ROLE; the columns are {', '.join(finder.names)}"
         raise finder.fault(f"it holds {roles.words}, not {wanted}", mend)
     return roles if isinstance(rows, Mapping) else roles.with_example(rows)
-
-
-def text_column(table: Any, column: Sequence[str | int] | str | int | None = None) -> str:
-    """The column of the texts of a corpus: the one asked for, else `text`, else the only column of sentences.
-
-    Args:
-        table: as `contrastive_st.data.reading.open_table` gives it.
-        column: the column asked for, by name or position, or a list of this one; None if none is.
-
-    Returns:
-        The name of the column.
-
-    Raises:
-        InputError: there is no such column, or it is not clear which one is meant; names the columns.
-
-    Example:
-        >>> from contrastive_st.data.reading import Row, Table
-        >>> rows = [Row(1, {"id": "a1", "question": "Why is it so?", "label": "x"})]
-        >>> text_column(Table("t.csv", "row", lambda: iter(rows)))
-        'question'
-    """
-    names: list[str] = list(table.columns or table.profile)
-    asked = list(named_columns(column, names, table.source))
-    if exact := asked or [name for name in names if plain_name(name) == TEXT][:1]:
-        return _only(exact, names, table.source)
-    return _only(text_columns(table) or [name for name in names if len(names) == 1], names, table.source)
-
-
-def text_columns(table: Any) -> list[str]:
-    """The columns of sentences of a table, in order; those of few values, dates or addresses if there are no others."""
-    held, aside = table.profile, (UNUSED, LABEL, SCORE, *CANDIDATE_SCORES)
-    names: list[str] = list(table.columns or held)
-    texts = [name for name in names
-             if held[name].held == TEXTS and not held[name].objects and role_of(name, names) not in aside]  # fmt: skip
-    return [name for name in texts if not (held[name].aside or held[name].category)] or texts
-
-
-def _only(texts: Sequence[str], names: Sequence[str], source: str) -> str:
-    if len(texts) != 1:
-        what = "it is not clear which column has the text" if texts else "no column of text"
-        raise InputError(f"{source}: {what}; name one of {', '.join(texts or names) or '(there are none)'}")
-    return texts[0]
 
 
 def named_columns(columns: Any, names: Sequence[str], source: str) -> dict[str, str | None]:

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from contrastive_st.data.profile import is_blank, items_of, simple
 from contrastive_st.data.reading import Table, header_of, open_table
-from contrastive_st.data.roles import NEGATIVE, POSITIVE, named_columns, role_of, text_column, text_columns
+from contrastive_st.data.roles import NEGATIVE, POSITIVE, named_columns, role_of
+from contrastive_st.data.text_columns import text_column, text_columns
 from contrastive_st.evaluation.suite import load
 from contrastive_st.evaluation.tasks import choose
 

@@ -29,7 +29,7 @@ from contrastive_st.data.reading import (
 )  # fmt: skip
 from contrastive_st.data.reading.content import check_file, format_of, open_bytes
 from contrastive_st.data.reading.table import open_file
-from contrastive_st.data.roles import text_column
+from contrastive_st.data.text_columns import text_column
 from contrastive_st.errors import InputError, one_line
 from contrastive_st.search.document_readers import NOTES, READERS, SEVERAL, Encrypted, front_matter, read_document
 from contrastive_st.search.folder import (

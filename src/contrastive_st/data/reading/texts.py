@@ -9,7 +9,8 @@ from contrastive_st.data.profile import is_blank
 from contrastive_st.data.reading.cells import Dropped, as_text, check_rows
 from contrastive_st.data.reading.sources import Source
 from contrastive_st.data.reading.table import Table, open_table
-from contrastive_st.data.roles import named_columns, text_column
+from contrastive_st.data.roles import named_columns
+from contrastive_st.data.text_columns import text_column
 from contrastive_st.errors import InputError
 
 if TYPE_CHECKING:

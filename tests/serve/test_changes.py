@@ -1,5 +1,7 @@
 """What clients change over HTTP: upserts and deletions with a token of their own, and labels of saved classifiers."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from store_places import store_place
@@ -16,9 +18,11 @@ from contrastive_st.search.postgres import naming
 from contrastive_st.search.postgres.store import VectorStore
 from contrastive_st.serve.api import IndexServed, Served, make_api
 from contrastive_st.serve.changes import ClassifierServed
+from contrastive_st.serve.session import SearchSession, Source
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).parents[2]
 READ, WRITE = ({"Authorization": f"Bearer {token}"} for token in ("reader's", "writer's"))
 DOCUMENTS = [
     {"id": "talk-1", "text": "the tides rise at night", "metadata": {"year": 1999}},
@@ -133,6 +137,27 @@ def test_a_server_follows_the_names_of_its_collections(http, store):
         naming.swap(store.database, "talks", "fresh")
         assert found() == ["the former text"]
         fresh.drop()
+    store.delete([1])
+
+
+def test_a_server_opens_the_model_of_the_collection_that_has_the_name_now(http, store):
+    """Where nothing is left of the former model, the first request waits for the new one."""
+    upsert = lambda text: http.post("/upsert", json={"documents": [{"id": 1, "text": text}]}, headers=WRITE)
+    found = lambda: [hit["text"] for hit in http.post("/search", json={"query": "text"}, headers=READ).json()["hits"]]
+    encoder = open_encoder(model := str(ROOT / "model_cards" / "minilm-1-layer"))
+    made = {"model": model, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
+    upsert("the former text")
+    session = SearchSession([Source("talks", store.live(), open_encoder())])
+    with VectorStore.create(store.database.where, "richer", **made) as richer:
+        richer.upsert([1], ["the richer text"], encoder.encode_document(["the richer text"]))
+        naming.swap(store.database, "talks", "richer")
+        assert found() == ["the richer text"]
+        assert session.answer("talks", "text").hits[0].text == "the richer text"
+        naming.swap(store.database, "talks", "richer")
+        assert upsert("the changed text").json()["changed"] == 1
+        assert found() == ["the changed text"]
+        assert session.examples("talks") == ["the changed text"]
+        richer.drop()
     store.delete([1])
 
 

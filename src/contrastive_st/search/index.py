@@ -333,6 +333,10 @@ def check_search(vectors: Any, dimension: int, k: int, filter: Filterable, text:
     return queries, as_filter(filter)
 
 
+class OtherModel(InputError):
+    """The vectors of an index are of another model."""
+
+
 def check_model(index: Any, fingerprint: str | None, what: str) -> None:
     """Check that vectors are of the model of an index.
 
@@ -342,11 +346,11 @@ def check_model(index: Any, fingerprint: str | None, what: str) -> None:
         what: the name of the index, with which the message begins.
 
     Raises:
-        InputError: it is another model.
+        OtherModel: it is another model.
     """
     if fingerprint is not None and fingerprint != index.fingerprint:
         ours = f"fingerprint {index.fingerprint[:8]}, not {fingerprint[:8]}"
-        raise InputError(
+        raise OtherModel(
             f"{what} has vectors of {index.model or 'another model'} ({ours}); give that --model, or index again"
         )
 

@@ -155,28 +155,31 @@ class Follower:
     """Follows indexes that move to another model: what a server has open goes on until the new model is opened."""
 
     def __init__(self) -> None:
-        self._opening: set[str] = set()
+        self._opening: dict[str, threading.Thread] = {}
         self._lock = threading.Lock()
 
     def __call__(self, name: str, index: Any, take: Callable[[Any, Any], object]) -> threading.Thread | None:
-        """If another model answers now, open it in a thread and call `take` with the index and the encoder."""
+        """If another model answers now, open it in a thread and call `take` with the index and the encoder.
+
+        Returns:
+            The thread that opens it, to wait for when the vectors of the former model are gone (`OtherModel`).
+        """
         with self._lock:
             if not getattr(index, "moved", False) or name in self._opening:
-                return None
-            self._opening.add(name)
+                return self._opening.get(name)
 
-        def opened() -> None:
-            try:
-                live = index.live()
-                take(live, open_encoder_for(live))
-            except (InputError, OSError) as error:
-                logger.warning(f"{name} has moved to a model that cannot be opened: {first_line(error)}")
-            finally:
-                self._opening.discard(name)
+            def opened() -> None:
+                try:
+                    live = index.live()
+                    take(live, open_encoder_for(live))
+                except (InputError, OSError) as error:
+                    logger.warning(f"{name} has moved to a model that cannot be opened: {first_line(error)}")
+                finally:
+                    del self._opening[name]
 
-        thread = threading.Thread(target=opened, daemon=True)
-        thread.start()
-        return thread
+            thread = self._opening[name] = threading.Thread(target=opened, daemon=True)
+            thread.start()
+            return thread
 
 
 def query_vector(encoder: Encoder, query: str) -> Vectors:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -33,7 +34,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.floor import Floors, above
-from contrastive_st.search.index import UnknownColumn, unmet
+from contrastive_st.search.index import OtherModel, UnknownColumn, unmet
 from contrastive_st.search.opening import Follower, encoder_of, open_encoder_for, open_named, writable
 from contrastive_st.search.values import json_id, one_line
 from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
@@ -248,7 +249,7 @@ class _Body(Request):
 
 
 class _Route(APIRoute):
-    """Routes whose requests are read as `_Body`."""
+    """Routes whose requests are read as `_Body`; after `OtherModel` the answer is that of the models of now."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         answer = super().get_route_handler()
@@ -257,7 +258,11 @@ class _Route(APIRoute):
             body = _Body(request.scope, request.receive)
             if request.method == "POST":
                 body.check_type()
-            return await answer(body)
+            try:
+                return await answer(body)
+            except OtherModel:
+                await run_in_threadpool(request.app.state.catch_up)
+                return await answer(body)
 
         return read
 
@@ -322,7 +327,7 @@ class _Routes:
         message = asked.query if asked.hybrid else None
 
         def result() -> bytes:
-            self.follow(name, index, lambda live, encoder: self.take(name, live, encoder))
+            self.follow(name, index, partial(self.take, name))
             lowest = self.floors(name, index, model.encoder, asked.min_score)
             hits = above(index.search(vectors[0], asked.k, filter=conditions, text=message)[0], lowest)
             rows = _exact(
@@ -335,6 +340,12 @@ class _Routes:
     def take(self, name: str, index: Any, encoder: Any) -> None:
         """Go on with another model of an index."""
         self.indices[name] = IndexServed(index, Served(encoder, self.indices[name].model.truncate))
+
+    def catch_up(self) -> None:
+        """Wait until the models of the indexes that have moved are open."""
+        opening = [self.follow(name, one.index, partial(self.take, name)) for name, one in self.indices.items()]
+        for thread in filter(None, opening):
+            thread.join()
 
     async def health(self) -> Health:
         return Health(models=list(self.models), indices=list(self.indices), classifiers=list(self.classifiers))
@@ -413,7 +424,7 @@ def make_api(
         strict_content_type=False,  # a body without a type is JSON
     )  # fmt: skip
     gate = ApiGate(app, host, token, writer)
-    app.router.route_class, app.state.bytes = _Route, Budget(ALL_BYTES)
+    app.router.route_class, app.state.bytes, app.state.catch_up = _Route, Budget(ALL_BYTES), routes.catch_up
     for kind in (InputError, RequestValidationError, HTTPException, ClientDisconnect):
         app.add_exception_handler(kind, _refusal)
     for method, path, answer, model in (

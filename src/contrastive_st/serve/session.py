@@ -6,9 +6,10 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from contrastive_st.search.analysis.projection import Map, lay_out
 from contrastive_st.search.analysis.topics import find_trends
 from contrastive_st.search.filters import Condition, Filterable, as_filter
 from contrastive_st.search.floor import Floors, MinScore, above
-from contrastive_st.search.index import Hit, VectorIndex, unmet
+from contrastive_st.search.index import Hit, OtherModel, VectorIndex, unmet
 from contrastive_st.search.opening import Follower, query_vector
 from contrastive_st.search.splitting import sentences
 from contrastive_st.search.values import one_line, storable
@@ -29,6 +30,7 @@ from contrastive_st.vectors import unit_vectors
 
 LONGEST_QUERY = 20_000  # characters; models read far less
 MOST_HITS = 50
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,23 @@ class Answer:
     similar: bool = False
 
 
+def _follows(method: _Method) -> _Method:
+    """A method of a session and a source; called again, after `OtherModel`, with the model that the source has now."""
+
+    @wraps(method)
+    def called(self: SearchSession, source: str, *args: Any, **options: Any) -> Any:
+        former = self._source(source).index
+        try:
+            return method(self, source, *args, **options)
+        except OtherModel:
+            opening = self._source(source).index is former and self._follow(source, former, partial(self._take, source))
+            if opening:
+                opening.join()
+            return method(self, source, *args, **options)
+
+    return cast("_Method", called)
+
+
 class SearchSession:
     """Search in one or several sources; safe to use from several threads.
 
@@ -93,6 +112,7 @@ class SearchSession:
         """The names of the sources."""
         return list(self.sources)
 
+    @_follows
     def answer(
         self,
         source: str,
@@ -127,7 +147,7 @@ class SearchSession:
         encoded = time.perf_counter()
         k = int(np.clip(k, 1, MOST_HITS))
         hits = chosen.index.search(vector, k, filter=conditions, text=query if hybrid else None)[0]
-        self._follow(source, chosen.index, lambda index, encoder: self._take(source, index, encoder))
+        self._follow(source, chosen.index, partial(self._take, source))
         lowest, result = self._floors(source, chosen.index, chosen.encoder, min_score), len(hits)
         hits = above(hits, lowest)
         if len(hits) < result:
@@ -136,6 +156,7 @@ class SearchSession:
         notes += [] if hits else unmet(chosen.index, conditions)
         return Answer(source, query, vector, hits, encoded - started, time.perf_counter() - encoded, notes)
 
+    @_follows
     def similar(self, source: str, id: int, k: int = 10, filter: Filterable = None) -> Answer:
         """The documents of one source that are nearest to its document `id`, without itself.
 
@@ -171,6 +192,7 @@ class SearchSession:
             spans = answer.spans + explain(self._source(answer.source).encoder, answer.vector, texts)
         return replace(answer, spans=spans, explain_seconds=answer.explain_seconds + time.perf_counter() - started)
 
+    @_follows
     def filters(self, source: str, rows: int = 10_000) -> dict[str, list[str]]:
         """Conditions to filter by, such as "topic=sea", for each metadata column of the first documents.
 
@@ -181,6 +203,7 @@ class SearchSession:
             return {key: _conditions(key, [entry.get(key) for entry in metadata]) for key in keys}
         return {}
 
+    @_follows
     def examples(self, source: str, count: int = 4, rows: int = 1_000) -> list[str]:
         """Queries to try: titles or first sentences of documents, evenly spaced among the first ones."""
         for _, texts, metadata, _ in self._source(source).index.scan(rows):
@@ -189,6 +212,7 @@ class SearchSession:
             return [result[i * len(result) // count] for i in range(count)] if len(result) >= count else result
         return []
 
+    @_follows
     def map(self, source: str) -> Map:
         """The map of a source; made when first asked for, which takes a scan or three and some seconds."""
         with self._mapping:

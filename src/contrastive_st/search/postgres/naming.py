@@ -47,7 +47,7 @@ class Named:
     partitions: int
     index: str
     language: str | None
-    moved = False  # another space answers now, of another model; this object still uses its former space
+    moved = False  # another model answers now; this object uses its former space, as long as there is one
     _fixed = False  # this stays with its tables, whatever name they get
     _within: int | None = None  # this stays with this space, whichever answers
 
@@ -76,18 +76,18 @@ class Named:
             lock: keep it from being renamed or deleted until the end of the open transaction.
 
         Raises:
-            InputError: it has been deleted, or its name given to vectors of another model.
+            InputError: it has been deleted.
+            OtherModel: its vectors are of another model, and those of the former one are gone.
         """
         result = copy(self)
         result.load(connection, lock)
         result._fixed = True
-        live = result.tables.space
-        if self._within is not None and self._within != live:
+        self.moved = self._within is None and self.fingerprint != result.fingerprint
+        if self._within is not None and self._within != result.tables.space:
             if not result._go_to(connection, {"space": self._within, "fingerprint": None}):
                 raise InputError(f"collection {self.collection!r} has no vectors of {self.model} any more")
-        elif self.fingerprint != result.fingerprint:  # a model has been replaced since this was opened
+        elif self.moved:
             result._go_to(connection, {"space": None, "fingerprint": self.fingerprint})
-        self.moved = result.tables.space != live and self._within is None
         check_model(result, self.fingerprint, f"collection {self.collection!r}")
         return result
 

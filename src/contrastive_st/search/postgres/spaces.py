@@ -18,7 +18,7 @@ from psycopg import sql
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.linear_map import LinearMap
-from contrastive_st.search.index import Ids, Space, Vectors
+from contrastive_st.search.index import Ids, OtherModel, Space, Vectors
 from contrastive_st.search.postgres.copying import Put, code_rows, merge_rows, vector_rows
 from contrastive_st.search.postgres.names import FLOAT_BYTES, SIGNS
 from contrastive_st.search.postgres.naming import Named
@@ -224,7 +224,7 @@ class StoreSpaces(Named):
         """Write the vectors where they belong too, and remove those of texts that have changed.
 
         Raises:
-            InputError: the live space would lack these documents.
+            OtherModel: the live space would lack these documents.
         """
         for space in others:
             other = copy(self)
@@ -236,7 +236,7 @@ class StoreSpaces(Named):
                 other.write_vectors(connection, ids, lift(vectors), merge_rows)
             elif space.number == self._live(connection):
                 what = f"collection {self.collection!r}"
-                raise InputError(f"{what} has moved to {space.model}; open it again, and encode with that")
+                raise OtherModel(f"{what} has moved to {space.model}; open it again, and encode with that")
             else:
                 gone = sql.SQL("DELETE FROM {} WHERE id = ANY(%s)").format(other.tables.vectors)
                 connection.execute(gone, (changed,))

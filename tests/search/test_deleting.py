@@ -79,6 +79,17 @@ def test_what_would_be_deleted_is_shown_before_it_is(run, monkeypatch):
     assert run.ids() == [0, 1, 4]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_file_of_ids_in_any_encoding(run, tmp_path, encoding):
+    run.write(ROWS)
+    run("index")
+    (tmp_path / "ids.txt").write_text("2\r\n7\r\nno-such\r\n", encoding=encoding)
+    code, said = run("delete", "--ids", str(tmp_path / "ids.txt"), "--yes")
+    assert code == 0
+    assert "no document has 2 of the ids: 7, no-such\n" in said
+    assert run.ids() == [0, 1, 3, 4]
+
+
 @pytest.mark.parametrize("own_ids", [True, False])
 def test_what_was_deleted_stays_away_until_it_is_restored(run, own_ids):
     flags = [] if own_ids else ["--id_column", ""]

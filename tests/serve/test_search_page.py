@@ -14,7 +14,7 @@ from contrastive_st import InputError
 from contrastive_st.cli import main
 from contrastive_st.errors import install
 from contrastive_st.serve import session
-from contrastive_st.serve.gate import is_loopback, reserve
+from contrastive_st.serve.gate import is_loopback, read_token, reserve
 from contrastive_st.serve.page import (
     FIRST,
     answer_html,
@@ -365,6 +365,12 @@ def test_the_port_is_reserved_before_anything_is_loaded():
             assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="choose another --port or --host"):
         reserve("no.such.host.invalid", 0)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_file_of_a_token_in_any_encoding(tmp_path, encoding):
+    (tmp_path / "token").write_text("secret\nmore\n", encoding=encoding)
+    assert read_token(str(tmp_path / "token"), "NO_SUCH_VARIABLE") == "secret"
 
 
 def test_websockets_are_guarded_too():

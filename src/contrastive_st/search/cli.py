@@ -189,7 +189,7 @@ class Delete(StoreCommand):
         from contrastive_st.search.values import as_id
 
         filter = as_filter(self.filter)
-        ids = list({as_id(line): None for line in _lines(self.ids) if line.strip()}) if self.ids else []
+        ids = {as_id(line): line.strip() for line in _lines(self.ids) if line.strip()} if self.ids else {}
         with closing(open_index(self.store, self.collection)) as opened:
             index = writable(opened, str(self.store or "the store"))
             if self.filter or self.ids:
@@ -202,16 +202,21 @@ class Delete(StoreCommand):
                 note(f"what was deleted is erased from the tables of {self.collection!r} in "
                      f"{time.perf_counter() - started:.0f} s; backups and replicas still have it")  # fmt: skip
 
-    def _delete(self, index: Any, filter: Any, ids: list[int]) -> None:
+    def _delete(self, index: Any, filter: Any, ids: dict[int, str]) -> None:
         from contrastive_st.search.index import check_filter
+        from contrastive_st.search.values import one_line
 
-        count = index.count(filter) if filter else len(index.known(ids))
+        known = set() if filter else set(index.known(list(ids)))
+        if unknown := [name for id, name in ids.items() if id not in known]:
+            note(f"no document has {len(unknown):,} of the ids: {one_line(', '.join(unknown[:10]))}"
+                 + ", ..." * (len(unknown) > 10))  # fmt: skip
+        count = index.count(filter) if filter else len(known)
         which = f"with {filter}" if filter else f"of {len(ids):,} ids"
         say(f"{count:,} of {len(index):,} documents in {self.collection!r} {which}", file=sys.stderr)
         check_filter(index, filter, count > 0)
         if count and not (self.yes or _confirmed(f"delete {count:,} documents? [y/N] ")):
             raise InputError("nothing was deleted; without a terminal to ask on, give --yes")
-        deleted = index.delete_matching(filter) if count and filter else index.delete(ids)
+        deleted = index.delete_matching(filter) if count and filter else index.delete(list(ids))
         note(f"deleted {deleted:,} documents; {len(index):,} are left in {self.collection!r}")
 
 
@@ -226,11 +231,12 @@ def _confirmed(question: str) -> bool:
 
 def _lines(name: str) -> list[str]:
     """The lines of a file, or of stdin."""
+    from contrastive_st.data.reading import decode
     from contrastive_st.errors import about
 
     with about(f"--ids {name}"):
         content = sys.stdin.buffer.read() if name == "-" else Path(name).expanduser().read_bytes()
-        return content.decode().splitlines()
+    return decode(content, f"--ids {name}")[0].splitlines()
 
 
 # --- trends, duplicates, group

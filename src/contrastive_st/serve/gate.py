@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 
+from contrastive_st.data.reading.content import decode
 from contrastive_st.errors import InputError, about, one_line
 from contrastive_st.serve.limits import BODY_RATE, BODY_SECONDS, DROP_BYTES, DROP_SECONDS
 
@@ -213,7 +214,8 @@ def read_token(file: str | None, variable: str, flag: str = "token_file") -> str
     if file is None:
         return os.environ.get(variable) or None
     with about(f"--{flag} {file}"):
-        token = Path(file).expanduser().read_text(encoding="utf-8").partition("\n")[0].strip()
+        content = Path(file).expanduser().read_bytes()
+    token = decode(content, f"--{flag} {file}")[0].partition("\n")[0].strip()
     if not token:
         raise InputError(f"--{flag} {file}: its first line is empty")
     return token

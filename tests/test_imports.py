@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "scripts": LOW | {"plots", "losses", "data", "models", "training", "evaluation", "hub"},
     "classification": LOW | {"losses", "data", "models", "training", "evaluation", "hub"},
     "search": LOW | {"plots", "data", "models"},
-    "serve": LOW | {"models", "search", "classification"},
+    "serve": LOW | {"data", "models", "search", "classification"},
     "integrations": LOW | {"losses", "data", "models", "evaluation", "search"},
 }
 #: Imports that point up or close a circle on purpose, always inside a function, and why

@@ -45,6 +45,28 @@ def test_every_format_gives_the_same_documents(tmp_path, name):
     assert corpus.fingerprint != chosen.fingerprint
 
 
+def test_a_csv_with_blanks_after_its_commas(tmp_path):
+    (tmp_path / "a.csv").write_text('text, year , draft\ncats are here, 1999, true\n"dogs, too", 2004 , "no, not"\n')
+    corpus, report = open_corpus(str(tmp_path / "a.csv")), Report()
+    assert [(document.text, document.metadata) for document in corpus.read(report)] == [
+        ("cats are here", {"year": 1999, "draft": "true"}), ("dogs, too", {"year": 2004, "draft": "no, not"}),
+    ]  # fmt: skip
+    assert "blanks after a delimiter are not part of the cells: " in report.lines()[0]
+
+
+def test_the_splits_that_are_not_read_are_named(tmp_path):
+    data = datasets.Dataset.from_list([{"text": "one"}])
+    datasets.DatasetDict(train=data, test=data, dev=data).save_to_disk(str(tmp_path / "saved"))
+    data.save_to_disk(str(tmp_path / "alone"))
+    for folder, lines in (
+        ("saved", ["split train alone is read (--hub_split reads another: test, dev)"]),
+        ("alone", []),
+    ):
+        report = Report()
+        assert len(list(open_corpus(str(tmp_path / folder)).read(report))) == 1
+        assert [line.rpartition(": ")[0] for line in report.lines()] == lines
+
+
 def test_lines_and_folders(tmp_path):
     (tmp_path / "b.txt").write_text("last\n")
     (tmp_path / "a.txt").write_text("\ufefffirst\n\n  \nsecond\n", encoding="utf-8")

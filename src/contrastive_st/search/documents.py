@@ -25,6 +25,7 @@ from contrastive_st.data.reading import (
     open_table,
     path_of,
     reading,
+    splits_of,
     stored,
 )  # fmt: skip
 from contrastive_st.data.reading.content import check_file, format_of, open_bytes
@@ -169,7 +170,7 @@ def open_corpus(
         files = sorted(file for file in path.rglob("*") if file.is_file())
         digests = content_digests(str(path.absolute()), {str(file.relative_to(path)): str(file) for file in files})
         parts = [*asked, hub_split, *(part for pair in digests.items() for part in pair)]
-        opened = functools.partial(open_table, source, split=hub_split)
+        opened = functools.partial(_saved, source, path, hub_split)
         return Corpus(str(path.absolute()), digest_of(parts), lambda report: choice.documents([_File(opened)], report))
     if not named:
         commit = hub_commit(source, hub_split)
@@ -191,6 +192,13 @@ def open_corpus(
     state = lambda: digest_of([*asked, entry.name, content_digest(path)])
     read_one = functools.partial(choice.of_files, [entry], False, False)
     return Corpus(name, state, read_one, _estimated_rows(path), mixed=format_of(path) in READERS)
+
+
+def _saved(source: str, path: Path, split: str) -> Table:
+    """The rows of a folder of `save_to_disk`, with a note of the splits that are not read."""
+    table, others = open_table(source, split=split), [name for name in splits_of(path) if name != split]
+    note = f"split {split} alone is read (--hub_split reads another: {', '.join(others)})"
+    return replace(table, notes=(*table.notes, note)) if others else table
 
 
 def _folder_corpus(name: str, entries: Sequence[Entry], choice: _Choice, asked: Sequence[str]) -> Corpus:
@@ -449,7 +457,7 @@ class _Choice:
             if name in (column, NOTES) or cell is None or cell == "":
                 continue
             if isinstance(cell, bytes) or len(cell if isinstance(cell, str) else str(cell)) > _LONGEST_VALUE:
-                report.columns.setdefault(name, None)
+                report.columns[name] += 1
             elif (held := value(cell)) is not None:
                 kept[name] = held
         return kept
@@ -499,9 +507,7 @@ def _text(path: Path, source: str) -> dict[str, Any]:
 
 def typed(cell: Any) -> Any:
     """A cell of a delimited table, as a number where that is written in the same way; `007` and `1.10` stay text."""
-    if not isinstance(cell, str):
-        return plain(cell)
-    if not _INTEGER_OR_DECIMAL.fullmatch(cell):
+    if not isinstance(cell, str) or not _INTEGER_OR_DECIMAL.fullmatch(cell.strip()):
         return plain(cell)
     return float(cell) if "." in cell else int(cell)
 

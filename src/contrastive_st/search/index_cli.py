@@ -61,7 +61,7 @@ class Index(CollectionCommand):
         "column of ids, by which a changed row replaces its earlier version (default: the column named id; "
         "without one, or with '', ids are made from row numbers, or in a folder from paths)"
     )
-    hub_split: str = option("split of a data set of the Hub", default="train")
+    hub_split: str = option("split of a data set of the Hub, or of a folder of save_to_disk", default="train")
     split_into: Literal["whole", "files", "lines", "sentences", "passages"] = option(
         "what becomes a document: each file, line, sentence or passage (about 100 words); whole: like files, except "
         "that a PDF is split into pages, and a text file that looks like a list into lines",

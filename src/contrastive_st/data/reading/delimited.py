@@ -31,19 +31,21 @@ class Dialect(NamedTuple):
         delimiter: one character; a null character if each line is one cell.
         quoted: whether quotes around a cell are its mark, or text.
         skipped: lines before the table.
+        spaced: whether a blank after the delimiter belongs to it.
     """
 
     delimiter: str
     quoted: bool = True
     skipped: int = 0
+    spaced: bool = False
 
     def rows(self, lines: Iterable[str]) -> Iterator[list[str]]:
         """The cells of each row. Strict, because otherwise a quote that is never closed takes in the rest."""
         lines = islice(lines, self.skipped, None)
         csv.field_size_limit(_CELL)
         if self.quoted:
-            return csv.reader(lines, delimiter=self.delimiter, strict=True)
-        return csv.reader(lines, delimiter=self.delimiter, quoting=csv.QUOTE_NONE)
+            return csv.reader(lines, delimiter=self.delimiter, strict=True, skipinitialspace=self.spaced)
+        return csv.reader(lines, delimiter=self.delimiter, quoting=csv.QUOTE_NONE, skipinitialspace=self.spaced)
 
 
 def find_dialect(lines: Sequence[str], usual: str) -> Dialect:
@@ -58,8 +60,8 @@ def find_dialect(lines: Sequence[str], usual: str) -> Dialect:
         usual: the delimiter that the name of the file says.
 
     Example:
-        >>> find_dialect(["a;b\n", "1,5;2,0\n"], ",")
-        Dialect(delimiter=';', quoted=True, skipped=0)
+        >>> find_dialect(["a;b\n", "1,5;2,0\n"], ",").delimiter
+        ';'
         >>> find_dialect(["text\n", "Well, so.\n"], ",").delimiter
         '\x00'
     """
@@ -157,6 +159,7 @@ def find_layout(
     dialect = find_dialect(first, usual)
     if dialect.delimiter == "\t" and dialect.quoted:
         dialect = dialect._replace(quoted=not loose and _needs_quotes(lines()))
+    dialect = dialect._replace(spaced=_is_spaced(first[dialect.skipped :], dialect.delimiter))
     try:
         rows = list(islice(dialect.rows(iter(first)), 1 + COMPARED))
     except csv.Error:  # the error names the row when it is read
@@ -166,6 +169,8 @@ def find_layout(
     notes = [result.note] if result.note else []
     if dialect.skipped and not _SEP.fullmatch(first[0]):
         notes.append(f"{dialect.skipped} lines above the names of the columns are skipped")
+    if dialect.spaced:
+        notes.append("blanks after a delimiter are not part of the cells")
     if dialect.delimiter not in (usual, "\0"):
         notes.append(f"cells are separated by {_NAMES.get(dialect.delimiter, repr(dialect.delimiter))}")
     elif dialect.delimiter == "\0" and any("," in line for line in first):
@@ -179,6 +184,12 @@ def _is_escaped(lines: Sequence[str]) -> bool:
     """Whether cells have backslashes besides those of nulls, and each begins an escape."""
     text = "".join(lines)
     return "\\" in text.replace(NULL, "") and bool(_ESCAPED.fullmatch(text))
+
+
+def _is_spaced(lines: Sequence[str], delimiter: str) -> bool:
+    """Whether the cells of the first row are separated by a delimiter and a blank."""
+    after = lines[0].rstrip("\r\n").split(delimiter)[1:] if lines else []
+    return bool(after) and all(cell[:1] == " " for cell in after)
 
 
 def _named(cells: Sequence[str], source: str) -> list[str]:

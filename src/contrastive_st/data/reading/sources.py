@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 from contrastive_st.data.pair_sets import pair_set
 from contrastive_st.data.reading.content import MissingData, format_of, path_of, reading
 from contrastive_st.errors import InputError, about, choice
+from contrastive_st.files.reading import read_json
 
 if TYPE_CHECKING:
     import datasets
 
 TABLES = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow")
 HUB_NAME = re.compile(r"(?P<name>[\w-][\w.-]*(/[\w.-]+)?)(:(?P<config>[\w.-]+))?")
-_SAVED = ("dataset_info.json", "dataset_dict.json")  # files that `save_to_disk` writes into a folder
+_SPLITS_SAVED = "dataset_dict.json"
+_SAVED = ("dataset_info.json", _SPLITS_SAVED)  # files that `save_to_disk` writes into a folder
 _SPLITS = {"train": ("train", "training"), "test": ("test", "testing", "eval", "evaluation"),
            "validation": ("validation", "valid", "val", "dev")}  # fmt: skip
 _SPLIT_OF = {name: split for split, names in _SPLITS.items() for name in names}
@@ -129,6 +131,13 @@ def _on_hub(source: str, split: str) -> Iterator[re.Match[str]]:
 def is_saved(path: Path) -> bool:
     """Whether a folder was written by `save_to_disk` of `datasets`."""
     return any((path / name).is_file() for name in _SAVED)
+
+
+def splits_of(path: Path) -> list[str]:
+    """The names of the splits in a folder of `save_to_disk`; none if it has one data set alone."""
+    with reading(path):
+        there = (path / _SPLITS_SAVED).is_file()
+        return list(read_json(path / _SPLITS_SAVED, dict)["splits"]) if there else []
 
 
 def _from_disk(source: str, split: str) -> datasets.Dataset:

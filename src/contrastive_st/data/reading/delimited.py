@@ -159,11 +159,10 @@ def find_layout(
     dialect = find_dialect(first, usual)
     if dialect.delimiter == "\t" and dialect.quoted:
         dialect = dialect._replace(quoted=not loose and _needs_quotes(lines()))
-    dialect = dialect._replace(spaced=_is_spaced(first[dialect.skipped :], dialect.delimiter))
-    try:
-        rows = list(islice(dialect.rows(iter(first)), 1 + COMPARED))
-    except csv.Error:  # the error names the row when it is read
-        rows = [line.rstrip("\r\n").split(dialect.delimiter) for line in first[dialect.skipped :]][: 1 + COMPARED]
+    rows = _first_rows(dialect, first)
+    if rows and len(rows[0]) > 1 and all(cell[:1] == " " for cell in rows[0][1:]):
+        dialect = dialect._replace(spaced=True)
+        rows = _first_rows(dialect, first)
     result = find_header(rows, header)
     names = _named(result.names, source) if result.there else list(result.names)
     notes = [result.note] if result.note else []
@@ -186,10 +185,11 @@ def _is_escaped(lines: Sequence[str]) -> bool:
     return "\\" in text.replace(NULL, "") and bool(_ESCAPED.fullmatch(text))
 
 
-def _is_spaced(lines: Sequence[str], delimiter: str) -> bool:
-    """Whether the cells of the first row are separated by a delimiter and a blank."""
-    after = lines[0].rstrip("\r\n").split(delimiter)[1:] if lines else []
-    return bool(after) and all(cell[:1] == " " for cell in after)
+def _first_rows(dialect: Dialect, lines: Sequence[str]) -> list[list[str]]:
+    try:
+        return list(islice(dialect.rows(iter(lines)), 1 + COMPARED))
+    except csv.Error:  # the error names the row when it is read
+        return [line.rstrip("\r\n").split(dialect.delimiter) for line in lines[dialect.skipped :]][: 1 + COMPARED]
 
 
 def _named(cells: Sequence[str], source: str) -> list[str]:

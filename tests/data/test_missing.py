@@ -2,11 +2,12 @@
 
 import logging
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from contrastive_st.data import read_examples, read_texts
+from contrastive_st.data import read_examples, read_texts, tokenize, train_wordpiece
 from contrastive_st.data.labels import read_labels
 from contrastive_st.data.profile import MISSING
 from contrastive_st.data.reading import open_table
@@ -43,6 +44,13 @@ def test_every_reader_has_the_same_rule(write, tmp_path, caplog):
     lists = write("b.jsonl", '{"anchor": "a", "positive": ["b", "NA"]}\n{"anchor": "NA", "positive": ["d"]}\n')
     assert len(read_examples(lists)[0]) == 1
     assert caplog.text.count("counts as blank") == 4
+
+
+def test_a_stream_leaves_out_the_same_rows():
+    rows = [("a", "b", 0.5), ("NA", "b", 0.5), ("a", None, 0.5), ("a", "b", None), ("c", "d", 1.0)]
+    data = datasets.Dataset.from_list([dict(zip(("anchor", "positive", "score"), row, strict=True)) for row in rows])
+    tokens = tokenize(data.to_iterable_dataset(), train_wordpiece(["a b c d"], 30), 8)
+    assert [row["score"] for row in tokens] == [0.5, 1.0]
 
 
 def test_a_missing_label_is_no_class(write, caplog):

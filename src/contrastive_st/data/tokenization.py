@@ -16,6 +16,7 @@ from datasets.fingerprint import Hasher
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
+from contrastive_st.data.profile import is_blank
 from contrastive_st.data.reading import open_table
 from contrastive_st.data.reading.examples import read_examples
 from contrastive_st.data.reading.table import in_memory
@@ -266,7 +267,8 @@ def _mapped(
         if late := sorted(set(batch) - set(others)):
             raise InputError(f"the stream: column {late[0]!r} is not in its first rows; give every row all columns")
         cells = zip(*(batch[name] for name in (*names, *([target] if target else []))), strict=True)
-        rows = [row for row in cells if all(isinstance(text, str) and text.strip() for text in row[: len(names)])]
+        whole = (row for row in cells if not any(map(is_blank, row)))
+        rows = [row for row in whole if all(isinstance(text, str) for text in row[: len(names)])]
         texts = pa.table(
             {name: pa.array([row[i].strip() for row in rows], pa.string()) for i, name in enumerate(names)}
         )

@@ -24,7 +24,7 @@ def write(tmp_path):
     return written
 
 
-@pytest.mark.parametrize("mark", MISSING)
+@pytest.mark.parametrize("mark", sorted(MISSING))
 def test_a_missing_text_drops_its_row_and_the_line_says_why(write, caplog, mark):
     source = write("a.csv", f"anchor,positive\none,uno\ntwo,{mark}\nthree,tres\n")
     for read in (lambda: read_examples(source)[0], lambda: read_texts(source)):
@@ -61,6 +61,8 @@ def test_a_missing_label_is_no_class(write, caplog):
     assert "dropped 2 of 4 rows, which lack a text or a label" in caplog.text
     numbers = write("b.csv", "sentence1,sentence2,label\na,b,0\nc,d,NA\ne,f,1\ng,h,NA\ni,j,NA\n")
     assert read_examples(numbers)[0]["label"][:] == [0, 1]
+    signs = write("c.csv", "sentence1,sentence2,label\na,b,-1\nc,d,NA\ne,f,1\ng,h,0\n")
+    assert read_examples(signs)[0]["label"][:] == [0, 2, 1]
 
 
 def test_null_of_postgresql_is_null_in_every_column(write):

@@ -21,7 +21,7 @@ _MACHINE = re.compile(r"\w+://\S+|\d{4}-\d\d?-\d\d?([T ]\S*)?|\d\d?[./]\d\d?[./]
 _MEASURE = re.compile(r"\s*[$€£<>~]?\s*[-+]?\d[\d.,]*\s*(%|[$€£]|/\s*\d+|stars?|points?)?\s*", re.IGNORECASE)
 BOOLEANS = {"false": 0.0, "true": 1.0}
 #: What R, pandas, spreadsheets and databases write into a file of text for a cell without a value
-MISSING = ("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null")
+MISSING = frozenset({"NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null"})
 TEXTS, NUMBERS, OTHER, NOTHING = "text", "numbers", "neither text nor numbers", "nothing"
 _ID = re.compile(r"(.*_)?(id|docid|url|uri|lang|language|source)|.*Id", re.IGNORECASE)
 _CHUNK = 8192

@@ -235,8 +235,8 @@ def _value(cell: str) -> float | str:
 
 
 def _unlabelled(values: Counter[str], name: str) -> set[str]:
-    """The values that mean that there is no label: blank, -1 among 0, 1, 2, ..., and `-`, as in SNLI."""
-    none = {""} if "+" in values else {"", "-"}
+    """The values that mean that there is no label: blank or missing, -1 among 0, 1, 2, ..., and `-`, as in SNLI."""
+    none = {"", *MISSING} if "+" in values else {"", "-", *MISSING}
     written = [value for value in values if NUMBER.fullmatch(value)]
     numbers = {float(value) for value in written}
     share = sum(values[value] for value in written if float(value) == -1) / max(values.total(), 1)

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from conftest import SENTENCES
-from contrastive_st import AutoModelForCL, BertForCL, SentenceEncoder
+from contrastive_st import AutoModelForCL, BertForCL, InputError, SentenceEncoder
 from contrastive_st.models import POOLINGS, pool
 
 
@@ -37,6 +37,53 @@ def test_every_loader_gives_the_same_embeddings(bert_config, tokenizer, tmp_path
     peer = sentence_transformers.SentenceTransformer(str(tmp_path), device="cpu")
     np.testing.assert_allclose(peer.encode(SENTENCES, show_progress_bar=False), ours, rtol=0, atol=1e-6)
     assert peer.max_seq_length == tokenizer.model_max_length
+
+
+def _another_pooling(peer, modules):
+    return [peer[0], modules.Pooling(16, "max")]
+
+
+def _without_head(peer, modules):
+    return [peer[0], peer[1], modules.Normalize()]
+
+
+def _trained_head(peer, modules):
+    with torch.no_grad():
+        peer[2].linear.weight *= 3
+    return list(peer)
+
+
+def _same(peer, modules):
+    return list(peer)
+
+
+def _two_poolings(peer, modules):
+    return [peer[0], modules.Pooling(16, ("cls", "max"))]
+
+
+@pytest.mark.parametrize(("pooling", "change"), [
+    ("mean", _another_pooling), ("mean", _two_poolings), ("cls", _another_pooling), ("cls", _without_head),
+    ("cls", _trained_head), ("cls", _same),
+])  # fmt: skip
+def test_what_sentence_transformers_changed_and_saved_holds(bert_config, tokenizer, tmp_path, pooling, change):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    from sentence_transformers.sentence_transformer import modules
+
+    BertForCL(bert_config, pooling=pooling).save_pretrained(tmp_path / "ours")
+    tokenizer.save_pretrained(tmp_path / "ours")
+    peer = sentence_transformers.SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    changed = sentence_transformers.SentenceTransformer(modules=change(peer, modules), device="cpu")
+    changed.save_pretrained(str(tmp_path / "theirs"))
+    theirs = changed.encode(SENTENCES, show_progress_bar=False)
+    np.testing.assert_allclose(SentenceEncoder(tmp_path / "theirs").encode(SENTENCES), theirs, rtol=0, atol=1e-6)
+    if change is _two_poolings:
+        with pytest.raises(InputError, match="Pooling by cls and max"):
+            AutoModelForCL.from_pretrained(tmp_path / "theirs")
+        return
+    trained = SentenceEncoder(AutoModelForCL.from_pretrained(tmp_path / "theirs"), tokenizer)
+    np.testing.assert_allclose(trained.encode(SENTENCES), theirs, rtol=0, atol=1e-6)
+    trained.save_pretrained(tmp_path / "again")
+    np.testing.assert_allclose(SentenceEncoder(tmp_path / "again").encode(SENTENCES), theirs, rtol=0, atol=1e-6)
 
 
 def test_every_loader_gives_the_same_embeddings_of_the_student_in_model_cards():

@@ -158,7 +158,7 @@ def _pooled(
     head: Path | None = None
     settings: dict[str, Any] = {}
     held = (getattr(config, "contrastive", None) or {}).get("pooling")
-    asked = pooling is not None and not (train and pooling == held)
+    asked = pooling is not None and not (train and checkpoint.own and pooling == held)
     if asked:
         checkpoint = checkpoint.pooled_with(pooling)
     elif checkpoint.foreign or (checkpoint.pooling is None and not checkpoint.own):

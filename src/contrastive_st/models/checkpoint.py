@@ -41,7 +41,8 @@ class Checkpoint:
         name: its folder or Hub name, as it was asked for.
         folder: the checkpoint folder.
         model: the folder of the transformer and its tokenizer; usually the checkpoint folder itself.
-        own: whether this package wrote the checkpoint, with settings in `config.contrastive`.
+        own: whether the settings in `config.contrastive` hold, because this package wrote the checkpoint, and
+            sentence-transformers did not write another pooling, or a head of its own, afterwards.
         pooling: one of `POOLINGS`; None if it is not recorded.
         include_prompt: whether the tokens of a prompt are pooled.
         max_length: maximum number of tokens of a text, if `modules.json` limits it.
@@ -228,6 +229,8 @@ def _read_whole(folder: Path) -> Checkpoint:
         return recorded
     entries = [(_kind(entry, folder), folder / entry.get("path", "")) for entry in read_json(folder / "modules.json")]
     recorded = replace(recorded, modules=True, **_about(folder), **_transformer(folder, entries), **_of_prompt(entries))
+    if settings is not None and _written_by_another(folder) and _pooled(entries).get("pooling") != recorded.pooling:
+        settings, recorded = None, replace(recorded, own=False, pooling=None)
     if settings is not None:
         past = next((i for i, (kind, _) in enumerate(entries) if kind == "Pooling"), 0) + 1
         past += settings.get("pooling") == "cls" and not settings.get("mlp_only_train")  # the head is part of the model
@@ -240,6 +243,13 @@ def _read_whole(folder: Path) -> Checkpoint:
     if kinds in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
         return replace(recorded, model=entries[0][1], table_alone="model_type" not in config)
     return replace(recorded, **_pooled(entries))
+
+
+def _written_by_another(folder: Path) -> bool:
+    """Whether sentence-transformers wrote the folder last, with modules that may be others than `config.contrastive`
+    says: it copies that section unchanged."""
+    path = folder / PROMPTS_FILE
+    return path.is_file() and "__version__" in read_json(path, dict)
 
 
 def _kind(entry: dict[str, Any], folder: Path) -> str:

@@ -303,10 +303,18 @@ def in_range(compare, value, wanted):
     return compare(precise(value), precise(end))
 
 
+@pytest.fixture
+def quiet():
+    logger = logging.getLogger("contrastive_st")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(level)
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(rows=ROWS, filters=st.lists(st.lists(CONDITIONS, min_size=1, max_size=3), min_size=1, max_size=6))
-def test_random_conditions_find_the_same_in_every_index(store, rows, filters):
-    logging.getLogger("contrastive_st").setLevel(logging.ERROR)
+def test_random_conditions_find_the_same_in_every_index(store, quiet, rows, filters):
     exact = ExactIndex(range(len(rows)), ["t"] * len(rows), unit_vectors(len(rows)), rows)
     fill(store, rows)
     for conditions in filters:

@@ -137,6 +137,8 @@ def test_what_could_be_the_score_is_asked_for_by_options_that_there_are(tmp_path
     assert "may be scores; name it, --columns left right votes=score, or leave it out, --columns left right" in said
     assert "score_scale" not in said
     assert main([*asked, "--columns", "left", "right", "stars=score"]) == 0
+    assert main([*asked[:4], "--columns", "left", "right"]) == 2
+    assert "--columns left right: give a file of your own data" in capsys.readouterr().err
     path.write_text("sentence1,sentence2,label\na,b,yes\nc,d,no\n")
     assert main(asked) == 2
     assert "label (not used: its classes are not numbers)" in capsys.readouterr().err

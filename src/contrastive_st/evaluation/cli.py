@@ -87,9 +87,11 @@ class Evaluate(_Models):
     card: str | None = option("write the metrics of the first model into this model card", metavar="README.md")
 
     def conflicts(self) -> Iterator[str]:
-        """Yield files that do not exist."""
+        """Yield files that do not exist, and columns without a file."""
         yield from super().conflicts()
         data = _data(self.data)
+        if self.columns and not (self.pairs or any(map(os.path.isfile, self.retrieval or ()))):
+            yield f"--columns {' '.join(self.columns)}: give a file of your own data with --pairs or --retrieval"
         if self.card and not Path(self.card).is_file():
             yield f"--card {self.card}: no such file; write the model card first"
         if data != "hub" and not Path(data).is_dir():

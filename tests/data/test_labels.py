@@ -95,6 +95,10 @@ def test_what_it_suggests_can_be_followed():
         read_labels(rows)
     assert "anchor" not in str(caught.value)
     assert read_labels(rows, ["sentence=text", "class=label"]).labels == ["x"]
+    rows = [{"review": "a cat", "stars": 1}]
+    with pytest.raises(InputError, match="--columns review=text stars=label"):
+        read_labels(rows)
+    assert read_labels(rows, ["review=text", "stars=label"]).labels == ["1"]
 
 
 def test_rows_without_a_text_or_label_are_left_out_with_a_warning(tmp_path, caplog):

@@ -4,6 +4,7 @@ import csv
 import json
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -260,6 +261,10 @@ def test_rows_without_a_score_are_left_out_and_what_is_no_text_is_named(caplog, 
     found = EmbeddingSimilarityEvaluator(first, second, missing, name="own")(bag_of_words)
     assert "own: 3 of 40 rows have no score and are left out" in caplog.text
     assert found == EmbeddingSimilarityEvaluator(first[3:], second[3:], scores[3:], name="own")(bag_of_words)
+    columns = pa.array(first), pd.Series(second, dtype="string")
+    for kind in (lambda values: pd.Series(values, dtype="Float64"), pa.array):
+        given = kind([None, None, None, *scores[3:]])
+        assert EmbeddingSimilarityEvaluator(*columns, given, name="own")(bag_of_words) == found
     rows = [
         {"sentence1": a, "sentence2": b, "score": s}
         for a, b, s in zip(first, second, ["", "nan", *scores[2:]], strict=True)

@@ -280,7 +280,7 @@ def column_roles(
     if kinds and roles.kind not in kinds:
         wanted = " or ".join(KINDS[kind].words for kind in kinds)
         mend = f"if a column has another role, give --columns NAME=ROLE; the columns are {', '.join(finder.names)}"
-        raise finder.fault(f"it holds {roles.words}, not {wanted}", mend)
+        raise finder.fault(f"it holds {roles.words}, not {wanted}", "" if finder.classify else mend)
     return roles if isinstance(rows, Mapping) else roles.with_example(rows)
 
 

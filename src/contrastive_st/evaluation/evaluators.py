@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import nn
 
+from contrastive_st.data.profile import is_missing
 from contrastive_st.distributed import processes
 from contrastive_st.errors import InputError, about, choice
 from contrastive_st.evaluation.datasets.senteval import Rows, Splits
@@ -25,6 +26,7 @@ from contrastive_st.evaluation.tasks import Task, beir_task, own_pairs_task, pai
 from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import Encoder, as_encoder, with_options
 from contrastive_st.random_state import preserved_random_state
+from contrastive_st.tokens import items_in_order
 from contrastive_st.vectors import SIMILARITIES
 
 
@@ -132,7 +134,7 @@ class EmbeddingSimilarityEvaluator(TaskEvaluator):
     Args:
         sentences1: N sentences.
         sentences2: N sentences.
-        scores: N scores of any range. A pair whose score is None or NaN is left out, which the log says.
+        scores: N scores of any range. A pair whose score is missing (None, NaN, NA) is left out, which the log says.
         name: prefix of the metrics.
         tokenizer, options: as for `TaskEvaluator`.
 
@@ -329,7 +331,7 @@ class InformationRetrievalEvaluator(TaskEvaluator):
 
 def _rows(columns: Sequence[Sequence[str]], labels: Sequence[Any], name: str) -> Rows:
     """The rows of an evaluator whose labels are numbers."""
-    texts = [[column] if isinstance(column, str) else list(column) for column in columns]
+    texts = [[column] if isinstance(column, str) else items_in_order(column) for column in columns]
     if len({*map(len, texts), len(labels)}) != 1:
         lengths = " and ".join(str(len(column)) for column in texts)
         raise InputError(f"{lengths} sentences with {len(labels)} scores; give as many of each")
@@ -337,5 +339,6 @@ def _rows(columns: Sequence[Sequence[str]], labels: Sequence[Any], name: str) ->
         if wrong := [text for text in row if not isinstance(text, str)]:
             raise InputError(f"{name}, row {number}: {wrong[0]!r} is not a text")
     with about(name):
-        numbers = np.array([math.nan if value is None else float(value) for value in labels])
+        values = np.asarray(labels, dtype=object)  # a column of arrow or polars too
+        numbers = np.array([math.nan if is_missing(value) else float(value) for value in values])
     return scored(Rows(tuple(texts), numbers), name)

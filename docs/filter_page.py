@@ -41,7 +41,7 @@ def page() -> str:
 
 <!-- written by docs/filter_page.py -->
 
-A filter means the same everywhere: on the command line (`--filter`, once or several times), in Python, on the page of
+A filter means the same everywhere: on the command line (`--filter`, which may be repeated), in Python, on the page of
 `serve`, over HTTP and in Haystack, for a store and for a folder of shards. Its grammar as text:
 
 ```text
@@ -49,7 +49,7 @@ A filter means the same everywhere: on the command line (`--filter`, once or sev
 ```
 
 In Python and JSON a filter may also be a mapping, `{{"topic": ["sea", "sky"], "year": {{">=": 2000, "<": 2010}}}}`, or
-a list of filters, all of which must hold. Each element of a list in a document counts as a value of its column.
+a list of filters, all of which must hold. In a document, each element of a list counts as a value.
 
 | filter | finds | does not find |
 |---|---|---|
@@ -57,8 +57,8 @@ a list of filters, all of which must hold. Each element of a list in a document 
 
 A range takes a number or an ISO date. Dates are compared at the precision that the filter gives, so `date<=2024-05`
 includes all of May; a date without a time is midnight. Time zones are ignored. A range compares text that is a number
-of up to 15 digits as a number. Metadata are stored as JSON: dates and times as ISO 8601 text, decimals and numbers of
-numpy as numbers, sets, tuples and arrays as lists, NaN and infinity as null.
+of up to 15 digits as a number. Metadata are stored as JSON: dates and times as ISO 8601 text, durations as seconds,
+decimals and numbers of numpy as numbers, sets, tuples and arrays as lists, NaN and infinity as null.
 
 ## What is refused
 
@@ -66,7 +66,7 @@ numpy as numbers, sets, tuples and arrays as lists, NaN and infinity as null.
 |---|---|
 {chr(10).join(f"| `{text}` | {_refusal(text)} |" for text in REFUSED)}
 
-A column that no document has is an error too, which lists the columns. An error is exit code 2 of the command,
+A column that no document has is an error, which lists the columns. Errors are exit code 2 of the command,
 `InputError` in Python, and status 400 over HTTP (404 for an unknown column). If a filter finds nothing, a note names
 the condition that no document meets, and lists the values of its column if there are few.
 """

@@ -54,6 +54,26 @@ def test_a_csv_with_blanks_after_its_commas(tmp_path):
     assert "blanks after a delimiter are not part of the cells: " in report.lines()[0]
 
 
+def test_cells_that_metadata_cannot_have_are_counted_and_durations_are_seconds(tmp_path):
+    table = pa.table({
+        "text": ["one", "two"], "length": pa.array([1500, None], pa.duration("ms")), "note": ["n", "x" * 2000],
+        "image": [b"1", b"2"],
+    })  # fmt: skip
+    pq.write_table(table, tmp_path / "a.parquet")
+    report = Report()
+    kept = [document.metadata for document in open_corpus(str(tmp_path / "a.parquet")).read(report)]
+    assert kept == [{"length": 1.5, "note": "n"}, {}]
+    assert report.lines() == [
+        "not kept as metadata, too long: note of 1 row (--metadata COLUMN keeps a column)",
+        "not kept as metadata, of a type that metadata cannot have: image of 2 rows",
+    ]
+    chosen = open_corpus(str(tmp_path / "a.parquet"), metadata=["image"])
+    with pytest.raises(
+        InputError, match=r"a\.parquet, row 1: metadata b'1' of type bytes: .*; or leave the column out"
+    ):
+        list(chosen.read())
+
+
 def test_the_splits_that_are_not_read_are_named(tmp_path):
     data = datasets.Dataset.from_list([{"text": "one"}])
     datasets.DatasetDict(train=data, test=data, dev=data).save_to_disk(str(tmp_path / "saved"))

@@ -1,6 +1,7 @@
 """Exact search against a plain loop, in memory and over a folder of shards."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -171,8 +172,12 @@ def test_faults_are_named(shards, tmp_path):
         ExactIndex.open(folder.folder, fingerprint="g")
     with pytest.raises(InputError, match="dimension 9, not 8"):
         ShardFolder(folder.folder, Encoding("m", "f", 9, "corpus", "mark", 20))
+    with pytest.raises(InputError, match="does not fit: the corpus has changed, or is read with other options; remove"):
+        ShardFolder(folder.folder, replace(folder.encoding, corpus_fingerprint="other"))
     with pytest.raises(InputError, match="no encoded vectors"):
         ExactIndex.open(tmp_path)
+    with pytest.raises(InputError, match="no document talk-7"):
+        ExactIndex.open(folder.folder).similar("talk-7")
     with pytest.raises(InputError, match="unknown precision 'int4'"):
         ExactIndex.open(folder.folder, precision="int4")
     with pytest.raises(InputError, match="unknown precision 'float32'; choose one of int8, ubinary"):

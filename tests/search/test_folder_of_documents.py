@@ -68,7 +68,7 @@ def test_what_is_left_out_is_said_with_the_reason(indexed, reason, names):
 def test_the_looks_of_text_files_and_columns_that_are_not_kept_are_said(indexed):
     assert "3 text files are one document each (--split_into lines" in indexed[1]
     assert "1 text files are lists, with a document on each line (--split_into files" in indexed[1]
-    assert "not kept as metadata, too long or bytes: image of 1 row (--metadata" in indexed[1]
+    assert "not kept as metadata, of a type that metadata cannot have: image of 1 row\n" in indexed[1]
 
 
 def metadata(folder, file):

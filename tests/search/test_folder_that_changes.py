@@ -541,4 +541,4 @@ def test_watch_needs_a_folder_and_a_store(index, tmp_path, capsys):
     assert main(["index", str(tmp_path / "a.txt"), "--watch"]) == 2
     assert "--watch needs a folder" in capsys.readouterr().err
     assert main(["index", str(index.source), "--watch", "-o", str(tmp_path / "o")]) == 2
-    assert "--sync and --watch work with a store" in capsys.readouterr().err
+    assert "--sync, --watch, --replace and --restore work with a store" in capsys.readouterr().err

@@ -122,15 +122,22 @@ def test_numbers_of_rows_and_own_ids_do_not_meet_in_a_collection(index, place, t
 
 @pytest.mark.parametrize(
     ("row", "words"),
-    [({"id": 2, "text": "twice"}, "row 4 has the id of row 2"), 
-     ({"id": 1.5, "text": "half"}, "row 4: 1.5 is not an id"),
-     ({"id": None, "text": "none"}, "row 4: there is no id"), ({"text": "none"}, "row 4: there is no id")],
+    [({"id": 2, "text": "twice"}, r"line 4 has the id 2 of .*corpus\.jsonl, line 2; make"),
+     ({"id": 1.5, "text": "half"}, "line 4: 1.5 is not an id"),
+     ({"id": None, "text": "none"}, "line 4: there is no id"), ({"text": "none"}, "line 4: there is no id")],
 )  # fmt: skip
 def test_rows_without_an_id_of_their_own_are_named(tmp_path, row, words):
     path = tmp_path / "corpus.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, row]))
     with pytest.raises(InputError, match=words):
         list(identified(open_corpus(str(path))).read())
+
+
+def test_rows_of_one_id_in_two_files_are_named(tmp_path):
+    (tmp_path / "a.csv").write_text("id,text\n1,one\ntalk-7,two\n")
+    (tmp_path / "b.csv").write_text("id,text\n2,one\ntalk-7,two\n")
+    with pytest.raises(InputError, match=r"b\.csv, row 3 has the id talk-7 of a\.csv, row 3; make"):
+        list(identified(open_corpus(str(tmp_path))).read())
 
 
 def test_chunks_are_numbered(tmp_path):

@@ -205,6 +205,8 @@ def test_wrong_input_is_named(stores, place):
         (lambda: plain.search(QUERIES, text="x"), "one query"),
         (lambda: plain.search(QUERIES[0], 0), "k 0"),
         (lambda: plain.similar(12345), "no document 12345"),
+        (lambda: plain.similar("talk-7"), "no document talk-7"),
+        (lambda: plain.get([0, "talk-7"]), "no document talk-7"),
         (lambda: plain.get([1 << 70]), "64 bits"),
         (lambda: plain.upsert([1, 1], ["a", "b"], VECTORS[:2]), "twice"),
         (lambda: plain.upsert([1], ["a", "b"], VECTORS[:2]), "1 ids, 2 texts"),
@@ -419,7 +421,7 @@ def test_a_changed_corpus_is_refused_then_replaced(place):
         again = StoreLoader(store, "it's a", "1")
         assert not again.claim(0)
         assert again.finish(2, 3)
-        with pytest.raises(InputError, match="give --replace"):
+        with pytest.raises(InputError, match=r"other options .* give --replace"):
             StoreLoader(store, "it's a", "2")
         assert load(StoreLoader(store, "it's a", "2", replace=True), ["e"])
         assert sorted(text for batch in store.scan() for text in batch[1]) == ["d", "e"]

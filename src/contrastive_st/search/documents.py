@@ -288,16 +288,17 @@ def identified(corpus: Corpus, column: str = "id") -> Corpus:
     def read(report: Report) -> Iterator[Document]:
         rows: dict[int, int] = {}
         for document in corpus.read(report):
-            where = f"{corpus.name}, row {document.row + 1}"
+            where = document.where or f"{corpus.name}, row {document.row + 1}"
             cell = document.metadata.get(column)
             if cell is None or isinstance(cell, (bool, float, list, dict)):
                 there = ", ".join(document.metadata) or "nothing"
                 fault = f"there is no {column}" if cell is None else f"{cell!r} is not an id"
                 raise InputError(f"{where}: {fault}; give another --id_column (the metadata are {there})")
             id = as_id(cell)
-            if rows.setdefault(id, document.row) != document.row:
-                raise InputError(f"{where} has the {column} of row {rows[id] + 1}; make them different, or give "
-                                 "another --id_column ('' numbers the rows)")  # fmt: skip
+            if (former := rows.setdefault(id, document.row)) != document.row:
+                first = next((one.where for one in corpus.read() if one.row == former), "") or f"row {former + 1}"
+                raise InputError(f"{where} has the {column} {str(cell)[:60]} of {first}; make them different, or give "
+                                 "another --id_column ('' makes ids of rows or paths)")  # fmt: skip
             yield replace(document, id=id)
 
     return _as(corpus, read, ["ids", column], lambda rest: identified(rest, column), own_ids=True)
@@ -430,7 +431,7 @@ class _Choice:
             text = "" if text is None or is_blank(text) else text.strip()
             if not text:
                 report.leave_out(SCANNED if table.unit == _PAGE else BLANK, table.where(number))
-            kept = self._kept(table, cells, column, report) if text else {}
+            kept = self._kept(table, number, cells, column, report) if text else {}
             if file:
                 kept.setdefault("file", file)
             yield Document(text, kept, (text,), first + place, None, table.where(number), file, place, whole)
@@ -448,18 +449,24 @@ class _Choice:
             return "text"
         return text_column(table, None if folder else self.columns[:1] or None)
 
-    def _kept(self, table: Table, cells: Mapping[str, Any], column: str, report: Report) -> dict[str, Any]:
+    def _kept(self, table: Table, number: int, cells: Mapping[str, Any], column: str, report: Report) -> dict[str, Any]:
         value = typed if format_of(Path(table.source)) in (".csv", ".tsv") else plain
-        if self.metadata is not None:
-            return {name: value(cells[name]) for name in self.metadata if name in cells}
         kept = {}
+        if self.metadata is not None:
+            try:
+                return {name: value(cells[name]) for name in self.metadata if name in cells}
+            except InputError as error:
+                raise InputError(f"{table.where(number)}: {error}; or leave the column out of --metadata") from error
         for name, cell in cells.items():
             if name in (column, NOTES) or cell is None or cell == "":
                 continue
-            if isinstance(cell, bytes) or len(cell if isinstance(cell, str) else str(cell)) > _LONGEST_VALUE:
-                report.columns[name] += 1
-            elif (held := value(cell)) is not None:
-                kept[name] = held
+            try:
+                if not isinstance(cell, bytes) and len(cell if isinstance(cell, str) else str(cell)) > _LONGEST_VALUE:
+                    report.long[name] += 1
+                elif (held := value(cell)) is not None:
+                    kept[name] = held
+            except InputError:
+                report.foreign[name] += 1
         return kept
 
     def _opened(self, entry: Entry, folder: bool, report: Report) -> Table:

@@ -352,7 +352,7 @@ class ExactIndex:
         at = np.minimum(np.searchsorted(self.ids, wanted, sorter=self._order), max(len(self) - 1, 0))
         places = self._order[at] if len(self) else np.empty(0, dtype=np.int64)
         if len(places) < len(wanted) or (self.ids[places] != wanted).any():
-            all_known(wanted, self.ids)
+            all_known(ids, self.ids)
         return places
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.filters import RANGES, Condition, Filter, Filterable, as_filter
-from contrastive_st.search.values import one_line, own_id
+from contrastive_st.search.values import as_ids, one_line, own_id
 from contrastive_st.vectors import unit_vectors
 
 logger = logging.getLogger(__name__)
@@ -309,15 +309,22 @@ def check_k(k: Any) -> int:
     return int(k)
 
 
-def all_known(ids: Ids, known: Collection[int]) -> list[int]:
-    """The ids of documents, which must be known.
+def all_known(ids: Sequence[Id], known: Collection[int]) -> list[int]:
+    """The numbers of the ids of documents, which must be known.
 
     Raises:
-        InputError: one is not.
+        InputError: one is not; the message shows it as it was given.
+
+    Example:
+        >>> all_known([7, "talk-7"], [7])
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: there is no document talk-7
     """
-    if missing := [id for id in ids.tolist() if id not in known]:
-        raise InputError(f"there is no document {missing[0]}")
-    return list(ids.tolist())
+    numbers: list[int] = as_ids(ids).tolist()
+    if missing := [given for given, number in zip(ids, numbers, strict=True) if number not in known]:
+        raise InputError(f"there is no document {one_line(str(missing[0]), 60)}")
+    return numbers
 
 
 def check_search(vectors: Any, dimension: int, k: int, filter: Filterable, text: str | None) -> tuple[Vectors, Filter]:

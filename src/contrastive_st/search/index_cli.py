@@ -165,8 +165,9 @@ class Index(CollectionCommand):
             yield f"--storage {self.storage}: {'shards' if self.output else 'the store'} can hold {', '.join(storages)}"
         if self.id_column and self.installed_docs:
             yield "--id_column needs a corpus with columns; leave one of the options out"
-        if (self.sync or self.watch) and self.output:
-            yield "--sync and --watch work with a store; leave --output out"
+        if self.output and (self.sync or self.watch or self.replace or self.restore):
+            yield ("--sync, --watch, --replace and --restore work with a store; leave --output out, or remove its "
+                   "folder to encode everything again")  # fmt: skip
         if self.watch and not Path(self.corpus).expanduser().is_dir():
             yield f"--watch needs a folder; {self.corpus or 'the installed documentation'} is not a folder"
         if self.pool and self._whole:

@@ -24,7 +24,8 @@ class Report:
         strict: raise `LeftOut` at the first of them.
         counts: how many, by the reason.
         names: the first of them, by the reason.
-        columns: columns whose cells are not kept as metadata, and of how many rows.
+        long: columns with cells that are too long to be kept as metadata, and in how many rows.
+        foreign: columns with cells of types that metadata cannot have.
         notes: what was detected of files (encoding, delimiter), with the names of these.
         text_files: how many text files are lists (True) or documents (False) by their looks.
         unread: files of a folder that could not be read to their end.
@@ -41,7 +42,8 @@ class Report:
     strict: bool = False
     counts: Counter[str] = field(default_factory=Counter)
     names: dict[str, list[str]] = field(default_factory=dict)
-    columns: Counter[str] = field(default_factory=Counter)
+    long: Counter[str] = field(default_factory=Counter)
+    foreign: Counter[str] = field(default_factory=Counter)
     notes: dict[str, dict[str, None]] = field(default_factory=dict)
     text_files: Counter[bool] = field(default_factory=Counter)
     unread: set[str] = field(default_factory=set)
@@ -68,9 +70,11 @@ class Report:
         ]
         for note, names in self.notes.items():
             lines.append(f"{note}: {'; '.join(list(names)[:_NAMES])}" + "; ..." * (len(names) > _NAMES))
-        if self.columns:
-            columns = ", ".join(f"{name} of {rows:,} row{'s' * (rows > 1)}" for name, rows in self.columns.items())
-            lines.append(f"not kept as metadata, too long or bytes: {columns} (--metadata COLUMN keeps a column)")
+        for what, columns in (("too long", self.long), ("of a type that metadata cannot have", self.foreign)):
+            if columns:
+                counted = ", ".join(f"{name} of {rows:,} row{'s' * (rows > 1)}" for name, rows in columns.items())
+                keep = " (--metadata COLUMN keeps a column)" * (columns is self.long)
+                lines.append(f"not kept as metadata, {what}: {counted}{keep}")
         if documents := self.text_files[False]:
             lines.append(f"{documents:,} text files are one document each (--split_into lines: each line is one)")
         if lists := self.text_files[True]:

@@ -80,10 +80,12 @@ class ShardFolder:
             self.folder = space_folder(self.folder, self.encoding.space)
         if encoding is not None and encoding != self.encoding:
             ours, theirs = asdict(self.encoding), asdict(encoding)
-            other = ", ".join(f"{name} {theirs[name]}, not {ours[name]}" for name in ours if ours[name] != theirs[name])
-            raise InputError(
-                f"{folder} was started with other settings ({other}); remove it, or choose another --output"
-            )
+            other = ", ".join(
+                "the corpus has changed, or is read with other options" if name == "corpus_fingerprint"
+                else f"{name} {theirs[name]}, not {ours[name]}"
+                for name in ours if ours[name] != theirs[name]
+            )  # fmt: skip
+            raise InputError(f"{folder} does not fit: {other}; remove it to start again, or choose another --output")
 
     def claim(self, shard: int) -> bool:
         """Whether this process should encode the shard."""

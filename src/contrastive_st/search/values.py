@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping
-from datetime import date, time
+from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -134,8 +134,8 @@ def _check_lengths(**lengths: int) -> None:
 def plain(value: Any) -> Any:
     """A value of metadata as JSON holds it.
 
-    Dates and times become ISO 8601 text, decimals numbers, tuples, sets and arrays lists, UUIDs text; NaN, infinity and
-    pandas' NaT become null. What PostgreSQL cannot store in a text is replaced (`storable`).
+    Dates and times become ISO 8601 text, durations seconds, decimals numbers, tuples, sets and arrays lists, UUIDs
+    text; NaN, infinity and pandas' NaT become null. What PostgreSQL cannot store in a text is replaced (`storable`).
 
     Raises:
         InputError: the value is none of these.
@@ -161,6 +161,10 @@ def plain(value: Any) -> Any:
 def _converted(value: Any) -> Any:
     if isinstance(value, np.datetime64):
         return None if np.isnat(value) else str(value)
+    if isinstance(value, np.timedelta64):
+        return None if np.isnat(value) else plain(value / np.timedelta64(1, "s"))
+    if isinstance(value, timedelta):
+        return plain(value.total_seconds())
     if isinstance(value, np.ndarray):
         return plain(list(value)) if value.ndim else plain(value[()])
     if isinstance(value, np.generic) and value.dtype.kind in "biufSU":
@@ -176,7 +180,7 @@ def _converted(value: Any) -> Any:
     if isinstance(value, UUID):
         return str(value)
     raise InputError(f"metadata {value!r} of type {type(value).__name__}: give text, a number, true, false, null, "
-                     "a date, a list or a mapping")  # fmt: skip
+                     "a date, a duration, a list or a mapping")  # fmt: skip
 
 
 def storable(text: str) -> str:

@@ -236,8 +236,8 @@ class StoreLoader:
                     return int(source), int(run)
                 if loaded and not replace:
                     raise InputError(
-                        f"{self.source} has changed since it was indexed, or is split differently; "
-                        "give --replace to index it again"
+                        f"{self.source} has changed since it was indexed, or is read with other options (such as "
+                        "--column, --metadata or --split_into); give --replace to index it again, or the former options"
                     )
                 self.store.delete_source(connection, source)
             (number,) = connection.execute(

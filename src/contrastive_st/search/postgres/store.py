@@ -274,14 +274,14 @@ class VectorStore(StoreWrites):
         rows = self.database.rows(statement.format(sql.SQL(now.storage), now.tables.vectors), (wanted.tolist(),))
         result = dict(zip([row[0] for row in rows], vectors_of([row[1] for row in rows], now.storage), strict=True))
         none = np.empty((0, self.dimension), np.float32)
-        return np.stack([result[id] for id in all_known(wanted, result)]) if len(wanted) else none
+        return np.stack([result[id] for id in all_known(ids, result)]) if len(wanted) else none
 
     def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""
         wanted = as_ids(ids)
         rows = self._texts(sql.SQL("SELECT id, text, metadata FROM {} WHERE id = ANY(%s)"), (wanted.tolist(),))
         result = {id: Hit(id, math.nan, text, metadata) for id, text, metadata in rows}
-        return [result[id] for id in all_known(wanted, result)]
+        return [result[id] for id in all_known(ids, result)]
 
     def known(self, ids: Sequence[Id]) -> list[int]:
         """Those of the ids that the collection has."""

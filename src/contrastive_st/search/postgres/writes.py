@@ -126,7 +126,7 @@ class StoreWrites(StoreSpaces):
         statement = sql.SQL("UPDATE {} SET metadata = %s WHERE id = %s").format(self.now().tables.texts)
         parameters = Jsonb(as_metadata([metadata], 1)[0]), as_id(id)
         changed = self.database.run(lambda connection: connection.execute(statement, parameters).rowcount)
-        all_known(as_ids([id]), as_ids([id] * changed))
+        all_known([id], as_ids([id] * changed))
 
     def delete(self, ids: Sequence[Id]) -> int:
         """Delete documents; return how many existed. `index` leaves them out from now on, unless it restores them."""

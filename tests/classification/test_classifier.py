@@ -103,6 +103,8 @@ def test_rows_of_0_and_1_are_columns_of_classes_however_they_are_held():
     named = [["warm"], ["warm", "day"], ["day"], [], ["warm"]] * 2
     for same in (frame, frame[["day", "warm"]], rows, named):
         np.testing.assert_array_equal(classifier.as_predicted(same), rows)
+    several = SentenceClassifier("static-minilm").fit(TEXTS, [[0, 1], [0], [1, 2], [2], []] * 2)
+    assert several.as_predicted([[0, 1], [0, 1]]).tolist() == [[1, 1, 0]] * 2  # two labels, and not two columns
     with pytest.raises(InputError, match="no examples of night; the labels are warm, day"):
         classifier.score(TEXTS, frame.rename(columns={"day": "night"}))
 

@@ -105,10 +105,14 @@ def like(labels: Any, classes: NDArray[Any], several: bool) -> NDArray[Any]:
     """
     given, find = given_labels(labels), class_finder(classes)
     if isinstance(given, Indicator):
-        if given.names is None and several:
-            return given.rows
-        names = given.names or range(given.rows.shape[1])
-        given = [[name for name, on in zip(names, own, strict=True) if on] for own in given.rows]
+        rows, width = given.rows, given.rows.shape[1]
+        if isinstance(labels, (list, tuple)) and width != len(classes):
+            given = rows.tolist()  # as many labels for each text, all of them 0 or 1
+        elif given.names is None and several:
+            return rows
+        else:
+            names = given.names or range(width)
+            given = [[name for name, on in zip(names, own, strict=True) if on] for own in rows]
     if any(_is_list(own) != several for own in given):
         wanted = "several labels per text; give each a list" if several else "one label per text, not lists"
         raise InputError(f"the classifier was fitted with {wanted}")
@@ -116,8 +120,8 @@ def like(labels: Any, classes: NDArray[Any], several: bool) -> NDArray[Any]:
     text = classes.dtype.kind == "U"
     unknown = [label for label, own in found.items() if own is None and (several or isinstance(label, str) != text)]
     if unknown:
-        unknown_ones, known = (", ".join(map(str, own)) for own in (sorted(unknown, key=str), classes))
-        raise InputError(f"no examples of {unknown_ones}; the labels are {known}")
+        without, known = (", ".join(map(str, own)) for own in (sorted(unknown, key=str), classes))
+        raise InputError(f"no examples of {without}; the labels are {known}")
     if several:
         return indicators(classes, [[found[label] for label in own] for own in given])
     return np.asarray([label if found[label] is None else found[label] for label in given])
@@ -162,16 +166,21 @@ def saved_classes(classes: NDArray[Any]) -> dict[str, Any]:
         >>> saved_classes(np.array(["2026-01-02"], dtype="datetime64[D]"))
         {'classes': ['2026-01-02'], 'dtype': 'datetime64[D]'}
     """
-    plain = classes.astype(str) if classes.dtype.kind in "mM" else classes
+    plain = classes.astype({"M": str, "m": np.int64}.get(classes.dtype.kind, classes.dtype))
     return {"classes": plain.tolist(), **({} if classes.dtype.kind == "U" else {"dtype": classes.dtype.name})}
 
 
 def opened_classes(saved: dict[str, Any]) -> NDArray[Any]:
-    """The classes that `saved_classes` wrote."""
+    """The classes that `saved_classes` wrote.
+
+    Example:
+        >>> opened_classes(saved_classes(np.array([3], dtype="timedelta64[D]")))
+        array([3], dtype='timedelta64[D]')
+    """
     classes = np.array(saved["classes"])
     return classes.astype(saved.get("dtype", classes.dtype))
 
 
 def _is_list(label: Any) -> bool:
     """Whether these are the labels of a text that may have several."""
-    return isinstance(label, (list, tuple, set, np.ndarray))
+    return isinstance(label, (list, tuple, set, frozenset, np.ndarray))

@@ -253,6 +253,14 @@ def test_the_pooling_of_a_folder_of_sentence_transformers(bert_config, tokenizer
     assert ("embeddings = output.last_hidden_state[:, 0]" in text) != dense
 
 
+def test_the_pooling_of_a_folder_of_this_package_that_was_changed(checkpoint, tmp_path):
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    library = pytest.importorskip("sentence_transformers")
+    layers = [modules.Transformer(str(checkpoint)), modules.Pooling(16, "max")]
+    library.SentenceTransformer(modules=layers, device="cpu").save_pretrained(str(tmp_path / "changed"))
+    assert "(bert, max pooling)" in write_card(tmp_path / "changed", overwrite=True).read_text()
+
+
 def test_a_folder_of_a_card_has_all_but_the_weights_and_makes_the_same_card(checkpoint, tmp_path):
     add_report(checkpoint)
     output = tmp_path / "model_cards" / "tiny"

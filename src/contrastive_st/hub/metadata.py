@@ -13,7 +13,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.files.folders import ADAPTER, CLASSIFIER, read_export
 from contrastive_st.files.reading import read_json
-from contrastive_st.models.checkpoint import Checkpoint
+from contrastive_st.models.checkpoint import Checkpoint, written_by_another
 from contrastive_st.models.poolings import recorded_pooling
 from contrastive_st.training.metadata import read_training_metadata
 from contrastive_st.training.methods import Method, method_of
@@ -76,9 +76,10 @@ class CheckpointMetadata:
 
     @cached_property
     def _modules(self) -> Checkpoint | None:
-        """What the modules of sentence-transformers say of a folder without settings of this package."""
-        adapter = (self.folder / ADAPTER).is_file()
-        return None if self.settings or adapter else Checkpoint.read(self.folder)
+        """What the modules of sentence-transformers say of a folder in which settings of this package do not hold."""
+        adapter, ours = (self.folder / ADAPTER).is_file(), self.settings and not written_by_another(self.folder)
+        found = None if adapter or ours else Checkpoint.read(self.folder)
+        return None if found is None or found.own else found
 
     @property
     def pooling(self) -> str | None:

@@ -229,7 +229,7 @@ def _read_whole(folder: Path) -> Checkpoint:
         return recorded
     entries = [(_kind(entry, folder), folder / entry.get("path", "")) for entry in read_json(folder / "modules.json")]
     recorded = replace(recorded, modules=True, **_about(folder), **_transformer(folder, entries), **_of_prompt(entries))
-    if settings is not None and _written_by_another(folder) and _pooled(entries).get("pooling") != recorded.pooling:
+    if settings is not None and written_by_another(folder) and _pooled(entries).get("pooling") != recorded.pooling:
         settings, recorded = None, replace(recorded, own=False, pooling=None)
     if settings is not None:
         past = next((i for i, (kind, _) in enumerate(entries) if kind == "Pooling"), 0) + 1
@@ -245,9 +245,8 @@ def _read_whole(folder: Path) -> Checkpoint:
     return replace(recorded, **_pooled(entries))
 
 
-def _written_by_another(folder: Path) -> bool:
-    """Whether sentence-transformers wrote the folder last, with modules that may be others than `config.contrastive`
-    says: it copies that section unchanged."""
+def written_by_another(folder: Path) -> bool:
+    """Whether sentence-transformers wrote a folder last; it copies `config.contrastive`, whatever its modules are."""
     path = folder / PROMPTS_FILE
     return path.is_file() and "__version__" in read_json(path, dict)
 

@@ -230,7 +230,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
 
         Raises:
             InputError: a label in a list is none of `classes_`, a label is of another kind than they are, or there are
-                lists where the classifier knows one label a text, or the other way around.
+                lists where the classifier knows one label per text, or the other way around.
         """
         self._check_fitted()
         return like(labels, self.classes_, self.multi_label_)

@@ -65,7 +65,7 @@ def given_labels(labels: Any) -> Indicator | list[Any]:
 
 
 def numbered(labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The classes in order, and the number of each label `[N]`, or `[N, K]` of 0 and 1 for several labels a text.
+    """The classes in order, and the number of each label `[N]`, or `[N, K]` of 0 and 1 for several labels per text.
 
     Args:
         labels: as for `given_labels`.
@@ -92,7 +92,7 @@ def numbered(labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def like(labels: Any, classes: NDArray[Any], several: bool) -> NDArray[Any]:
-    """Labels as the classes that they mean: `[N]`, or with several labels a text `[N, K]` of 0 and 1.
+    """Labels as the classes that they mean: `[N]`, or with several labels per text `[N, K]` of 0 and 1.
 
     Args:
         labels: as for `given_labels`.

@@ -406,7 +406,9 @@ def test_the_page_is_built_with_no_analytics_and_no_footer():
 
 
 def test_without_its_extra_the_page_says_what_to_install(monkeypatch, capsys):
-    for name in [name for name in sys.modules if name.startswith("contrastive_st.serve.")]:
+    for name in [
+        name for name in sys.modules if name.startswith("contrastive_st.serve.") and not name.endswith(".cli")
+    ]:
         monkeypatch.delitem(sys.modules, name)
     for name in ("gradio", "starlette", "starlette.exceptions"):
         monkeypatch.setitem(sys.modules, name, None)

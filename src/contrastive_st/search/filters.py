@@ -95,7 +95,7 @@ class Condition:
 
     @cached_property
     def date(self) -> str:
-        """The end of a range as a text with which those of dates are compared; blank if it is no date.
+        """The end of a range as a text with which those of dates are compared; blank if it is not a date.
 
         A text sorts after each of its beginnings, so a date sorts as its first moment if the end has no zeros that it
         lacks; and all in the precision of the end sorts before the end with one more character.

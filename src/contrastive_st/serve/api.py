@@ -34,9 +34,9 @@ from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.floor import Floors, above
-from contrastive_st.search.index import OtherModel, UnknownColumn, unmet
+from contrastive_st.search.index import OtherModel, unmet
 from contrastive_st.search.opening import Follower, encoder_of, open_encoder_for, open_named, writable
-from contrastive_st.search.values import json_id, one_line
+from contrastive_st.search.values import json_id
 from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
 from contrastive_st.serve.batcher import COMPUTING, Batcher, Rows, Vectors
 from contrastive_st.serve.changes import WRITES, Changes, ClassifierServed, named
@@ -66,6 +66,7 @@ from contrastive_st.serve.limits import (
     Budget,
     JsonCounter,
 )
+from contrastive_st.serve.refusals import refusal
 from contrastive_st.serve.schemas import (
     KEYS,
     Classified,
@@ -426,7 +427,7 @@ def make_api(
     gate = ApiGate(app, host, token, writer)
     app.router.route_class, app.state.bytes, app.state.catch_up = _Route, Budget(ALL_BYTES), routes.catch_up
     for kind in (InputError, RequestValidationError, HTTPException, ClientDisconnect):
-        app.add_exception_handler(kind, _refusal)
+        app.add_exception_handler(kind, refusal)
     for method, path, answer, model in (
         ("POST", "/v1/embeddings", routes.v1_embeddings, Embeddings), ("GET", "/v1/models", routes.v1_models, Models),
         ("GET", "/v1/models/{model}", routes.v1_model, Model), ("POST", "/embed", routes.embed, list[list[float]]),
@@ -517,48 +518,6 @@ class ApiGate(Gate):
         """The error in the form of the API that was called."""
         asks = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         return error_answer(scope["path"], status, message, asks)
-
-
-async def _refusal(request: Request, error: Exception) -> Response:
-    """The answer to a request that raised an error."""
-    status, message, headers = 400, str(error), dict(getattr(error, "headers", None) or {})
-    if isinstance(error, UnknownColumn):
-        status = 404
-    elif isinstance(error, HTTPException):
-        status, message = error.status_code, str(error.detail)
-    elif isinstance(error, RequestValidationError):
-        status, message = 422, _what_is_wrong(error)
-    return error_answer(request.url.path, status, one_line(message, 500), headers)
-
-
-def _what_is_wrong(error: RequestValidationError) -> str:
-    """The first fault of a body, with the field that has it."""
-    fault, *others = error.errors()
-    if fault["type"] == "json_invalid":
-        return f"the body is not JSON: {fault.get('ctx', {}).get('error', fault['msg'])}"
-    name = _field(fault, error.body)
-    if name in ("input", "inputs"):
-        return f"{name}: give a text, a list of texts, or token ids"
-    if {"id", "ids"} & set(fault["loc"]):
-        return "an id is a whole number, or text that is not blank"
-    if "filter" in fault["loc"]:  # pydantic names each form that it is not
-        return "filter: give conditions such as year>=2020 or topic=sea,sky, a list of them, or an object such as " + (
-            '{"year": {">=": 2020}, "topic": ["sea", "sky"]}; a range takes a number or a date'
-        )
-    # of each type that the field may have, pydantic says why the value is not of it
-    reasons = [fault["msg"], *(other["msg"] for other in others if _field(other, error.body) == name)]
-    return f"{name}: " + " or ".join([reasons[0], *(one.removeprefix("Input should be ") for one in reasons[1:])])
-
-
-def _field(fault: Mapping[str, Any], body: Any) -> str:
-    """The innermost field of a body that a fault is about; the place also names types, which are not in the body."""
-    name = "the body"
-    for part in fault["loc"][1:]:
-        if isinstance(body, dict) and (part in body or fault["type"] == "missing"):
-            name, body = str(part), body.get(part)
-        elif isinstance(body, list) and isinstance(part, int):
-            body = body[part]
-    return name
 
 
 # --- The command.

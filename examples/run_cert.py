@@ -78,7 +78,7 @@ class CERTArguments(ScriptArguments):
     task_learning_rate: NotNegative = option("Learning rate of the fine-tuning.", default=5e-4)
     task_batch_size: Count = option("Batch size of the fine-tuning.", default=32)
     task_seeds: CountOrZero = option(
-        "Number of fine-tuning runs, each with another seed, of the encoder before CERT and of that after it.",
+        "Number of seeds of the fine-tuning; each fine-tunes the encoder before CERT and the encoder after it.",
         default=3,
     )
 

@@ -65,8 +65,8 @@ class InferSentArguments(ScriptArguments):
 
     train_file: str | None = option(
         "Pairs with labels: a file of SNLI, MultiNLI, ... or a name such as SNLI (of the Hub). Without it: "
-        "summaries and paragraphs of the documentation of installed Python packages; a pair is labelled by "
-        "whether its texts are of one object, one module or different packages."
+        "summaries and paragraphs of the documentation of installed Python packages; a pair has one of "
+        "three labels: its texts are of the same object, of the same module, or of different packages."
     )
     max_train_samples: Count | None = option("Number of pairs to train on, drawn at random.")
     word_vectors: str | None = option(

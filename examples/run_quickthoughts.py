@@ -81,8 +81,8 @@ class QuickThoughtsArguments(ScriptArguments):
 
     targets: str = option(
         "Targets of a sentence: next (the sentences after it), window (the sentences around it), "
-        "counts or tfidf (a softmax over the candidates, of the number of words that they share with the sentence, or "
-        "of their TF-IDF similarity to it), tfidf_bin (the most similar sentence by TF-IDF).",
+        "counts (a softmax over the numbers of words that the candidates share with the sentence), tfidf (the same "
+        "over their TF-IDF similarities to the sentence), tfidf_bin (the most similar sentence by TF-IDF).",
         default="window",
     )
     row_loss: str = option("Loss of each sentence: kl, cross_entropy, l2, block (CURL) or pairwise.", default="kl")

@@ -67,7 +67,7 @@ class StaticArguments(ScriptArguments):
     )
     max_length: Count = option("Maximum length of a sentence in training, in tokens.", default=128)
     sif: Positive = option(
-        "SIF weighting: the first weight of a token of relative frequency p is the square root of sif / (sif + p).",
+        "SIF weighting: a token of relative frequency p has the weight sqrt(sif / (sif + p)) before training.",
         default=3e-4,
     )
     temperature: Positive = option("Temperature of InfoNCE; divides the cosines.", default=0.05)

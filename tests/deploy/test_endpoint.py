@@ -46,7 +46,7 @@ def test_cosines_of_a_sentence_with_others(handler):
         ({}, "no inputs"),
         ({"inputs": {"texts": []}}, "source_sentence"),
         ({"inputs": "a", "parameters": {"temperature": 1}}, "unknown parameters temperature"),
-        ({"inputs": 3}, "give a string"),
+        ({"inputs": 3}, "give a list of strings"),
     ],
 )
 def test_a_bad_request_says_what_is_wrong(handler, request_, words):

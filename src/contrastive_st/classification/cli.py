@@ -53,8 +53,8 @@ class Classify(TuningSettings):
         'if a text can have several labels: the separator between them, such as "|"', metavar="TEXT"
     )
     output: str | None = option(
-        "folder to save the classifier in after training, or without --train_file to load it from (default: the "
-        "--model folder)",
+        "folder of the classifier: with --train_file it is saved there after training, otherwise it is loaded from "
+        "there (default: the --model folder)",
         short="-o",
         metavar="FOLDER",
     )

@@ -350,7 +350,7 @@ class TripletLoss(Loss):
     Between equal embeddings the distance and the gradient are 0, never NaN.
 
     Args:
-        margin: how much nearer than the negative the positive has to be for a loss of 0.
+        margin: the loss is 0 if the positive is nearer to the anchor than the negative by this distance or more.
 
     Example:
         >>> views = torch.tensor([[[0.0, 0.0], [3.0, 4.0], [0.0, 5.5]]])  # distances 5 and 5.5

@@ -130,7 +130,7 @@ class Distill(Options):
     max_length: Count = option("maximum length of a text in tokens, for a layer student", default=128)
     align: bool = option(
         "let the student encode queries for an index that the teacher encoded; the student gets a linear map into the "
-        "teacher's space, if held-out vectors are then closer to those of the teacher",
+        "teacher's space, if the map brings its vectors of held-out texts closer to the teacher's",
         default=False,
     )
     batch_size: Count | None = option("texts per step (default: 512; for a layer student 128)", group="training")

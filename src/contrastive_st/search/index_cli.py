@@ -73,7 +73,7 @@ class Index(CollectionCommand):
     )
     index: Literal["hnsw", "binary", "none"] = option(
         "vector index, built after all vectors are written; hnsw: a graph over the vectors; binary: a smaller "
-        "graph, over bit strings with four bits for each dimension of a vector; none: exact search",
+        "graph, over vectors reduced to four bits per dimension; none: exact search",
         default="hnsw",
         group="indexing",
     )

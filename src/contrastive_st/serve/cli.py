@@ -116,8 +116,8 @@ class Api(StoreCommand):
         default=True,
     )
     batch_tokens: Count = option(
-        "take waiting texts of up to this many tokens in total at a time; they are sorted by length and split into "
-        "batches",
+        "number of tokens to take from the waiting texts at a time, at most; the texts that are taken are sorted by "
+        "length and split into batches",
         default=65_536,
     )
     max_waiting_tokens: Count = option(

@@ -109,7 +109,7 @@ class MiningOptions(NegativeRules):
     corpus: Any = option("texts to take negatives from: a file, or in Python a list (default: the positives)")
     corpus_column: str | None = option("column of the corpus, if it has several columns of text")
     guide: Any = option(
-        "second encoder, whose scores decide instead: on the score limits, the margins and the sampling",
+        "second encoder, whose scores replace those of --model in the limits, the margins and the sampling",
         metavar="MODEL",
     )
     cross_encoder: Any = option("like --guide, but a CrossEncoder of sentence-transformers", metavar="MODEL")

@@ -104,7 +104,11 @@ def runs(args: argparse.Namespace) -> Iterator[Run]:
             for variant in CURVES:
                 yield Run(f"curve, {variant}", seed, "lift", variant=variant, every=args.every, needs_base=True)
     for seed in args.seeds:
-        yield Run("before training", seed, "quickthoughts", f"{GRU} --readout max --learning_rate 1e-12 --max_steps 1")
+        untrained = f"{GRU} --readout max --learning_rate 1e-12 --max_steps 1"
+        yield Run("before training", seed, "quickthoughts", untrained)
+        yield Run(
+            "word vectors of the corpus, before training", seed, "quickthoughts", f"{untrained} --word_vectors corpus"
+        )
         yield from reconstructed("bag", seed, gru)
 
 

@@ -46,7 +46,7 @@ def test_the_docstring_of_a_loss_describes_each_of_its_settings():
 
 def test_a_default_that_losses_share_is_in_the_help():
     options = {one.name: one.metadata["help"] for one in dataclasses.fields(loss_arguments(["info_nce", "triplet"]))}
-    assert options["margin"].endswith("for a loss of 0 (default: 1.0). Only for the loss triplet.")
+    assert options["margin"].endswith("by this distance or more (default: 1.0). Only for the loss triplet.")
     both = {
         one.name: one.metadata["help"] for one in dataclasses.fields(loss_arguments(["guided_info_nce", "triplet"]))
     }

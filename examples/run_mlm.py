@@ -1,4 +1,4 @@
-"""Pre-train a small BERT on your own text by masked language modelling; `run_simcse.py` can start from it.
+"""Pre-train a small BERT on your own text by masked language modelling, from which `simcse` can start.
 
     accelerate launch examples/run_mlm.py --train_file wikipedia.parquet --output_dir out/mlm
     contrastive-st train simcse --train_file wikipedia.parquet --model_name_or_path out/mlm --pooling mean

@@ -119,8 +119,11 @@ def add_command(commands: Any, kind: Any) -> None:
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", kind.__name__).lower()
     about, _, examples = inspect.cleandoc(kind.__doc__).partition("\n\n")
     positional = [spec for spec in dataclasses.fields(kind) if spec.metadata.get("positional")]
-    names = [(spec.metadata.get("metavar") or spec.name, spec.default is dataclasses.MISSING) for spec in positional]
-    operands = [name if required else f"[{name}]" for name, required in names]
+    operands = []
+    for spec in positional:
+        operand = spec.metadata.get("flag", {}).get("metavar", spec.name)
+        operand += " ..." if str(spec.type).startswith("list") else ""
+        operands.append(operand if spec.default is dataclasses.MISSING else f"[{operand}]")
     parser = commands.add_parser(
         name, help=about, description=f"{about[0].upper()}{about[1:]}.", general=False,
         usage=" ".join([f"contrastive-st {name} [options]", *operands]),

@@ -42,7 +42,8 @@ class Classify(TuningSettings):
         metavar="FILE", aliases=("--test",),
     )  # fmt: skip
     columns: list[str] | None = option(
-        "the columns of texts and of labels, such as --columns review stars=label; the input needs only that of texts",
+        "the column of texts, and with =label that of labels: --columns review stars=label; the file to label needs "
+        "only the column of texts",
         metavar="COLUMN",
     )
     predictions: str | None = option(
@@ -58,7 +59,9 @@ class Classify(TuningSettings):
         short="-o",
         metavar="FOLDER",
     )
-    classifier: str = option("name of the classifier: a folder may hold several", "classes", metavar="NAME")
+    classifier: str = option(
+        "name under which the folder holds the classifier; it may hold several", "classes", metavar="NAME"
+    )
     head: Literal["logistic", "means", "differentiable"] = option(
         "logistic: logistic regression; means: the nearest class mean; differentiable: a linear layer trained by "
         "gradient descent (with --tune, together with the encoder)", "logistic",

@@ -129,8 +129,8 @@ class Distill(Options):
     regularization: NotNegative = option("regularization strength in fitting a static student", default=0.1)
     max_length: Count = option("maximum length of a text in tokens, for a layer student", default=128)
     align: bool = option(
-        "let the student encode queries for an index that the teacher encoded; the student gets a linear map into the "
-        "teacher's space, if the map brings its vectors of held-out texts closer to the teacher's",
+        "let the student encode queries for an index that the teacher encoded: fit a linear map from the student's "
+        "vectors to the teacher's, and keep it if it brings them closer on held-out texts",
         default=False,
     )
     batch_size: Count | None = option("texts per step (default: 512; for a layer student 128)", group="training")

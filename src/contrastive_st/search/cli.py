@@ -42,8 +42,9 @@ class StoreCommand(Options, ABC):
     """A command that opens a store. SIGTERM ends it as Ctrl-C does: an embedded database stops with its last user."""
 
     store: str | None = option(
-        "folder of the embedded PostgreSQL, or postgresql://... for a server (default: $CONTRASTIVE_ST_STORE, or "
-        "contrastive_st/search in your data folder, such as ~/.local/share)", metavar="WHERE",
+        "the store: a folder, in which the command runs a PostgreSQL of its own, or postgresql://... for a server "
+        "(default: $CONTRASTIVE_ST_STORE, or contrastive_st/search in your data folder, such as ~/.local/share)",
+        metavar="WHERE",
     )  # fmt: skip
 
     def __call__(self) -> None:
@@ -251,7 +252,9 @@ class Trends(CollectionCommand):
 
     by: str | None = option("metadata column to count by, such as year or source", metavar="COLUMN")
     clusters: int | None = option("number of clusters (default: one per 50 documents, at least 2 and at most 16)")
-    seed: Annotated[int, Ge(0), Le((1 << 32) - 1)] = option("seed of the sample and of k-means", default=0)
+    seed: Annotated[int, Ge(0), Le((1 << 32) - 1)] = option(
+        "seed of k-means, and of the sample of documents that it is fitted to", default=0
+    )
     output: str | None = option("folder to write trends.csv, .md, .json and plots to", short="-o", metavar="FOLDER")
     overwrite: bool = option("replace the files that an earlier run wrote to the --output folder", default=False)
 

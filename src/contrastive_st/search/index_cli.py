@@ -58,13 +58,13 @@ class Index(CollectionCommand):
         metavar="COLUMN",
     )
     id_column: str | None = option(
-        "column of ids, by which a changed row replaces its earlier version (default: the column named id; "
-        "without one, or with '', ids are made from row numbers, or in a folder from paths)"
+        "column of ids, by which a changed row replaces its earlier version (default: the column named id). Without "
+        "such a column, or with --id_column '', ids are made from row numbers, or in a folder from paths"
     )
     hub_split: str = option("split of a data set of the Hub, or of a folder of save_to_disk", default="train")
     split_into: Literal["whole", "files", "lines", "sentences", "passages"] = option(
-        "what becomes a document: each file, line, sentence or passage (about 100 words); whole: like files, except "
-        "that a PDF is split into pages, and a text file that looks like a list into lines",
+        "what becomes a document: each file, line, sentence or passage (about 100 words); whole: it depends on the "
+        "file: each page of a PDF, each line of a text file that looks like a list, and any other file as a whole",
         default="whole",
     )  # fmt: skip
     pool: bool = option(
@@ -73,7 +73,7 @@ class Index(CollectionCommand):
     )
     index: Literal["hnsw", "binary", "none"] = option(
         "vector index, built after all vectors are written; hnsw: a graph over the vectors; binary: a smaller "
-        "graph, over vectors reduced to four bits per dimension; none: exact search",
+        "graph, over four bits per dimension (signs of the vector after four rotations); none: exact search",
         default="hnsw",
         group="indexing",
     )
@@ -99,11 +99,13 @@ class Index(CollectionCommand):
         "number of rows encoded and committed together", default=16_384
     )
     replace: bool = option(
-        "encode all documents of the corpus again, also those that are unchanged, or were deleted from the collection "
-        "(by default both are skipped)",
+        "encode all documents of the corpus again. By default unchanged documents are skipped, and so are those that "
+        "were removed with `delete`",
         default=False,
     )
-    restore: bool = option("also index documents of the corpus that were deleted from the collection", default=False)
+    restore: bool = option(
+        "index documents of the corpus again that were removed with `delete`; skip unchanged ones", default=False
+    )
     sync: bool = option("delete documents whose file or id is no longer in the corpus", default=False)
     watch: bool = option("index a folder again whenever files in it change, until interrupted", default=False)
     strict: bool = option("stop at the first row or file that cannot be indexed, instead of skipping it", default=False)

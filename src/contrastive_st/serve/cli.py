@@ -77,7 +77,7 @@ class Serve(StoreCommand):
 
 @dataclass
 class Api(StoreCommand):
-    """serve embeddings over HTTP, for clients of the APIs of OpenAI and Hugging Face
+    """serve embeddings over HTTP, with the APIs of OpenAI and Hugging Face
 
     contrastive-st api static-minilm --index talks --token_file token.txt
     """
@@ -116,8 +116,7 @@ class Api(StoreCommand):
         default=True,
     )
     batch_tokens: Count = option(
-        "number of tokens to take from the waiting texts at a time, at most; the texts that are taken are sorted by "
-        "length and split into batches",
+        "encode waiting texts of up to this many tokens in total at a time, sorted by length and split into batches",
         default=65_536,
     )
     max_waiting_tokens: Count = option(

@@ -130,7 +130,7 @@ class MiningOptions(NegativeRules):
         "the labels", default=False, aliases=("--scores",),
     )  # fmt: skip
     include_positives: bool = option(
-        "rank the positives together with the negatives, and keep them in the list, to train a reranker; only with "
+        "allow the positives among the negatives, each at its rank, as training data for a reranker; only with "
         "--output_format n-tuple",
         default=False,
     )

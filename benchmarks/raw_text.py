@@ -124,15 +124,15 @@ def cells() -> list[Cell]:
         found.append(replace(MEAN, label=f"runs of {length}, own document: {own}", run_length=length, own_document=own))
     found += [replace(MEAN, label=f"temperature {t:g}", temperature=t) for t in (0.02, 0.03, 0.07, 0.1, 0.2)]
     for target in ("window", "counts", "tfidf", "tfidf_bin"):
-        own = {"target_temperature": softness.get(target, 0.1), "targets": target, "group": "mean, targets"}
-        found.append(replace(MEAN, label=names[target], **own))
+        own, label = {"target_temperature": softness.get(target, 0.1), "targets": target}, f"{names[target]} targets"
+        found.append(replace(MEAN, label=f"{label} at temperature 0.1" if target == "tfidf" else label, **own))
     for target, t in itertools.product(("tfidf", "counts"), (0.03, 0.3, 1.0, 3.0)):
         if t == softness[target]:  # a row of the targets above
             continue
-        own = {"target_temperature": t, "targets": target, "group": "mean, smooth targets"}
-        found.append(replace(MEAN, label=f"{names[target]}, temperature of targets {t:g}", **own))
+        own = {"target_temperature": t, "targets": target}
+        found.append(replace(MEAN, label=f"{names[target]} targets at temperature {t:g}", **own))
     l2 = {"targets": "counts", "row_loss": "l2", "scores": "dot", "temperature": 1.0}
-    found.append(replace(MEAN, label="counts, L2 of dot products", group="mean, targets", **l2))
+    found.append(replace(MEAN, label="counts as targets, L2 of dot products", **l2))
     for target in ("tfidf_bin", "next"):
         gru = replace(GRU, targets=target, group=f"gru, {names[target]}")
         found += [

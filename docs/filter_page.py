@@ -57,8 +57,8 @@ a list of filters, all of which must hold. In a document, each element of a list
 
 A range takes a number or an ISO date. In a range, dates are compared at the precision of the filter, so `date<=2024-05`
 includes all of May; with `=`, the whole date must be equal. A date without a time is midnight. Time zones are ignored.
-A range reads text that is a number of up to 15 digits as a number. Metadata are stored as JSON: dates and times as ISO
-8601 text, durations as seconds, decimals and numbers of numpy as numbers, sets, tuples and arrays as lists, NaN and
+In a range, text that is a number of up to 15 digits counts as a number. Metadata are stored as JSON: dates and times as
+ISO 8601 text; durations as seconds; decimals and numpy's numbers as numbers; sets, tuples and arrays as lists; NaN and
 infinity as null.
 
 ## What is refused

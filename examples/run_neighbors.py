@@ -1,4 +1,4 @@
-"""Train an encoder on documents: tell the next sentence of a document from sentences of other documents.
+"""Train an encoder on documents: pick the next sentence of a document among sentences of many documents.
 
     contrastive-st train --train_file text.parquet --model_name_or_path microsoft/MiniLM-L12-H384-uncased \
         --pooling mean --output_dir out/neighbors

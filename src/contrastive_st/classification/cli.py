@@ -42,8 +42,8 @@ class Classify(TuningSettings):
         metavar="FILE", aliases=("--test",),
     )  # fmt: skip
     columns: list[str] | None = option(
-        "the column of texts, and with =label that of labels: --columns review stars=label; the file to label needs "
-        "only the column of texts",
+        "name of the column of texts, and of the column of labels followed by =label: --columns review stars=label. "
+        "The input needs only the column of texts",
         metavar="COLUMN",
     )
     predictions: str | None = option(
@@ -59,9 +59,7 @@ class Classify(TuningSettings):
         short="-o",
         metavar="FOLDER",
     )
-    classifier: str = option(
-        "name under which the folder holds the classifier; it may hold several", "classes", metavar="NAME"
-    )
+    classifier: str = option("name of the classifier, if a folder has several", "classes", metavar="NAME")
     head: Literal["logistic", "means", "differentiable"] = option(
         "logistic: logistic regression; means: the nearest class mean; differentiable: a linear layer trained by "
         "gradient descent (with --tune, together with the encoder)", "logistic",

@@ -251,7 +251,8 @@ class EmbeddingDistillationLoss(Loss):
         cosine   1 - cos(s, t)
         mse      mean over the dimensions of (s - t)^2, without normalization
 
-    All views of a sentence are compared with the same teacher embedding, which must have the student's dimension.
+    All views of a sentence are compared with the same teacher embedding, which must have the student's dimension
+    (`distill` projects the teacher's embeddings to it).
 
     Args:
         distance: distance of the embeddings of student and teacher: `squared`, `cosine` or `mse`.

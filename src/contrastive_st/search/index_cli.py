@@ -63,8 +63,8 @@ class Index(CollectionCommand):
     )
     hub_split: str = option("split of a data set of the Hub, or of a folder of save_to_disk", default="train")
     split_into: Literal["whole", "files", "lines", "sentences", "passages"] = option(
-        "what becomes a document: each file, line, sentence or passage (about 100 words); whole: it depends on the "
-        "file: each page of a PDF, each line of a text file that looks like a list, and any other file as a whole",
+        "what becomes a document: each file, line, sentence or passage (about 100 words); whole: each page "
+        "of a PDF, each line of a text file that looks like a list, and each other file",
         default="whole",
     )  # fmt: skip
     pool: bool = option(
@@ -82,8 +82,8 @@ class Index(CollectionCommand):
         "by stop words; if that fails, simple, which does not stem)", group="indexing",
     )  # fmt: skip
     build_memory: str | None = option(
-        "memory for building the vector index, such as 4GB (default: 1GB; in the embedded database as much as is "
-        "needed, up to half of the machine's memory)"
+        "memory for building the vector index, such as 4GB (default: 1GB, or if --store is a folder as much as needed, "
+        "up to half of the machine's memory)"
     )
     storage: Literal["halfvec", "vector", "float32", "int8", "ubinary"] | None = option(
         "type of the vectors; in the store halfvec (16 bits per number) or vector (32), by default halfvec; in "
@@ -99,12 +99,12 @@ class Index(CollectionCommand):
         "number of rows encoded and committed together", default=16_384
     )
     replace: bool = option(
-        "encode all documents of the corpus again. By default unchanged documents are skipped, and so are those that "
-        "were removed with `delete`",
+        "encode all documents of the corpus again, even unchanged ones, and bring back those that were removed with "
+        "`delete` (by default both kinds are skipped)",
         default=False,
     )
     restore: bool = option(
-        "index documents of the corpus again that were removed with `delete`; skip unchanged ones", default=False
+        "bring back documents that were removed with `delete` and are still in the corpus", default=False
     )
     sync: bool = option("delete documents whose file or id is no longer in the corpus", default=False)
     watch: bool = option("index a folder again whenever files in it change, until interrupted", default=False)

@@ -39,7 +39,7 @@ class Serve(StoreCommand):
     port: int = option("port to serve on; 0 picks a free one", default=7860)
     token: bool = option("require a token, which is generated and printed", default=False)
     token_file: str | None = option(
-        "require the token in this file, which you choose yourself (default: the token in "
+        "require a token that you chose and wrote to this file (default: the token in "
         "$CONTRASTIVE_ST_SERVE_TOKEN, if it is set)"
     )
 
@@ -77,7 +77,7 @@ class Serve(StoreCommand):
 
 @dataclass
 class Api(StoreCommand):
-    """serve embeddings over HTTP, with the APIs of OpenAI and Hugging Face
+    """serve embeddings over HTTP to clients written for OpenAI or Hugging Face
 
     contrastive-st api static-minilm --index talks --token_file token.txt
     """
@@ -116,7 +116,8 @@ class Api(StoreCommand):
         default=True,
     )
     batch_tokens: Count = option(
-        "encode waiting texts of up to this many tokens in total at a time, sorted by length and split into batches",
+        "maximum number of tokens of the waiting texts that are encoded together; they are sorted by length, and "
+        "split into smaller batches",
         default=65_536,
     )
     max_waiting_tokens: Count = option(

@@ -186,7 +186,7 @@ class Report:
                 by_note.setdefault(f"{kind}: {score.note}", []).append(score.task)
         lines += [f"{model}: {NOT_RUN}: {why}" for model, why in self.failures.items()]
         lines += [f"{', '.join(dict.fromkeys(names))} {note}" for note, names in by_note.items()]
-        return ["", "Correlations and shares x100; data: " + self.source, *lines]
+        return ["", "Correlations and scores from 0 to 1 are x100; data: " + self.source, *lines]
 
 
 def _own_task(name: str, scores: Sequence[Score]) -> Task:

@@ -109,7 +109,7 @@ class MiningOptions(NegativeRules):
     corpus: Any = option("texts to take negatives from: a file, or in Python a list (default: the positives)")
     corpus_column: str | None = option("column of the corpus, if it has several columns of text")
     guide: Any = option(
-        "second encoder, whose scores replace those of --model in the limits, the margins and the sampling",
+        "second encoder, whose scores replace those of --model in the score limits, the margins and the sampling",
         metavar="MODEL",
     )
     cross_encoder: Any = option("like --guide, but a CrossEncoder of sentence-transformers", metavar="MODEL")
@@ -130,8 +130,8 @@ class MiningOptions(NegativeRules):
         "the labels", default=False, aliases=("--scores",),
     )  # fmt: skip
     include_positives: bool = option(
-        "allow the positives among the negatives, each at its rank, as training data for a reranker; only with "
-        "--output_format n-tuple",
+        "write the ranking with the positives in it, in place of the negatives, as training data for a reranker; only "
+        "with --output_format n-tuple",
         default=False,
     )
 

@@ -42,8 +42,8 @@ class Classify(TuningSettings):
         metavar="FILE", aliases=("--test",),
     )  # fmt: skip
     columns: list[str] | None = option(
-        "name of the column of texts, and of the column of labels followed by =label: --columns review stars=label. "
-        "The input needs only the column of texts",
+        "names of the columns, marked by =label if they have labels: --columns review stars=label takes texts from "
+        "review and labels from stars. The input needs only the column of texts",
         metavar="COLUMN",
     )
     predictions: str | None = option(
@@ -54,12 +54,13 @@ class Classify(TuningSettings):
         'if a text can have several labels: the separator between them, such as "|"', metavar="TEXT"
     )
     output: str | None = option(
-        "folder of the classifier: with --train_file it is saved there after training, otherwise it is loaded from "
-        "there (default: the --model folder)",
+        "folder to save the classifier to (with --train_file) or load it from (without); default: the --model folder",
         short="-o",
         metavar="FOLDER",
     )
-    classifier: str = option("name of the classifier, if a folder has several", "classes", metavar="NAME")
+    classifier: str = option(
+        "name to save or load the classifier by; a folder may have several", "classes", metavar="NAME"
+    )
     head: Literal["logistic", "means", "differentiable"] = option(
         "logistic: logistic regression; means: the nearest class mean; differentiable: a linear layer trained by "
         "gradient descent (with --tune, together with the encoder)", "logistic",

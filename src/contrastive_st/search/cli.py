@@ -295,7 +295,7 @@ class Duplicates(CollectionCommand):
         "lowest cosine of two documents that count as duplicates", default=0.95
     )
     ignore_numbers: bool = option(
-        "do not report texts that differ only in their numbers, such as dates or versions", default=False
+        "leave out pairs of texts that differ only in numbers, such as dates or versions", default=False
     )
     limit: CountOrZero = option("number of groups to print; --output writes all", default=20)
     output: str | None = option("write all groups to a .csv or .json file", short="-o", metavar="FILE")

@@ -63,8 +63,8 @@ class Index(CollectionCommand):
     )
     hub_split: str = option("split of a data set of the Hub, or of a folder of save_to_disk", default="train")
     split_into: Literal["whole", "files", "lines", "sentences", "passages"] = option(
-        "what becomes a document: each file, line, sentence or passage (about 100 words); whole: each page "
-        "of a PDF, each line of a text file that looks like a list, and each other file",
+        "what becomes a document: each file, line, sentence or passage (about 100 words); whole: each file, except "
+        "that PDFs are split into pages, and text files that look like lists into lines",
         default="whole",
     )  # fmt: skip
     pool: bool = option(
@@ -73,7 +73,7 @@ class Index(CollectionCommand):
     )
     index: Literal["hnsw", "binary", "none"] = option(
         "vector index, built after all vectors are written; hnsw: a graph over the vectors; binary: a smaller "
-        "graph, over four bits per dimension (signs of the vector after four rotations); none: exact search",
+        "graph, over four bits per dimension (signs of four rotated copies of the vector); none: exact search",
         default="hnsw",
         group="indexing",
     )
@@ -82,8 +82,8 @@ class Index(CollectionCommand):
         "by stop words; if that fails, simple, which does not stem)", group="indexing",
     )  # fmt: skip
     build_memory: str | None = option(
-        "memory for building the vector index, such as 4GB (default: 1GB, or if --store is a folder as much as needed, "
-        "up to half of the machine's memory)"
+        "memory for building the vector index, such as 4GB (default: 1GB; for a store in a folder what is needed, but "
+        "at most half of the machine's memory)"
     )
     storage: Literal["halfvec", "vector", "float32", "int8", "ubinary"] | None = option(
         "type of the vectors; in the store halfvec (16 bits per number) or vector (32), by default halfvec; in "
@@ -99,8 +99,8 @@ class Index(CollectionCommand):
         "number of rows encoded and committed together", default=16_384
     )
     replace: bool = option(
-        "encode all documents of the corpus again, even unchanged ones, and bring back those that were removed with "
-        "`delete` (by default both kinds are skipped)",
+        "encode all documents of the corpus again. By default, documents that are unchanged, or were removed with "
+        "`delete`, are skipped",
         default=False,
     )
     restore: bool = option(

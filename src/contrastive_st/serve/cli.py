@@ -116,8 +116,8 @@ class Api(StoreCommand):
         default=True,
     )
     batch_tokens: Count = option(
-        "maximum number of tokens of the waiting texts that are encoded together; they are sorted by length, and "
-        "split into smaller batches",
+        "maximum number of tokens taken from the waiting texts at a time; these texts are then sorted by length, and "
+        "go through the model in smaller batches",
         default=65_536,
     )
     max_waiting_tokens: Count = option(

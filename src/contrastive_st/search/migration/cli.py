@@ -37,7 +37,8 @@ class Migrate(StoreCommand):
     model: str | None = option(f"the new model: {MODEL_HELP}", short="-m")
     seconds: NotNegative = option(
         "time limit for encoding a sample of up to 5,000 documents, on which a map from old to new vectors is fitted "
-        "and tested. With a good map, the new model searches the mapped old vectors until all documents are encoded",
+        "and tested. If the map is good, queries of the new model are compared with mapped old vectors until all "
+        "documents are encoded; otherwise the old model answers until then",
         default=60.0,
     )
     queries: str | None = option(

@@ -130,8 +130,8 @@ class MiningOptions(NegativeRules):
         "the labels", default=False, aliases=("--scores",),
     )  # fmt: skip
     include_positives: bool = option(
-        "write the ranking with the positives in it, in place of the negatives, as training data for a reranker; only "
-        "with --output_format n-tuple",
+        "write the texts nearest to the anchor as they are ranked, positives included, as training data for a "
+        "reranker; only with --output_format n-tuple",
         default=False,
     )
 

@@ -25,7 +25,7 @@ from contrastive_st.terminal import is_verbose, say, set_verbosity
 MODEL_HELP = (
     "checkpoint folder or Hub name (default: $CONTRASTIVE_ST_MODEL, or static-minilm, which is part of this package)"
 )
-POOLING_HELP = "pooling, if the checkpoint does not record one: mean, cls_before_pooler, ..."
+POOLING_HELP = "mean, cls_before_pooler, ...; only needed if the checkpoint does not record its pooling"
 
 DEVICE_HELP = (
     "where models run: cpu, cuda, cuda:1, mps (default: $CONTRASTIVE_ST_DEVICE, or else the GPU if there is one)"

@@ -15,7 +15,7 @@ from contrastive_st.errors import InputError, suggestion
 from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive, option
 
 _PACKAGE = Path(__file__).parents[1]
-TRAIN_HELP = "train an encoder: contrastive-st train [SCRIPT] --train_file FILE ..."
+TRAIN_HELP = "train an encoder on a file, or with a script of the package: contrastive-st train [SCRIPT] ..."
 
 
 def script_files() -> dict[str, Path]:
@@ -87,10 +87,10 @@ def _train_help() -> str:
     lines += [
         "",
         "Without SCRIPT, the columns of --train_file decide what is trained, and --mixture FILE.yaml trains on several",
-        "data sets. A file of documents (a .txt with blank lines between documents, or a table with columns text and "
-        "doc)",
-        "is given to the script `neighbors` if there is a --model_name_or_path, and otherwise to `static`.",
-        "contrastive-st train SCRIPT --help, or train --train_file FILE --help, shows the options.",
+        "data sets. A file of documents (a .txt with blank lines between documents, or a table with columns",
+        "text and doc) is given to the script `neighbors` if there is a --model_name_or_path, and otherwise to `static`.",
+        "The options depend on the script, or on the columns of the file: contrastive-st train SCRIPT --help or",
+        "contrastive-st train --train_file FILE --help shows them.",
     ]
     return "\n".join(lines)
 
@@ -129,8 +129,8 @@ class Distill(Options):
     regularization: NotNegative = option("regularization strength in fitting a static student", default=0.1)
     max_length: Count = option("maximum length of a text in tokens, for a layer student", default=128)
     align: bool = option(
-        "let the student encode queries for an index that the teacher encoded: fit a linear map from the student's "
-        "vectors to the teacher's, and keep it if it brings them closer on held-out texts",
+        "let the student encode queries for an index that the teacher encoded, by a linear map from its vectors to the "
+        "teacher's (left out if vectors of held-out texts are closer without it)",
         default=False,
     )
     batch_size: Count | None = option("texts per step (default: 512; for a layer student 128)", group="training")

@@ -295,7 +295,7 @@ class Duplicates(CollectionCommand):
         "lowest cosine of two documents that count as duplicates", default=0.95
     )
     ignore_numbers: bool = option(
-        "leave out pairs of texts that differ only in numbers, such as dates or versions", default=False
+        "do not count texts that differ only in numbers, such as dates or versions, as duplicates", default=False
     )
     limit: CountOrZero = option("number of groups to print; --output writes all", default=20)
     output: str | None = option("write all groups to a .csv or .json file", short="-o", metavar="FILE")
@@ -425,7 +425,7 @@ def _hidden() -> Any:
 class Mine(MiningOptions):
     """add hard negatives to pairs: the texts nearest to each anchor, except its positives
 
-    contrastive-st mine pairs.csv --output triplets.jsonl --num_negatives 5
+    contrastive-st mine pairs.csv --output mined.jsonl --num_negatives 5
     """
 
     pairs: str = option("anchors and positives: any file or data set that `train` reads", positional=True)

@@ -63,8 +63,8 @@ class Index(CollectionCommand):
     )
     hub_split: str = option("split of a data set of the Hub, or of a folder of save_to_disk", default="train")
     split_into: Literal["whole", "files", "lines", "sentences", "passages"] = option(
-        "what becomes a document: each file, line, sentence or passage (about 100 words); whole: each file, except "
-        "that PDFs are split into pages, and text files that look like lists into lines",
+        "what becomes a document. whole: a file, but of a PDF each page, and of a text file that looks like a list "
+        "each line; files: always a file; lines, sentences, passages: each of these (a passage has about 100 words)",
         default="whole",
     )  # fmt: skip
     pool: bool = option(
@@ -82,8 +82,8 @@ class Index(CollectionCommand):
         "by stop words; if that fails, simple, which does not stem)", group="indexing",
     )  # fmt: skip
     build_memory: str | None = option(
-        "memory for building the vector index, such as 4GB (default: 1GB; for a store in a folder what is needed, but "
-        "at most half of the machine's memory)"
+        "memory for building the vector index, such as 4GB. By default 1GB on a server; for a store in a folder, as "
+        "much as the index needs, up to half of the machine's memory"
     )
     storage: Literal["halfvec", "vector", "float32", "int8", "ubinary"] | None = option(
         "type of the vectors; in the store halfvec (16 bits per number) or vector (32), by default halfvec; in "
@@ -99,8 +99,8 @@ class Index(CollectionCommand):
         "number of rows encoded and committed together", default=16_384
     )
     replace: bool = option(
-        "encode all documents of the corpus again. By default, documents that are unchanged, or were removed with "
-        "`delete`, are skipped",
+        "encode every document of the corpus again, whether it is unchanged or was removed with `delete`; otherwise "
+        "both are skipped",
         default=False,
     )
     restore: bool = option(

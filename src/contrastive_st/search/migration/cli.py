@@ -36,9 +36,8 @@ class Migrate(StoreCommand):
     collection: str = option("name of the collection, or a folder of shards", positional=True)
     model: str | None = option(f"the new model: {MODEL_HELP}", short="-m")
     seconds: NotNegative = option(
-        "time limit for encoding a sample of up to 5,000 documents, on which a map from old to new vectors is fitted "
-        "and tested. If the map is good, queries of the new model are compared with mapped old vectors until all "
-        "documents are encoded; otherwise the old model answers until then",
+        "time limit for encoding the sample (up to 5,000 documents) on which the map from old to new vectors is fitted "
+        "and tested",
         default=60.0,
     )
     queries: str | None = option(

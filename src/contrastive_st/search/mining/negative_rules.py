@@ -130,8 +130,8 @@ class MiningOptions(NegativeRules):
         "the labels", default=False, aliases=("--scores",),
     )  # fmt: skip
     include_positives: bool = option(
-        "write the texts nearest to the anchor as they are ranked, positives included, as training data for a "
-        "reranker; only with --output_format n-tuple",
+        "do not remove the positives from the texts nearest to the anchor, so that a row is a ranking to train a "
+        "reranker on; only with --output_format n-tuple",
         default=False,
     )
 

@@ -88,7 +88,7 @@ def _train_help() -> str:
         "",
         "Without SCRIPT, the columns of --train_file decide what is trained, and --mixture FILE.yaml trains on several",
         "data sets. A file of documents (a .txt with blank lines between documents, or a table with columns",
-        "text and doc) is given to the script `neighbors` if there is a --model_name_or_path, and otherwise to `static`.",
+        "text and doc) is given to the script `neighbors` if there is a --model_name_or_path, and else to `static`.",
         "The options depend on the script, or on the columns of the file: contrastive-st train SCRIPT --help or",
         "contrastive-st train --train_file FILE --help shows them.",
     ]

@@ -121,7 +121,7 @@ def test_the_card_says_what_was_run(checkpoint):
     path = write_card(checkpoint, data=CardData("apache-2.0", ["en"], ["alice/other"]))
     text, head = path.read_text(), metadata(checkpoint).to_dict()
     training = json.loads((checkpoint / "training_metadata.json").read_text())
-    wanted = ["SimCSE, unsupervised", "alice/sentences, 8 rows, licence cc0-1.0", "loss_i = -log exp", "3 steps",
+    wanted = ["SimCSE, unsupervised", "alice/sentences; 8 rows; licence cc0-1.0", "loss_i = -log exp", "3 steps",
               "24 sentences encoded (each view counted)", training["hardware"]["cpu"],
               f"torch {training['versions']['torch']}",
               "none: trained from scratch", "| temperature | `0.05` |", "at most 16 tokens", "gao2021simcse",
@@ -330,14 +330,14 @@ def test_a_dry_push_shows_what_a_visitor_of_each_model_will_see(capsys):
         for task, name in {"STS12": "STS12", "STS14": "STS14", "STS15": "STS15", "STSB": "STSBenchmark"}.items():
             assert task in measured
             assert f".eval_results/{name}.yaml" in listing
-        assert re.search(r"^\| data \| .*English Wikipedia.*, licence CC BY-SA", card, re.M)
+        assert re.search(r"^\| data \| .*English Wikipedia.*; licence CC BY-SA", card, re.M)
 
 
 @pytest.mark.parametrize("name", ["quickthoughts-window", "quickthoughts-tfidf-bin"])
 def test_a_card_names_the_data_their_licence_and_a_picture(name):
     card = ModelCard(card_files(PUBLISHED / name, "user/name")["README.md"].decode())
     assert card.data.to_dict()["thumbnail"].endswith("/user/name/resolve/main/evaluation/scores_by_task.png")
-    assert re.search(r"^\| data \| .*English Wikipedia.*, licence public domain, CC BY-SA", card.text, re.M)
+    assert re.search(r"^\| data \| .*English Wikipedia.*; licence public domain, CC BY-SA", card.text, re.M)
 
 
 def test_texts_to_try_are_for_english_models_and_stay_as_the_author_chose_them(checkpoint):

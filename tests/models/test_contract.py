@@ -34,6 +34,7 @@ from contrastive_st.models import (
     UniversalSentenceEncoder,
 )
 from contrastive_st.models.auto import family as class_of
+from contrastive_st.models.checkpoint import max_positions
 
 pytestmark = pytest.mark.allow_warnings  # transformers' own, of modules that it imports first here
 
@@ -189,12 +190,13 @@ SHAPE = {
 
 
 def encoder_of_two(kind, size):
-    if kind == "bart":
+    if kind in ("bart", "mbart"):
         shape = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
-        config = transformers.BartConfig(
-            vocab_size=size, d_model=16, encoder_ffn_dim=32, decoder_ffn_dim=32, max_position_embeddings=40, **shape
-        )
-        return transformers.BartModel(config)
+        config = transformers.AutoConfig.for_model(
+            kind, vocab_size=size, d_model=16, encoder_ffn_dim=32, decoder_ffn_dim=32, max_position_embeddings=40,
+            pad_token_id=0, **shape,
+        )  # fmt: skip
+        return transformers.AutoModel.from_config(config)
     config, model = {
         "t5": (transformers.T5Config, transformers.T5EncoderModel),
         "mt5": (transformers.MT5Config, transformers.MT5EncoderModel),
@@ -204,12 +206,14 @@ def encoder_of_two(kind, size):
 
 
 @pytest.mark.allow_warnings
-@pytest.mark.parametrize("kind", ["t5", "mt5", "whole t5", "bart"])
-def test_the_encoder_of_an_encoder_decoder(kind, tokenizer, rows, tmp_path):
+@pytest.mark.parametrize("kind", ["t5", "mt5", "whole t5", "bart", "mbart"])
+def test_an_encoder_decoder(kind, tokenizer, rows, tmp_path):
+    """Its encoder; of BART and the like the decoder's states, which AutoModel and sentence-transformers give."""
     theirs = encoder_of_two(kind, len(tokenizer)).eval()
     theirs.save_pretrained(tmp_path / "theirs")
     tokenizer.save_pretrained(tmp_path / "theirs")
-    states = theirs.get_encoder()(**rows).last_hidden_state
+    runs = theirs if "bart" in kind else theirs.get_encoder()
+    states = runs(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).last_hidden_state
     wanted = ((states * rows["attention_mask"][..., None]).sum(1) / rows["attention_mask"].sum(1)[:, None]).detach()
     np.testing.assert_allclose(
         SentenceEncoder(tmp_path / "theirs", pooling="mean").encode(SENTENCES), wanted, atol=1e-5
@@ -223,9 +227,10 @@ def test_the_encoder_of_an_encoder_decoder(kind, tokenizer, rows, tmp_path):
     tokenizer.save_pretrained(tmp_path / "ours")
     ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
     np.testing.assert_allclose(SentenceEncoder(tmp_path / "ours").encode(SENTENCES), ours, atol=1e-6)
-    if "bart" not in kind:  # of which sentence-transformers takes the decoder's states
-        peer = pytest.importorskip("sentence_transformers").SentenceTransformer(str(tmp_path / "ours"), device="cpu")
-        np.testing.assert_allclose(peer.encode(SENTENCES, show_progress_bar=False), ours, atol=1e-5)
+    layers = model(**rows, output_hidden_states=True)
+    torch.testing.assert_close(layers.hidden_states[-1], layers.last_hidden_state)
+    peer = pytest.importorskip("sentence_transformers").SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    np.testing.assert_allclose(peer.encode(SENTENCES, show_progress_bar=False), ours, atol=1e-5)
 
 
 @pytest.mark.allow_warnings
@@ -246,3 +251,9 @@ def test_a_folder_as_of_sentence_t5(tokenizer, tmp_path):
     again = library.SentenceTransformer(str(tmp_path / "again"), device="cpu").encode(SENTENCES)
     np.testing.assert_allclose(again, wanted, atol=1e-5)
     assert not any("decoder" in name for name in load_file(tmp_path / "again" / "model.safetensors"))
+
+
+def test_the_decoder_of_led_limits_a_text():
+    """It has fewer positions than the encoder, and reads the text too."""
+    config = transformers.LEDConfig(max_encoder_position_embeddings=64, max_decoder_position_embeddings=16)
+    assert max_positions(config) == 16

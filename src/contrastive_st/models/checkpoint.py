@@ -358,7 +358,8 @@ def _dense_settings(folder: Path) -> dict[str, Any]:
 
 def max_positions(config: Any) -> int:
     """Longest input in tokens. (RoBERTa's kin and MPNet number positions from `pad_token_id + 1`.)"""
-    limit = int(getattr(config, "max_position_embeddings", 1 << 30))
+    of_decoder = getattr(config, "max_decoder_position_embeddings", 1 << 30)  # of LED, whose decoder reads it too
+    limit = int(getattr(config, "max_position_embeddings", of_decoder))
     if config.model_type in ("roberta", "xlm-roberta", "camembert"):
         return limit - int(config.pad_token_id or 0) - 1
     return limit - 2 if config.model_type == "mpnet" else limit

@@ -54,6 +54,9 @@ DECODERS = {
     "gemma3_text": {"cite": "gemma2025technical"},
 }
 _OTHERS = {"words": None, "packable": False, "length_bucketing": False}  # some compute their masks from the token ids
+#: Encoder-decoders whose `AutoModel` needs the text alone. Their vectors are made of the states of the decoder, as by
+#: `AutoModel` and sentence-transformers; of all others the encoder is run
+_DECODING = ("bart", "bigbird_pegasus", "fsmt", "led", "mbart", "mvp", "plbart")
 
 
 class DecoderMixin(ContrastiveMixin):
@@ -111,7 +114,7 @@ def _set_direction(config: PreTrainedConfig, bidirectional: bool | None) -> None
 def transformers_family(model_type: str) -> Any:
     """The ForCL class of an encoder of transformers; None for what does not encode texts.
 
-    Of an encoder-decoder, its encoder.
+    Of an encoder-decoder, its encoder; of BART and the like, all of it, with the states of the decoder.
 
     Args:
         model_type: that of its config.
@@ -139,6 +142,7 @@ def transformers_family(model_type: str) -> Any:
         "backbone_class": backbone,
         "mlm_class": MODEL_FOR_MASKED_LM_MAPPING.get(config_class, None),
         "pooled": model_type in ENCODERS and "add_pooling_layer" in inspect.signature(backbone).parameters,
+        "decodes": model_type in _DECODING,
         "citation": _citations().get(row.pop("cite", ""), ""),
         "_keys_to_ignore_on_load_unexpected": [  # heads of other tasks
             rf"^(?!{base.base_model_prefix}\.)", r"(^|\.)(pooler|position_embeddings)\.",

@@ -68,6 +68,7 @@ class ContrastiveMixin(ForCL):
     #: Trainer sets it on a GPU in half precision
     unpadded: bool | None = None
     packable: ClassVar[bool] = True  # whether attention sees all tokens of a row, and nothing but their states
+    decodes: ClassVar[bool] = False  # whether the states of an encoder-decoder are those of its decoder
     pooled: ClassVar[bool] = False  # whether the backbone's pooler is a Linear and Tanh over the first token
     words: ClassVar[Sequence[str] | None] = ("lm_head",)  # from states of tokens to scores of words, if that is known
     embedding_width: ClassVar[str] = "hidden_size"  # where the config has the width of the embedding layer
@@ -79,6 +80,8 @@ class ContrastiveMixin(ForCL):
         parsed = self.parse_settings(config, settings)
         if needs_all_layers(parsed.pooling):
             config.output_hidden_states = True  # so that every loader returns the layers that this pooling reads
+        if self.decodes:
+            config.use_cache = False  # an embedding needs only one forward pass
         super().__init__(config)
         self.settings, self.starts_from_plain_encoder = parsed, plain
         setattr(self, self.base_model_prefix, self.backbone_class(config))
@@ -221,7 +224,7 @@ class ContrastiveMixin(ForCL):
     def backbone(self) -> nn.Module:
         """The encoder of transformers inside this model."""
         whole: Any = getattr(self, self.base_model_prefix)
-        encoder: nn.Module = whole.get_encoder() if self.config.is_encoder_decoder else whole
+        encoder: nn.Module = whole.get_encoder() if self.config.is_encoder_decoder and not self.decodes else whole
         return encoder
 
     @property
@@ -289,7 +292,7 @@ class ContrastiveMixin(ForCL):
         else:
             with cut, self._attention(padded=padded, kernels=kernels):
                 output = self.backbone(attention_mask=attention_mask, **rows)
-        layers = output.hidden_states if needs_all_layers(self.settings.pooling) else [output.last_hidden_state]
+        layers = _of_last(output, "hidden_states") if needs_all_layers(settings.pooling) else [output.last_hidden_state]
         behind = settings.template[2] if settings.template else None
         pooled = attention_mask if text_mask is None else attention_mask * text_mask
         embedding = output.pooler_output if self.uses_head else pool(layers, pooled, settings.pooling, behind)
@@ -300,7 +303,7 @@ class ContrastiveMixin(ForCL):
             embedding = embedding if self.projection is None else self.projection(embedding[:, None])
         return BaseModelOutputWithPooling(
             last_hidden_state=output.last_hidden_state, pooler_output=self.after(embedding),
-            hidden_states=output.get("hidden_states"), attentions=output.get("attentions"),
+            hidden_states=_of_last(output, "hidden_states"), attentions=_of_last(output, "attentions"),
         )  # fmt: skip
 
     def _attention(self, *args: Any, **choices: Any) -> contextlib.AbstractContextManager[None]:
@@ -419,6 +422,11 @@ class ContrastiveMixin(ForCL):
         for name in self.words or ():
             hidden = getattr(self, name)(hidden)
         return hidden
+
+
+def _of_last(output: Any, name: str) -> Any:
+    """Hidden states or attentions of the layers that end in the last state: of an encoder-decoder, of its decoder."""
+    return output.get(name, output.get(f"decoder_{name}"))
 
 
 def _padded(lengths: NDArray[np.int64] | None, width: int, holes: bool = False) -> bool | None:

@@ -193,6 +193,17 @@ def test_a_phone_shows_everything_within_its_width(browser, address):
     page.close()
 
 
+def test_every_setting_searches_again(page):
+    search(page, "a cat and a dog")
+    page.get_by_label("Hits", exact=True).fill("3")
+    page.wait_for_function("document.querySelectorAll('.hits > li').length == 3", timeout=60_000)
+    page.get_by_label("second").check()
+    page.wait_for_function("document.querySelectorAll('.hits > li').length == 6", timeout=60_000)
+    page.wait_for_selector(".hits mark", timeout=60_000)
+    page.get_by_label("Show evidence").uncheck()
+    page.wait_for_function("!document.querySelector('.hits mark')", timeout=60_000)
+
+
 def test_two_models_side_by_side(page):
     page.get_by_label("second").check()
     search(page, "she reads a long book")

@@ -407,6 +407,10 @@ def test_why_nothing_is_found(index, caplog, filter, line):
     assert unmet(index, parse(filter))[0].startswith(line)
 
 
+def test_a_filter_that_a_document_meets_is_no_reason(index):
+    assert unmet(index, parse("topic=sea; year>=1999")) == []
+
+
 def test_an_unknown_column_is_an_error(index):
     for filter in ("yaer=1", "yaer!=1", "yaer>1", "yaer=null", "topic=sea; yaer=1", {"topic": "sea", "yaer": None},
                    Filter((parse("topic=sea"), parse("yaer=1")), "or")):  # fmt: skip

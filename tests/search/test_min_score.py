@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from contrastive_st.cli import main
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.exact import ExactIndex
-from contrastive_st.search.floor import Floors, above, describe_scores, floor, foreign_scores, foreign_sentences
+from contrastive_st.search.floor import Floors, above, below, describe_scores, floor, foreign_scores, foreign_sentences
 
 TEXTS = [f"the tide of {place} rises at {time}" for place in ("Lisbon", "Cork", "Brest", "Esbjerg")
          for time in ("dawn", "noon", "dusk", "night")]  # fmt: skip
@@ -38,9 +39,19 @@ def test_auto_lets_one_foreign_sentence_in_twenty_pass(index, encoder):
 def test_a_number_is_taken_as_it_is(index, encoder):
     assert floor(index, None, None) is None
     assert floor(index, None, "0.25") == floor(index, None, 0.25) == 0.25
-    assert above(index.search(encoder.encode(["tide"])[0], 16)[0], 2.0) == []
+    hits = index.search(encoder.encode(["tide"])[0], 16)[0]
+    assert above(hits, 2.0) == []
+    assert below(hits, 2.0) == ["left out: 16 of 16 hits, with a score below 2.00"]
+    assert below(hits, None) == below(hits, -1.0) == []
     with pytest.raises(ValueError, match="could not convert"):
         floor(index, None, "high")
+
+
+def test_the_command_says_what_it_leaves_out(tmp_path, capsys):
+    (tmp_path / "corpus.csv").write_text("\n".join(["text", *TEXTS]))
+    assert main(["index", str(tmp_path / "corpus.csv"), "--output", str(tmp_path / "shards")]) == 0
+    assert main(["search", "tide", "--store", str(tmp_path / "shards"), "-k", "3", "--min_score", "0.99"]) == 0
+    assert "left out: 3 of 3 hits, with a score below 0.99\nno hits" in capsys.readouterr().err
 
 
 def test_what_scores_mean_is_told(index, encoder):

@@ -110,6 +110,23 @@ def test_a_search_is_that_of_the_index():
             assert "filter: give conditions such as" in refused.json()["error"]
 
 
+def test_notes_say_why_there_are_no_hits_or_fewer():
+    encoder = open_encoder()
+    index = topic_index(encoder=encoder)
+    with client(encoder, indices={"topics": IndexServed(index, Served(encoder))}) as http:
+        for min_score, conditions, note in (
+            (0.99, [], "left out: 4 of 4 hits, with a score below 0.99"),
+            (0.99, ["topic=sea", "year>=2000"], "left out: 4 of 4 hits, with a score below 0.99"),
+            (0.99, ["topic=sea", "topic=space"], "each condition is met by some document, but no document meets all"),
+        ):
+            asked = {"query": "tide", "k": 4, "filter": conditions, "min_score": min_score}
+            answer = http.post("/search", json=asked).json()
+            assert answer["hits"] == []
+            assert [one.startswith(note) for one in answer["notes"]] == [True]
+        asked = {"query": "\U0001f600", "filter": ["topic=sea", "year>=2000"]}
+        assert http.post("/search", json=asked).json()["notes"] == ["the model knows no token of the query"]
+
+
 def test_ids_and_numbers_beyond_those_of_javascript_are_strings():
     encoder = open_encoder()
     hits = [Hit(2**53 - 1, 1.0, "a", {"n": 2**53, "m": [1, -(2**60)]}), Hit(2**53, float("nan"), "b", {"n": 2**70})]

@@ -131,7 +131,7 @@ class Search(_HitsCommand):
 
     def hits(self, index: Any) -> Sequence[Any]:
         """The hits of the query."""
-        from contrastive_st.search.floor import above, floor
+        from contrastive_st.search.floor import above, below, floor
         from contrastive_st.search.opening import open_encoder_for, query_vector
 
         query = sys.stdin.buffer.read().decode("utf-8", "replace") if self.query == "-" else self.query
@@ -139,8 +139,11 @@ class Search(_HitsCommand):
         options |= {"ef_search": self.ef_search} if self.ef_search is not None else {}
         encoder = open_encoder_for(index, self.model)
         vector, text = query_vector(encoder, query), query if self.hybrid else None
-        result: list[list[Any]] = index.search(vector, self.k, filter=self.filter, text=text, **options)
-        return above(result[0], floor(index, encoder, self.min_score))
+        (result,) = index.search(vector, self.k, filter=self.filter, text=text, **options)
+        lowest = floor(index, encoder, self.min_score)
+        for line in below(result, lowest):
+            note(line)
+        return above(result, lowest)
 
 
 @dataclass

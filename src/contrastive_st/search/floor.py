@@ -68,6 +68,12 @@ def above(hits: list[Hit], lowest: float | None) -> list[Hit]:
     return hits if lowest is None else [hit for hit in hits if hit.score >= lowest]
 
 
+def below(hits: list[Hit], lowest: float | None) -> list[str]:
+    """A note on the hits that `above` leaves out, if there are any."""
+    weak = len(hits) - len(above(hits, lowest))
+    return [f"left out: {weak} of {len(hits)} hits, with a score below {lowest:.2f}"] if weak else []
+
+
 def describe_scores(index: VectorIndex, encoder: Any) -> dict[str, str]:
     """The quantiles as text, by what was compared."""
     ids = index.draw(_DRAWN)

@@ -381,7 +381,7 @@ class UnknownColumn(InputError):
 
 
 def unmet(index: VectorIndex, filter: Filter) -> list[str]:
-    """Why no document meets a filter, one line for each reason.
+    """Why no document meets a filter, one line for each reason; none if a document meets it.
 
     Raises:
         InputError: no document has a column of the filter; the message lists the existing columns.
@@ -389,6 +389,8 @@ def unmet(index: VectorIndex, filter: Filter) -> list[str]:
     if not len(index):
         return ["the index has no documents"]
     _check_columns(index, filter)
+    if not filter or index.count(filter):
+        return []
     notes = [f"no document meets {one_line(str(part), 200)}{_known(index, part)}" for part in filter.conditions()
              if not index.count(Filter((part,)))]  # fmt: skip
     if notes or filter.join != "and" or len(filter.parts) < 2:

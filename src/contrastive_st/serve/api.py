@@ -33,7 +33,7 @@ from contrastive_st import __version__
 from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
-from contrastive_st.search.floor import Floors, above
+from contrastive_st.search.floor import Floors, above, below
 from contrastive_st.search.index import OtherModel, unmet
 from contrastive_st.search.opening import Follower, encoder_of, open_encoder_for, open_named, writable
 from contrastive_st.search.values import json_id
@@ -330,11 +330,13 @@ class _Routes:
         def result() -> bytes:
             self.follow(name, index, partial(self.take, name))
             lowest = self.floors(name, index, model.encoder, asked.min_score)
-            hits = above(index.search(vectors[0], asked.k, filter=conditions, text=message)[0], lowest)
-            rows = _exact(
-                [{"id": hit.own_id, "score": hit.score, "text": hit.text, "metadata": hit.metadata} for hit in hits]
-            )
-            return orjson.dumps({"index": name, "hits": rows, "notes": [] if hits else unmet(index, conditions)})
+            hits = index.search(vectors[0], asked.k, filter=conditions, text=message)[0]
+            notes = below(hits, lowest) if hits else unmet(index, conditions)
+            rows = _exact([
+                {"id": hit.own_id, "score": hit.score, "text": hit.text, "metadata": hit.metadata}
+                for hit in above(hits, lowest)
+            ])  # fmt: skip
+            return orjson.dumps({"index": name, "hits": rows, "notes": notes})
 
         return Response(await run_in_threadpool(result), media_type="application/json")
 

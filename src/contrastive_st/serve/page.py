@@ -74,9 +74,10 @@ def build_page(session: SearchSession) -> Any:
 
         event = {"outputs": [*panes, key, last], "api_name": False, "trigger_mode": "always_last"}
         asked = [query, condition, k, chosen, options]
-        for trigger in (query.submit, k.submit, button.click):
+        for trigger in (query.submit, button.click):
             trigger(search, asked, **event)
-        condition.change(None, js="() => { searchAgain(); return []; }", api_name=False)  # of `head.html`
+        for setting in (condition, k, chosen, options):
+            setting.change(None, js="() => { searchAgain(); return []; }", api_name=False)  # of `head.html`
         document.change(similar, [document, condition, k, options, last], **event)
         tab.select(lambda names, last: show_map(session, names, last), [chosen, last], picture, api_name=False)
     return page

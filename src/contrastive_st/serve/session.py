@@ -21,7 +21,7 @@ from contrastive_st.models.protocol import Encoder
 from contrastive_st.search.analysis.projection import Map, lay_out
 from contrastive_st.search.analysis.topics import find_trends
 from contrastive_st.search.filters import Condition, Filterable, as_filter
-from contrastive_st.search.floor import Floors, MinScore, above
+from contrastive_st.search.floor import Floors, MinScore, above, below
 from contrastive_st.search.index import Hit, OtherModel, VectorIndex, unmet
 from contrastive_st.search.opening import Follower, query_vector
 from contrastive_st.search.splitting import sentences
@@ -148,13 +148,10 @@ class SearchSession:
         k = int(np.clip(k, 1, MOST_HITS))
         hits = chosen.index.search(vector, k, filter=conditions, text=query if hybrid else None)[0]
         self._follow(source, chosen.index, partial(self._take, source))
-        lowest, result = self._floors(source, chosen.index, chosen.encoder, min_score), len(hits)
-        hits = above(hits, lowest)
-        if len(hits) < result:
-            notes.append(f"{result - len(hits)} hits with a score below {lowest:.2f} are left out.")
-            return Answer(source, query, vector, hits, encoded - started, time.perf_counter() - encoded, notes)
-        notes += [] if hits else unmet(chosen.index, conditions)
-        return Answer(source, query, vector, hits, encoded - started, time.perf_counter() - encoded, notes)
+        lowest = self._floors(source, chosen.index, chosen.encoder, min_score)
+        notes += below(hits, lowest) if hits else unmet(chosen.index, conditions)
+        seconds = encoded - started, time.perf_counter() - encoded
+        return Answer(source, query, vector, above(hits, lowest), *seconds, notes)
 
     @_follows
     def similar(self, source: str, id: int, k: int = 10, filter: Filterable = None) -> Answer:

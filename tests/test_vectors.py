@@ -64,7 +64,7 @@ def rows():
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("precision", ["float32", "int8", "ubinary"])
+@pytest.mark.parametrize("precision", ["float32", "int8", "uint8", "binary", "ubinary"])
 @pytest.mark.parametrize("calibration", ["none", "vectors", "ranges"])
 def test_the_values_are_those_of_sentence_transformers(rows, dtype, precision, calibration):
     theirs = pytest.importorskip("sentence_transformers.util.quantization").quantize_embeddings
@@ -91,7 +91,9 @@ def test_what_comes_back_is_the_middle_of_the_bucket(rows):
     varies = widths > 0
     inside = (rows < ranges[1])[:, varies]  # the greatest value alone begins a bucket of its own
     assert (np.abs(back - rows)[:, varies] <= 0.501 * widths[varies])[inside].all()
-    np.testing.assert_array_equal(dequantize(quantize(rows, "ubinary"), "ubinary", 37), np.where(rows > 0, 1, -1))
+    np.testing.assert_array_equal(dequantize(quantize(rows, "uint8", ranges), "uint8", 37, ranges), back)
+    for signs in ("ubinary", "binary"):
+        np.testing.assert_array_equal(dequantize(quantize(rows, signs), signs, 37), np.where(rows > 0, 1, -1))
 
 
 _FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)

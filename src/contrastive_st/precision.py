@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 MODEL_PRECISIONS = ("auto", "bf16", "fp32", "int8")
 #: Of stored vectors: 32, 8 or 1 bits for each dimension
 VECTOR_PRECISIONS = ("float32", "int8", "ubinary")
+#: Other encodings of the same codes, as in sentence-transformers: unsigned bytes, and bits as signed bytes
+OTHER_CODES = {"uint8": ("int8", "uint8"), "binary": ("ubinary", "int8")}
+ALL_CODES = (*VECTOR_PRECISIONS, *OTHER_CODES)
 
 
 def check_precision(precision: str, known: Sequence[str] = VECTOR_PRECISIONS) -> str:

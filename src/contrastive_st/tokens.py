@@ -37,7 +37,7 @@ def items_in_order(texts: Any) -> list[Any]:
     names = list(getattr(texts, "column_names", None) or [])
     texts = texts[names[0]] if len(names) == 1 else texts
     if hasattr(texts, "__array__") and not isinstance(texts, str):
-        texts = np.asarray(texts)
+        texts = np.atleast_1d(np.asarray(texts))
         texts = texts[:, 0] if texts.ndim == 2 and texts.shape[1] == 1 and not _is_numeric(texts) else texts
     shape = [] if _is_numeric(texts) else list(getattr(texts, "shape", ()))
     named = isinstance(texts, Mapping) or hasattr(texts, "column_names")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from contrastive_st.errors import InputError
-from contrastive_st.precision import check_precision
+from contrastive_st.precision import ALL_CODES, OTHER_CODES, check_precision
 from contrastive_st.prefetch import on_threads, product_threads
 
 _SCORES, _NARROW = 1 << 21, 1024  # scores of a block, which a processor's cache holds; no block has fewer candidates
@@ -218,7 +218,8 @@ def quantize(vectors: ArrayLike, precision: str, ranges: ArrayLike | None = None
     """Quantize vectors to a quarter (int8) or a thirty-second (ubinary) of the memory.
 
     `int8` divides the range of each dimension into 256 buckets; `ubinary` keeps only the sign, eight dimensions per
-    byte. The values are the same as those of `sentence_transformers.util.quantize_embeddings`.
+    byte. The values are the same as those of `sentence_transformers.util.quantize_embeddings`. `uint8` and `binary` are
+    other encodings of the same codes: unsigned bytes, and bits as signed bytes.
 
     The angle between a vector x, inside the ranges, and what `dequantize` makes of it is at most `arcsin(|s| / 2|x|)`
     with int8, where s has the widths of the buckets, and exactly `arccos(|x|_1 / (sqrt(d) |x|))` with ubinary. An angle
@@ -226,12 +227,13 @@ def quantize(vectors: ArrayLike, precision: str, ranges: ArrayLike | None = None
 
     Args:
         vectors: floats `[N, d]` or `[d]`.
-        precision: `float32`, `int8` or `ubinary`.
-        ranges: for `int8`, the least and the greatest value of each dimension, `[2, d]`: the `quantization_ranges` of
-            representative vectors, by default of `vectors`. Values outside the range get the first or the last bucket.
+        precision: `float32`, `int8`, `uint8`, `ubinary` or `binary`.
+        ranges: for `int8` and `uint8`, the least and the greatest value of each dimension, `[2, d]`: the
+            `quantization_ranges` of representative vectors, by default of `vectors`. Values outside the range get the
+            first or the last bucket.
 
     Returns:
-        float32 `[N, d]`, int8 `[N, d]` or uint8 `[N, ceil(d / 8)]`.
+        float32 `[N, d]`, bytes `[N, d]`, or bits in bytes `[N, ceil(d / 8)]`.
 
     Raises:
         InputError: an unknown precision, vectors that are not floats, or ranges of another shape.
@@ -245,8 +247,11 @@ def quantize(vectors: ArrayLike, precision: str, ranges: ArrayLike | None = None
     rows = np.asarray(vectors)
     if not np.issubdtype(rows.dtype, np.floating):
         raise InputError(f"vectors of type {rows.dtype} cannot be quantized; give floats")
-    if check_precision(precision) == "float32":
+    if check_precision(precision, ALL_CODES) == "float32":
         return rows.astype(np.float32)
+    if precision in OTHER_CODES:
+        of, dtype = OTHER_CODES[precision]
+        return np.asarray((quantize(rows, of, ranges).view(np.uint8) ^ 128).view(dtype))
     if precision == "ubinary":
         return np.packbits(rows > 0, axis=-1)
     starts, steps = buckets(quantization_ranges(rows) if ranges is None else ranges, rows.shape[-1])
@@ -259,7 +264,7 @@ def dequantize(codes: NDArray[Any], precision: str, dim: int, ranges: ArrayLike 
 
     Args:
         codes: the result of `quantize`.
-        precision: `float32`, `int8` or `ubinary`.
+        precision: what `quantize` was given.
         dim: dimension of the vectors.
         ranges: the ranges that `quantize` used; needed for `int8`.
 
@@ -271,6 +276,9 @@ def dequantize(codes: NDArray[Any], precision: str, dim: int, ranges: ArrayLike 
     """
     if precision == "float32":
         return np.asarray(codes, dtype=np.float32)
+    if precision in OTHER_CODES:
+        of, _ = OTHER_CODES[precision]
+        return dequantize((codes.view(np.uint8) ^ 128).view(np.int8 if of == "int8" else np.uint8), of, dim, ranges)
     if precision == "ubinary":
         return np.unpackbits(codes, axis=-1, count=dim).astype(np.float32) * 2 - 1
     starts, steps = buckets([] if ranges is None else ranges, dim)

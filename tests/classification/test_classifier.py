@@ -314,6 +314,12 @@ def test_a_folder_of_the_same_encoder_holds_several_classifiers(folder):
     assert SentenceEncoder(folder).encode(NEW).shape[0] == 2
 
 
+def test_a_folder_of_setfit_says_that_its_classifier_is_a_pickle(folder):
+    (folder / "config_setfit.json").write_text("{}")
+    with pytest.raises(InputError, match=r"has a classifier of setfit, which is a pickle.*fit one on its encoder"):
+        SentenceClassifier.from_pretrained(folder)
+
+
 def test_what_is_damaged_or_cannot_be_saved_is_told(folder, tmp_path):
     classifier = SentenceClassifier(FunctionEncoder("words", words, fingerprint="1")).fit(TEXTS, LABELS)
     with pytest.raises(InputError, match="words is a function, which cannot be saved"):

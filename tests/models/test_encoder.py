@@ -109,6 +109,23 @@ def test_a_device_that_is_not_there_is_named_in_a_line(encoder, tmp_path, device
     assert one_line(caught.value).startswith(f"device {device}: ")
 
 
+def test_a_graph_of_another_library_without_weights_is_not_to_be_exported(encoder, tmp_path):
+    encoder.save_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    (tmp_path / "onnx").mkdir()
+    (tmp_path / "onnx/model.onnx").touch()
+    with pytest.raises(InputError, match="is exported and has no weights; give the checkpoint"):
+        SentenceEncoder(tmp_path, backend="onnx")
+
+
+def test_several_devices_and_unknown_codes_are_one_line_before_anything_is_encoded(encoder):
+    for one in (encoder, SentenceEncoder()):
+        with pytest.raises(InputError, match=r"devices \['cpu'\]: an encoder runs on one; give one"):
+            one.encode("a dog", device=["cpu"])
+        with pytest.raises(InputError, match="choose one of float32, int8, ubinary, uint8, binary"):
+            one.encode([], precision="float16")
+
+
 def test_no_texts_at_all(encoder):
     with pytest.raises(InputError, match="the texts are of the type NoneType; give a list of strings"):
         encoder.encode(None)
@@ -126,6 +143,10 @@ def test_texts_may_be_any_column(encoder, make):
     for one in (encoder, SentenceEncoder(), open_encoder()):
         np.testing.assert_array_equal(one.encode(make(SENTENCES)), one.encode(SENTENCES))
         np.testing.assert_array_equal(one.similarity(make(SENTENCES), "a dog"), one.similarity(SENTENCES, "a dog"))
+
+
+def test_an_array_without_dimensions_is_one_text(encoder):
+    np.testing.assert_array_equal(encoder.encode(np.array("a dog")), encoder.encode(["a dog"]))
 
 
 @pytest.mark.parametrize("given", [

@@ -411,6 +411,11 @@ def _file_of(folder: Path, source: str | Path, name: str | None) -> Path:
         return folder / (known[0] + SUFFIX)
     if name in known:
         return folder / (str(name) + SUFFIX)
+    if not known and (folder / "config_setfit.json").is_file():
+        raise InputError(
+            f"{source} has a classifier of setfit, which is a pickle and can run code when it is opened; fit one on "
+            f"its encoder: SentenceClassifier({str(source)!r}).fit(texts, labels)"
+        )
     what = f"no classifier {name!r}" if name else "several classifiers; name one" if known else "no classifier"
     raise InputError(f"{source}: {what} (there: {', '.join(known) or 'none'})")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from contrastive_st.errors import InputError, choice
-from contrastive_st.files.folders import read_export
+from contrastive_st.files.folders import check_weights, read_export
 
 #: what a folder of each holds, where sentence-transformers looks for it
 BACKENDS = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
@@ -25,6 +25,8 @@ def backend_of(folder: Path, asked: str | None, name: object) -> str | None:
     choice("backend", asked or "torch", ("torch", *BACKENDS))
     there = read_export(folder).get("backend", "torch")
     if asked not in (None, there):
+        if there == "torch" and any((folder / graph).is_file() for graph in BACKENDS.values()):
+            check_weights(folder, name)  # or sentence-transformers wrote the graph, and there is nothing to export
         exported = f"exported for {there}; leave out the backend {asked}, or give the checkpoint"
         how = exported if there != "torch" else f"not exported for {asked}: {export_command(name, str(asked))}"
         raise InputError(f"{name} is {how}")

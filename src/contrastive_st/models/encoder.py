@@ -21,7 +21,7 @@ from contrastive_st.models.backends import export_command
 from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.models.opening import StaticFolder, open_parts
 from contrastive_st.options import PROMPTS, Count, checked
-from contrastive_st.precision import MODEL_PRECISIONS, check_precision
+from contrastive_st.precision import ALL_CODES, MODEL_PRECISIONS, check_precision
 from contrastive_st.prefetch import prefetch
 from contrastive_st.static_vectors import StaticVectors, known
 from contrastive_st.terminal import progress
@@ -190,7 +190,7 @@ class SentenceEncoder:
         Raises:
             InputError: a text is not a string, the prompt does not exist, or the model gives NaN or infinite numbers.
         """
-        given = list_of_texts(texts)
+        given, _ = list_of_texts(texts), check_precision(precision, ALL_CODES)
         if device is not None:
             self.to(device)  # as sentence-transformers, which keeps it there
         prompt = self._prompt(prompt_name, prompt)
@@ -208,7 +208,8 @@ class SentenceEncoder:
             dim = self.truncate_dim if truncate_dim is None else _positive("truncate_dim", truncate_dim)
             vectors = self._encoded(given, prompt, limits, dtype, done)[:, :dim]
         vectors = unit_vectors(vectors) if normalize_embeddings else vectors
-        return self._converted(_codes(vectors, precision), isinstance(texts, str), convert_to_numpy, convert_to_tensor)
+        codes = vectors if precision == "float32" else quantize(vectors, precision)  # which would copy them
+        return self._converted(codes, isinstance(texts, str), convert_to_numpy, convert_to_tensor)
 
     def encode_query(self, texts: str | Sequence[str], **options: Any) -> Any:
         """`encode` with the prompt named `query`, or without a prompt if the checkpoint has none of that name."""
@@ -587,13 +588,3 @@ def _positive(name: str, number: int | None) -> int | None:
 
 def _similarity(name: str) -> str:
     return str(choice("similarity", getattr(name, "value", name), SIMILARITIES))
-
-
-def _codes(vectors: Vectors, precision: str) -> NDArray[Any]:
-    """`quantize`, and two more encodings of the same codes: unsigned bytes, and bits as signed bytes."""
-    if precision == "float32":  # `quantize` would copy them
-        return vectors
-    if precision not in (other := {"uint8": ("int8", np.uint8), "binary": ("ubinary", np.int8)}):
-        return quantize(vectors, precision)
-    of, dtype = other[precision]
-    return np.asarray((quantize(vectors, of).view(np.uint8) ^ 128).view(dtype))

@@ -378,8 +378,10 @@ def _usable(asked: str | torch.device | None) -> torch.device:
     """The device that is asked for, by default the GPU of this process if there is one.
 
     Raises:
-        InputError: torch does not know or find the device.
+        InputError: torch does not know or find the device, or there are several.
     """
+    if isinstance(asked, (list, tuple)):
+        raise InputError(f"devices {asked}: an encoder runs on one; give one, and use accelerate launch for several")
     gpu = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
     device = asked or asked_device() or (gpu if torch.cuda.is_available() else "cpu")
     with about(f"device {device}"):

@@ -22,6 +22,7 @@ EXAMPLES: tuple[tuple[str, list[dict[str, Any]]], ...] = (
     ("topic!=sea,sky", [{"topic": "rain"}, {"topic": "sea"}, {"topic": "sky"}]),
     ('title="Hello, world"', [{"title": "Hello, world"}, {"title": "Hello"}]),
     ("year>=2000; year<2010", [{"year": 2004}, {"year": "2004"}, {"year": 1999}, {"year": "about 2004"}]),
+    ("month>=5", [{"month": "05"}, {"month": "12"}, {"month": "04"}]),
     ("date>=2024", [{"date": "2024-05-01"}, {"date": "2025"}, {"date": "2023-12-31"}, {"date": "01/05/2024"}]),
     ("date<=2024-05", [{"date": "2024-05-31"}, {"date": "2024-05-31T23:59:00Z"}, {"date": "2024-06-01"}]),
     ("date>2024-05-01T00:00", [{"date": "2024-05-01 09:30"}, {"date": "2024-05-02"}, {"date": "2024-05-01"}]),
@@ -57,9 +58,9 @@ a list of filters, all of which must hold. In a document, each element of a list
 
 A range takes a number or an ISO date. In a range, dates are compared at the precision of the filter, so `date<=2024-05`
 includes all of May; with `=`, the whole date must be equal. A date without a time is midnight. Time zones are ignored.
-In a range, text that is a number of up to 15 digits counts as a number. Metadata are stored as JSON: dates and times as
-ISO 8601 text; durations as seconds; decimals and numpy's numbers as numbers; sets, tuples and arrays as lists; NaN and
-infinity as null.
+In a range, text that is a decimal number counts as a number, to 15 digits. Metadata are stored as JSON: dates and times
+as ISO 8601 text; durations as seconds; decimals and numpy's numbers as numbers; sets, tuples and arrays as lists; NaN
+and infinity as null.
 
 ## What is refused
 

@@ -108,6 +108,8 @@ def test_names_differ_and_leave_out_plurals():
             ["2020", "2021", "2022"],
             True,
         ),
+        ({"01": 1, "+3": 1, 2: 1}, ["1", "2", "3"], True),
+        ({"1_0": 1, "nan": 2}, ["nan", "1_0"], False),
         ({"b": 1, "a": 2}, ["a", "b"], False),
         ({"a": 2, None: 1}, ["a", "(none)"], False),
         ({2019: 1, 2020: 1, None: 5}, ["2019", "2020", "(none)"], True),

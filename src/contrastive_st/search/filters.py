@@ -5,7 +5,8 @@ list mean no value. `authors.name` is the column of that name or the value insid
 
 * `column=a,b`: one of the values is a or b; `column!=a,b`: there are values, and none of them is a or b.
 * `column<x` and the other ranges: one of the values is in the range. x is a number or an ISO date (`2024`, `2024-05`,
-  `2024-05-01`, `2024-05-01T09:30`). A date is compared in the precision of x: `day<=2024` holds all through
+  `2024-05-01`, `2024-05-01T09:30`). Any text that is a decimal number counts as one, such as `007`, to 15 digits, which
+  PostgreSQL keeps of it. A date is compared in the precision of x: `day<=2024` holds all through
   2024. Where x is more precise than a value, the value is its first moment: `2024-05-01` is midnight.
 * `column=null`: there is no value; `column!=null`: there is one.
 
@@ -21,6 +22,7 @@ type.
 from __future__ import annotations
 
 import json
+import math
 import operator as operators
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,9 +43,9 @@ RANGES: dict[str, Callable[[Any, Any], bool]] = {
 OPERATORS = ("=", "!=", *RANGES)
 _SAME = {"==": "="}
 #: The texts that a range reads as numbers and dates: whole matches of regular expressions, which PostgreSQL reads too
-NUMBER = r"-?(0|[1-9][0-9]{0,14})([.][0-9]{1,14})?([eE][+-]?[0-9]{1,2})?"
+NUMBER = r" *[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,3})? *"
 _DECIMALS = 14  # of a text that equals a number: `1.5` is also "1.50" and so on
-_GIVEN = r"-?(0|[1-9][0-9]{0,308})([.][0-9]{1,308})?([eE][+-]?[0-9]{1,3})?"  # a number in a filter
+_PLAIN = r"-?(0|[1-9][0-9]{0,308})([.][0-9]{1,308})?([eE][+-]?[0-9]{1,3})?"  # with =, where "007" is not 7
 DATE = r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([T ][0-9]{2}:[0-9]{2}[0-9:.,Z+-]*)?)?)?"
 DOCUMENT_ID, DOCUMENT_TEXT = "(id)", "(text)"  # columns that are not metadata
 _ZONE = re.compile("(:.*?)([Z+-].*)")  # after a time
@@ -91,7 +93,12 @@ class Condition:
     @cached_property
     def number(self) -> Decimal | None:
         """The end of a range as a number, if it is one."""
-        return _number(self.values[0], _GIVEN)
+        return _number(self.values[0], NUMBER)
+
+    @cached_property
+    def rounded(self) -> Decimal | None:
+        """The end of a range with which numbers held as text are compared: like them, to 15 digits."""
+        return None if self.number is None else _as_double(self.number) or self.number
 
     @cached_property
     def date(self) -> str:
@@ -127,8 +134,9 @@ class Condition:
 
     def _in_range(self, value: Any) -> bool:
         compare = RANGES[self.operator]
-        if self.number is not None and (number := number_of(value)) is not None:
-            return compare(number, self.number)
+        end = self.rounded if isinstance(value, str) else self.number
+        if end is not None and (number := number_of(value)) is not None:
+            return compare(number, end)
         date = self.date and isinstance(value, str) and re.fullmatch(DATE, value)
         return bool(date) and compare(value.replace(" ", "T"), self.date)
 
@@ -303,11 +311,17 @@ def number_of(value: Any) -> Decimal | None:
     """A number as it is compared in a range, also one held as text; None for anything else.
 
     Example:
-        >>> number_of("1.50"), number_of(0.1), number_of("007")
-        (Decimal('1.5'), Decimal('0.1'), None)
+        >>> number_of("1.50"), number_of(0.1), number_of("007"), number_of("+.5"), number_of("1,5")
+        (Decimal('1.5'), Decimal('0.1'), Decimal('7'), Decimal('0.5'), None)
     """
     number = _number(value, NUMBER)
-    return number if number is None or not isinstance(value, str) else Decimal(f"{float(number):.15g}")  # as PostgreSQL
+    return number if number is None or not isinstance(value, str) else _as_double(number)
+
+
+def _as_double(number: Decimal) -> Decimal | None:
+    """A number as PostgreSQL reads it from text: to 15 digits; None beyond the range of a double."""
+    double = float(number)
+    return None if math.isinf(double) or bool(double) != bool(number) else Decimal(f"{double:.15g}")
 
 
 def _number(value: Any, texts: str) -> Decimal | None:
@@ -352,7 +366,7 @@ def _spellings(value: Scalar) -> list[str | bool | Decimal]:
     if isinstance(value, bool) or (isinstance(value, str) and value.lower() in ("true", "false")):
         said = value if isinstance(value, bool) else value.lower() == "true"
         return [said, str(value), str(said), str(said).lower(), str(said).upper()]
-    if (number := _number(value, _GIVEN)) is None:
+    if (number := _number(value, _PLAIN)) is None:
         return [str(value), *_moments(str(value))]
     digits = f"{number or 0:f}"  # without an exponent, and 0 instead of -0
     whole, _, decimals = _without_zeros(digits).partition(".")

@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from contrastive_st.data.table_writers import write_table
 from contrastive_st.errors import InputError
-from contrastive_st.search.filters import values_of
+from contrastive_st.search.filters import number_of, values_of
 from contrastive_st.search.index import Batch, VectorIndex, sample
 from contrastive_st.search.values import one_line
 from contrastive_st.vectors import unit_vectors
@@ -65,8 +65,8 @@ def group_values(counted: Mapping[Any, int]) -> Groups:
         ['a', 'b']
     """
     values = [value for value in counted if value is not None]
-    numbers = {value: _number(value) for value in values}
-    if all(map(math.isfinite, numbers.values())):
+    numbers = {value: float(number) for value in values if (number := number_of(value)) is not None}
+    if len(numbers) == len(values) and all(map(math.isfinite, numbers.values())):
         groups = _of_numbers(numbers)
     elif all(isinstance(value, str) and _DATE.match(value) for value in values):
         groups = _of_dates(values)
@@ -75,14 +75,6 @@ def group_values(counted: Mapping[Any, int]) -> Groups:
     if None not in counted:
         return groups
     return Groups([*groups.names, MISSING], {**groups.of, None: len(groups.names)}, groups.ordered)
-
-
-def _number(value: Any) -> float:
-    """A value as a number, also if it is written as text; NaN if it is not a number."""
-    try:
-        return math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        return math.nan
 
 
 def _of_numbers(numbers: Mapping[Any, float]) -> Groups:

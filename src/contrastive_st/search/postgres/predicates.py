@@ -76,15 +76,14 @@ def _equal(path: str, values: Sequence[Any]) -> list[str]:
 def _in_range(path: str, condition: Condition) -> list[str]:
     compare, texts = condition.operator, []
     if condition.number is not None:
-        number = _json(condition.number)
-        texts.append(f"(@ like_regex {_whole(NUMBER)} && @.double() {compare} {number})")
+        texts.append(f"(@ like_regex {_whole(NUMBER)} && @.double() {compare} {_json(condition.rounded)})")
     for mark in "T " if condition.date else "":  # before the time
         pattern, end = DATE.replace("[T ]", mark), condition.date.replace("T", mark)
         texts.append(f"(@ like_regex {_whole(pattern)} && @ {compare} {_json(end)})")
     in_text = f'exists({path} ? (@.type() == "string" && {_any(texts)}))'
     if condition.number is None:
         return [in_text]
-    in_number = f"{path} {compare} {number}"
+    in_number = f"{path} {compare} {_json(condition.number)}"
     return [in_number, f"(({in_number}) is unknown && {in_text})"]  # unknown: there is text; this spares the rest
 
 

@@ -4,6 +4,7 @@ import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, TimeoutError as NotYet
+from contextlib import closing
 
 import numpy as np
 import psycopg
@@ -381,6 +382,36 @@ def test_rows_written_while_a_binary_graph_is_built_are_in_it(place, monkeypatch
         had, wanted = codes(store)
         assert had == wanted
         assert len(had) == 101
+        store.drop()
+
+
+@pytest.mark.parametrize("write", ["delete", "remove", "relabel"])
+def test_documents_are_locked_in_the_order_of_their_ids(place, write):
+    from contrastive_st.search.postgres.store import VectorStore
+
+    with (
+        VectorStore.create(place, "ordered", model="m", fingerprint="f", dimension=8) as store,
+        closing(store.loader("corpus", "f", own_ids=True)) as loader,
+        closing(store.database.connect()) as other,
+        ThreadPoolExecutor() as threads,
+    ):
+        for id in (2, 1):
+            store.upsert([id], TEXTS[:1], VECTORS[:1])
+        lock = f"SELECT FROM {store.tables.prefix}_texts WHERE id = %s FOR UPDATE NOWAIT"
+        works = {
+            "delete": lambda: store.delete([2, 1]),
+            "remove": lambda: store.database.transact(lambda connection: store.remove(connection, [2, 1])),
+            "relabel": lambda: loader.relabel(np.array([2, 1]), [{"n": 2}, {"n": 1}]),
+        }
+        with other.transaction():
+            other.execute(lock, (1,))
+            writing = threads.submit(works[write])
+            while not other.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount:
+                time.sleep(0.01)
+            other.execute(lock, (2,))  # the writer has not locked it, or each would wait for the other
+        writing.result(30)
+        kept = {document.id: document.metadata for document in store.get([1, 2])} if write == "relabel" else len(store)
+        assert kept == ({1: {"n": 1}, 2: {"n": 2}} if write == "relabel" else 0)
         store.drop()
 
 

@@ -136,9 +136,10 @@ class StoreLoader:
     def relabel(self, ids: Ids, metadata: Metadata) -> None:
         """Replace the metadata of documents."""
         statement = sql.SQL(
-            "UPDATE {} AS t SET metadata = n.metadata FROM unnest(%s::bigint[], %s::jsonb[]) AS n(id, metadata)"
-            " WHERE t.id = n.id"
-        ).format(self.store.tables.texts)
+            "UPDATE {texts} AS t SET metadata = n.metadata FROM (SELECT id, n.metadata FROM {texts} AS t"
+            " JOIN unnest(%s::bigint[], %s::jsonb[]) AS n(id, metadata) USING (id) ORDER BY id FOR NO KEY UPDATE OF t"
+            ") AS n WHERE t.id = n.id"
+        ).format(texts=self.store.tables.texts)
         parameters = (ids + self.first).tolist(), list(map(Jsonb, metadata))
         if len(ids):
             self.store.database.run(lambda connection: connection.execute(statement, parameters))
@@ -171,11 +172,12 @@ class StoreLoader:
                     " FROM unnest(%(names)s::text[], %(ids)s::bigint[]) AS member(file, id) GROUP BY file",
                     {**self._key, "names": list(files), "ids": all_ids.tolist()},
                 )
-            if self.afresh:
-                store.revive(connection, keys)
-            kept = np.flatnonzero(~np.isin(keys, store.tombstones(connection, keys)))
+            gone = [] if self.afresh else store.tombstones(connection, keys)
+            kept = np.flatnonzero(~np.isin(keys, gone))
             rows = [texts[i] for i in kept.tolist()], [metadata[i] for i in kept.tolist()]
             store.write(connection, (keys[kept], *rows, vectors[kept]), put)
+            if self.afresh:
+                store.revive(connection, keys)
 
         self.store.database.transact(work)
         self._done.add(shard)

@@ -51,7 +51,11 @@ _BLOCK = 16_384  # vectors that are made codes at a time
 
 
 class StoreWrites(StoreSpaces):
-    """The writing half of `VectorStore`."""
+    """The writing half of `VectorStore`.
+
+    A writer first locks the texts of its documents, in the order of their ids, and then writes the rest of them. So two
+    writers never deadlock.
+    """
 
     def upsert(
         self,
@@ -148,8 +152,9 @@ class StoreWrites(StoreSpaces):
 
     def _delete(self, condition: sql.SQL, which: Any) -> int:
         statement = sql.SQL(
-            "WITH gone AS (DELETE FROM {} AS t WHERE {} RETURNING id),"
-            " vectors AS (DELETE FROM {} AS v USING gone WHERE v.id = gone.id)"
+            "WITH locked AS (SELECT id FROM {texts} AS t WHERE {condition} ORDER BY id FOR UPDATE),"
+            " gone AS (DELETE FROM {texts} AS t USING locked WHERE t.id = locked.id RETURNING t.id),"
+            " vectors AS (DELETE FROM {vectors} AS v USING gone WHERE v.id = gone.id)"
             " INSERT INTO _deleted (collection, id) SELECT %(collection)s, id FROM gone"
             " ON CONFLICT (collection, id) DO UPDATE SET deleted = now()"
         )
@@ -158,8 +163,9 @@ class StoreWrites(StoreSpaces):
             # It waits for shards that are being written, and later ones see what was deleted.
             now = self.at(connection, lock=True)
             parameters = {"which": which, "collection": now.tables.prefix}
-            connection.execute("SELECT 1 FROM sources WHERE collection = %(collection)s FOR UPDATE", parameters)
-            delete = statement.format(now.tables.texts, condition, now.tables.vectors)
+            sources = "SELECT 1 FROM sources WHERE collection = %(collection)s ORDER BY number FOR UPDATE"
+            connection.execute(sources, parameters)
+            delete = statement.format(texts=now.tables.texts, condition=condition, vectors=now.tables.vectors)
             return connection.execute(delete, parameters).rowcount
 
         return self.database.transact(work)
@@ -186,11 +192,12 @@ class StoreWrites(StoreSpaces):
         They are not remembered as deleted.
         """
         statement = sql.SQL(
-            "WITH gone AS (SELECT unnest(%s::bigint[]) AS id"
-            " EXCEPT SELECT unnest(ids) FROM _files WHERE collection = %s),"
-            " vectors AS (DELETE FROM {} AS v USING gone WHERE v.id = gone.id)"
-            " DELETE FROM {} AS t USING gone WHERE t.id = gone.id"
-        ).format(self.tables.vectors, self.tables.texts)
+            "WITH gone AS (SELECT t.id FROM {texts} AS t JOIN (SELECT unnest(%s::bigint[]) AS id"
+            " EXCEPT SELECT unnest(ids) FROM _files WHERE collection = %s) AS left_out USING (id)"
+            " ORDER BY t.id FOR UPDATE OF t),"
+            " vectors AS (DELETE FROM {vectors} AS v USING gone WHERE v.id = gone.id)"
+            " DELETE FROM {texts} AS t USING gone WHERE t.id = gone.id"
+        ).format(texts=self.tables.texts, vectors=self.tables.vectors)
         return connection.execute(statement, (list(ids), self.tables.prefix)).rowcount if ids else 0
 
     def drop(self, *, only_unused: bool = False) -> None:

@@ -63,6 +63,12 @@ def test_names_are_given_exchanged_and_taken(place, capsys):
             assert marks(index, text="town") == {mark}
             view = f"SELECT DISTINCT metadata->>'of' FROM named.{name}"
             assert index.database.rows(view) == [(mark,)]
+    capsys.readouterr()
+    run()
+    assert "live                 -> b" in capsys.readouterr().out.splitlines()
+    run("live")
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert (lines["collection"].split(",")[0], lines["aliases"]) == ("b", "live")
     run("live", "--delete")
     run("b", "--alias", "live")
     run("b", "--delete")

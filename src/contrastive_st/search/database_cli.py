@@ -49,14 +49,18 @@ class Collections(StoreCommand):
             if self._changes:
                 self._change(database)
                 return
-            for name in [self.name] if self.name else store_class.names(database):
+            if self.name:
+                with store_class(self.store, self.name) as store:
+                    say("\n".join(f"{key:12} {value}" for key, value in store.describe().items()))
+                    _say_scores(store)
+                return
+            for name, collection in store_class.names(database).items():
+                if name != collection:
+                    say(f"{name:20} -> {collection}")
+                    continue
                 with store_class(self.store, name) as store:
-                    if self.name:
-                        say("\n".join(f"{key:12} {value}" for key, value in store.describe().items()))
-                        _say_scores(store)
-                    else:
-                        what = f"{len(store):,} documents of {store.dimension} dimensions, index {store.index}"
-                        say(f"{name:20} {what}, model {store.model}")
+                    what = f"{len(store):,} documents of {store.dimension} dimensions, index {store.index}"
+                    say(f"{name:20} {what}, model {store.model}")
 
     def _change(self, database: OpenDatabase) -> None:
         from contrastive_st.search.opening import vector_store

@@ -148,10 +148,13 @@ class VectorStore(StoreWrites):
         return store
 
     @staticmethod
-    def names(database: Database) -> list[str]:
-        """The names of all collections of a database and their aliases, sorted."""
-        statement = "SELECT name FROM collections UNION SELECT name FROM _aliases ORDER BY 1"
-        return [name for (name,) in database.rows(statement)]
+    def names(database: Database) -> dict[str, str]:
+        """The names of all collections of a database and their aliases, sorted, each with the name of its collection."""
+        statement = (
+            "SELECT name, name FROM collections UNION SELECT a.name, c.name FROM _aliases AS a"
+            " JOIN collections AS c ON c.tables = a.collection ORDER BY 1"
+        )
+        return dict(database.rows(statement))
 
     def describe(self) -> dict[str, str]:
         """A description of the collection as text: columns, space on disk, corpora and their shards."""
@@ -160,7 +163,8 @@ class VectorStore(StoreWrites):
             tables = self.tables
             *parts, texts = [name.as_string(connection) for name in self.all_tables(connection)]
             about = connection.execute(
-                "SELECT to_char(created, 'YYYY-MM-DD HH24:MI'), pg_size_pretty(pg_total_relation_size(%s) + (SELECT"
+                "SELECT name, (SELECT string_agg(name, ', ' ORDER BY name) FROM _aliases WHERE collection = tables),"
+                " to_char(created, 'YYYY-MM-DD HH24:MI'), pg_size_pretty(pg_total_relation_size(%s) + (SELECT"
                 " sum(pg_total_relation_size(relid)) FROM unnest(%s::text[]) AS n, pg_partition_tree(to_regclass(n))))"
                 " FROM collections WHERE tables = %s",
                 (texts, parts, tables.prefix),
@@ -175,12 +179,13 @@ class VectorStore(StoreWrites):
             ).fetchall()
             return about, sources
 
-        (created, size), sources = self.database.run(work)
+        (name, aliases, created, size), sources = self.database.run(work)
         gone = [f"{id} ({file})" if file else str(id) for id, file in self._deleted_files(20)]
         deleted = {"deleted": f"{len(self.deleted()):,}: {one_line(', '.join(gone), 1000)}"} if gone else {}
         partitions = f", in {self.partitions} partitions" if self.partitions > 1 else ""
         return {
-            "collection": f"{self.collection}, created {created}, {size} on disk",
+            "collection": f"{name}, created {created}, {size} on disk",
+            **({"aliases": aliases} if aliases else {}),
             "documents": f"{len(self):,}",
             "vectors": f"{self.dimension} dimensions as {self.storage}, index {self.index}{partitions}",
             "full text": self.language or f"{UNKNOWN_LANGUAGE}, until an index is built",
@@ -189,10 +194,10 @@ class VectorStore(StoreWrites):
             "columns": ", ".join(self.columns()) or "none",
             **deleted,
             **{
-                f"corpus {number}": f"{name}, {files:,} files"
+                f"corpus {number}": f"{source}, {files:,} files"
                 if files
-                else f"{name}, {rows:,} rows in {done} of {'?' if shards is None else shards} shards"
-                for number, (name, done, shards, rows, files) in enumerate(sources, 1)
+                else f"{source}, {rows:,} rows in {done} of {'?' if shards is None else shards} shards"
+                for number, (source, done, shards, rows, files) in enumerate(sources, 1)
             },
         }
 

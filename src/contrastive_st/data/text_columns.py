@@ -24,7 +24,7 @@ def text_column(table: Any, column: Sequence[str | int] | str | int | None = Non
 
     Args:
         table: as `contrastive_st.data.reading.open_table` gives it.
-        column: the column asked for, by name or position, or a list of this one; None if none is.
+        column: the column asked for, by name or position (from 0), or a list of this one; None if none is.
 
     Returns:
         The name of the column.

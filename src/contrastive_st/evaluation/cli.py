@@ -80,7 +80,7 @@ class Evaluate(_Models):
         action="append", metavar="DATA",
     )  # fmt: skip
     columns: list[str] | None = option(
-        "columns of the --pairs and --retrieval files, by name or position or as NAME=ROLE, such as a=anchor "
+        "columns of the --pairs and --retrieval files, by name or position (from 0) or as NAME=ROLE, such as a=anchor "
         "b=positive c=score (default: recognised by their names and contents)",
         metavar="COLUMN",
     )
@@ -141,7 +141,7 @@ class Neighbors(_Models):
 
     corpus: str = option("a file with one sentence per line, or any file that `train` reads", default=MISSING)
     columns: str | None = option(
-        "column to search, by name or position, if the file has several", aliases=("--column",)
+        "column to search, by name or position (from 0), if the file has several", aliases=("--column",)
     )
     query: list[str] = option("queries, whose nearest sentences are printed", default=(), metavar="TEXT")
     query_file: str | None = option("a file of queries: one per line, or a table with a column of text", metavar="FILE")
@@ -206,7 +206,7 @@ class Overlaps(Options):
     )
     second: str = option("a file, or tasks of the evaluation: STSB, sts7, ...", positional=True, metavar="B")
     columns: list[str] | None = option(
-        "columns of A to compare, by name or position (default: all columns of text)", metavar="COLUMN"
+        "columns of A to compare, by name or position (from 0) (default: all columns of text)", metavar="COLUMN"
     )
     data: str | None = option(_DATA)
     threshold: Annotated[float, Gt(0), Le(1)] = option(

@@ -135,7 +135,7 @@ def texts_of(source: str, data: str | Path = "hub", columns: Sequence[str | int]
     Args:
         source: a file, as for `read_texts`; or names of tasks.
         data: for tasks, the folder of SentEval's files, or "hub".
-        columns: the columns of a file, by name or position; by default all columns of sentences.
+        columns: the columns of a file, by name or position (from 0); by default all columns of sentences.
 
     Raises:
         InputError: there is neither such a file nor such a task, or it cannot be read.

@@ -30,8 +30,8 @@ class DataArguments(ScriptArguments):
         "label."
     )
     columns: list[str] | None = option(
-        "Columns to use, by name or position, or as name=role, where the role is anchor, positive, negative, text, "
-        "score or label."
+        "Columns to use, by name or position (from 0), or as name=role, where the role is anchor, positive, negative, "
+        "text, score or label."
     )
     score_scale: list[float] | None = option("Lowest and highest value of the scores, such as 0 5; by default 0 1.")
     strict: bool = option("Stop at a row with a blank cell, instead of dropping and counting such rows.", default=False)

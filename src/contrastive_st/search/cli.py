@@ -441,7 +441,7 @@ class Mine(MiningOptions):
     anchor_column_name: str | None = _hidden()
     positive_column_name: str | None = _hidden()
     columns: list[str] | None = option(
-        "the columns of the pairs, by name or position", nargs=2, metavar=("ANCHOR", "POSITIVE")
+        "the columns of the pairs, by name or position (from 0)", nargs=2, metavar=("ANCHOR", "POSITIVE")
     )
 
     def __call__(self) -> None:

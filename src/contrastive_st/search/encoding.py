@@ -77,7 +77,7 @@ def encode_file(
         source: as for `read_texts`; `-` is stdin, one text per line.
         output: `.npy`: vectors `[N, d]` for `numpy.load`; `.parquet`: the columns `text` and `embedding`.
         model: as for `open_encoder`.
-        column: the column to encode, by name or position; by default the first one with text.
+        column: the column to encode, by name or position (from 0); by default the first one with text.
         normalize: write unit vectors.
         precision: precision of the output: `float32`, `int8` or `ubinary` (see `contrastive_st.vectors.quantize`).
         ranges: ranges of int8, a `.npy` file `[2, d]`; by default those of the first 16,384 texts. They are written

@@ -85,7 +85,7 @@ def stream_texts(
 
     Args:
         source: as for `read_texts`.
-        column: the column, by name or position; by default the one that `text_column` finds.
+        column: the column, by name or position (from 0); by default the one that `text_column` finds.
         name: name of the source in messages.
 
     Raises:
@@ -109,7 +109,7 @@ def read_corpus(source: Source, column: str | int | None = None) -> datasets.Dat
 
     Args:
         source: as for `read_texts`.
-        column: the column, by name or position; by default the one that `text_column` finds.
+        column: the column, by name or position (from 0); by default the one that `text_column` finds.
 
     Raises:
         InputError: as for `stream_texts`.

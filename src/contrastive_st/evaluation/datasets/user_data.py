@@ -31,7 +31,7 @@ def read_scored_pairs(path: str | Path, columns: Sequence[str] | None = None) ->
 
     Args:
         path: the file.
-        columns: the columns by name or position, or as `name=role`, as for `column_roles`.
+        columns: the columns by name or position (from 0), or as `name=role`, as for `column_roles`.
 
     Raises:
         InputError: the file cannot be read, has no two columns of text and one of numbers, or a cell is not a number.

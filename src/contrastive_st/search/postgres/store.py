@@ -149,7 +149,7 @@ class VectorStore(StoreWrites):
 
     @staticmethod
     def names(database: Database) -> dict[str, str]:
-        """The names of all collections of a database and their aliases, sorted, each with the name of its collection."""
+        """The names and aliases of all collections of a database, sorted, each with the name of its collection."""
         statement = (
             "SELECT name, name FROM collections UNION SELECT a.name, c.name FROM _aliases AS a"
             " JOIN collections AS c ON c.tables = a.collection ORDER BY 1"

@@ -124,6 +124,13 @@ MEANING = [
     ({"a": "x"}, "a=y,x", True), ({"a": "x"}, "a!=y,x", False), ({"a": 5}, {"a": {">=": 5, "<": 6}}, True),
     ({"a": "2021"}, "a>2020", True), ({"a": "2021"}, {"a": {">": 2020}}, True), ({"a": "x"}, "a>2020", False),
     ({"a": [1999, "2021"]}, "a>2020", True), ({"a": True}, "a>0", False), ({"a": "1e3"}, "a>=1000", True),
+    ({"a": "05"}, "a>=5", True), ({"a": "05"}, "a<05", False), ({"a": "+5"}, "a<6", True), ({"a": ".05"}, "a<.1", True),
+    ({"a": "5."}, "a>+4", True), ({"a": " 5 "}, "a<6", True), ({"a": "-007.50"}, "a<-7", True),
+    ({"a": "0.30000000000000004"}, "a>=0.2", True), ({"a": "0.30000000000000004"}, "a<=0.30000000000000004", True),
+    ({"a": str(LONG)}, f"a<={LONG}", True), ({"a": "2.5e-120"}, "a<0.05", True), ({"a": "2.5e-120"}, "a>0", True),
+    ({"a": "1e999"}, "a>0", False), ({"a": "1e-999"}, "a<1", False), ({"a": "5"}, "a<1e999", True),
+    ({"a": "."}, "a<6", False), ({"a": "1_0"}, "a>6", False), ({"a": "1,5"}, "a<6", False), ({"a": "nan"}, "a<6", False),
+    ({"a": "05"}, "a=5", False), ({"a": "05"}, "a=05", True), ({"a": "05"}, "a!=5", True),
     ({"a": "2024-03-01"}, "a>=2024", True), ({"a": "2024-03-01"}, "a<=2024", True),
     ({"a": "2024-03-01"}, "a>2024", False),
     ({"a": "2024-03-01"}, {"a": {"<": dt.date(2024, 3, 2)}}, True), ({"a": "2024-03-01"}, "a<2024-03", False),
@@ -219,6 +226,9 @@ TEXTS = [
     "1152921504606846977",
     "2001-05-07 00:00:00",
     "2001-05-07 12:00",
+    "02001",
+    "+3",
+    ".50",
 ]
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(-5, 5), st.integers(1999, 2002), 
@@ -293,8 +303,9 @@ def moment(value, shortest=10):
 
 
 def in_range(compare, value, wanted):
-    long = isinstance(value, str) and len(value) > 15  # is no number in a range
-    if None not in (number(value), number(wanted)) and not long:
+    if isinstance(value, str) and re.fullmatch(r"[-+]?(\d+(\.\d+)?|\.\d+)", value) and number(wanted) is not None:
+        return compare(*(Decimal(f"{float(one):.15g}") for one in (value, wanted)))
+    if None not in (number(value), number(wanted)):
         return compare(number(value), number(wanted))
     end = str(held(wanted))
     if None in (moment(value, 4), moment(end, 4)):

@@ -115,6 +115,7 @@ READ = [
     ("under_data.json", json.dumps({"version": "1.0", "data": PAIRS}), "pairs", tuple(PAIRS[0].values())),
     ("pandas.json", json.dumps({n: {str(i): r[n] for i, r in enumerate(PAIRS)} for n in PAIR}), "pairs", tuple(PAIRS[0].values())),
     ("pandas_list.json", json.dumps({n: [r[n] for r in PAIRS] for n in PAIR}), "pairs", tuple(PAIRS[0].values())),
+    ("pandas_split.json", json.dumps({"columns": list(PAIR), "index": [*range(len(PAIRS))], "data": [list(r.values()) for r in PAIRS]}), "pairs", tuple(PAIRS[0].values())),
     ("folder", {"part-0.jsonl": PAIRS[:2], "part-1.jsonl": PAIRS[2:]}, "pairs", tuple(PAIRS[0].values())),
     ("folder_of_parquet", {"data": {"train-0.parquet": PAIRS[:2], "train-1.parquet": PAIRS[2:]}}, "pairs", tuple(PAIRS[0].values())),
     ("folder_of_splits", {"test.csv": PAIRS[2:], "train.csv": PAIRS[:2]}, "pairs", tuple(PAIRS[0].values())),

@@ -120,9 +120,13 @@ def _of_whole(text: str, source: str) -> list[Any]:
 
 
 def _columns(item: Any) -> list[dict[str, Any]] | None:
-    """The rows of one object: a list of them under a name, or by column as pandas writes them; None if it is a row."""
+    """The rows of one object: a list of them under a name, or as pandas writes them; None if it is a row."""
     if not isinstance(item, dict) or not item:
         return None
+    columns, data = item.get("columns"), item.get("data")
+    split = isinstance(columns, list) and isinstance(data, list)  # `orient` of pandas
+    if split and all(isinstance(row, list) and len(row) == len(columns) for row in data):
+        return [dict(zip(map(str, columns), row, strict=True)) for row in data]
     lists = [value for value in item.values() if isinstance(value, list)]
     objects = [value for value in lists if value and all(isinstance(one, dict) for one in value)]
     if len(lists) == len(objects) == 1 and not any(isinstance(value, str) and " " in value for value in item.values()):

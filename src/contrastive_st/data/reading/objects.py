@@ -123,7 +123,8 @@ def _columns(item: Any) -> list[dict[str, Any]] | None:
     """The rows of one object: a list of them under a name, or as pandas writes them; None if it is a row."""
     if not isinstance(item, dict) or not item:
         return None
-    columns, data = item.get("columns"), item.get("data")
+    columns: Any = item.get("columns")
+    data: Any = item.get("data")
     split = isinstance(columns, list) and isinstance(data, list)  # `orient` of pandas
     if split and all(isinstance(row, list) and len(row) == len(columns) for row in data):
         return [dict(zip(map(str, columns), row, strict=True)) for row in data]

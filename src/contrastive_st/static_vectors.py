@@ -8,7 +8,7 @@ import json
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, filterfalse, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,12 @@ def known(rows: Sequence[Sequence[int]], silent: Collection[int], beyond: int = 
         >>> known([[101, 7, 102], [101, 100, 102], []], silent={100, 101, 102}).tolist()
         [True, False, False]
     """
-    return np.array([sum(id not in silent for id in row) > beyond for row in rows], dtype=np.bool_)
+
+    def is_known(row: Sequence[int]) -> bool:
+        ids = islice(filterfalse(silent.__contains__, row), beyond + 1)  # no more are read than it takes
+        return len(list(ids)) > beyond
+
+    return np.array([is_known(row) for row in rows], dtype=np.bool_)
 
 
 class StaticTable:

@@ -81,7 +81,7 @@ def test_prompts(bert_config, tokenizer):
             *(model.vectors(SENTENCES[:2], prompt=prompt, normalize=False) for prompt in prompts)
         )
 
-    found = [vectors for vectors, _ in asyncio.run(many(Served(encoder)))]
+    found = [encoded.vectors for encoded in asyncio.run(many(Served(encoder)))]
     for vectors, name in zip(found, ("query", "other", "query", None), strict=True):
         wanted = encoder.encode(SENTENCES[:2], **({"prompt": ""} if name is None else {"prompt_name": name}))
         np.testing.assert_allclose(vectors, wanted, atol=1e-6)
@@ -89,6 +89,21 @@ def test_prompts(bert_config, tokenizer):
     with client(encoder) as http:
         asked = {"inputs": SENTENCES[0], "prompt_name": "other", "normalize": False}
         np.testing.assert_allclose(http.post("/embed", json=asked).json(), found[1][:1], atol=1e-6)
+
+
+def test_a_header_names_the_inputs_of_which_the_model_knows_no_token(bert_config, tokenizer):
+    prompted = BertForCL(bert_config, pooling="mean", prompts={"query": "the cat"})
+    encoder = SentenceEncoder(prompted, tokenizer, name="tiny")
+    unknown = lambda route, **asked: http.post(route, json=asked).headers.get("x-unknown-inputs")
+    with client(encoder, open_encoder()) as http:
+        for model in ("tiny", "static-minilm"):
+            assert unknown("/v1/embeddings", input=["", "the cat", "\U0001f600"], model=model) == "0, 2"
+            assert unknown("/embed", inputs=["the cat"], model=model) is None
+            assert unknown("/embed", inputs=[""] * 30, model=model) == ", ".join(map(str, range(20))) + ", ..."
+            inputs = {"source_sentence": "the cat", "sentences": ["the cat", ""]}
+            assert unknown("/similarity", inputs=inputs, model=model) == "2"
+        assert unknown("/embed", inputs=["", "the cat"], prompt_name="query") == "0"
+        assert unknown("/embed", inputs=encoder.token_rows(["the cat", ""])) == "1"
 
 
 def test_a_search_is_that_of_the_index():
@@ -213,7 +228,7 @@ def test_a_body_is_json_whether_it_says_so_or_not(encoder):
 
 def test_pages_of_other_origins_where_they_are_let_in(encoder):
     asked = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST",
-             "Access-Control-Request-Headers": "authorization, content-type"}  # fmt: skip
+             "Access-Control-Request-Headers": "authorization, content-type, x-stainless-lang"}  # fmt: skip
     with client(encoder, token="secret", origins=["https://page.example"]) as http:
         allowed = http.options("/embed", headers=asked)
         assert allowed.status_code == 200
@@ -221,6 +236,7 @@ def test_pages_of_other_origins_where_they_are_let_in(encoder):
         headers = {"Origin": "https://page.example", "Authorization": "Bearer secret"}
         answer = http.post("/embed", json={"inputs": "a"}, headers=headers)
         assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "https://page.example")
+        assert answer.headers["access-control-expose-headers"] == "Retry-After, X-Unknown-Inputs"
         assert http.options("/embed", headers={**asked, "Origin": "https://other.example"}).status_code == 400
     with client(encoder) as http:
         assert "access-control-allow-origin" not in http.get("/health", headers={"Origin": "https://a.b"}).headers
@@ -252,7 +268,13 @@ LONG = "the cat sat on the mat and a dog ran far away today in the old town wher
 @pytest.mark.parametrize(("route", "body", "status", "words"), [
     ("/v1/embeddings", {"input": []}, 400, "empty list"),
     ("/v1/embeddings", {"input": 5}, 422, "input: give a text"),
-    ("/v1/embeddings", {"input": ["a", 5]}, 422, "input: give a text"),
+    ("/v1/embeddings", {"input": ["a", 5]}, 422, "element 1 of the input is 5; give texts alone, or token ids alone"),
+    ("/embed", {"inputs": ["a", None]}, 422, "element 1 of the input is null"),
+    ("/embed", {"inputs": ["a", []]}, 422, "element 1 of the input is []"),
+    ("/embed", {"inputs": 5}, 422, "inputs: give a text, a list of texts, or token ids"),
+    ("/similarity", {"inputs": ["a", "b"]}, 422, "inputs: Input should be a valid dictionary"),
+    ("/classify", {"inputs": [None]}, 422, "inputs: Input should be a valid string"),
+    ("/", {"inputs": {"source_sentence": "a", "sentences": [None]}}, 422, "sentences: Input should be a valid string"),
     ("/v1/embeddings", {}, 422, "input"),
     ("/v1/embeddings", {"input": "a", "model": "gpt"}, 404, "there is tiny"),
     ("/v1/embeddings", {"input": "a", "dimensions": 99}, 400, "the model has 16"),
@@ -507,7 +529,8 @@ def test_one_element_that_is_no_text_is_one_error(encoder):
     with client(encoder) as http:
         for bad, number in ((["a", None, 5, None], 1), ([[5], ["a"]], 1), ([[5], [True]], 1), ([None], 0)):
             error = http.post("/embed", json={"inputs": bad}).json()["error"]
-            assert f"element {number} is none" in error
+            shown = {1: ("null", '["a"]', "[true]"), 0: ("null",)}[number]
+            assert error.startswith(tuple(f"element {number} of the input is {one};" for one in shown))
             assert len(error) < 100
 
 

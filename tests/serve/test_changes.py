@@ -120,6 +120,8 @@ def test_classify(http):
     for one in answer["predictions"]:
         assert sum(one["scores"].values()) == pytest.approx(1)
     assert http.post("/classify", json={"inputs": "ice"}, headers=READ).json()["predictions"][0]["labels"] == ["cold"]
+    answer = http.post("/classify", json={"inputs": ["ice", ""]}, headers=READ)
+    assert answer.headers["x-unknown-inputs"] == "1"
     assert http.get("/health").json()["classifiers"] == ["weather"]
 
 

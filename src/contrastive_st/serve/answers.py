@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -69,10 +69,11 @@ class Answer(Response):
     Args:
         parts: the JSON.
         size: how many numbers it has.
+        headers: further headers.
     """
 
-    def __init__(self, parts: Iterator[bytes], size: int) -> None:
-        super().__init__(media_type="application/json")
+    def __init__(self, parts: Iterator[bytes], size: int, headers: Mapping[str, str]) -> None:
+        super().__init__(headers=headers, media_type="application/json")
         self.parts, self.small = parts, size <= _FEW
         del self.headers["content-length"]
 

@@ -10,12 +10,10 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from fastapi import FastAPI, Request, Security
@@ -38,7 +36,7 @@ from contrastive_st.search.index import OtherModel, unmet
 from contrastive_st.search.opening import Follower, encoder_of, open_encoder_for, open_named, writable
 from contrastive_st.search.values import json_id
 from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
-from contrastive_st.serve.batcher import COMPUTING, Batcher, Rows, Vectors
+from contrastive_st.serve.batcher import COMPUTING, Batcher
 from contrastive_st.serve.changes import WRITES, Changes, ClassifierServed, named
 from contrastive_st.serve.connections import serve as serve_app
 from contrastive_st.serve.gate import (
@@ -58,8 +56,6 @@ from contrastive_st.serve.limits import (
     ALL_BYTES,
     ALL_FLOATS,
     MOST_BYTES,
-    MOST_CHARACTERS,
-    MOST_FLOATS,
     MOST_INPUTS,
     MOST_UNDER_WAY,
     ApiError,
@@ -86,114 +82,12 @@ from contrastive_st.serve.schemas import (
     error_answer,
     errors_of,
 )
+from contrastive_st.serve.served import UNKNOWN, Encoded, IndexServed, Served, in_reading
 from contrastive_st.terminal import say
 from contrastive_st.tokens import QUERY, role_prompt
-from contrastive_st.vectors import unit_vectors
 
-_READING = ThreadPoolExecutor(2, thread_name_prefix="reading")  # bodies and texts; the event loop must never wait
 _SMALL = 16 << 10  # bytes that are parsed sooner than a thread wakes
 _Result = TypeVar("_Result")
-
-
-async def _in_reading(function: Callable[..., _Result], *arguments: Any) -> _Result:
-    return await asyncio.get_running_loop().run_in_executor(_READING, function, *arguments)
-
-
-# --- Models and indices behind the routes.
-
-
-@dataclass
-class Served:
-    """A model behind the API.
-
-    Args:
-        encoder: a `SentenceEncoder`.
-        truncate: truncate texts longer than the model reads; else the answer is 413. A request may override it.
-        batcher: by default with the limits of `Batcher`.
-    """
-
-    encoder: Any
-    truncate: bool = True
-    batcher: Batcher = field(default=None)  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        encoder = self.encoder
-        self.batcher = self.batcher or Batcher(
-            encoder.encode_buckets, encoder.bucket_limits, parallel=encoder.parallel_buckets
-        )
-        self.dimension: int = self.encoder.dimension
-
-    def rows(self, given: Any, prompt: str, truncate: bool | None) -> Rows:
-        """Token rows of an input: a text, texts, or token ids; each text has the prompt before it.
-
-        Raises:
-            ApiError: it is none of these, too much or too long, or an id is not that of a token.
-        """
-        items: list[Any] = given if isinstance(given, list) and not _is_row(given) else [given]
-        if not items:
-            raise ApiError(400, "input is an empty list; give a text or several")
-        if len(items) > MOST_INPUTS or len(items) * self.dimension > MOST_FLOATS:
-            most = min(MOST_INPUTS, MOST_FLOATS // self.dimension)
-            raise ApiError(413, f"a request may have at most {most:,} inputs; send fewer")
-        cut = self.truncate if truncate is None else truncate
-        if isinstance(items[0], str):
-            return self._rows_of_texts(_checked(items, lambda item: isinstance(item, str)), prompt, cut)
-        most, max_length = self.encoder.vocabulary_size, self.encoder.max_length
-        if any(not row or min(row) < 0 or max(row) >= most for row in _checked(items, _is_row)):
-            raise ApiError(400, f"token ids must be from 0 to {most - 1:,}, one or more per row; or send texts")
-        if max_length is not None and not cut and max(map(len, items)) > max_length:
-            raise ApiError(413, f"an input has more than {max_length} tokens, the maximum length of the model")
-        return [list(map(int, row[:max_length])) for row in items]
-
-    def _rows_of_texts(self, texts: list[str], prompt: str, cut: bool) -> Rows:
-        if sum(map(len, texts)) > MOST_CHARACTERS:
-            raise ApiError(413, f"the texts of a request may have at most {MOST_CHARACTERS:,} characters; send fewer")
-        rows: Rows = self.encoder.token_rows(texts, prompt)
-        if not cut and self.encoder.truncated(texts, rows, prompt):
-            raise ApiError(413, f"a text has more than {self.encoder.max_length} tokens, the maximum length of the "
-                           "model; shorten it, or send truncate: true to /embed")  # fmt: skip
-        return rows
-
-    async def vectors(
-        self,
-        given: Any,
-        *,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        truncate: bool | None = None,
-        dimensions: int | None = None,
-        normalize: bool = True,
-    ) -> tuple[Vectors, int]:
-        """The vectors `[n, d]` of an input, and how many tokens it has; by default with the checkpoint's prompt."""
-        if dimensions is not None and not 1 <= dimensions <= self.dimension:
-            raise ApiError(400, f"dimensions {dimensions}: the model has {self.dimension}")
-        prompt = self.encoder.prompt_text(prompt_name) if prompt is None else prompt
-        rows = await _in_reading(self.rows, given, prompt, truncate)
-        pooled = getattr(getattr(self.encoder, "checkpoint", None), "include_prompt", True)
-        vectors = await self.batcher.submit(rows, "" if pooled else prompt)
-        vectors = vectors[:, :dimensions]
-        return unit_vectors(vectors) if normalize else vectors, sum(map(len, rows))
-
-
-def _is_row(item: Any) -> bool:
-    """Whether this is a row of token ids, which may be empty within a list of rows."""
-    if not isinstance(item, list) or not item or not (kinds := set(map(type, item))) <= {int, float}:
-        return False
-    return float not in kinds or all(number == int(number) for number in item)  # JSON has one kind of numbers
-
-
-def _checked(items: list[Any], fits: Callable[[Any], bool]) -> list[Any]:
-    for number, item in enumerate(items):
-        if not (fits(item) or item == []):
-            raise ApiError(422, f"input: give a text, a list of texts, or token ids (element {number} is none)")
-    return items
-
-
-class IndexServed(NamedTuple):
-    """An index behind `/search`, and the model for its queries."""
-
-    index: Any
-    model: Served
 
 
 # --- Routes.
@@ -246,7 +140,7 @@ class _Body(Request):
     async def json(self) -> Any:
         """The parsed body."""
         body = await self.body()
-        return orjson.loads(body) if len(body) <= _SMALL else await _in_reading(orjson.loads, body)
+        return orjson.loads(body) if len(body) <= _SMALL else await in_reading(orjson.loads, body)
 
 
 class _Route(APIRoute):
@@ -283,8 +177,9 @@ class _Routes:
         self.floors, self.follow = Floors(), Follower()
 
     async def v1_embeddings(self, asked: EmbeddingRequest, request: Request) -> Response:
-        name, vectors, tokens = await self._vectors(request, asked.model, asked.input, dimensions=asked.dimensions)
-        return Answer(embedding_parts(vectors, asked.encoding_format or "float", name, tokens), vectors.size)
+        name, encoded = await self._vectors(request, asked.model, asked.input, dimensions=asked.dimensions)
+        parts = embedding_parts(encoded.vectors, asked.encoding_format or "float", name, encoded.tokens)
+        return Answer(parts, encoded.vectors.size, encoded.headers)
 
     async def v1_models(self) -> Models:
         return Models(data=[Model(id=name, created=self.started) for name in self.models])
@@ -304,15 +199,14 @@ class _Routes:
 
     async def embed(self, asked: EmbedRequest, request: Request) -> Response:
         options = asked.model_dump(include={"normalize", "truncate", "prompt_name", "dimensions"})
-        _, vectors, _ = await self._vectors(request, asked.model, asked.inputs, **options)
-        return Answer(json_parts(vectors), vectors.size)
+        _, encoded = await self._vectors(request, asked.model, asked.inputs, **options)
+        return Answer(json_parts(encoded.vectors), encoded.vectors.size, encoded.headers)
 
     async def similarity(self, asked: SimilarityRequest, request: Request) -> Response:
         inputs, options = asked.inputs, asked.parameters.model_dump(include={"truncate", "prompt_name"})
-        _, vectors, _ = await self._vectors(
-            request, asked.model, [inputs.source_sentence, *inputs.sentences], **options
-        )
-        return Answer(json_parts(vectors[1:] @ vectors[0]), len(vectors))
+        _, encoded = await self._vectors(request, asked.model, [inputs.source_sentence, *inputs.sentences], **options)
+        first, *_ = encoded.vectors
+        return Answer(json_parts(encoded.vectors[1:] @ first), len(encoded.vectors), encoded.headers)
 
     async def either(self, asked: EmbedRequest | SimilarityRequest, request: Request) -> Response:
         """What `huggingface_hub.InferenceClient` sends to the address itself."""
@@ -321,16 +215,16 @@ class _Routes:
     async def search(self, asked: SearchRequest, request: Request) -> Response:
         name, (index, model) = named("index", self.indices, asked.index)
         conditions = as_filter(asked.model_dump(by_alias=True, exclude_unset=True).get("filter"))
-        if not (await _in_reading(model.encoder.knows, [asked.query]))[0]:
+        if not (await in_reading(model.encoder.knows, [asked.query]))[0]:
             notes = ["the model knows no token of the query", *await run_in_threadpool(unmet, index, conditions)]
             return JSONResponse({"index": name, "hits": [], "notes": notes})
-        vectors, _ = await model.vectors(asked.query, prompt=role_prompt(model.encoder.prompts, QUERY))
+        encoded = await model.vectors(asked.query, prompt=role_prompt(model.encoder.prompts, QUERY))
         message = asked.query if asked.hybrid else None
 
         def result() -> bytes:
             self.follow(name, index, partial(self.take, name))
             lowest = self.floors(name, index, model.encoder, asked.min_score)
-            hits = index.search(vectors[0], asked.k, filter=conditions, text=message)[0]
+            hits = index.search(encoded.vectors[0], asked.k, filter=conditions, text=message)[0]
             notes = below(hits, lowest) if hits else unmet(index, conditions)
             rows = _exact([
                 {"id": hit.own_id, "score": hit.score, "text": hit.text, "metadata": hit.metadata}
@@ -360,16 +254,14 @@ class _Routes:
         name, model = named("model", self.models, name)
         return name, model
 
-    async def _vectors(
-        self, request: Request, name: str | None, given: Any, **options: Any
-    ) -> tuple[str, Vectors, int]:
+    async def _vectors(self, request: Request, name: str | None, given: Any, **options: Any) -> tuple[str, Encoded]:
         name, model = self._model(name)
         inputs = len(given) if isinstance(given, list) and given and not isinstance(given[0], int) else 1
         if inputs <= MOST_INPUTS:
             request.scope["held"].enter_context(self.floats.held(inputs * model.dimension))
-        vectors, tokens = await _unless_gone(request, model.vectors(given, **options))
-        self.metrics.tokens.labels(name).inc(tokens)
-        return name, vectors, tokens
+        encoded = await _unless_gone(request, model.vectors(given, **options))
+        self.metrics.tokens.labels(name).inc(encoded.tokens)
+        return name, encoded
 
 
 def _exact(value: Any) -> Any:
@@ -455,8 +347,9 @@ def make_api(
     paths = {route.path for route in app.routes if hasattr(route, "path")}
     gated: App = gate
     if origins:  # before the gate: a browser asks without a token whether it may send one
-        sent = ["Authorization", "Content-Type"]
-        gated = CORSMiddleware(gated, origins, allow_methods=["GET", "POST"], allow_headers=sent)
+        # its origin and its token decide, not its other headers, of which OpenAI's client sends some of its own
+        read = ["Retry-After", UNKNOWN]
+        gated = CORSMiddleware(gated, origins, ["GET", "POST"], allow_headers=["*"], expose_headers=read)
     return _Counted(gated, metrics, paths)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from fastapi import Response
 from starlette.concurrency import run_in_threadpool
 
 from contrastive_st.search.filters import as_filter
@@ -49,9 +50,9 @@ class Changes:
         known = await run_in_threadpool(model.encoder.knows, texts)
         if not known.all():
             raise ApiError(422, f"the model knows no token of document {asked.documents[int(known.argmin())].id!r}")
-        vectors, _ = await model.vectors(texts, prompt=role_prompt(model.encoder.prompts, DOCUMENT))
+        encoded = await model.vectors(texts, prompt=role_prompt(model.encoder.prompts, DOCUMENT))
         ids, metadata = ([getattr(document, field) for document in asked.documents] for field in ("id", "metadata"))
-        states = await run_in_threadpool(index.upsert, ids, texts, vectors, metadata)
+        states = await run_in_threadpool(index.upsert, ids, texts, encoded.vectors, metadata)
         return Upserted(index=name, **states)
 
     async def delete(self, asked: DeleteRequest) -> Deleted:
@@ -63,12 +64,13 @@ class Changes:
         work = (index.delete, asked.ids) if asked.ids is not None else (index.delete_matching, conditions)
         return Deleted(index=name, deleted=await run_in_threadpool(*work))
 
-    async def classify(self, asked: ClassifyRequest) -> Classified:
+    async def classify(self, asked: ClassifyRequest, response: Response) -> Classified:
         """The labels of texts, and what the classifier gives each class."""
         name, (classifier, model) = named("classifier", self.classifiers, asked.classifier)
-        vectors, _ = await model.vectors(asked.inputs)
+        encoded = await model.vectors(asked.inputs)
+        response.headers.update(encoded.headers)
         head, classes = classifier.head_, list(map(str, classifier.classes_))
-        logits = head.logits(vectors)
+        logits = head.logits(encoded.vectors)
         scores = logits if classifier.head == "means" else head.probabilities(logits)
         return Classified(classifier=name, predictions=[
             Prediction(labels=[classes[k] for k in chosen.nonzero()[0]], scores=dict(zip(classes, row, strict=True)))

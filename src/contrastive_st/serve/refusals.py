@@ -28,13 +28,12 @@ async def refusal(request: Request, error: Exception) -> Response:
 
 
 def _what_is_wrong(error: RequestValidationError) -> str:
-    """The first fault of a body, with the field that has it."""
-    fault, *others = error.errors()
+    """The innermost fault of a body, with the field that has it; of a type that fits less, pydantic says less."""
+    faults = error.errors()
+    fault = max(faults, key=lambda one: len(one["loc"]))
     if fault["type"] == "json_invalid":
         return f"the body is not JSON: {fault.get('ctx', {}).get('error', fault['msg'])}"
     name = _field(fault, error.body)
-    if name in ("input", "inputs"):
-        return f"{name}: give a text, a list of texts, or token ids"
     if {"id", "ids"} & set(fault["loc"]):
         return "an id is a whole number, or text that is not blank"
     if "filter" in fault["loc"]:  # pydantic names each form that it is not
@@ -42,7 +41,7 @@ def _what_is_wrong(error: RequestValidationError) -> str:
             '{"year": {">=": 2020}, "topic": ["sea", "sky"]}; a range takes a number or a date'
         )
     # of each type that the field may have, pydantic says why the value is not of it
-    reasons = [fault["msg"], *(other["msg"] for other in others if _field(other, error.body) == name)]
+    reasons = [one["msg"].removeprefix("Value error, ") for one in faults if _field(one, error.body) == name]
     return f"{name}: " + " or ".join([reasons[0], *(one.removeprefix("Input should be ") for one in reasons[1:])])
 
 

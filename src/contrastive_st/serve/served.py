@@ -1,0 +1,152 @@
+"""Models behind the API: inputs to token rows, and these to vectors, together with what other requests ask for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import orjson
+
+from contrastive_st.search.values import one_line
+from contrastive_st.serve.batcher import Batcher, Rows, Vectors
+from contrastive_st.serve.limits import MOST_CHARACTERS, MOST_FLOATS, MOST_INPUTS, ApiError
+from contrastive_st.vectors import unit_vectors
+
+UNKNOWN = "X-Unknown-Inputs"  # a header of answers
+_READING = ThreadPoolExecutor(2, thread_name_prefix="reading")  # bodies and texts; the event loop must never wait
+_Result = TypeVar("_Result")
+
+
+async def in_reading(function: Callable[..., _Result], *arguments: Any) -> _Result:
+    """What a function returns, from a thread that reads bodies and texts."""
+    return await asyncio.get_running_loop().run_in_executor(_READING, function, *arguments)
+
+
+class Encoded(NamedTuple):
+    """An encoded input.
+
+    Args:
+        vectors: `[n, d]`.
+        tokens: how many it has.
+        unknown: positions of the texts without a token that the model knows.
+    """
+
+    vectors: Vectors
+    tokens: int
+    unknown: list[int]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Of the answer: which texts are `unknown`; their vectors, zeros or all alike, say nothing of them."""
+        most = 20  # a proxy may refuse long headers
+        shown = ", ".join(map(str, self.unknown[:most])) + ", ..." * (len(self.unknown) > most)
+        return {UNKNOWN: shown} if shown else {}
+
+
+@dataclass
+class Served:
+    """A model behind the API.
+
+    Args:
+        encoder: a `SentenceEncoder`.
+        truncate: truncate texts longer than the model reads; else the answer is 413. A request may override it.
+        batcher: by default with the limits of `Batcher`.
+    """
+
+    encoder: Any
+    truncate: bool = True
+    batcher: Batcher = field(default=None)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        encoder = self.encoder
+        self.batcher = self.batcher or Batcher(
+            encoder.encode_buckets, encoder.bucket_limits, parallel=encoder.parallel_buckets
+        )
+        self.dimension: int = self.encoder.dimension
+
+    def rows(self, given: Any, prompt: str, truncate: bool | None) -> tuple[Rows, list[int]]:
+        """Token rows of an input (a text, texts, or token ids), and the positions of those without a known token.
+
+        Each text has the prompt before it.
+
+        Raises:
+            ApiError: it is none of these, too much or too long, or an id is not that of a token.
+        """
+        items: list[Any] = given if isinstance(given, list) and not _is_row(given) else [given]
+        if not items:
+            raise ApiError(400, "the input is an empty list; give a text or several")
+        if len(items) > MOST_INPUTS or len(items) * self.dimension > MOST_FLOATS:
+            most = min(MOST_INPUTS, MOST_FLOATS // self.dimension)
+            raise ApiError(413, f"a request may have at most {most:,} inputs; send fewer")
+        cut = self.truncate if truncate is None else truncate
+        if isinstance(items[0], str):
+            rows = self._rows_of_texts(_checked(items, lambda item: isinstance(item, str)), prompt, cut)
+            return rows, self._unknown(rows, prompt)
+        most, max_length = self.encoder.vocabulary_size, self.encoder.max_length
+        if any(not row or min(row) < 0 or max(row) >= most for row in _checked(items, _is_row_or_empty)):
+            raise ApiError(400, f"token ids must be from 0 to {most - 1:,}, one or more per row; or send texts")
+        if max_length is not None and not cut and max(map(len, items)) > max_length:
+            raise ApiError(413, f"an input has more than {max_length} tokens, the maximum length of the model")
+        rows = [list(map(int, row[:max_length])) for row in items]
+        return rows, self._unknown(rows, "")
+
+    def _unknown(self, rows: Rows, prompt: str) -> list[int]:
+        return [position for position, known in enumerate(self.encoder.known_rows(rows, prompt)) if not known]
+
+    def _rows_of_texts(self, texts: list[str], prompt: str, cut: bool) -> Rows:
+        if sum(map(len, texts)) > MOST_CHARACTERS:
+            raise ApiError(413, f"the texts of a request may have at most {MOST_CHARACTERS:,} characters; send fewer")
+        rows: Rows = self.encoder.token_rows(texts, prompt)
+        if not cut and self.encoder.truncated(texts, rows, prompt):
+            raise ApiError(413, f"a text has more than {self.encoder.max_length} tokens, the maximum length of the "
+                           "model; shorten it, or send truncate: true to /embed")  # fmt: skip
+        return rows
+
+    async def vectors(
+        self,
+        given: Any,
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        truncate: bool | None = None,
+        dimensions: int | None = None,
+        normalize: bool = True,
+    ) -> Encoded:
+        """The vectors of an input; by default with the checkpoint's prompt."""
+        if dimensions is not None and not 1 <= dimensions <= self.dimension:
+            raise ApiError(400, f"dimensions {dimensions}: the model has {self.dimension}")
+        prompt = self.encoder.prompt_text(prompt_name) if prompt is None else prompt
+        rows, unknown = await in_reading(self.rows, given, prompt, truncate)
+        pooled = getattr(getattr(self.encoder, "checkpoint", None), "include_prompt", True)
+        vectors = await self.batcher.submit(rows, "" if pooled else prompt)
+        vectors = vectors[:, :dimensions]
+        return Encoded(unit_vectors(vectors) if normalize else vectors, sum(map(len, rows)), unknown)
+
+
+def _is_row(item: Any) -> bool:
+    """Whether this is a row of token ids."""
+    if not isinstance(item, list) or not item or not (kinds := set(map(type, item))) <= {int, float}:
+        return False
+    return float not in kinds or all(number == int(number) for number in item)  # JSON has one kind of numbers
+
+
+def _is_row_or_empty(item: Any) -> bool:
+    return item == [] or _is_row(item)
+
+
+def _checked(items: list[Any], fits: Callable[[Any], bool]) -> list[Any]:
+    for number, item in enumerate(items):
+        if not fits(item):
+            shown = one_line(orjson.dumps(item).decode(), 20)
+            raise ApiError(422, f"element {number} of the input is {shown}; give texts alone, or token ids alone")
+    return items
+
+
+class IndexServed(NamedTuple):
+    """An index behind `/search`, and the model for its queries."""
+
+    index: Any
+    model: Served

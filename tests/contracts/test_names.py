@@ -144,6 +144,7 @@ def complete():
 
     yield from of_class("SentenceTransformer", SentenceTransformer, nn.Module)
     yield from of_class("StaticModel", StaticModel, object)
+    yield from (f"SentenceTransformer({argument}=)" for argument in inspect.signature(SentenceTransformer).parameters)
     for argument in [*inspect.signature(SentenceTransformer.encode).parameters][1:-1]:
         yield f"SentenceTransformer.encode({argument}=)"
     for kind in (SentenceTransformerTrainer, SentenceTransformerTrainingArguments):

@@ -267,3 +267,21 @@ def test_an_encoder_is_copied_with_its_settings(encoder):
     encoder.max_seq_length, encoder.truncate_dim = 4, 8
     for same in (SentenceEncoder(encoder), copy.copy(encoder), pickle.loads(pickle.dumps(encoder))):
         np.testing.assert_array_equal(same.encode(SENTENCES), encoder.encode(SENTENCES))
+
+
+def test_settings_of_the_constructor_are_those_of_sentence_transformers(tmp_path, encoder):
+    """Prompts are added to those of the folder; all of them are saved."""
+    encoder.prompts = {"query": "find: ", "document": "text: "}
+    encoder.save_pretrained(tmp_path / "model")
+    options = {"prompts": {"query": "q: "}, "default_prompt_name": "query", "similarity_fn_name": "dot"}
+    there = SentenceTransformer(str(tmp_path / "model"), device="cpu", **options)
+    here = SentenceEncoder(tmp_path / "model", **options)
+    assert dict(here.prompts) == there.prompts == {"query": "q: ", "document": "text: "}
+    assert here.similarity_fn_name == there.similarity_fn_name
+    np.testing.assert_allclose(here.encode(SENTENCES), there.encode(SENTENCES), atol=1e-5)
+    set_later = SentenceEncoder(tmp_path / "model")
+    set_later.prompts, set_later.default_prompt_name = here.prompts, "query"
+    assert set_later.fingerprint == here.fingerprint != SentenceEncoder(tmp_path / "model").fingerprint
+    here.save_pretrained(tmp_path / "again")
+    again = SentenceEncoder(tmp_path / "again")
+    assert (dict(again.prompts), again.default_prompt_name, again.similarity_fn_name) == (here.prompts, "query", "dot")

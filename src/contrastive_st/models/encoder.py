@@ -63,6 +63,9 @@ class SentenceEncoder:
             for folders written by `contrastive-st export --int8`; or `auto`, bf16 if the hardware is faster with it.
         backend: `torch`, `onnx` or `openvino`; by default that of the folder (see `contrastive-st export`).
         truncate_dim: keep only the first dimensions, this many (for a Matryoshka model).
+        prompts: prompts by name, besides those of the checkpoint or in their place.
+        default_prompt_name: the prompt that `encode` puts before every text; by default that of the checkpoint.
+        similarity_fn_name: how `similarity` compares two vectors; by default that of the checkpoint.
         revision: branch, tag or commit of a Hub name.
         token: access token for a private Hub repository.
         name: its name in reports; by default that of the folder.
@@ -95,6 +98,9 @@ class SentenceEncoder:
         max_length: int | None = None,
         precision: str = "fp32",
         truncate_dim: int | None = None,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt_name: str | None = None,
+        similarity_fn_name: str | None = None,
         backend: str | None = None,
         revision: str | None = None,
         token: str | None = None,
@@ -132,8 +138,12 @@ class SentenceEncoder:
         self.name = name or self.name
         if max_length is not None or not isinstance(model, SentenceEncoder):
             self.max_length = max_length
-        if truncate_dim is not None:
-            self.truncate_dim = truncate_dim
+        if prompts is not None:
+            self.prompts = {**self.prompts, **prompts}
+        others = {"default_prompt_name": default_prompt_name, "similarity_fn_name": similarity_fn_name}
+        for attribute, value in {"truncate_dim": truncate_dim, **others}.items():
+            if value is not None:
+                setattr(self, attribute, value)
         self.precision, rounded = self._running.precision(precision)
         if precision == "int8" and self.precision != "int8":
             raise InputError(f"{self.name} is not in int8; run {export_command(self.name, 'openvino --int8')}")

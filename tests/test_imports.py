@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "random_state": set(),
     "vectors": {"errors", "precision", "prefetch"},
     "tokens": {"errors"},
-    "static_vectors": {"errors", "files", "terminal", "tokens", "vectors", "word_cache"},
+    "static_vectors": {"errors", "files", "options", "terminal", "tokens", "vectors", "word_cache"},
     "word_cache": set(),
     "speed": {"prefetch", "processors", "tokens"},
     "distributed": {"errors"},

@@ -6,7 +6,8 @@ import hashlib
 import importlib.util
 import json
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, filterfalse, islice, pairwise
 from pathlib import Path
@@ -17,13 +18,13 @@ from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import CLASSIFIER
+from contrastive_st.options import Count, CountOrZero, checked, field_types
 from contrastive_st.terminal import progress
 from contrastive_st.tokens import check_id, list_of_texts
 from contrastive_st.vectors import unit_vectors
 from contrastive_st.word_cache import Ids, Lengths, WordCache, reads_word_by_word
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
-KINDS = ("static", "model2vec")  # model_type of a static model of this package, and of model2vec
 STATIC_MODULE = "0_StaticEmbedding"  # where sentence-transformers puts the table
 _MODEL2VEC_LENGTH = 512  # what model2vec reads where a folder does not say
 _FEW_TOKENS = 4096  # with fewer, rows are read from the stored table; else the whole table becomes float32 once
@@ -47,6 +48,43 @@ def known(rows: Sequence[Sequence[int]], silent: Collection[int], beyond: int = 
     return np.array([is_known(row) for row in rows], dtype=np.bool_)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How a static model reads a text, in numpy and in torch; no loader adds special tokens.
+
+    Args:
+        max_length: a text is cut after so many tokens; None reads every text to its end.
+        left_out: id of a token that does not count; with model2vec, that of unknown words.
+        characters: model2vec first cuts a text to so many characters for each token of the maximum length.
+    """
+
+    max_length: Count | None = None
+    left_out: CountOrZero | None = None
+    characters: CountOrZero | None = None
+
+    @classmethod
+    def of_folder(cls, folder: Path, tokenizer: Any) -> Reading:
+        """As the program that wrote the folder reads; `tokenizer` is that of its tokenizer.json.
+
+        Raises:
+            InputError: a value in config.json is not one of these.
+        """
+        config, types = static_config(folder), field_types(cls)
+        if config.get("model_type") == "static":
+            recorded = checked(f"{folder}/config.json: reading", config.get("reading", {}), dict)
+        elif config.get("model_type") == "model2vec":
+            recorded = _of_model2vec(config, tokenizer)
+        else:  # sentence-transformers
+            recorded = {"max_length": (tokenizer.truncation or {}).get("max_length")}
+        where = f"{folder}/config.json"
+        return cls(**{name: checked(f"{where}: {name}", recorded.get(name), kind) for name, kind in types.items()})
+
+    def beginnings(self, texts: Sequence[str], longest: int | None) -> Sequence[str]:
+        """The part of each text that is tokenized, if at most `longest` tokens of it count."""
+        most = longest and self.characters and longest * self.characters
+        return [text[:most] for text in texts] if most else texts
+
+
 class StaticTable:
     """The mean of the vectors of a text's tokens, of rows of token ids.
 
@@ -54,6 +92,7 @@ class StaticTable:
         embeddings: the table `[V, d]`, one row per token, in float32, float16 or int8.
         weights: `[V]`, a factor for each row; with int8 these are the scales.
         normalize: return unit vectors.
+        left_out: id of a token that does not count.
 
     Example:
         >>> table = StaticTable(np.array([[3, 0], [0, 4]], np.float32), normalize=False)
@@ -62,7 +101,11 @@ class StaticTable:
     """
 
     def __init__(
-        self, embeddings: NDArray[Any], weights: NDArray[np.floating] | None = None, normalize: bool = True
+        self,
+        embeddings: NDArray[Any],
+        weights: NDArray[np.floating] | None = None,
+        normalize: bool = True,
+        left_out: int | None = None,
     ) -> None:
         if embeddings.ndim != 2 or (weights is not None and weights.shape != embeddings.shape[:1]):
             got = None if weights is None else weights.shape
@@ -71,7 +114,7 @@ class StaticTable:
             raise InputError(f"the table is of {embeddings.dtype}; give floats, or int8")
         if weights is not None and weights.dtype.kind != "f":
             raise InputError(f"the weights are of {weights.dtype}; give floats")
-        self.embeddings, self.weights, self.normalize = embeddings, weights, normalize
+        self.embeddings, self.weights, self.normalize, self.left_out = embeddings, weights, normalize, left_out
         self._table: Vectors | None = None
 
     @property
@@ -94,11 +137,14 @@ class StaticTable:
         return self._means(ids, lengths, normalize_embeddings)
 
     def token_vectors(self, row: Sequence[int]) -> Vectors:
-        """Vectors `[len(row), d]` of the tokens of one row, before their mean is taken."""
-        return self._rows(np.asarray(row, np.int32))
+        """Vectors `[tokens, d]` of the tokens of one row that count, before their mean is taken."""
+        ids = np.asarray(row, np.int32)
+        return self._rows(ids if self.left_out is None else ids[ids != self.left_out])
 
     def _means(self, ids: Ids, lengths: Lengths, normalize_embeddings: bool | None) -> Vectors:
         check_id(int(ids.max(initial=0)), len(self.embeddings), None)
+        if self.left_out is not None:
+            ids, lengths = _those(ids, lengths, ids != self.left_out)
         few = self._table is None and len(ids) < _FEW_TOKENS
         vectors = self._few(ids, lengths) if few else self._many(ids, lengths)
         vectors /= np.maximum(lengths, 1)[:, None].astype(np.float32)
@@ -155,6 +201,7 @@ class StaticVectors(StaticTable):
         normalize: return unit vectors.
         folder: the folder that it was loaded from.
         name: its name in reports; by default that of the folder.
+        reading: how it reads a text; by default to its end, and every token counts.
 
     Example:
         >>> from tokenizers import Tokenizer, models, pre_tokenizers
@@ -169,9 +216,6 @@ class StaticVectors(StaticTable):
 
     pooling = "mean"
     device = "cpu"
-    max_length: int | None = None  # every text is read to its end, except as model2vec does
-    left_out: int | None = None  # the id of unknown words, where they do not count
-    characters: int | None = None  # of a token, by which model2vec cuts a text first
     parallel_buckets = 1
     bucket_limits: dict[str, float] = {"max_padding": 1.0, "max_tokens": 16_384}  # nothing is padded here
 
@@ -183,8 +227,10 @@ class StaticVectors(StaticTable):
         normalize: bool = True,
         folder: Path | None = None,
         name: str | None = None,
+        reading: Reading = Reading(),
     ) -> None:
-        super().__init__(embeddings, weights, normalize)
+        super().__init__(embeddings, weights, normalize, reading.left_out)
+        self.reading = reading
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self.tokenizer, self.folder = tokenizer, folder
@@ -193,7 +239,7 @@ class StaticVectors(StaticTable):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, name: str | None = None) -> StaticVectors:
-        """Open a model folder of this package or of model2vec.
+        """Open a model folder of this package, of model2vec or of sentence-transformers.
 
         Raises:
             InputError: the folder does not hold a static model, or a file of it is damaged.
@@ -206,10 +252,11 @@ class StaticVectors(StaticTable):
         if missing := [name for name in FILES[1:] if not (inside / name).is_file()]:
             raise InputError(f"{folder} is not a static model: {', '.join(missing)} is missing")
         with about(folder):
-            config = _static_config(folder)
+            config = static_config(folder)
             with safe_open(str(inside / "model.safetensors"), framework="numpy") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             tokenizer = Tokenizer.from_file(str(inside / "tokenizer.json"))
+            reading = Reading.of_folder(folder, tokenizer)
         table = tensors.get("embeddings", tensors.get("embedding.weight"))
         if table is None:
             held = ", ".join(sorted(tensors)) or "nothing"
@@ -220,14 +267,10 @@ class StaticVectors(StaticTable):
             table
         ):  # greater ids, if some are missing, are an error when a text has one
             raise InputError(f"{folder}: {tokenizer.get_vocab_size()} tokens but {len(table)} vectors; save it again")
-        result = cls(table, tokenizer, tensors.get("weights"), bool(config.get("normalize", False)), folder, name)
-        if config.get("model_type") == "model2vec":  # it reads so many tokens, and leaves unknown words out
-            result.max_length = config.get("max_length", _MODEL2VEC_LENGTH)
-            state = json.loads(tokenizer.to_str())["model"]
-            unknown = state.get("unk_token")
-            result.left_out = tokenizer.token_to_id(unknown) if isinstance(unknown, str) else state.get("unk_id")
-            result.characters = int(np.median([len(token) for token in tokenizer.get_vocab()]))
-        return result
+        if reading.left_out is not None:  # other loaders count it: zeros do not turn the mean
+            table[reading.left_out] = 0
+        normalize = bool(config.get("normalize", False))
+        return cls(table, tokenizer, tensors.get("weights"), normalize, folder, name, reading)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a folder that opens here, in `SentenceEncoder` and in model2vec: a copy of the one it was loaded from.
@@ -257,13 +300,24 @@ class StaticVectors(StaticTable):
         return int(self.tokenizer.get_vocab_size())
 
     @property
+    def max_length(self) -> int | None:
+        """Maximum number of tokens of a text; None if there is no limit."""
+        return self.reading.max_length
+
+    @property
     def fingerprint(self) -> str:
-        """A hash (32 hexadecimal digits) of all that decides the vectors: table, weights, tokenizer, `normalize`."""
+        """A hash (32 hexadecimal digits) of all that decides the vectors: table, tokenizer, how it reads, and so on."""
+        return self.hash(self.max_length, None, "")
+
+    def _hash(self) -> str:
+        """A hash of what an encoder cannot change."""
         digest = hashlib.blake2b(digest_size=16)
         for array in (self.embeddings, self.weights):
             if array is not None:
                 digest.update(f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
         digest.update(f"{self.normalize} {self.tokenizer.to_str()}".encode())
+        if self.reading.left_out is not None or self.reading.characters:
+            digest.update(f" {self.reading.left_out} {self.reading.characters}".encode())
         return digest.hexdigest()
 
     def encode(
@@ -309,10 +363,10 @@ class StaticVectors(StaticTable):
         return "fp32", False
 
     def hash(self, max_length: int | None, truncate_dim: int | None, *others: object) -> str:
-        """The fingerprint, and what else decides the vectors of an encoder."""
-        if max_length in (None, self.max_length) and truncate_dim is None and not any(others):
-            return self.fingerprint
-        decides = f"{self.fingerprint} {max_length} {truncate_dim} {others}"
+        """A hash of all that decides the vectors of an encoder with these settings."""
+        if max_length is None and truncate_dim is None and not any(others):
+            return self._hash()
+        decides = f"{self._hash()} {max_length} {truncate_dim} {others}"
         return hashlib.blake2b(decides.encode(), digest_size=16).hexdigest()
 
     def token_rows(self, texts: Sequence[str], longest: int | None = None) -> list[list[int]]:
@@ -346,18 +400,10 @@ class StaticVectors(StaticTable):
         # a lone surrogate, which is not a character, becomes "?"
         texts = [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
         longest = longest or self.max_length
-        if longest is not None and self.characters:
-            texts = [text[: longest * self.characters] for text in texts]
-        return self._kept(*self._ids(texts), longest)
-
-    def _kept(self, ids: Ids, lengths: Lengths, longest: int | None) -> tuple[Ids, Lengths]:
-        """The ids within `longest`, without `left_out`."""
-        if self.left_out is None and (longest is None or lengths.max(initial=0) <= longest):
+        ids, lengths = self._ids(self.reading.beginnings(texts, longest))
+        if longest is None or lengths.max(initial=0) <= longest:
             return ids, lengths
-        row = np.repeat(np.arange(len(lengths)), lengths)
-        place = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        kept = (place < (longest or len(ids))) & (ids != (-1 if self.left_out is None else self.left_out))
-        return ids[kept], np.bincount(row[kept], minlength=len(lengths))
+        return _those(ids, lengths, np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths) < longest)
 
     def _ids(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
         if self._words is not None:
@@ -368,7 +414,23 @@ class StaticVectors(StaticTable):
         return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
 
 
-def _static_config(folder: Path) -> dict[str, Any]:
+def _those(ids: Ids, lengths: Lengths, kept: NDArray[np.bool_]) -> tuple[Ids, Lengths]:
+    """The ids that are kept, and how many there are of each text."""
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    return ids[kept], np.bincount(row[kept], minlength=len(lengths))
+
+
+def _of_model2vec(config: Mapping[str, Any], tokenizer: Any) -> dict[str, Any]:
+    model = json.loads(tokenizer.to_str())["model"]
+    unknown = model.get("unk_token")
+    return {
+        "max_length": config.get("max_length", _MODEL2VEC_LENGTH),
+        "left_out": tokenizer.token_to_id(unknown) if isinstance(unknown, str) else model.get("unk_id"),
+        "characters": int(np.median([len(token) for token in tokenizer.get_vocab()])),
+    }
+
+
+def static_config(folder: Path) -> dict[str, Any]:
     """What a folder says of its table; sentence-transformers has it in modules.json alone.
 
     A config without a model_type is model2vec's, of a model that was made in memory.

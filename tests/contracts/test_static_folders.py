@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from safetensors.torch import load_file
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from conftest import SENTENCES
 from contrastive_st import (
@@ -144,6 +144,62 @@ def test_of_model2vec(kind, extra, tmp_path):
     model.save_pretrained(tmp_path / "again")
     held = load_file(tmp_path / "again/model.safetensors")
     assert str(held["embeddings"].dtype) == f"torch.{kind}"  # as it came
+
+
+def with_special_tokens():
+    tokenizer = words()
+    tokenizer.post_processor = processors.TemplateProcessing(single="[UNK] $A [PAD]",
+                                                             special_tokens=[("[UNK]", 1), ("[PAD]", 0)])  # fmt: skip
+    return tokenizer
+
+
+@pytest.mark.parametrize("config", [{}, {"model_type": "model2vec"}, {"max_length": 5}], ids=str)
+@pytest.mark.parametrize("tokenizer", [words, with_special_tokens])
+def test_of_model2vec_whatever_is_asked_saved_or_trained(tokenizer, config, tmp_path):
+    """Without unknown and special tokens, and cut to characters and tokens, in numpy and in torch."""
+    table = np.random.default_rng(3).normal(size=(words().get_vocab_size(), 8)).astype(np.float32)
+    given = {"max_length": config.get("max_length", 512), "normalize": True}
+    model2vec.StaticModel(table, tokenizer(), config=config, **given).save_pretrained(str(tmp_path / "peer"))
+    wanted = model2vec.StaticModel.from_pretrained(str(tmp_path / "peer")).encode(TEXTS)
+    encoder = SentenceEncoder(tmp_path / "peer")
+    assert encoder.max_seq_length == given["max_length"]
+    before = encoder.fingerprint
+    assert len(encoder.encode("unknownword cat", output_value="token_embeddings")) == 1
+    assert encoder.tokenizer("cat")["input_ids"] == encoder.token_rows(["cat"])[0]
+    np.testing.assert_allclose(encoder.encode(TEXTS), wanted, atol=1e-5)
+    assert encoder.fingerprint == before
+    encoder.save_pretrained(tmp_path / "again")
+    model, ids = AutoModelForCL.from_pretrained(tmp_path / "peer"), load_tokenizer(tmp_path / "peer")
+    model.save_pretrained(tmp_path / "trained")
+    ids.save_pretrained(tmp_path / "trained")
+    for folder in ("again", "trained"):
+        loaded = SentenceEncoder(tmp_path / folder)
+        assert loaded.max_seq_length == given["max_length"]
+        for vectors in (
+            loaded.encode(TEXTS),
+            SentenceEncoder(loaded.model, loaded.tokenizer).encode(TEXTS),
+            model2vec.StaticModel.from_pretrained(str(tmp_path / folder)).encode(TEXTS),
+        ):
+            np.testing.assert_allclose(vectors, wanted, atol=1e-5)
+    rows = ids(["unknownword cat", "cat"], padding=True, return_tensors="pt")
+    both = model(rows["input_ids"], attention_mask=rows["attention_mask"]).pooler_output.detach().numpy()
+    np.testing.assert_allclose(both, encoder.encode(["cat", "cat"]), atol=1e-5)
+
+
+def test_of_sentence_transformers_that_truncates(tmp_path):
+    """`StaticEmbedding` cuts texts as its tokenizer.json says."""
+    module = static_module()
+    module.tokenizer.enable_truncation(4)
+    peer = library.SentenceTransformer(modules=[module], device="cpu")
+    peer.save_pretrained(str(tmp_path / "peer"))
+    wanted = peer.encode(TEXTS, show_progress_bar=False)
+    encoder = SentenceEncoder(tmp_path / "peer")
+    encoder.save_pretrained(tmp_path / "again")
+    for own in (encoder, SentenceEncoder(peer), SentenceEncoder(tmp_path / "again")):
+        assert own.max_seq_length == 4
+        np.testing.assert_allclose(own.encode(TEXTS), wanted, atol=1e-5)
+    again = library.SentenceTransformer(str(tmp_path / "again"), device="cpu")
+    np.testing.assert_allclose(again.encode(TEXTS, show_progress_bar=False), wanted, atol=1e-5)
 
 
 def test_train_starts_from_a_table_alone(tmp_path):

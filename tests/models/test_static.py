@@ -292,14 +292,31 @@ def test_saved_again_and_again_it_gives_the_same_vectors(folder, tmp_path):
         np.testing.assert_allclose(encoder.encode(TEXTS), wanted, atol=1e-5)
 
 
+@pytest.mark.parametrize("length", [3, None])
+def test_the_maximum_length_is_saved_for_every_loader(folder, tmp_path, length):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    model2vec = pytest.importorskip("model2vec")
+    encoder = SentenceEncoder(folder, max_length=3)
+    encoder.encode(TEXTS)
+    encoder.max_seq_length = length
+    encoder.save_pretrained(tmp_path / "saved")
+    again = SentenceEncoder(tmp_path / "saved")
+    assert (again.max_seq_length, again.fingerprint) == (length, encoder.fingerprint)
+    for other in (again, sentence_transformers.SentenceTransformer(str(tmp_path / "saved"), device="cpu")):
+        np.testing.assert_allclose(other.encode(TEXTS), encoder.encode(TEXTS), atol=1e-5)
+    assert model2vec.StaticModel.from_pretrained(tmp_path / "saved").max_length == length  # it cuts characters too
+
+
 def test_trains_from_the_shell_and_is_judged(folder, tmp_path):
     sentences = ["the cat sat .", "a red dog ran", "a blue cat ran", "the dog sat"]
     pairs = [f"{a},{b}" for a in sentences for b in sentences]
     (tmp_path / "pairs.csv").write_text("\n".join(["anchor,positive", *pairs]) + "\n", encoding="utf-8")
     argv = ["--train_file", str(tmp_path / "pairs.csv"), "--model_name_or_path", str(folder), "--max_steps", "2",
             "--output_dir", str(tmp_path / "trained"), "--per_device_train_batch_size", "4", "--learning_rate", "0.1",
-            "--use_cpu", "true", "--report_to", "none"]  # fmt: skip
+            "--use_cpu", "true", "--report_to", "none", "--max_length", "3"]  # fmt: skip
     assert cli.main(["train", *argv]) == 0
+    # sentence-transformers would truncate to it, and the vectors of other loaders are those of whole texts
+    assert json.loads((tmp_path / "trained" / "tokenizer.json").read_text())["truncation"] is None
     trained = SentenceEncoder(tmp_path / "trained", device="cpu")
     assert np.abs(trained.encode(sentences) - SentenceEncoder(folder, device="cpu").encode(sentences)).max() > 0.01
     np.testing.assert_allclose(trained.encode(TEXTS), plain_means(tmp_path / "trained"), atol=1e-5)

@@ -27,7 +27,7 @@ from contrastive_st.models.configuration import is_plain_encoder, without_code
 from contrastive_st.models.families import DECODERS, ENCODERS, transformers_family
 from contrastive_st.models.saving import load_dense, load_final_layers
 from contrastive_st.options import checked
-from contrastive_st.static_vectors import StaticVectors
+from contrastive_st.static_vectors import Reading, StaticVectors
 
 #: The module and class of this package's architectures, by model_type; only the one that is opened is imported
 _OWN = {
@@ -144,7 +144,7 @@ def _of_table(checkpoint: Checkpoint, pooling: str | None, settings: dict[str, A
     _check_fixed(checkpoint, pooling)
     table = StaticVectors.from_pretrained(checkpoint.folder)
     settings = {**checkpoint.use, **{key: value for key, value in settings.items() if key not in ("dtype", "new_head")}}
-    model: Any = StaticEncoder.from_table(table.table(), table.normalize, **settings)
+    model: Any = StaticEncoder.from_vectors(table, **settings)
     kind = str(table.embeddings.dtype)
     model.save_dtype = getattr(torch, kind) if kind in STORAGES else None
     model.name_or_path = model.config._name_or_path = checkpoint.name
@@ -260,7 +260,7 @@ def load_tokenizer(
         from contrastive_st.models.static_encoder import static_tokenizer
 
         file = PreTrainedTokenizerFast(tokenizer_file=str(checkpoint.model / "tokenizer.json"))
-        return static_tokenizer(file)
+        return static_tokenizer(file, Reading.of_folder(checkpoint.folder, file.backend_tokenizer).max_length)
     with _without_remote_code("tokenizer", checkpoint.name):
         tokenizer = AutoTokenizer.from_pretrained(checkpoint.tokenizer, trust_remote_code=False)
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes an empty one if files are missing

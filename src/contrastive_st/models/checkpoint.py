@@ -19,7 +19,6 @@ from contrastive_st.files.reading import read_json, read_tensors, weight_types
 from contrastive_st.files.repositories import default_model, local_folder
 from contrastive_st.models.poolings import POOLINGS, recorded_pooling
 from contrastive_st.options import PROMPTS, Count, checked
-from contrastive_st.static_vectors import KINDS as STATIC_KINDS
 
 PROMPTS_FILE = "config_sentence_transformers.json"
 #: The type in `modules.json` for a pooling that sentence-transformers lacks: it then refuses the folder instead of
@@ -125,7 +124,7 @@ class Checkpoint:
     def is_table(self) -> bool:
         """Whether it is a static model, of this package, of model2vec or of sentence-transformers."""
         path = self.model / "config.json"
-        return self.table_alone or (path.is_file() and read_json(path, dict).get("model_type") in STATIC_KINDS)
+        return self.table_alone or (path.is_file() and read_json(path, dict).get("model_type") == "static")
 
     @property
     def is_bare(self) -> bool:
@@ -222,7 +221,8 @@ def base_folder(adapter: Path, **hub: Any) -> Path:
 def _read_whole(folder: Path) -> Checkpoint:
     config = read_json(folder / "config.json", dict) if (folder / "config.json").is_file() else {}
     settings = _typed(config, "contrastive", dict[str, Any], folder / "config.json")
-    recorded = Checkpoint(str(folder), folder, folder, own=settings is not None)
+    of_model2vec = config.get("model_type") == "model2vec"  # the oldest have no modules.json
+    recorded = Checkpoint(str(folder), folder, folder, own=settings is not None, table_alone=of_model2vec)
     if settings is not None:
         recorded = replace(recorded, pooling=recorded_pooling(settings), **of_settings(settings))
     if not (folder / "modules.json").is_file():
@@ -241,7 +241,7 @@ def _read_whole(folder: Path) -> Checkpoint:
         return replace(recorded, **tail)
     kinds = [kind for kind, _ in entries]
     if kinds in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
-        return replace(recorded, model=entries[0][1], table_alone="model_type" not in config)
+        return replace(recorded, model=entries[0][1], table_alone=config.get("model_type") != "static")
     return replace(recorded, **_pooled(entries))
 
 

@@ -102,7 +102,7 @@ def open_parts(
 
 
 def static_vectors_of(found: Checkpoint) -> StaticVectors | None:
-    """The vectors of a static model whose texts are read whole, without special tokens; None if torch must open it."""
+    """The vectors of a static model whose texts are read without special tokens; None if torch must open it."""
     plain = found.max_length is None and not found.lower_case and found.include_prompt and found.adapter is None
     if not plain or not found.is_table or not _sound_length(found.tokenizer / "tokenizer_config.json"):
         return None
@@ -110,7 +110,7 @@ def static_vectors_of(found: Checkpoint) -> StaticVectors | None:
         vectors = StaticVectors.from_pretrained(found.folder)
     except InputError:  # torch says what is wrong, or can open it
         return None
-    return None if vectors.tokenizer.num_special_tokens_to_add(is_pair=False) else vectors
+    return None if found.own and vectors.tokenizer.num_special_tokens_to_add(is_pair=False) else vectors
 
 
 def _sound_length(path: Path) -> bool:

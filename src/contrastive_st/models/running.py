@@ -37,7 +37,7 @@ from contrastive_st.precision import bf16_is_fast
 from contrastive_st.speed import speed_is_on
 from contrastive_st.speed.cores import on_cores
 from contrastive_st.speed.products import packed_products
-from contrastive_st.static_vectors import StaticTable, StaticVectors
+from contrastive_st.static_vectors import Reading, StaticTable, StaticVectors
 from contrastive_st.tokens import bucket_rows, check_id, on_device, pad_rows, padded_widths, prompt_length, token_ids
 
 #: Options of `bucket_rows` for a forward pass; on a CPU all have about as many tokens, so that few shapes are compiled
@@ -68,7 +68,7 @@ def opened(found: Checkpoint, device: str | torch.device | None, pooling: str | 
         return in_memory(_sentence_transformer(found, device), None)
     model, tokenizer = open_model(found, pooling=pooling).to(device).eval(), load_tokenizer(found)
     if getattr(model, "is_table", False):
-        tokenizer.model_max_length = 1 << 30  # other loaders of static models do not truncate
+        tokenizer.model_max_length = model.config.reading.get("max_length") or 1 << 30  # as other loaders do
     return model, tokenizer, found
 
 
@@ -81,10 +81,12 @@ def in_memory(model: Any, tokenizer: Any) -> Opened:
     if hasattr(model, "max_seq_length"):  # a `SentenceTransformer`
         modules, own = _Modules(model), model.tokenizer
         bare = not hasattr(own, "model_max_length")  # of tokenizers, of a static model
-        own = static_tokenizer(PreTrainedTokenizerFast(tokenizer_object=own)) if bare else own
+        if bare:
+            longest = (own.truncation or {}).get("max_length")
+            own = static_tokenizer(PreTrainedTokenizerFast(tokenizer_object=own), longest)
         return modules, own, Checkpoint.in_memory(
             include_prompt=all(getattr(module, "include_prompt", True) for module in model),
-            max_length=model.max_seq_length, prompts=dict(model.prompts),
+            max_length=None if bare else model.max_seq_length, prompts=dict(model.prompts),
             default_prompt_name=model.default_prompt_name, truncate_dim=model.truncate_dim,
             similarity=str(model.similarity_fn_name or "cosine"),
         )  # fmt: skip
@@ -101,8 +103,8 @@ def of_vectors(vectors: StaticVectors) -> Opened:
     """The torch model of a static model: that of its folder, or one with the same table."""
     if vectors.folder is not None:
         return opened(Checkpoint.read(vectors.folder), "cpu", None)
-    model = StaticEncoder.from_table(vectors.table(), vectors.normalize).eval()
-    tokenizer = static_tokenizer(PreTrainedTokenizerFast(tokenizer_object=vectors.tokenizer))
+    model = StaticEncoder.from_vectors(vectors).eval()
+    tokenizer = static_tokenizer(PreTrainedTokenizerFast(tokenizer_object=vectors.tokenizer), vectors.max_length)
     return in_memory(model, tokenizer)
 
 
@@ -199,9 +201,12 @@ class Running:
         tokenizer.model_max_length = self.max_length or tokenizer.model_max_length
         tokenizer.save_pretrained(folder)
         write_use(folder, recorded)
+        if isinstance(model, StaticEncoder):
+            model.write_max_length(folder, self.max_length)
 
     def token_rows(self, texts: list[str], longest: int | None = None) -> list[list[int]]:
         """Token ids of each text, at most `longest`."""
+        texts = self._reading.beginnings(texts, longest)
         with _TOKENIZING:
             return token_ids(self.tokenizer, texts, longest or 1 << 30)
 
@@ -327,7 +332,13 @@ class Running:
         """The table of a static model on a CPU, with which numpy encodes; None for any other model."""
         if not getattr(self.model, "is_table", False) or self.device.type != "cpu":
             return None
-        return StaticTable(self.model.table().detach().numpy(), normalize=self.model.config.normalize)
+        table, normalize = self.model.table().detach().numpy(), self.model.config.normalize
+        return StaticTable(table, normalize=normalize, left_out=self._reading.left_out)
+
+    @property
+    def _reading(self) -> Reading:
+        """How a static model reads texts; of other models, the tokenizer alone decides."""
+        return Reading(**getattr(getattr(self.model, "config", None), "reading", {}))
 
     @property
     def _vectors(self) -> int | None:

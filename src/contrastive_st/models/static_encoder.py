@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,6 +26,7 @@ from contrastive_st.models.architectures.static import STORAGES, StaticConfig, S
 from contrastive_st.models.base import OwnArchitecture
 from contrastive_st.models.saving import register, write_tensors
 from contrastive_st.options import checked
+from contrastive_st.static_vectors import StaticVectors
 from contrastive_st.tokens import flat_indices
 from contrastive_st.vectors import check_finite, unit_vectors
 
@@ -57,7 +58,7 @@ class StaticEncoder(OwnArchitecture, StaticModel):
 }
 """
     code_class = StaticModel
-    is_table = True  # bfloat16 would not make it faster, and texts are not truncated
+    is_table = True  # bfloat16 would not make it faster
     _save_dtype: torch.dtype | None = None
     sparse_gradient = False  # of the rows of the batch's tokens alone, for `contrastive_st.training.optimizers.RowAdam`
 
@@ -73,6 +74,13 @@ class StaticEncoder(OwnArchitecture, StaticModel):
         rows, dim = table.shape
         model = cls(StaticConfig(rows, dim, normalize), **settings)
         model.embeddings = nn.Parameter(table.clone())
+        return model
+
+    @classmethod
+    def from_vectors(cls, vectors: StaticVectors, **settings: Any) -> StaticEncoder:
+        """Make a model with the table of `vectors`, which reads texts as they do."""
+        model = cls.from_table(vectors.table(), vectors.normalize, **settings)
+        model.config.reading = asdict(vectors.reading)
         return model
 
     @classmethod
@@ -129,7 +137,19 @@ class StaticEncoder(OwnArchitecture, StaticModel):
     def write_other_loaders(self, folder: Any, state_dict: dict[str, Tensor] | None) -> None:
         """Write the code, and the files that sentence-transformers and model2vec read."""
         super().write_other_loaders(folder, state_dict)
-        write_static_modules(Path(folder), self.config.normalize)
+        write_static_modules(Path(folder), self.config)
+
+    def write_max_length(self, folder: Path, length: int | None) -> None:
+        """Change the maximum length of texts in a folder where the model and its tokenizer were saved.
+
+        This package and model2vec read it in config.json, and sentence-transformers in tokenizer.json, to which
+        transformers writes the length that the tokenizer was last called with.
+        """
+        edit_config(folder, reading={**self.config.reading, "max_length": length}, max_length=length)
+        if (file := folder / "tokenizer.json").is_file():
+            tokenizer = Tokenizer.from_file(str(file))
+            _cut(tokenizer, length)
+            tokenizer.save(str(file))
 
     def _store(self, folder: Path, storage: str) -> None:
         table = self.table().detach().cpu()
@@ -149,10 +169,12 @@ class StaticEncoder(OwnArchitecture, StaticModel):
     ) -> BaseModelOutputWithPooling:
         if self.config.storage != "float32":
             return self.encode(input_ids, attention_mask)
-        real = attention_mask != 0
+        real = self.counted(input_ids, attention_mask)
         counts = real.sum(1)
         starts = counts.cumsum(0) - counts
-        tokens = input_ids.flatten()[flat_indices(real, None if lengths is None else int(lengths.sum()))]
+        all_count = self.config.reading.get("left_out") is None
+        total = int(lengths.sum()) if lengths is not None and all_count else None
+        tokens = input_ids.flatten()[flat_indices(real, total)]
         table = self.embeddings
         if self.sparse_gradient:
             rows, tokens = tokens.unique(return_inverse=True)
@@ -174,15 +196,20 @@ def int8_rows(table: Tensor) -> tuple[Tensor, Tensor]:
     return values.to(torch.int8), scales
 
 
-def write_static_modules(folder: Path, normalize: bool) -> None:
+def write_static_modules(folder: Path, config: Any) -> None:
     """Write `modules.json` for sentence-transformers, and the entries of `config.json` that model2vec reads."""
     modules = [{"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}]
-    if normalize:
+    if config.normalize:
         kind = "sentence_transformers.models.Normalize"
         modules.append({"idx": 1, "name": "1", "path": "1_Normalize", "type": kind})
     (folder / "modules.json").write_text(json.dumps(modules, indent=2) + "\n", encoding="utf-8")
     (folder / "sentence_bert_config.json").unlink(missing_ok=True)
-    edit_config(folder, normalize=normalize, max_length=None)
+    edit_config(folder, normalize=config.normalize, max_length=config.reading.get("max_length"))
+
+
+def _cut(tokenizer: Tokenizer, length: int | None) -> None:
+    """Let a tokenizer cut texts to so many tokens."""
+    tokenizer.no_truncation() if length is None else tokenizer.enable_truncation(length)
 
 
 def edit_config(folder: Path, **values: Any) -> None:
@@ -192,8 +219,12 @@ def edit_config(folder: Path, **values: Any) -> None:
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def static_tokenizer(tokenizer: Any) -> PreTrainedTokenizerFast:
-    """A copy of a fast tokenizer without special tokens, truncation and padding, for a static model.
+def static_tokenizer(tokenizer: Any, max_length: int | None = None) -> PreTrainedTokenizerFast:
+    """A copy of a fast tokenizer without special tokens and padding, for a static model.
+
+    Args:
+        tokenizer: of transformers.
+        max_length: texts are truncated to so many tokens; None reads them to their end.
 
     Raises:
         InputError: a slow tokenizer, which the other loaders cannot read.
@@ -212,12 +243,13 @@ def static_tokenizer(tokenizer: Any) -> PreTrainedTokenizerFast:
         )
     state = {**json.loads(backend.to_str()), "post_processor": None, "truncation": None, "padding": None}
     own = Tokenizer.from_str(json.dumps(state))
+    _cut(own, max_length)
     if own.normalizer is None:
         own.normalizer = normalizers.Sequence([])
     names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
     special = {name: getattr(tokenizer, name) for name in names if getattr(tokenizer, name, None) is not None}
     special.setdefault("pad_token", own.id_to_token(0))
-    return PreTrainedTokenizerFast(tokenizer_object=own, model_max_length=int(1e30), **special)
+    return PreTrainedTokenizerFast(tokenizer_object=own, model_max_length=max_length or int(1e30), **special)
 
 
 def silent_ids(tokenizer: Any) -> list[int]:

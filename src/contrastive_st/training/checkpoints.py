@@ -185,6 +185,9 @@ class CheckpointTrainer(Trainer):
             whole.enter_context(changed(self, output_dir=run, hub_token=None))  # as they are saved with the model
             path = whole.enter_context(replace_model(folder)) if replaced else Path(folder)
             super().save_model(str(path), True)
+            saved: Any = self.accelerator.unwrap_model(self.model)
+            if self.args.should_save and getattr(saved, "is_table", False):
+                saved.write_max_length(path, saved.config.reading.get("max_length"))
             for write in self.beside_model:
                 write(path)
         if self.args.push_to_hub and not _internal_call:

@@ -20,6 +20,7 @@ class StaticConfig(PreTrainedConfig):
         normalize: return unit vectors.
         storage: how the table is stored: `float32`, `float16`, or `int8` with one scale per row.
         pad_token_id: id of the padding token.
+        reading: how texts are read: `max_length`, and `left_out`, the id of a token that does not count.
 
     Raises:
         ValueError: an unknown storage.
@@ -34,9 +35,11 @@ class StaticConfig(PreTrainedConfig):
         normalize: bool = True,
         storage: str = "float32",
         pad_token_id: int = 0,
+        reading: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         self.vocab_size, self.hidden_size, self.normalize, self.storage = vocab_size, hidden_size, normalize, storage
+        self.reading = reading or {}
         if storage not in STORAGES:
             raise ValueError(f"unknown storage {storage!r}; choose one of {', '.join(STORAGES)}")
         super().__init__(pad_token_id=pad_token_id, **kwargs)  # type: ignore[call-arg]
@@ -85,12 +88,18 @@ class StaticModel(PreTrainedModel):
 
     def encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:
         """As `forward`."""
-        real = (attention_mask != 0).to(torch.float32)
+        real = self.counted(input_ids, attention_mask).to(torch.float32)
         vectors = self.embeddings[input_ids].float()
         if self.config.storage != "float32":
             vectors = vectors * self.weights[input_ids][..., None].float()
         means = (vectors * real[..., None]).sum(1) / real.sum(1, keepdim=True).clamp(min=1)
         return BaseModelOutputWithPooling(pooler_output=unit(means) if self.config.normalize else means)
+
+    def counted(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Which tokens count, bool `[N, L]`."""
+        left_out = self.config.reading.get("left_out")
+        real = attention_mask != 0
+        return real if left_out is None else real & (input_ids != left_out)
 
     def table(self) -> Tensor:
         """The vectors of all tokens `[V, d]` in float32."""

@@ -8,7 +8,7 @@ import contrastive_st
 
 ROOT = Path(contrastive_st.__file__).parent
 FILES = [path for path in ROOT.rglob("*.py") if path.parent.name.isidentifier()]
-PUBLIC = {"_exit", "_replace"}  # of os and of named tuples: documented, in spite of their names
+PUBLIC = {"_asdict", "_exit", "_replace"}  # of os and of named tuples: documented, in spite of their names
 
 
 def is_private(name):

@@ -401,8 +401,7 @@ def test_what_fails_leaves_nothing_behind(tmp_path, monkeypatch):
         ({"guide": "a", "cross_encoder": "b"}, "give only one of them"),
         ({"anchor_column_name": "a"}, "both columns"),
         ({"max_score": -0.99}, "none of"),
-        ({"corpus": []}, "corpus is empty"),
-        ({"corpus": ["a", " "]}, "the corpus, row 2"),
+        ({"corpus": []}, "the corpus: there are no rows"),
     ],
 )
 def test_bad_options_are_one_line(options, words):

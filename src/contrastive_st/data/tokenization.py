@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from datasets import Dataset, DatasetDict, IterableDataset, config
+from datasets import Dataset, IterableDataset, config
 from datasets.fingerprint import Hasher
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data.profile import is_blank
-from contrastive_st.data.reading import open_table
+from contrastive_st.data.reading import in_memory, open_table
 from contrastive_st.data.reading.examples import read_examples
-from contrastive_st.data.reading.table import in_memory
+from contrastive_st.data.reading.memory import splits_in, visible
+from contrastive_st.data.reading.sources import names_in
 from contrastive_st.data.roles import ANCHOR, NEGATIVE, POSITIVE, SCORE, TARGETS, TEXT, column_roles, role_of
 from contrastive_st.errors import InputError, choice
 from contrastive_st.tokens import prompt_length, token_ids
@@ -47,8 +48,8 @@ def tokenize(
     tokenized once.
 
     Args:
-        texts: a `Dataset`, a `DatasetDict`, a stream (`IterableDataset`), a DataFrame or a list of dictionaries. A null
-            among hard negatives is not a text, and has no ids: where a row has fewer than others.
+        texts: rows in memory, as for `contrastive_st.data.reading.in_memory`. A null among hard negatives is not a
+            text, and has no ids: where a row has fewer than others.
         tokenizer: any tokenizer of transformers.
         max_length: maximum number of tokens, special tokens included; by default the tokenizer's `model_max_length`.
         num_proc: number of worker processes; useful for a hundred thousand sentences or more.
@@ -58,7 +59,7 @@ def tokenize(
     Returns:
         A column `input_ids`: a list of ids if there is one text column, else a list of V lists. With prompts also
         `prompt_length`, the number of tokens before each text, from which the collators make the `text_mask`. A
-        `DatasetDict` and a stream stay what they are.
+        dictionary of data sets and a stream stay what they are.
 
     Raises:
         InputError: prompts name a column that does not exist, or leave no room for a text; or as for `read_examples`.
@@ -71,15 +72,18 @@ def tokenize(
         >>> tokenize(Dataset.from_dict({"text": ["b"]}), tokenizer, 8, prompts="a ")[0]  # [CLS] a b [SEP]
         {'input_ids': [2, 5, 6, 3], 'prompt_length': 2}
     """
-    if isinstance(texts, DatasetDict):
-        return type(texts)({name: tokenize(own, tokenizer, max_length, num_proc, prompts, columns)
-                            for name, own in texts.items()})  # fmt: skip
+    if (splits := splits_in(texts)) is not None:
+        tokens = {name: tokenize(own, tokenizer, max_length, num_proc, prompts, columns)
+                  for name, own in splits.items()}  # fmt: skip
+        return type(texts)(tokens)
     if isinstance(texts, IterableDataset):
         return _tokenized_stream(texts, _Encoding(tokenizer, max_length, prompts), columns)
-    if in_memory(texts, "the data") is None:
-        kinds = "a Dataset, a DatasetDict, an IterableDataset, a DataFrame or a list of dictionaries"
-        raise InputError(f"tokenize takes {kinds}, not {type(texts).__name__}; read files with read_examples")
-    rows: Dataset = texts if columns is None and _is_settled(texts) else read_examples(texts, columns)[0]
+    if files := names_in(texts):
+        raise InputError(f"{files[0]}: tokenize takes rows in memory; read files with read_examples, and give words "
+                         "as a dictionary, {'text': [...]}")  # fmt: skip
+    rows: Dataset = visible(texts) if isinstance(texts, Dataset) else texts
+    if columns is not None or not _is_settled(rows):
+        rows = read_examples(in_memory(texts), columns)[0]
     encoding = _Encoding(tokenizer, max_length, prompts)
     names = [name for name in rows.column_names if name not in TARGETS]
     encode = encoding.of(names)
@@ -201,7 +205,7 @@ _RANK = {ANCHOR: 0, TEXT: 0, POSITIVE: 1, NEGATIVE: 2}
 
 def _is_settled(texts: Any) -> bool:
     """Whether rows are as `read_examples` returns them: texts in the order of their roles, then numbers."""
-    if not isinstance(texts, Dataset):
+    if not isinstance(texts, Dataset) or texts.format["type"] == "custom":
         return False
     schema, names = texts.features.arrow_schema, [name for name in texts.column_names if name not in TARGETS]
     roles = [role_of(name, names) for name in names]
@@ -227,6 +231,7 @@ def _is_settled(texts: Any) -> bool:
 
 def _tokenized_stream(texts: IterableDataset, encoding: _Encoding, columns: Sequence[str] | None) -> IterableDataset:
     """A stream of tokenized rows; the roles of its columns are found from its first rows."""
+    texts = texts.with_format(None)
     table = open_table(texts, name="the stream")
     roles = column_roles(table.profile, columns, source="the stream")
     if roles.lists or roles.kind in ("scored_candidates", "labelled_texts", "labelled_pairs"):

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from contrastive_st.data.profile import MISSING, is_missing, simple
-from contrastive_st.data.reading.table import Table
+from contrastive_st.data.reading.rows import Table
 from contrastive_st.errors import InputError
 
 logger = logging.getLogger(__name__)

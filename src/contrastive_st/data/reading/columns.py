@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from contrastive_st.data.profile import MISSING
 from contrastive_st.data.reading.cells import Dropped, as_text, check_rows
-from contrastive_st.data.reading.table import Row, Table, check_utf8
+from contrastive_st.data.reading.rows import Row, Table, check_utf8
 
 CHUNK = 65_536  # most rows held at a time as Python strings or as an Arrow batch
 
@@ -65,7 +65,7 @@ def _tidied(data: datasets.Dataset, table: Table, strict: bool, target: str | No
         stripped, whole = _stripped(batch, target)
         clean = clean and stripped.equals(batch)
         blanks = _places_of_blanks(whole)
-        for place, cells in zip(blanks, batch.take(pa.array(blanks, pa.int64())).to_pylist(), strict=True):
+        for place, cells in zip(blanks, stripped.take(pa.array(blanks, pa.int64())).to_pylist(), strict=True):
             dropped.add(seen + place + 1, cells)
         seen += len(whole)
     dropped.report(seen, strict)

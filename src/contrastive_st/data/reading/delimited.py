@@ -199,9 +199,14 @@ def _named(cells: Sequence[str], source: str) -> list[str]:
         raise InputError(f"{source}, row 1 is blank; it must hold the names of the columns")
     blank = names.index("") if "" in names else -1
     names = [name if name or i == blank else str(i) for i, name in enumerate(names)]
+    return distinct(names, source)
+
+
+def distinct(names: Sequence[str], source: str) -> list[str]:
+    """The names of the columns of a table; an `InputError` if two columns have the same name."""
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"{source}: two columns are named {twice!r}; rename one of them")
-    return names
+    return list(names)
 
 
 def numbered_rows(layout: Layout, lines: Iterable[str], source: str) -> Iterator[tuple[int, list[str]]]:

@@ -19,8 +19,9 @@ from contrastive_st.data.pair_sets import pair_set
 from contrastive_st.data.profile import BOOLEANS, MISSING, NUMBER, NUMBERS, is_blank, items_of, number_of, simple
 from contrastive_st.data.reading.cells import Dropped, as_text
 from contrastive_st.data.reading.columns import CHUNK, columns_of
-from contrastive_st.data.reading.sources import Source
-from contrastive_st.data.reading.table import Table, open_table
+from contrastive_st.data.reading.rows import Table
+from contrastive_st.data.reading.sources import names_in
+from contrastive_st.data.reading.table import open_table
 from contrastive_st.data.reading.texts import header_of
 from contrastive_st.data.roles import (
     ANCHOR,
@@ -44,7 +45,7 @@ _SIGNS = {-1.0, 0.0, 1.0}  # of which -1 is a class
 
 
 def read_examples(
-    source: Source | Any,
+    source: Any,
     columns: Sequence[str | int] | None = None,
     *,
     strict: bool = False,
@@ -61,7 +62,7 @@ def read_examples(
 
     Args:
         source: a file, several, or the name of a data set, as for `contrastive_st.data.reading.open_table`; or rows in
-            memory: a `Dataset`, a DataFrame, or a list of dictionaries.
+            memory, as for `contrastive_st.data.reading.in_memory`.
         columns: as for `column_roles`.
         strict: as for `read_texts`.
         split: as for `read_texts`.
@@ -89,8 +90,8 @@ def read_examples(
         ...     read_examples(str(path))[0][0]
         {'question': 'Why?', 'answer': 'So.', 'score': 0.5}
     """
-    source = source[0] if isinstance(source, list) and len(source) == 1 and isinstance(source[0], str) else source
-    if columns is None and isinstance(source, str) and (known := pair_set(source)):
+    names = names_in(source)
+    if columns is None and names and len(names) == 1 and (known := pair_set(str(names[0]))):
         columns = known.columns
     table = open_table(
         source, split=split, header=header_of([columns] if isinstance(columns, str) else columns, header)

@@ -70,7 +70,7 @@ def json_rows(
         kind = None
         for number, item in read():
             kind = kind or type(item)
-            if type(item) is not kind or (row := _row(item)) is None:
+            if type(item) is not kind or (row := row_of(item)) is None:
                 wanted = "a list of cells" if kind is list else "a text" if kind is str else "an object"
                 raise InputError(f"{source}, {unit} {number} is not {wanted}; write one {{...}} per row")
             yield number, row
@@ -84,7 +84,7 @@ def _is_whole(path: Path, start: str) -> bool:
         first = json.loads(start)
         if isinstance(first, dict):
             return content.format_of(path) == ".json" and _columns(first) is not None
-        return content.format_of(path) == ".json" or _row(first) is None
+        return content.format_of(path) == ".json" or row_of(first) is None
     except json.JSONDecodeError:
         if start.startswith("["):
             return True
@@ -95,7 +95,7 @@ def _is_whole(path: Path, start: str) -> bool:
         return False  # the error names the line when it is read
 
 
-def _row(item: Any) -> dict[str, Any] | None:
+def row_of(item: Any) -> dict[str, Any] | None:
     """The cells of a row: an object, a text, or a list of cells, named by their positions; None if it is not a row."""
     if isinstance(item, list) and item and not any(isinstance(cell, (dict, list)) for cell in item):
         return {str(number): cell for number, cell in enumerate(item)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,7 +26,25 @@ _SPLITS = {"train": ("train", "training"), "test": ("test", "testing", "eval", "
            "validation": ("validation", "valid", "val", "dev")}  # fmt: skip
 _SPLIT_OF = {name: split for split, names in _SPLITS.items() for name in names}
 
+_LIKE_A_NAME = re.compile(r"[!-~]*|.*\.[A-Za-z]\w{0,7}", re.DOTALL)  # ASCII without white space, or it has an extension
+
 Source = str | Path | Sequence[str | Path]
+
+
+def names_in(source: Any) -> list[str | Path] | None:
+    """The names of one or several sources; None for rows in memory, which a list of sentences is too.
+
+    A list of strings has names if one of them exists, or if none of them is like a sentence.
+
+    Example:
+        >>> names_in("a.csv"), names_in(["a.csv", "b.cvs"]), names_in(["A cat sat.", "It ran."])
+        (['a.csv'], ['a.csv', 'b.cvs'], None)
+    """
+    names = [source] if isinstance(source, (str, Path)) else source
+    if not (isinstance(names, (list, tuple)) and names and all(isinstance(one, (str, Path)) for one in names)):
+        return None
+    named = all(_LIKE_A_NAME.fullmatch(str(one)) for one in names) or any(map(os.path.exists, map(path_of, names)))
+    return list(names) if names[0] is source or named else None
 
 
 def files_of(source: Source, split: str = "train") -> list[Path] | None:

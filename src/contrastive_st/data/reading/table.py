@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import bisect
 import contextlib
-import logging
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any
 
-from contrastive_st.data.profile import Column, is_missing, profile
 from contrastive_st.data.reading.content import (
     check_file,
     encoding_of,
@@ -20,113 +16,25 @@ from contrastive_st.data.reading.content import (
     open_bytes,
     reading,
     text_lines,
-    utf8,
 )
 from contrastive_st.data.reading.delimited import (
     MAYBE_A_TABLE,
     NULL,
+    distinct,
     find_layout,
     is_table,
     looks_like_table,
     numbered_rows,
 )
 from contrastive_st.data.reading.layouts import beir_rows, is_beir, plain_rows
+from contrastive_st.data.reading.memory import classes_of, in_memory
 from contrastive_st.data.reading.objects import json_rows
-from contrastive_st.data.reading.sources import files_of, is_saved, path_of, stored
+from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows
+from contrastive_st.data.reading.sources import files_of, is_saved, names_in, path_of, stored
 
 if TYPE_CHECKING:
     import datasets
     import pyarrow as pa
-
-logger = logging.getLogger(__name__)
-BATCH = 4096  # rows of Parquet that are Python objects at a time
-_STREAMED = 1000  # rows of a stream of the Hub from which its columns are known
-
-
-class Row(NamedTuple):
-    """A row: its number in the file, counted from 1, and its cells by column."""
-
-    number: int
-    cells: dict[str, Any]
-
-
-@dataclass
-class Table:
-    """The rows of a source as a stream, which can be read more than once.
-
-    Args:
-        source: its name in messages.
-        unit: what a row is called in messages: line, row, object or page.
-        read: returns the rows, starting with the first.
-        columns: the names of the columns in order, where they are known before the rows are read.
-        notes: what was detected about it (encoding, delimiter, no header), for messages.
-        files: of several files, the number of rows before each and its name.
-        sampled: rows from which the columns are known, if not all; of a stream.
-        schema: the types of its columns, if they are stored.
-        mapped: returns some columns as a data set that stays on disk, if they are stored.
-        classes: for each column of `datasets.ClassLabel`, or of lists of it, the names of its numbers; -1 is none.
-    """
-
-    source: str
-    unit: str
-    read: Callable[[], Iterator[Row]]
-    columns: list[str] | None = None
-    notes: tuple[str, ...] = ()
-    files: list[tuple[int, str]] = field(default_factory=list)
-    sampled: int | None = None
-    schema: pa.Schema | None = None
-    mapped: Callable[[list[str]], datasets.Dataset] | None = None
-    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-    def __iter__(self) -> Iterator[Row]:
-        with reading(self.source):
-            yield from self.read()
-
-    @cached_property
-    def names(self) -> list[str]:
-        """Every column of every row, in the order of the file."""
-        if self.columns is not None:
-            return self.columns
-        return list(dict.fromkeys(name for row in self for name in row.cells))
-
-    @cached_property
-    def profile(self) -> dict[str, Column]:
-        """What the cells of each column hold, from all rows."""
-        result = profile((row.cells for row in self), self.sampled)
-        return {name: result[name] if name in result else Column() for name in self.columns or result}
-
-    @property
-    def is_lines(self) -> bool:
-        """Whether it is one text per line, without columns to name."""
-        return self.unit == "line" and self.columns == ["text"]
-
-    def is_stored(self, name: str, as_text: bool = True) -> bool:
-        """Whether the type of a column is known, and text; without `as_text`, also numbers."""
-        kind = None if self.schema is None else self.schema.field(name).type
-        if kind is None:
-            return False
-        import pyarrow as pa
-
-        return _is_text(kind) or (not as_text and bool(pa.types.is_primitive(kind)))
-
-    def only_texts(self, name: str) -> bool:
-        """Whether each cell of a column is text or blank, and one is text."""
-        if self.schema is not None:
-            return self.is_stored(name)
-        return 0 < self.profile[name].count == self.profile[name].texts
-
-    def where(self, number: int) -> str:
-        """The file and the number of a row, for messages."""
-        if self.files:
-            before, name = self.files[bisect.bisect_right(self.files, number - 1, key=lambda one: one[0]) - 1]
-            return f"{name}, {self.unit} {number - before}"
-        return f"{self.source}, {self.unit} {number}"
-
-    def said(self) -> Table:
-        """The table, after what was detected about its source is logged."""
-        for note in self.notes:
-            logger.warning(f"{self.source}: {note}")
-        return self
 
 
 def open_table(
@@ -154,7 +62,7 @@ def open_table(
     files of fastText, tevatron and MEDI, are recognized (`layouts`).
 
     Args:
-        source: as above; or rows in memory, a `Dataset`, an `IterableDataset`, a DataFrame or a list of dictionaries.
+        source: as above; or rows in memory, as for `contrastive_st.data.reading.memory.in_memory`.
         split: which split to read.
         header: whether the first row of a table holds the names of its columns; by default it is found out.
         name: name of the source in messages.
@@ -172,12 +80,11 @@ def open_table(
         ...     table.names, list(table)[0].cells, table.notes
         (['text', 'year'], {'text': 'On tides, and more', 'year': '1999'}, ('cells are separated by semicolons',))
     """
-    if isinstance(source, (list, tuple)) and len(source) == 1 and isinstance(source[0], (str, Path)):
-        source = source[0]
-    memory = in_memory(source, name or "the data")
-    if memory is not None:
-        return plain_rows(memory).said()
-    shown = name or (str(source) if isinstance(source, (str, Path)) else " ".join(map(str, source)))
+    names = names_in(source)
+    if names is None:
+        return plain_rows(_held(source, name or "the data", split)).said()
+    source = names[0] if len(names) == 1 else names
+    shown = name or " ".join(map(str, names))
     if isinstance(source, (str, Path)) and is_beir(path_of(source)):
         return _beir(path_of(source), shown, split)
     files = files_of(source, split)
@@ -190,6 +97,13 @@ def open_table(
     if files and {format_of(path) for path in files} == {".parquet"}:
         table = _with_schema(table, files)
     return plain_rows(table).said()
+
+
+def _held(source: Any, name: str, split: str) -> Table:
+    table = in_memory(source, name, split)
+    if isinstance(source, (list, tuple)) and source and isinstance(source[0], str):
+        return replace(table, notes=("read as a list of texts, because they are not names of files",))
+    return table
 
 
 def open_file(path: Path, source: str, header: bool | None = None) -> Table:
@@ -221,7 +135,7 @@ def _with_schema(table: Table, files: Sequence[Path]) -> Table:
     with contextlib.suppress(ValueError):
         schema = pa.unify_schemas([pq.read_schema(path) for path in files], promote_options="permissive")
         features = datasets.Features.from_arrow_schema(schema)
-        return replace(table, mapped=partial(_mapped, files), schema=schema, classes=_classes(features))
+        return replace(table, mapped=partial(_mapped, files), schema=schema, classes=classes_of(features))
     return table
 
 
@@ -265,7 +179,7 @@ def _arrow(path: Path, source: str) -> Table:
     else:
         with pa.memory_map(str(path)) as mapped:
             names = next(iter(_ipc(mapped))).schema.names
-    return Table(source, "row", lambda: _rows_of(batches(), source), list(names))
+    return Table(source, "row", lambda: arrow_rows(batches(), source), distinct(names, source))
 
 
 def _ipc(mapped: Any) -> Iterator[pa.RecordBatch]:
@@ -279,62 +193,10 @@ def _ipc(mapped: Any) -> Iterator[pa.RecordBatch]:
         return iter(pa.ipc.open_stream(mapped))
 
 
-def _rows_of(batches: Iterator[Any], source: str) -> Iterator[Row]:
-    number = 0
-    for batch in batches:
-        check_utf8(batch, source, number)
-        for number, cells in enumerate(batch.to_pylist(), number + 1):  # noqa: B020 - it goes on counting
-            yield Row(number, cells)
-
-
 def _stored(source: str, shown: str, split: str, streaming: bool) -> Table:
     """The rows of what `stored` opens."""
     streamed = {"streaming": True} if streaming and not is_saved(path_of(source)) else {}
-    return cast(Table, in_memory(stored(source, split, **streamed), shown))
-
-
-def of_dataset(data: datasets.Dataset, source: str) -> Table:
-    """The rows of a data set."""
-
-    plain = data.with_format("arrow")
-    return Table(
-        source, "row", lambda: _rows_of(plain.iter(batch_size=BATCH), source), list(data.column_names),
-        schema=data.features.arrow_schema, mapped=data.with_format(None).select_columns,
-        classes=_classes(data.features),
-    )  # fmt: skip
-
-
-def _classes(features: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The names of the classes of each column of them."""
-    import datasets
-
-    kinds = {name: getattr(kind, "feature", kind) for name, kind in features.items()}  # of a list, its items
-    return {name: kind.names for name, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)}
-
-
-def in_memory(source: Any, name: str) -> Table | None:
-    """The rows of a `Dataset`, a stream, a DataFrame or a list of dictionaries; None for the name of a source."""
-    datasets = sys.modules.get("datasets")  # who has one of its objects has imported it
-    if datasets and isinstance(source, datasets.Dataset):
-        return of_dataset(source, name)
-    if datasets and isinstance(source, datasets.IterableDataset):
-        read = lambda: (Row(number, dict(cells)) for number, cells in enumerate(source, 1))
-        classes = _classes(source.features or {})
-        return Table(name, "row", read, source.column_names, sampled=_STREAMED, classes=classes)
-    if hasattr(source, "columns") and hasattr(source, "notna"):
-        source = source.astype(object).where(source.notna(), None).to_dict("records")
-    if isinstance(source, (list, tuple)) and all(isinstance(row, Mapping) for row in source):
-        rows = [
-            Row(number, {str(key): _python(cell) for key, cell in row.items()}) for number, row in enumerate(source, 1)
-        ]
-        return Table(name, "row", lambda: iter(rows))
-    return None
-
-
-def _python(cell: Any) -> Any:
-    """A cell without the types of numpy; what pandas means by a missing value is null."""
-    cell = cell.tolist() if hasattr(cell, "tolist") else cell
-    return None if is_missing(cell) else cell
+    return in_memory(stored(source, split, **streamed), shown)
 
 
 def _mapped(files: Sequence[Path], names: list[str]) -> datasets.Dataset:
@@ -352,13 +214,6 @@ def _beir(folder: Path, source: str, split: str) -> Table:
     return Table(
         source, "pair", read, ["query", "positive"], ("read as a folder of BEIR: queries and what is relevant",)
     )
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _joined(parts: Sequence[Table], source: str) -> Table:
@@ -380,19 +235,3 @@ def _joined(parts: Sequence[Table], source: str) -> Table:
         names = list(dict.fromkeys(name for part in parts for name in part.columns or ()))
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return Table(source, parts[0].unit, read, names, notes, files)
-
-
-def check_utf8(batch: pa.RecordBatch | pa.Table, source: str, first: int) -> None:
-    """Raise `InputError` with the row of text that is not UTF-8, which Parquet files and Arrow tables can have."""
-    import pyarrow as pa
-
-    try:
-        batch.validate(full=True)
-    except pa.ArrowInvalid:
-        for name in batch.schema.names:
-            kind = batch.schema.field(name).type
-            if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-                cells = batch.column(name).cast(pa.large_binary()).to_pylist()
-                for row, cell in enumerate(cells, first + 1):
-                    utf8(cell or b"", f"{source}, row {row}, column {name!r}", "write the file again")
-        raise

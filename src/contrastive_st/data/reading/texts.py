@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from contrastive_st.data.profile import is_blank
 from contrastive_st.data.reading.cells import Dropped, as_text, check_rows
-from contrastive_st.data.reading.sources import Source
-from contrastive_st.data.reading.table import Table, open_table
+from contrastive_st.data.reading.rows import Table
+from contrastive_st.data.reading.table import open_table
 from contrastive_st.data.roles import named_columns
 from contrastive_st.data.text_columns import text_column
 from contrastive_st.errors import InputError
@@ -20,7 +20,7 @@ Columns = Sequence[str | int] | None
 
 
 def read_texts(
-    source: Source,
+    source: Any,
     columns: Sequence[str | int] | None = None,
     *,
     strict: bool = False,
@@ -34,7 +34,8 @@ def read_texts(
     many were.
 
     Args:
-        source: a file, several, or the name of a data set, as for `contrastive_st.data.reading.open_table`.
+        source: a file, several, the name of a data set, or rows in memory, as for
+            `contrastive_st.data.reading.open_table`.
         columns: the columns wanted, in that order, by name or by position from 0. By default all columns that
             hold strings. A column of numbers is read as text if you name it.
         strict: raise an error for a blank cell instead.
@@ -76,9 +77,7 @@ def header_of(columns: Columns, header: bool | None = None) -> bool | None:
     return True if header is None and named else header
 
 
-def stream_texts(
-    source: Source, column: str | int | None = None, name: str | None = None
-) -> Callable[[], Iterator[str]]:
+def stream_texts(source: Any, column: str | int | None = None, name: str | None = None) -> Callable[[], Iterator[str]]:
     """A function that streams the texts of one column of a source of any size; each call starts from the first row.
 
     White space around texts is removed. No row is dropped: a blank or null cell is an empty text.
@@ -104,7 +103,7 @@ def stream_texts(
     return lambda: (as_text(cells.get(chosen), chosen, table.where(number)).strip() for number, cells in table)
 
 
-def read_corpus(source: Source, column: str | int | None = None) -> datasets.Dataset:
+def read_corpus(source: Any, column: str | int | None = None) -> datasets.Dataset:
     """The texts of a corpus, in one column; rows with a blank text are dropped, and a line says how many.
 
     Args:
@@ -126,7 +125,7 @@ def _column(table: Table, column: str | int | None) -> str:
     return text_column(table, column)
 
 
-def corpus_texts(source: Source, column: str | int | None = None) -> list[str]:
+def corpus_texts(source: Any, column: str | int | None = None) -> list[str]:
     """The texts of `read_corpus` as a list; without `datasets` or pyarrow, unless the source is one of theirs.
 
     Example:

@@ -13,7 +13,7 @@ import datasets
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.data.reading import texts as reading
+from contrastive_st.data.reading import in_memory, texts as reading
 from contrastive_st.data.reading.examples import read_examples
 from contrastive_st.errors import InputError
 
@@ -32,25 +32,22 @@ def pair_columns(
         fix = "name two columns of text, --columns ANCHOR POSITIVE"
         raise InputError(f"{roles.source} has {roles.words}, but mining needs anchors and their positives; {fix}")
     logger.info(str(roles))
-    anchors, positives, *others = (Column(rows, name, roles.source) for name in rows.column_names)
+    anchors, positives, *others = (Column(rows, name) for name in rows.column_names)
     return (anchors, positives), {**roles.left_out, **{column.name: "new negatives are mined" for column in others}}
 
 
-def read_corpus(corpus: str | Path | Sequence[str], column: str | None) -> Column:
-    """The texts to take negatives from: of a file, or the given ones."""
-    if not isinstance(corpus, (str, Path)):
-        if not len(corpus):
-            raise InputError("the corpus is empty; give texts to take negatives from")
-        return Column(datasets.Dataset.from_dict({"text": list(corpus)}), "text", "the corpus")
-    rows = reading.read_corpus(corpus, column)
-    return Column(rows, rows.column_names[0], str(corpus))
+def read_corpus(corpus: Any, column: str | None) -> Column:
+    """The texts to take negatives from: of a file, or in memory."""
+    source = corpus if isinstance(corpus, (str, Path)) else in_memory(corpus, "the corpus")
+    rows = reading.read_corpus(source, column)
+    return Column(rows, rows.column_names[0])
 
 
 class Column:
     """A column of text, which may be on disk."""
 
-    def __init__(self, rows: datasets.Dataset, name: str, source: str) -> None:
-        self.rows, self.name, self.source = rows.select_columns([name]).with_format("arrow"), name, source
+    def __init__(self, rows: datasets.Dataset, name: str) -> None:
+        self.rows, self.name = rows.select_columns([name]).with_format("arrow"), name
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -64,14 +61,9 @@ class Column:
         result = np.empty(len(self), dtype=np.uint64)
         start = 0
         for table in self.rows.iter(_READ):
-            texts = table[self.name].to_pylist()
-            for number, text in enumerate(texts, start):
-                if not isinstance(text, str) or not text.strip():
-                    raise InputError(
-                        f"{self.source}, row {number + 1}: {self.name!r} is blank or not a text; remove the row"
-                    )
-                result[number] = _key(text)
-            start += len(texts)
+            keys = [_key(text) for text in table[self.name].to_pylist()]
+            result[start : start + len(keys)] = keys
+            start += len(keys)
         return result
 
 

@@ -1,0 +1,160 @@
+"""What people hold in memory as a table: data sets, DataFrames, columns, lists of rows or of texts, generators."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from contrastive_st.data.profile import is_missing
+from contrastive_st.data.reading.delimited import distinct
+from contrastive_st.data.reading.objects import row_of
+from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows
+from contrastive_st.errors import InputError, choice
+
+if TYPE_CHECKING:
+    import datasets
+
+_STREAMED = 1000  # rows of a stream from which its columns are known
+
+
+def in_memory(source: Any, name: str = "the data", split: str = "train") -> Table:
+    """The rows of something in memory.
+
+    | source                                                | its rows                                           |
+    |-------------------------------------------------------|----------------------------------------------------|
+    | a `Dataset`, an `IterableDataset`                     | as indexing gives them: transformed, and without   |
+    |                                                       | the columns that its format hides                  |
+    | a `DatasetDict`, any dictionary of such tables        | those of `split`                                   |
+    | a DataFrame of pandas or polars, a table of pyarrow   | its rows; the index of pandas is not a column      |
+    | a dictionary of columns                               | the first cell of each column, then the second ... |
+    | a list, an array, a column, a generator               | its items: dictionaries, texts (in a column        |
+    |                                                       | `text`), or lists of cells (in columns `0`, `1`)   |
+
+    Args:
+        source: as above; a `Table` is returned as it is.
+        name: what it is called in messages.
+        split: which table of a dictionary of tables.
+
+    Raises:
+        InputError: it is something else, two columns have one name, or there is no such split.
+
+    Example:
+        >>> [row.cells for row in in_memory([("Why?", "So."), ("Who?", "I.")])]
+        [{'0': 'Why?', '1': 'So.'}, {'0': 'Who?', '1': 'I.'}]
+        >>> [row.cells for row in in_memory({"query": ["Why?", "Who?"], "answer": ["So.", "I."]})]
+        [{'query': 'Why?', 'answer': 'So.'}, {'query': 'Who?', 'answer': 'I.'}]
+    """
+    if isinstance(source, Table):
+        return source
+    if (splits := splits_in(source)) is not None:
+        return in_memory(splits[choice("split", split, splits, name)], name)
+    datasets = sys.modules.get("datasets")  # whoever has one of its objects has imported it
+    if datasets and isinstance(source, datasets.Dataset):
+        return of_dataset(source, name)
+    if datasets and isinstance(source, datasets.IterableDataset):
+        plain = source.with_format(None)
+        read = lambda: (Row(number, dict(cells)) for number, cells in enumerate(plain, 1))
+        classes = classes_of(source.features or {})
+        return Table(name, "row", read, source.column_names, sampled=_STREAMED, classes=classes)
+    named = isinstance(source, Mapping) or (hasattr(source, "columns") and hasattr(source, "items"))
+    if hasattr(source, "columns") and not named and _is_arrow(source):
+        import pyarrow as pa  # here, because texts are read without it
+
+        table = pa.table(source)
+        names = distinct(table.column_names, name)
+        return Table(name, "row", lambda: arrow_rows(table.to_batches(BATCH), name), names)
+    rows = list(_of_columns(source, name) if named else _of_items(source, name))
+    return Table(name, "row", lambda: iter(rows))
+
+
+def splits_in(source: Any) -> Mapping[str, Any] | None:
+    """The tables of a dictionary of tables, by the names of their splits; None for anything else."""
+    tables = isinstance(source, Mapping) and bool(source) and all(map(_is_table, source.values()))
+    return source if tables else None
+
+
+def of_dataset(data: datasets.Dataset, source: str) -> Table:
+    """The rows of a data set, as indexing it gives them."""
+    if data.format["type"] == "custom":
+        return Table(source, "row", lambda: _transformed(data))
+    data = visible(data)
+    plain = data.with_format("arrow")
+    return Table(
+        source, "row", lambda: arrow_rows(plain.iter(batch_size=BATCH), source), list(data.column_names),
+        schema=data.features.arrow_schema, mapped=data.with_format(None).select_columns,
+        classes=classes_of(data.features),
+    )  # fmt: skip
+
+
+def visible(data: datasets.Dataset) -> datasets.Dataset:
+    """The data set without the columns that its format hides (`with_format(columns=...)`)."""
+    shown = data.column_names if data.format["output_all_columns"] else data.format["columns"]
+    return data if set(shown) == set(data.column_names) else data.select_columns(shown)
+
+
+def classes_of(features: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The names of the classes of each column of them."""
+    import datasets
+
+    kinds = {name: getattr(kind, "feature", kind) for name, kind in features.items()}  # of a list, its items
+    return {name: kind.names for name, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)}
+
+
+def _transformed(data: datasets.Dataset) -> Iterator[Row]:
+    number = 0
+    for batch in data.iter(batch_size=BATCH):
+        for number, cells in enumerate(zip(*batch.values(), strict=True), number + 1):  # noqa: B020 - it goes on
+            yield Row(number, dict(zip(batch, map(_python, cells), strict=True)))
+
+
+def _is_table(source: Any) -> bool:
+    return hasattr(source, "column_names") or hasattr(source, "columns")
+
+
+def _is_arrow(source: Any) -> bool:
+    return hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
+
+
+def _of_columns(source: Any, name: str) -> Iterator[Row]:
+    """The rows of a dictionary of columns, or of pandas, which gives its columns as a dictionary does."""
+    columns = [(str(label), column) for label, column in source.items()]
+    names, cells = distinct([label for label, _ in columns], name), [_items(column, name) for _, column in columns]
+    if len(lengths := {len(column) for column in cells}) > 1:
+        raise InputError(f"{name}: the columns have {' and '.join(map(str, sorted(lengths)))} rows; make them equal")
+    for number, row in enumerate(zip(*cells, strict=True), 1):
+        yield Row(number, dict(zip(names, map(_python, row), strict=True)))
+
+
+def _of_items(source: Any, name: str) -> Iterator[Row]:
+    kind = None
+    for number, item in enumerate(_items(source, name), 1):
+        item = _python(item)
+        if isinstance(item, tuple):
+            item = item._asdict() if hasattr(item, "_asdict") else list(item)
+        if isinstance(item, Mapping):
+            item = {str(label): _python(cell) for label, cell in item.items()}
+        cells = {"text": None} if item is None else row_of(item)
+        kind = kind or (str if item is None else type(item))
+        if cells is None or kind is not (str if item is None else type(item)):
+            wanted = "give rows that are all dictionaries, all texts, or all lists of cells"
+            raise InputError(f"{name}, row {number} is of the type {type(item).__name__}; {wanted}")
+        yield Row(number, cells)
+
+
+def _items(source: Any, name: str) -> list[Any]:
+    """The items of a list, a column or a generator, in order."""
+    unordered = isinstance(source, (str, bytes, set, frozenset, Mapping, io.IOBase))
+    if unordered or not isinstance(source, Iterable):
+        wanted = "a list of texts or of dictionaries, a dictionary of columns, a DataFrame or a data set"
+        what = f"an object of the type {type(source).__name__} has no rows"
+        raise InputError(f"{name}: {what}; give {wanted}, or the name of a file")
+    as_list = getattr(source, "to_pylist", None) or getattr(source, "tolist", None)
+    return list(source) if as_list is None else list(as_list())
+
+
+def _python(cell: Any) -> Any:
+    """A cell without the types of numpy; what pandas means by a missing value is null."""
+    cell = cell.tolist() if hasattr(cell, "tolist") else cell
+    return None if is_missing(cell) else cell

@@ -21,6 +21,7 @@ from contrastive_st.hub.push import dry_run
 from contrastive_st.models import Qwen3ForCL, add_lora, pool
 from contrastive_st.models.adapters import has_adapter
 from contrastive_st.models.auto import load_tokenizer
+from contrastive_st.models.wrapped import contrastive
 from contrastive_st.vectors import unit_vectors
 
 POOLINGS = ["mean", "cls", "last", "avg_first_last"]
@@ -169,6 +170,36 @@ def test_what_peft_and_sentence_transformers_write_opens_here(base, bert_config,
         with torch.no_grad():
             expected = pool([encode(**batch).last_hidden_state], batch["attention_mask"], "mean").numpy()
         equal(SentenceEncoder(tmp_path / name).encode(SENTENCES), expected)  # pooled as the base records
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize(
+    "targets", [["query", "value"], "all-linear", r".*\.query", ["bert.encoder.layer.0.output.dense"]]
+)
+def test_a_trainer_saves_what_peft_wraps_as_what_add_lora_makes(targets, base, tokenizer, tmp_path):
+    import peft
+
+    config = peft.LoraConfig(r=3, target_modules=targets, init_lora_weights=False)
+    wrapped = peft.get_peft_model(AutoModelForCL.from_pretrained(base, pooling="max"), config)
+    names = {name for name, weight in wrapped.named_parameters() if weight.requires_grad}
+    model = contrastive(wrapped)
+    assert contrastive(wrapped) is model is wrapped.get_base_model()  # the second time too
+    assert {f"base_model.model.{name}" for name, weight in model.named_parameters() if weight.requires_grad} == names
+    model.save_pretrained(tmp_path / "wrapped")
+    tokenizer.save_pretrained(tmp_path / "wrapped")
+    ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
+    equal(SentenceEncoder(tmp_path / "wrapped").encode(SENTENCES), ours)
+    equal(peer(tmp_path / "wrapped"), ours)
+    assert json.loads((tmp_path / "wrapped" / ADAPTER).read_text())["base_model_name_or_path"] == str(base)
+
+
+def test_a_head_that_peft_adapts_is_refused(base):
+    import peft
+
+    for given in ({"target_modules": ["dense"]}, {"target_modules": ["query"], "modules_to_save": ["pooler"]}):
+        wrapped = peft.get_peft_model(AutoModelForCL.from_pretrained(base, pooling="cls"), peft.LoraConfig(**given))
+        with pytest.raises(InputError, match=r"no place for bert\.pooler.*call add_lora"):
+            contrastive(wrapped)
 
 
 def test_an_opened_adapter_is_trained_on_and_its_base_is_not(adapter, base, tokenizer, tmp_path):

@@ -87,10 +87,49 @@ def attach(model: Any, config: Any, name: str = "default") -> None:
         config.exclude_modules = config.exclude_modules or [_HEAD]
     with about(f"lora_target_modules {' '.join(targets)}"):
         _inject(backbone, config, name)
+    train_head(model)
+    _settle(model, config)
+
+
+def adopt(wrapped: Any) -> Any:
+    """The model inside a `PeftModel`, with its adapter where `add_lora` has it, so that it is saved in the same way.
+
+    The weights that peft has frozen stay frozen, heads included.
+
+    Args:
+        wrapped: from peft's `get_peft_model`, around a model from `AutoModelForCL.from_pretrained`.
+
+    Raises:
+        InputError: as for `add_lora`, or peft adapts a head, which the folder of an adapter has no place for.
+    """
+    model = wrapped.get_base_model()
+    backbone = getattr(model, "backbone", None)
+    if getattr(backbone, "peft_config", None) is wrapped.peft_config:
+        return model  # adopted before
+    for fault in _faults(model):
+        raise InputError(fault)
+    config, *others = wrapped.peft_config.values()
+    _check_type(config, "this adapter")
+    if others:
+        raise InputError(f"the model has {1 + len(others)} adapters; train one, and delete the others")
+    inside = {id(weight) for weight in model.backbone.parameters()}
+    for name, weight in model.named_parameters():
+        head = id(weight) not in inside or (f".{_HEAD}." in name and model.settings.pooling == "cls")
+        if "modules_to_save" in name or (head and "lora_" in name):
+            raise InputError(f"an adapter folder has no place for {name}; call add_lora(model, ...) instead of peft")
+    model.backbone.peft_config, model.backbone._hf_peft_config_loaded = wrapped.peft_config, True
+    model._hf_peft_config_loaded = True
+    _settle(model, config)
+    return model
+
+
+def _settle(model: Any, config: Any) -> None:
+    """Record the base of an adapter and, in place of a pattern or a path, the names in the encoder; log its size."""
     base = model.name_or_path
     config.base_model_name_or_path = str(Path(base).resolve()) if Path(base).is_dir() else base
     config.revision = getattr(model.config, "_commit_hash", None)
-    train_head(model)
+    if isinstance(config.target_modules, str) or any("." in name for name in config.target_modules):
+        config.target_modules = {name for name, part in model.backbone.named_modules() if hasattr(part, "lora_A")}
     model.save_dtype = None  # that of the base is not that of the adapter
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     logger.info(

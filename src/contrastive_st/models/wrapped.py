@@ -17,7 +17,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses import Loss
-from contrastive_st.models.adapters import has_adapter
+from contrastive_st.models.adapters import adopt, has_adapter
 from contrastive_st.models.base import ForCL
 from contrastive_st.models.configuration import LossConfig
 from contrastive_st.models.saving import weights_as, write_tensors
@@ -206,41 +206,41 @@ def contrastive(model: Any, loss: Any = None) -> Any:
     """The model that a trainer trains: a `ForCL` model with this loss, or an `EncoderForCL` around another module.
 
     Args:
-        model: a `ForCL` model or one that wraps it (peft), or any torch module that gives vectors `[N, d]`.
+        model: a `ForCL` model, also inside a `PeftModel`, or any torch module that gives vectors `[N, d]`.
         loss: a `Loss` or a callable of views; by default the model's own, and `InfoNCE()` for another module.
 
     Raises:
         InputError: it is not a module, or the loss that it was trained with is not defined here and none is given.
     """
-    core = model.get_base_model() if hasattr(model, "get_base_model") else model
-    if isinstance(core, ForCL):
+    if hasattr(model, "get_base_model") and isinstance(model.get_base_model(), ForCL):
+        model = adopt(model)
+    if isinstance(model, ForCL):
         if loss is not None:
-            core.use_loss(loss)
-        _ = core.loss_fn if core.settings is not None else None  # raises if it is not defined here
-        return _widened(model, core)
+            model.use_loss(loss)
+        _ = model.loss_fn if model.settings is not None else None  # raises if it is not defined here
+        return _widened(model)
     if not isinstance(model, nn.Module):
         what = repr(model) if isinstance(model, str) else f"a {type(model).__name__}"
         raise InputError(f"the model is {what}; open the checkpoint with AutoModelForCL.from_pretrained(...)")
     if hasattr(model, "loss_fn"):
         if loss is not None:
             raise InputError(f"{type(model).__name__} has a loss_fn; leave out loss=")
-        return _widened(model, core)
-    wrapped = EncoderForCL(model, loss)
-    return _widened(wrapped, wrapped)
+        return _widened(model)
+    return _widened(EncoderForCL(model, loss))
 
 
-def _widened(model: Any, core: Any) -> Any:
+def _widened(model: Any) -> Any:
     """The model with float32 weights if half of their precision would be trained, in which most steps are rounded away.
 
     It is saved in the type that it had (`save_dtype`). A frozen base of an adapter stays as it is.
     """
     half = {weight.dtype for weight in model.parameters() if weight.requires_grad} & {torch.float16, torch.bfloat16}
     if half:
-        adapted = model is not core or has_adapter(core)
+        adapted = has_adapter(model)
         for weight in (*model.parameters(), *(() if adapted else model.buffers())):
             if weight.dtype in half and (weight.requires_grad or not adapted):
                 weight.data = weight.data.float()
-        core.save_dtype = half.pop()
+        model.save_dtype = half.pop()
     return model
 
 

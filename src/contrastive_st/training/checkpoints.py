@@ -496,8 +496,6 @@ def _check_names(folder: Path, model: Any) -> None:
     """
     if any(path.is_dir() for path in folder.glob("pytorch_model_fsdp*")) or (folder / TRAINED).is_file():
         return  # FSDP and `_load_trained` compare names themselves
-    if (folder / ADAPTER_WEIGHTS).is_file():
-        return  # of a `PeftModel`; peft compares the names
     held: set[str] = set()
     for path in sorted(folder.glob("model*.safetensors")):
         with safe_open(path, "pt") as weights:

@@ -212,7 +212,6 @@ class ContrastiveTrainer(CheckpointTrainer):
             names = ("pad_token_id", "bos_token_id", "eos_token_id")
             model.config.update({name: getattr(self.processing_class, name, None) for name in names})
         core = self.accelerator.unwrap_model(model)
-        core = core.get_base_model() if hasattr(core, "get_base_model") else core  # of a `PeftModel`
         if self.args.save_dtype is not None:
             core.save_dtype = getattr(torch, self.args.save_dtype)
         if self.is_fsdp_enabled:  # every process must run the same number of forward passes

@@ -184,6 +184,33 @@ time.sleep(60)
 """
 
 
+def test_the_word_true_means_the_newest_checkpoint(run):
+    folder, make = run
+    shutil.rmtree(folder / "checkpoint-4")
+    trainer = make()
+    trainer.train("true")
+    assert trainer.resumed_from == str(folder / "checkpoint-2")
+
+
+def test_a_run_that_overwrites_another_says_so(run, caplog):
+    folder, make = run
+    line = f"{folder} holds another run, which this one overwrites"
+    assert line not in caplog.text
+    trainer = make()
+    trainer.train()
+    trainer.train()  # its own run before
+    make(overwrite_output_dir=True).train()
+    make().train(True)
+    assert caplog.text.count(line) == 1
+
+
+def test_an_output_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "out").write_text("")
+    for folder in (tmp_path / "out", tmp_path / "out" / "run"):
+        with pytest.raises(InputError, match="out is a file; give a folder"):
+            ContrastiveTrainingArguments(str(folder))
+
+
 def test_two_trainings_do_not_share_a_folder(run):
     folder, make = run
     command = [sys.executable, "-c", OTHER, str(folder / ".training.lock")]

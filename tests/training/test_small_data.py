@@ -106,6 +106,17 @@ def test_a_gradient_that_is_always_zero_is_told_in_the_end(make):
         make(rows, LabelledPairCollator, model={"loss": CoSENTLoss()}, max_steps=3).train()
 
 
+@pytest.mark.parametrize("limits", [{}, {"chunk_size": 2}])
+def test_nothing_to_train_is_told_in_a_line(make, limits):
+    frozen = make(texts(8), **limits)
+    frozen.model.requires_grad_(False)
+    with pytest.raises(InputError, match="all weights of the model are frozen; unfreeze"):
+        frozen.train()
+    constant = make(texts(8), model={"loss": lambda views: views.detach().sum()}, **limits)
+    with pytest.raises(InputError, match="the loss lambda has no gradient"):
+        constant.train()
+
+
 def test_one_text_has_no_negatives(make):
     with pytest.raises(InputError, match="no negatives"):
         make(texts(1), max_steps=3).train()

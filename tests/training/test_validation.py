@@ -288,10 +288,13 @@ def test_the_measure_chooses_where_there_is_no_loss(tmp_path):
     assert {"eval_spearman", "eval_own"} <= set(both.evaluate())
 
 
-@pytest.mark.parametrize("asked", [{"early_stopping_patience": 2}, {"eval_strategy": "steps"}])
+@pytest.mark.parametrize(
+    "asked", [{"early_stopping_patience": 2}, {"eval_strategy": "steps"}, {"load_best_model_at_end": True}]
+)
 def test_without_validation_data_a_line_says_how_to_give_some(tokenizer, bert_config, tmp_path, asked):
     rows = tokenize(Dataset.from_dict({"a": SENTENCES, "b": SENTENCES[::-1]}), tokenizer, 16)
-    words = "needs validation data; give --validation_file or --validation_split"
+    name, value = next(iter(asked.items()))
+    words = f"{name} {str(value).lower()} needs validation data; give --validation_file or --validation_split"
     with pytest.raises(InputError, match=words):
         ContrastiveTrainer(
             BertForCL(bert_config), arguments(tmp_path, **asked), train_dataset=rows,

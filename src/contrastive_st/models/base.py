@@ -101,6 +101,9 @@ class ForCL(_Base):
             text_hashes: `[B, V]`, equal for equal texts.
             queue: candidates from earlier batches.
             task: the data set of a mixture's batch, if it is known without reading the targets.
+
+        Raises:
+            InputError: the loss is a constant: it has no gradient of the views.
         """
         if isinstance(self.settings.loss, WordsLoss):
             return 0.0 * views.sum()
@@ -108,6 +111,8 @@ class ForCL(_Base):
         gather = default_gather() if self.training else LOCAL
         loss_fn = self.loss_fn if task is None else self.loss_fn.of_task(task)
         loss: Tensor = loss_fn(views, targets, text_hashes=text_hashes, gather=gather, **queued)
+        if views.requires_grad and not loss.requires_grad:
+            raise InputError(f"the loss {loss_fn.name} has no gradient; compute it from the views, without `detach`")
         return loss
 
     def words_of(self, batch: Mapping[str, Any]) -> Words | None:

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Annotated
 
 import torch
@@ -79,6 +80,15 @@ class ContrastiveTrainingArguments(TrainingArguments):
     )
     momentum: Share = option("With momentum_queue: decay of the moving average per step.", default=0.999)
     overwrite_output_dir: bool = option("Write to an output folder that holds another run.", default=False)
+    resume_from_checkpoint: str | None = field(
+        default=None,
+        metadata={
+            "help": "Continue the run of this checkpoint folder; without a value, that of the newest checkpoint in the "
+            "output folder.",
+            "nargs": "?",
+            "const": "true",
+        },
+    )
     save_dtype: str | None = field(
         default=None,
         metadata={
@@ -162,6 +172,9 @@ class ContrastiveTrainingArguments(TrainingArguments):
             raise InputError(fault)
 
     def _faults(self) -> Iterator[str]:
+        folder = Path(self.output_dir or ".")
+        if file := next((path for path in (folder, *folder.parents) if path.is_file()), None):
+            yield f"output_dir {folder}: {file} is a file; give a folder"
         if any(pair.count("=") != 1 for pair in (self.optim_args or "=").split(",")):
             yield f"optim_args {self.optim_args}: give name=value, separated by commas"
         if self.load_best_model_at_end and self.save_strategy == "no":

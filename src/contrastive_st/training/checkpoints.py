@@ -50,6 +50,7 @@ from contrastive_st.training.resumable import differences, fingerprint, settings
 
 logger = logging.getLogger(__name__)
 STATE, RUN = "trainer_state.json", "resumable_run.json"
+_WRITTEN = ("checkpoint-*", "*.safetensors")  # files of a run
 _LOCK = ".training.lock"
 _STATES = ("optimizer.pt", "scheduler.pt")
 _SUMS = "checksums.json"  # of the files below; optimizer.pt, an archive twice as large as the weights, has its own
@@ -117,6 +118,12 @@ class CheckpointTrainer(Trainer):
     def _checkpoint(self, folder: Path, asked: str | bool | None) -> str | None:
         checkpoint = asked_checkpoint(folder, asked)
         if checkpoint is None:
+            earlier = any(path for kind in _WRITTEN for path in folder.glob(kind))
+            if earlier and not (self.args.overwrite_output_dir or self.state.global_step):
+                logger.warning(
+                    f"{folder} holds another run, which this one overwrites; to keep it, choose another output_dir. "
+                    "With overwrite_output_dir=True there is no such warning"
+                )
             return None
         _check_names(checkpoint, self.accelerator.unwrap_model(self.model))
         changes = changed_run(checkpoint, self.run_record())
@@ -360,8 +367,8 @@ def check_output_dir(training: TrainingArguments, overwrite: bool = False) -> st
     Raises:
         InputError: there is no such checkpoint, or the folder has another run.
     """
-    folder, given = Path(str(training.output_dir)), training.resume_from_checkpoint
-    checkpoint = asked_checkpoint(folder, _ASKED.get(str(given).lower(), given))
+    folder = Path(str(training.output_dir))
+    checkpoint = asked_checkpoint(folder, training.resume_from_checkpoint)
     if checkpoint is None and not overwrite and folder.is_dir() and any(folder.iterdir()):
         raise InputError(
             f"{folder}/ holds another run; choose another --output_dir, resume with --resume_from_checkpoint true, "
@@ -371,11 +378,12 @@ def check_output_dir(training: TrainingArguments, overwrite: bool = False) -> st
 
 
 def asked_checkpoint(folder: Path, asked: str | bool | None) -> Path | None:
-    """The checkpoint to resume from: that of the name, or for True the newest one of a folder; checked.
+    """The checkpoint to resume from: that of the name, or for True or `true` the newest one of a folder; checked.
 
     Raises:
         InputError: there is none, or it is not complete.
     """
+    asked = _ASKED.get(str(asked).lower(), asked)
     if not asked:
         return None
     if asked is not True:

@@ -125,6 +125,19 @@ def fit_batch(rows: Any, args: ContrastiveTrainingArguments) -> None:
         args.per_device_train_batch_size = share
 
 
+def check_trainable(model: nn.Module) -> None:
+    """Refuse a model without a weight to train.
+
+    Raises:
+        InputError: all of its weights are frozen.
+    """
+    if not any(weight.requires_grad for weight in model.parameters()):
+        raise InputError(
+            "all weights of the model are frozen; unfreeze those to train, such as model.requires_grad_(True), or add "
+            "an adapter with add_lora(model)"
+        )
+
+
 def check_views(views: Tensor, hashes: Tensor) -> None:
     """Refuse pairs that teach nothing: views `[B, V, d]` of equal texts that are equal vectors.
 

@@ -46,7 +46,7 @@ from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, Tas
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.evaluator import Evaluation
 from contrastive_st.training.gradcache import gradcache_step, sparse_look_ups
-from contrastive_st.training.learning import Learning, check_views, fit_batch
+from contrastive_st.training.learning import Learning, check_trainable, check_views, fit_batch
 from contrastive_st.training.momentum import TOKEN_KEYS, Keys, MomentumQueue
 from contrastive_st.training.optimizers import sparse_norm
 from contrastive_st.training.order import Order
@@ -293,6 +293,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         if self.model is None:  # of the trial before, which a search has freed
             self.model = self.call_model_init(trial)
         self._last_views, self._unread, self._searching = None, [], trial is not None
+        check_trainable(self.model)
         fit_batch(self.train_dataset, self.args)
         self._train_batch_size = self.args.train_batch_size
         self.validation.check_best_metric()

@@ -439,8 +439,9 @@ def check_validation(args: ContrastiveTrainingArguments, eval_dataset: Any, eval
     asked = "early_stopping_patience" if args.early_stopping_patience else "eval_strategy"
     asked = "load_best_model_at_end" if args.load_best_model_at_end and asked == "eval_strategy" else asked
     if args.eval_strategy != "no" and not eval_dataset and evaluator is None:
+        given = getattr(args, asked)
         raise InputError(
-            f"{asked} {str(getattr(args, asked)).lower()} needs validation data; give --validation_file or "
+            f"{asked} {str(getattr(given, 'value', given)).lower()} needs validation data; give --validation_file or "
             "--validation_split, or in Python eval_dataset=..."
         )
 

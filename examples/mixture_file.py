@@ -23,14 +23,14 @@ from itertools import islice
 from typing import Annotated, Any
 
 import datasets
-import yaml
 from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data import pairs_of_labels, read_examples, tokenize
 from contrastive_st.data.reading import files_of, header_of, open_table, path_of, reading, stored
 from contrastive_st.data.roles import TARGETS, ColumnRoles, column_roles
 from contrastive_st.data.tokenization import tokenize_stream
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError
+from contrastive_st.files.reading import read_yaml
 from contrastive_st.losses import Loss, parse_loss, suitable
 from contrastive_st.losses.base import loss_class
 from contrastive_st.models.configuration import LossConfig
@@ -168,13 +168,7 @@ def read_mixture(path: str, seed: int = 0) -> list[TrainingSet]:
 
 def _entries(path: str) -> list[Entry]:
     with reading(path):
-        text = path_of(path).read_bytes()
-    try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}, line {mark.line + 1}" if mark else path
-        raise InputError(f"{where}: not YAML ({getattr(error, 'problem', None) or first_line(error)})") from error
+        content = read_yaml(path_of(path))
     with _at(path):
         listed = from_keys(_File, content).datasets
     if not listed:

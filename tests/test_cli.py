@@ -176,6 +176,12 @@ def test_train_runs_the_general_script(tmp_path, capsys):
     [
         (["--sede", "7"], "unknown argument --sede; did you mean --seed?"),
         (["--qqqq", "7"], "unknown argument --qqqq; --help lists all arguments"),
+        (["--metadata", "7"], "unknown argument --metadata; --help lists all arguments"),
+        (["--batch_size", "7"], "unknown argument --batch_size; give --per_device_train_batch_size"),
+        (["--lr", "7"], "unknown argument --lr; give --learning_rate"),
+        (["--warmup_ratio", "0.1"], "give --warmup_steps, which takes a share of the steps too, such as 0.1"),
+        (["--group_by_length", "true"], "leave it out: rows of similar length are encoded together anyway"),
+        (["--config", "none.yaml"], "none.yaml: there is no such file"),
         (["--learning_rate", "fast"], "argument --learning_rate/--learning-rate: invalid float"),
         (["--lr_scheduler_kwargs", "{bad"], "{bad"),
         (["--report_to", "wandb"], "wandb"),

@@ -195,5 +195,6 @@ def suggestion(word: str, known: Iterable[str]) -> str:
         'choose from train, index'
     """
     known = list(known)
-    near = difflib.get_close_matches(word, known, 1)
-    return f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}"
+    bare = {name.lstrip("-"): name for name in known}  # the dashes of flags make all of them alike
+    near = difflib.get_close_matches(word.lstrip("-"), bare, 1)
+    return f"did you mean {bare[near[0]]}?" if near else f"choose from {', '.join(known)}"

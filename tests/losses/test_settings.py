@@ -1,6 +1,7 @@
 """The settings of losses are typed: a value out of its type or its bounds makes no loss, whichever it is."""
 
 import dataclasses
+import json
 import math
 
 import pytest
@@ -102,6 +103,31 @@ def test_options_of_scripts_are_checked_by_their_types(flags, message):
     parser = scripts.TrainingParser((EncoderArguments, loss_arguments(["info_nce"])))
     with pytest.raises(InputError, match=message):
         parse_loss(parser.parse(flags)[1].settings("info_nce"))
+
+
+@pytest.mark.parametrize("name", ["conf.yaml", "conf.json"])
+def test_options_from_a_file_give_way_to_those_of_the_command_line(name, tmp_path):
+    options = {"prompts": ["query=q: ", "document=d: "], "max_length": 8, "lora_alpha": "1e-1", "pooling": None}
+    options |= {"bidirectional": False, "num-layers": 3}
+    path = tmp_path / name
+    path.write_text(json.dumps(options))  # which is YAML too
+    parser = scripts.TrainingParser(EncoderArguments)
+    for flags in (["--config", str(path)], [f"--config={path}"], [str(path)]):
+        (found,) = parser.parse([*flags, "--max-length", "9", "--lora_r", "2"])
+        assert found == EncoderArguments(
+            prompts=options["prompts"], max_length=9, lora_alpha=0.1, lora_r=2, bidirectional=False, num_layers=3
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("max_lenght: 3", "unknown argument --max_lenght; did you mean --max_length"), ("3", "has no options; write each"),
+     ("max_length: few", "invalid int value: 'few'"), ("a: [", "line 1: not YAML")],
+)  # fmt: skip
+def test_a_wrong_file_of_options_is_one_line(text, message, tmp_path):
+    (tmp_path / "conf.yaml").write_text(text)
+    with pytest.raises(InputError, match=message):
+        scripts.TrainingParser(EncoderArguments).parse([str(tmp_path / "conf.yaml")])
 
 
 # --- What the log says of a batch.

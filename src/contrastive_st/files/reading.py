@@ -1,4 +1,4 @@
-"""Read JSON and the headers of safetensors; a damaged file is an `InputError` of one line that names it."""
+"""Read JSON, YAML and the headers of safetensors; a damaged file is an `InputError` of one line that names it."""
 
 from __future__ import annotations
 
@@ -36,6 +36,24 @@ def read_json(path: Path, kind: type = object) -> Any:
         wanted = "an object {...}" if kind is dict else "a list [...]"
         raise InputError(f"{path} is damaged: it must hold {wanted} in JSON")
     return content
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file.
+
+    Raises:
+        InputError: it is missing or not YAML; names the line.
+    """
+    import yaml  # here, because models are opened without it
+
+    with about(path):
+        text = path.read_bytes()
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}, line {mark.line + 1}" if mark else path
+        raise InputError(f"{where}: not YAML ({getattr(error, 'problem', None) or first_line(error)})") from error
 
 
 def _read_regular(path: Path) -> bytes:

@@ -157,6 +157,6 @@ def test_many_requests_that_go_away(http):
         for task in tasks[::2]:
             task.cancel()
         found = await asyncio.gather(*tasks, return_exceptions=True)
-        return [vectors.shape for vectors, _ in found[1::2]], served.batcher.waiting
+        return [encoded.vectors.shape for encoded in found[1::2]], served.batcher.waiting
 
     assert asyncio.run(crowd()) == ([(100, 256)] * 25, 0)

@@ -58,6 +58,12 @@ def test_it_learns_from_a_table_tells_its_figures_and_finds_its_model_again(tabl
     assert "keywords" not in capsys.readouterr().out
 
 
+def test_texts_of_which_the_model_knows_no_token_are_counted(table, tmp_path, caplog):
+    write(tmp_path / "new.txt", ["a new saw", "\U0001f600"])
+    run(tmp_path / "new.txt", "--examples", table, "--output", tmp_path / "nouns")
+    assert "static-minilm knows no token of 1 of 2 texts" in caplog.text
+
+
 def test_predictions_are_the_rows_with_their_labels(table, tmp_path, capsys):
     run("--examples", table, "--output", tmp_path / "nouns")
     rows = [

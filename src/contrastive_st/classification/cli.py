@@ -215,9 +215,11 @@ class Classify(TuningSettings):
 def _labels(classifier: SentenceClassifier, texts: Sequence[str]) -> list[tuple[list[Any], list[float]]]:
     """For each text its labels, and their probabilities (cosines, if they are class means)."""
     from contrastive_st.classification.labels import saved_classes
+    from contrastive_st.models.protocol import warn_of_unknown
 
     if not texts:
         return []
+    warn_of_unknown(classifier.encoder_, list(texts))
     logits = classifier.logits(texts)
     chosen = classifier.head_.chosen(logits)
     scores = logits if classifier.head == "means" else classifier.head_.probabilities(logits)

@@ -201,12 +201,13 @@ def encoder_of_two(kind, size):
         "t5": (transformers.T5Config, transformers.T5EncoderModel),
         "mt5": (transformers.MT5Config, transformers.MT5EncoderModel),
         "whole t5": (transformers.T5Config, transformers.T5ForConditionalGeneration),
+        "longt5": (transformers.LongT5Config, transformers.LongT5EncoderModel),
     }[kind]
     return model(config(vocab_size=size, **SHAPE))
 
 
 @pytest.mark.allow_warnings
-@pytest.mark.parametrize("kind", ["t5", "mt5", "whole t5", "bart", "mbart"])
+@pytest.mark.parametrize("kind", ["t5", "mt5", "whole t5", "longt5", "bart", "mbart"])
 def test_an_encoder_decoder(kind, tokenizer, rows, tmp_path):
     """Its encoder; of BART and the like the decoder's states, which AutoModel and sentence-transformers give."""
     theirs = encoder_of_two(kind, len(tokenizer)).eval()

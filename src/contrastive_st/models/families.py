@@ -12,6 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, ClassVar
 
+import transformers
 from transformers import (
     CONFIG_MAPPING,
     MODEL_FOR_MASKED_LM_MAPPING,
@@ -57,6 +58,8 @@ _OTHERS = {"words": None, "packable": False, "length_bucketing": False}  # some 
 #: Encoder-decoders whose `AutoModel` needs the text alone. Their vectors are made of the states of the decoder, as by
 #: `AutoModel` and sentence-transformers; of all others the encoder is run
 _DECODING = ("bart", "bigbird_pegasus", "fsmt", "led", "mbart", "mvp", "plbart")
+#: Classes of encoders alone that transformers does not list among its text encoders; sentence-transformers saves them
+_ENCODERS_ALONE = {"longt5": "LongT5EncoderModel", "switch_transformers": "SwitchTransformersEncoderModel"}
 
 
 class DecoderMixin(ContrastiveMixin):
@@ -129,6 +132,7 @@ def transformers_family(model_type: str) -> Any:
         return None
     config_class = CONFIG_MAPPING[model_type]
     backbone: Any = MODEL_FOR_TEXT_ENCODING_MAPPING.get(config_class, None) or MODEL_MAPPING.get(config_class, None)
+    backbone = getattr(transformers, _ENCODERS_ALONE.get(model_type, ""), backbone)
     takes: Any = inspect.signature(backbone.forward).parameters if hasattr(backbone, "forward") else {}
     if not {"input_ids", "attention_mask"} <= set(takes) or "pixel_values" in takes:
         return None

@@ -1,6 +1,7 @@
 """Stacks of modules that sentence-transformers writes: equal vectors and written back, or refused by one true line."""
 
 import copy
+import json
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ from transformers import BertModel
 
 from conftest import SENTENCES
 from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
-from contrastive_st.models import load_tokenizer
-from contrastive_st.models.protocol import open_encoder
+from contrastive_st.models import EncoderForCL, load_tokenizer
+from contrastive_st.models.protocol import as_encoder, open_encoder
 
 library = pytest.importorskip("sentence_transformers")
 modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
@@ -24,7 +25,9 @@ def transformer(bert_config, tokenizer, tmp_path):
     folder = tmp_path / "base"
     BertModel(copy.deepcopy(bert_config)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    return lambda **config: modules.Transformer(str(folder), max_seq_length=16, config_kwargs=config)
+    return lambda settings=None, **config: modules.Transformer(
+        str(folder), **{"max_seq_length": 16, "config_kwargs": config, **(settings or {})}
+    )
 
 
 def pooling(*modes, **options):
@@ -74,6 +77,21 @@ COMPUTED = {
     ),
     "normalize before dense": (lambda: [pooling("mean"), modules.Normalize(), dense()], "Normalize, Dense"),
 }
+#: Settings of the transformer that sentence-transformers obeys, and what follows it
+SETTINGS = {
+    "shorter texts": ({"processing_kwargs": {"text": {"max_length": 4}}}, [lambda: pooling("mean")]),
+    "no special tokens": ({"processing_kwargs": {"common": {"add_special_tokens": False}}}, [lambda: pooling("mean")]),
+    "the pooler": ({
+        "modality_config": {"text": {"method": "forward", "method_output_name": "pooler_output"}},
+        "module_output_name": "sentence_embedding",
+    }, []),
+}  # fmt: skip
+#: Stacks with other vectors for queries than for documents
+ROLES = {
+    "Router": ({}, lambda: [pooling("mean"), modules.Router.for_query_document(
+        [dense(8)], [dense(8)], default_route="document")]),
+    "query_length": ({"query_length": 3, "document_length": 5}, lambda: [pooling("mean")]),
+}  # fmt: skip
 #: Those without a transformer
 REFUSED = {
     "bag of words": (lambda: [modules.BoW(vocab=["cat", "dog"])], "BoW"),
@@ -135,3 +153,96 @@ def test_without_a_transformer_it_is_one_true_line(stack, tmp_path):
             InputError, match=rf"^.* by modules of sentence-transformers \({named}.*not by one transformer.*$"
         ):
             door(tmp_path / "peer")
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_a_transformer(name, transformer, tmp_path):
+    settings, after = SETTINGS[name]
+    peer = saved([transformer(settings), *(make() for make in after)], tmp_path / "peer")
+    for model in (tmp_path / "peer", peer):
+        encoder = SentenceEncoder(model)
+        np.testing.assert_allclose(encoder.encode(SENTENCES), vectors(peer), atol=1e-5)
+    np.testing.assert_allclose(vectors(written_back(encoder, tmp_path / "again")), vectors(peer), atol=1e-5)
+    with pytest.raises(InputError, match="Transformer with "):
+        AutoModelForCL.from_pretrained(tmp_path / "peer")
+
+
+@pytest.mark.parametrize("name", ["tokenizer_args", "processor_kwargs"])
+def test_the_maximum_length_of_a_tokenizer_comes_first(name, transformer, tmp_path):
+    saved([transformer(), pooling("mean")], tmp_path / "peer")
+    path = tmp_path / "peer/sentence_bert_config.json"
+    path.write_text(json.dumps({"max_seq_length": 9, name: {"model_max_length": 4}}))
+    peer = library.SentenceTransformer(str(tmp_path / "peer"), device="cpu")
+    encoder = SentenceEncoder(tmp_path / "peer")
+    assert encoder.max_seq_length == peer.max_seq_length == 4
+    np.testing.assert_allclose(encoder.encode(SENTENCES), vectors(peer), atol=1e-5)
+    path.write_text(json.dumps({"model_kwargs": {"attn_implementation": "someone/kernel"}}))
+    with pytest.raises(InputError, match="asks for an implementation"):
+        SentenceEncoder(tmp_path / "peer")
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_other_vectors_for_queries(name, transformer, tmp_path):
+    settings, make = ROLES[name]
+    peer = saved([transformer(settings), *make()], tmp_path / "peer")
+    for door in (lambda: SentenceEncoder(tmp_path / "peer"), lambda: SentenceEncoder(peer), lambda: EncoderForCL(peer)):
+        with pytest.raises(InputError, match=rf"{name}.*give as_encoder\(SentenceTransformer"):
+            door()
+    encoder = as_encoder(peer)
+    for way in ("encode_query", "encode_document"):
+        np.testing.assert_array_equal(getattr(encoder, way)(SENTENCES), getattr(peer, way)(SENTENCES))
+
+
+@pytest.mark.allow_warnings  # of the new layers
+def test_models_that_do_not_give_one_vector_per_text(transformer, tmp_path):
+    sparse = library.sparse_encoder.modules.SparseAutoEncoder(D, 32, k=4)
+    several = library.multi_vector_encoder.modules.MultiVectorMask()
+    models = [
+        library.CrossEncoder(str(tmp_path / "base"), num_labels=1, device="cpu"),
+        library.SparseEncoder(modules=[transformer(), pooling("mean"), sparse], device="cpu"),
+        library.MultiVectorEncoder(modules=[transformer(), several], device="cpu"),
+    ]
+    for model in models:
+        kind = type(model).__name__
+        model.save_pretrained(str(tmp_path / kind))
+        for source in (model, tmp_path / kind):
+            with pytest.raises(InputError, match=f"is a {kind} of sentence-transformers.*open it with"):
+                SentenceEncoder(source)
+
+
+def test_what_is_set_on_an_encoder_around_its_modules_is_saved(transformer, tmp_path):
+    peer = saved([transformer(), pooling("mean"), modules.LayerNorm(D)], tmp_path / "peer")
+    for encoder in (SentenceEncoder(tmp_path / "peer"), SentenceEncoder(peer)):
+        encoder.prompts, encoder.default_prompt_name = {"topic": "the cat "}, "topic"
+        encoder.max_seq_length, encoder.truncate_dim, encoder.similarity_fn_name = 5, 7, "dot"
+        wanted = encoder.encode(SENTENCES)
+        again = written_back(encoder, tmp_path / "again")
+        np.testing.assert_allclose(vectors(again), wanted, atol=1e-5)
+        here = SentenceEncoder(tmp_path / "again")
+        np.testing.assert_allclose(here.encode(SENTENCES), wanted, atol=1e-5)
+        for one in (again, here):
+            kept = (one.max_seq_length, one.truncate_dim, one.similarity_fn_name, one.default_prompt_name)
+            assert kept == (5, 7, "dot", "topic")
+
+
+def test_the_prompt_of_passages_is_that_of_documents(transformer, tmp_path):
+    encoder = SentenceEncoder(saved([transformer(), pooling("mean")], tmp_path / "peer"))
+    prompts = encoder.prompts = {"query": "a dog ", "passage": "the cat "}
+    wanted = encoder.encode_document(SENTENCES)
+    for first in (encoder, SentenceEncoder(AutoModelForCL.from_pretrained(tmp_path / "peer", prompts=prompts),
+                                           load_tokenizer(tmp_path / "peer"))):  # fmt: skip
+        again = written_back(first, tmp_path / "again")
+        np.testing.assert_allclose(again.encode_document(SENTENCES, show_progress_bar=False), wanted, atol=1e-5)
+        here = SentenceEncoder(tmp_path / "again")
+        np.testing.assert_allclose(here.encode_document(SENTENCES), wanted, atol=1e-5)
+        assert dict(here.prompts) == prompts
+
+
+def test_what_its_settings_file_may_say(transformer, tmp_path):
+    saved([transformer(), pooling("mean")], tmp_path / "peer")
+    path = tmp_path / "peer/config_sentence_transformers.json"
+    path.write_text(json.dumps({"prompts": {"query": None, "topic": "the "}}))
+    assert dict(SentenceEncoder(tmp_path / "peer").prompts) == {"query": "", "topic": "the "}
+    path.write_text(json.dumps({"similarity_fn_name": "dot_score"}))
+    with pytest.raises(InputError, match=r"config_sentence_transformers.json: unknown similarity_fn_name 'dot_score'"):
+        SentenceEncoder(tmp_path / "peer")

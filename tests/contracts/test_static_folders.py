@@ -106,7 +106,7 @@ def test_a_bag_of_words_is_one_true_line(tmp_path):
     from sentence_transformers.sentence_transformer.modules import BoW
 
     peer = library.SentenceTransformer(modules=[BoW(vocab=["cat", "dog"])], device="cpu")
-    with pytest.raises(InputError, match=r"BoW .* not by one transformer"):
+    with pytest.raises(InputError, match=r"BoW.* not by one transformer"):
         SentenceEncoder(peer)
 
 

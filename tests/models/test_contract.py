@@ -235,6 +235,25 @@ def test_an_encoder_decoder(kind, tokenizer, rows, tmp_path):
 
 
 @pytest.mark.allow_warnings
+@pytest.mark.parametrize("config", [
+    transformers.XLNetConfig(d_model=16, n_layer=1, n_head=2, d_inner=32),  # which has no maximum length
+    transformers.MambaConfig(hidden_size=16, num_hidden_layers=1),  # which names its layers `backbone`
+])  # fmt: skip
+def test_other_families_as_sentence_transformers_runs_them(config, tokenizer, tmp_path):
+    library = pytest.importorskip("sentence_transformers")
+    from sentence_transformers.sentence_transformer import modules
+
+    config.vocab_size = len(tokenizer)
+    transformers.AutoModel.from_config(config).save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    stack = [modules.Transformer(str(tmp_path / "base")), modules.Pooling(16)]
+    peer = library.SentenceTransformer(modules=stack, device="cpu")
+    peer.save_pretrained(str(tmp_path / "peer"), create_model_card=False)
+    wanted = peer.eval().encode(SENTENCES, show_progress_bar=False)
+    np.testing.assert_allclose(SentenceEncoder(tmp_path / "peer").encode(SENTENCES), wanted, atol=1e-5)
+
+
+@pytest.mark.allow_warnings
 def test_a_folder_as_of_sentence_t5(tokenizer, tmp_path):
     """An encoder alone, the mean, a projection without bias, unit vectors: sentence-t5, gtr-t5, instructor."""
     library = pytest.importorskip("sentence_transformers")

@@ -22,7 +22,7 @@ from contrastive_st.files.folders import check_weights
 from contrastive_st.files.reading import read_json, weight_types
 from contrastive_st.files.repositories import HUB_OPTIONS
 from contrastive_st.models.adapters import open_adapter, train_head
-from contrastive_st.models.checkpoint import Checkpoint, max_positions
+from contrastive_st.models.checkpoint import Checkpoint, max_positions, unknown_pooling
 from contrastive_st.models.configuration import is_plain_encoder, without_code
 from contrastive_st.models.families import DECODERS, ENCODERS, transformers_family
 from contrastive_st.models.saving import load_dense, load_final_layers
@@ -101,7 +101,7 @@ def open_model(
     """
     if checkpoint.is_table and (checkpoint.table_alone or not checkpoint.own):
         return _of_table(checkpoint, pooling, given)
-    if checkpoint.reads_otherwise:
+    if checkpoint.reads_otherwise or (checkpoint.is_refused and pooling is None):
         raise unknown_pooling(checkpoint)
     name, config = checkpoint.name, config or load_config(checkpoint)
     kind = _class(config, name)
@@ -183,25 +183,6 @@ def _class(config: PreTrainedConfig, name: object) -> Any:
             "another text encoder of transformers"
         )
     return kind
-
-
-def unknown_pooling(checkpoint: Checkpoint) -> InputError:
-    """The error for a checkpoint that does not record its pooling."""
-    name, kinds = checkpoint.name, ", ".join(checkpoint.foreign)
-    if checkpoint.reads_otherwise:
-        return InputError(
-            f"{name} encodes texts by modules of sentence-transformers ({kinds}), not by one transformer or embedding "
-            "matrix, so this package cannot open it; give as_encoder(model.encode)"
-        )
-    if checkpoint.foreign:
-        return InputError(
-            f"{name} has modules of sentence-transformers ({kinds}) that this package's models do not support; "
-            "give --pooling to open its transformer without them"
-        )
-    return InputError(
-        f"{name} does not record how it pools tokens into a sentence vector (no modules.json, not trained by this "
-        "package); give --pooling, for example mean or cls_before_pooler, or last for a decoder"
-    )
 
 
 def _found(name: str | Path | Checkpoint, revision: str | None = None, **options: Any) -> Checkpoint:

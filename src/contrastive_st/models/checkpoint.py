@@ -19,15 +19,30 @@ from contrastive_st.files.reading import read_json, read_tensors, weight_types
 from contrastive_st.files.repositories import default_model, local_folder
 from contrastive_st.models.poolings import POOLINGS, recorded_pooling
 from contrastive_st.options import PROMPTS, Count, checked
+from contrastive_st.vectors import SIMILARITIES
 
 PROMPTS_FILE = "config_sentence_transformers.json"
+#: Where that file says which prompt its prompt `document`, which sentence-transformers always has, repeats
+SAME_PROMPT = "document_prompt_name"
 #: The type in `modules.json` for a pooling that sentence-transformers lacks: it then refuses the folder instead of
 #: using the mean
 MASK_POOLING = "contrastive_st.MaskPooling"
 #: Activations of a dense layer after the pooling, as torch names them
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid", "LeakyReLU", "ELU", "Mish", "Softplus")
-#: Modules of sentence-transformers that read texts in another way than by one transformer or one table
-_READERS = [("BoW",), ("WordEmbeddings",), ("Router",), ("Asym",)]
+#: The kind of a model of sentence-transformers that gives one vector per text
+ONE_VECTOR = "SentenceTransformer"
+#: What `Transformer` modules may do with the texts of one role alone
+TRANSFORMER_ROLES = ("query_length", "document_length", "query_expansion")
+#: Modules of sentence-transformers that read texts otherwise than by one transformer or table, alike in every role
+_READERS = {"BoW", "WordEmbeddings", "Router", "Asym", *(f"Transformer with {name}" for name in TRANSFORMER_ROLES),
+            "Transformer with tokenizer_name_or_path"}  # fmt: skip
+#: Settings of a `Transformer` module that are read here, or that change no vector
+_SETTINGS = {"max_seq_length", "do_lower_case", "unpad_inputs", "modality_config", "module_output_name"}
+_EMPTY: tuple[Any, ...] = (None, {}, [])
+#: Values of other settings that change no vector
+_PLAIN = {"transformer_task": (*_EMPTY, "feature-extraction"),
+          "config_args": (*_EMPTY, {"output_hidden_states": True}),
+          "config_kwargs": (*_EMPTY, {"output_hidden_states": True})}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,7 +70,8 @@ class Checkpoint:
         truncate_dim: number of dimensions to keep.
         adapter: the folder of an adapter; `model` is then the folder of its base.
         table_alone: whether it is a static model of another library, without a config that transformers reads.
-        similarity: how two vectors are compared: `cosine`, `dot`, `euclidean` or `manhattan`.
+        similarity: how two vectors are compared: one of `contrastive_st.vectors.SIMILARITIES`.
+        kind: the class of sentence-transformers that wrote it.
     """
 
     name: str
@@ -76,6 +92,7 @@ class Checkpoint:
     similarity: str = "cosine"
     adapter: Path | None = None
     table_alone: bool = False
+    kind: str = ONE_VECTOR
 
     @property
     def tokenizer(self) -> Path:
@@ -117,8 +134,13 @@ class Checkpoint:
 
     @property
     def reads_otherwise(self) -> bool:
-        """Whether its modules have neither a transformer nor one table of token vectors."""
-        return not self.own and self.foreign[:1] in _READERS
+        """Whether its texts are not read by one transformer or table, or queries otherwise than documents."""
+        return not _READERS.isdisjoint(self.foreign)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether no model here gives its vectors, if there are any."""
+        return self.reads_otherwise or self.kind != ONE_VECTOR
 
     @property
     def is_table(self) -> bool:
@@ -181,6 +203,30 @@ class Checkpoint:
         return cls("model", Path(), Path(), **fields)
 
 
+def unknown_pooling(checkpoint: Checkpoint) -> InputError:
+    """The error for a checkpoint that does not record its pooling, or that no model here computes."""
+    name, kinds = checkpoint.name, ", ".join(checkpoint.foreign)
+    if checkpoint.kind != ONE_VECTOR:
+        return InputError(
+            f"{name} is a {checkpoint.kind} of sentence-transformers, which does not give one vector per text; open it "
+            f"with sentence_transformers.{checkpoint.kind}"
+        )
+    if checkpoint.reads_otherwise:
+        return InputError(
+            f"{name} encodes texts by modules of sentence-transformers ({kinds}), not by one transformer or embedding "
+            "matrix for all texts, so this package cannot open it; give as_encoder(SentenceTransformer(...))"
+        )
+    if checkpoint.foreign:
+        return InputError(
+            f"{name} has modules of sentence-transformers ({kinds}) that this package's models do not support; "
+            "give --pooling to open its transformer without them"
+        )
+    return InputError(
+        f"{name} does not record how it pools tokens into a sentence vector (no modules.json, not trained by this "
+        "package); give --pooling, for example mean or cls_before_pooler, or last for a decoder"
+    )
+
+
 def of_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `Checkpoint` that are in `config.contrastive`, except the pooling."""
     return {
@@ -229,17 +275,21 @@ def _read_whole(folder: Path) -> Checkpoint:
         return recorded
     entries = [(_kind(entry, folder), folder / entry.get("path", "")) for entry in read_json(folder / "modules.json")]
     recorded = replace(recorded, modules=True, **_about(folder), **_transformer(folder, entries), **_of_prompt(entries))
+    kinds = [kind for kind, _ in entries]
     if settings is not None and written_by_another(folder) and _pooled(entries).get("pooling") != recorded.pooling:
         settings, recorded = None, replace(recorded, own=False, pooling=None)
+    whole = settings is not None and "pooling" not in settings  # a model that pools itself
+    strange = _beyond(entries[0][1], whole) if kinds[:1] == ["Transformer"] else ()
+    if recorded.kind != ONE_VECTOR or (strange and (settings is None or written_by_another(folder))):
+        return replace(recorded, own=False, pooling=None, foreign=(*strange, *kinds[1:]))
     if settings is not None:
         past = next((i for i, (kind, _) in enumerate(entries) if kind == "Pooling"), 0) + 1
         past += settings.get("pooling") == "cls" and not settings.get("mlp_only_train")  # the head is part of the model
         past += bool(config.get("normalize"))  # a static model normalizes its vectors itself
         tail = _tail(entries[past:])
-        if "pooling" not in settings and entries[past:]:  # a model that has no such layers
+        if whole and entries[past:]:  # a model that has no such layers
             tail = {"foreign": tuple(kind for kind, _ in entries)}
         return replace(recorded, **tail)
-    kinds = [kind for kind, _ in entries]
     if kinds in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
         return replace(recorded, model=entries[0][1], table_alone=config.get("model_type") != "static")
     return replace(recorded, **_pooled(entries))
@@ -265,9 +315,32 @@ def _kind(entry: dict[str, Any], folder: Path) -> str:
 
 def _transformer(folder: Path, entries: list[tuple[str, Path]]) -> dict[str, Any]:
     place = entries[0][1] if entries and entries[0][0] == "Transformer" else folder
-    about: dict[str, Any] = next((read_json(path, dict) for path in sorted(place.glob("sentence_*_config.json"))), {})
+    about = _transformer_settings(place)
     length = _typed(about, "max_seq_length", Count, place)
     return {"model": place, "max_length": length, "lower_case": bool(about.get("do_lower_case"))}
+
+
+def _transformer_settings(place: Path) -> dict[str, Any]:
+    """The settings of a `Transformer` module; the maximum length that is given to its tokenizer comes first."""
+    about: dict[str, Any] = next((read_json(path, dict) for path in sorted(place.glob("sentence_*_config.json"))), {})
+    for name in ("tokenizer_args", "processor_kwargs"):
+        given = _typed(about, name, dict[str, Any], place) or {}
+        length = given.get("model_max_length", about.get("max_seq_length"))
+        rest = {key: value for key, value in given.items() if key != "model_max_length"}
+        about = {**about, "max_seq_length": length, name: rest}
+    return about
+
+
+def _beyond(place: Path, whole: bool) -> tuple[str, ...]:
+    """Settings of a `Transformer` module that only sentence-transformers obeys; `whole`: the model pools its states."""
+    about = _transformer_settings(place)
+    names = [key for key, value in about.items() if key not in _SETTINGS and value not in _PLAIN.get(key, _EMPTY)]
+    modalities = _typed(about, "modality_config", dict[str, dict[str, Any]], place)
+    text = (modalities or {"text": {"method_output_name": "last_hidden_state"}}).get("text", {})
+    output = text.get("method_output_name") if text.get("method", "forward") == "forward" else None
+    if output != ("pooler_output" if whole else "last_hidden_state"):
+        names.append(f"the output {output}" if output else "another method")
+    return tuple(f"Transformer with {name}" for name in names)
 
 
 def _of_prompt(entries: list[tuple[str, Path]]) -> dict[str, Any]:
@@ -282,12 +355,20 @@ def _about(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     about = read_json(path, dict)
+    kind = _typed(about, "model_type", str, path) or ONE_VECTOR
+    compared = _typed(about, "similarity_fn_name", str, path) if kind == ONE_VECTOR else None
+    if isinstance(given := about.get("prompts"), dict):  # null is an empty prompt to sentence-transformers
+        about["prompts"] = {name: "" if prompt is None else prompt for name, prompt in given.items()}
     prompts = _typed(about, "prompts", PROMPTS, path) or {}
+    same = _typed(about, SAME_PROMPT, str, path)
+    if same in prompts and prompts.get("document") == prompts[same]:
+        del prompts["document"]
     return {
+        "kind": kind,
         "prompts": prompts,
         "default_prompt_name": choice("default_prompt_name", about.get("default_prompt_name"), (None, *prompts), path),
         "truncate_dim": _typed(about, "truncate_dim", Count, path),
-        "similarity": _typed(about, "similarity_fn_name", str, path) or "cosine",
+        "similarity": choice("similarity_fn_name", compared or "cosine", SIMILARITIES, path),
     }
 
 
@@ -358,8 +439,9 @@ def _dense_settings(folder: Path) -> dict[str, Any]:
 
 def max_positions(config: Any) -> int:
     """Longest input in tokens. (RoBERTa's kin and MPNet number positions from `pad_token_id + 1`.)"""
-    of_decoder = getattr(config, "max_decoder_position_embeddings", 1 << 30)  # of LED, whose decoder reads it too
+    of_decoder = getattr(config, "max_decoder_position_embeddings", -1)  # of LED, whose decoder reads it too
     limit = int(getattr(config, "max_position_embeddings", of_decoder))
+    limit = 1 << 30 if limit == -1 else limit  # as of XLNet, which has no limit
     if config.model_type in ("roberta", "xlm-roberta", "camembert"):
         return limit - int(config.pad_token_id or 0) - 1
     return limit - 2 if config.model_type == "mpnet" else limit

@@ -223,7 +223,7 @@ class ContrastiveMixin(ForCL):
     @property
     def backbone(self) -> nn.Module:
         """The encoder of transformers inside this model."""
-        whole: Any = getattr(self, self.base_model_prefix)
+        whole: Any = dict(self.named_children())[self.base_model_prefix]  # `backbone` itself in Mamba
         encoder: nn.Module = whole.get_encoder() if self.config.is_encoder_decoder and not self.decodes else whole
         return encoder
 

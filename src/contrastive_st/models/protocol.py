@@ -117,12 +117,19 @@ def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encod
     if isinstance(source, FunctionEncoder):
         return source
     opened = (str, Path, StaticVectors, SentenceEncoder)
-    if hasattr(source, "forward") or source is None or isinstance(source, opened):
+    if source is None or isinstance(source, opened) or (hasattr(source, "forward") and not _reads_otherwise(source)):
         return SentenceEncoder(source, name=name, **options)
     if not hasattr(source, "encode"):
         return FunctionEncoder(name or str(getattr(source, "__name__", "callable")), source)
     roles = (getattr(source, f"encode_{role}", None) for role in ("query", "document"))
     return FunctionEncoder(name or type(source).__name__, source.encode, "the model's own", None, None, *roles)
+
+
+def _reads_otherwise(source: Any) -> bool:
+    """Whether it is a `SentenceTransformer` of which only its own methods `encode` know how it reads a text."""
+    from contrastive_st.models.wrapped import is_sentence_transformer, recorded_modules
+
+    return is_sentence_transformer(source) and recorded_modules(source).reads_otherwise
 
 
 def with_options(

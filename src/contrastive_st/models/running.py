@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +32,13 @@ from contrastive_st.models.configuration import LossConfig, asks_for_code
 from contrastive_st.models.poolings import recorded_pooling
 from contrastive_st.models.saving import write_use
 from contrastive_st.models.static_encoder import StaticEncoder, static_tokenizer
-from contrastive_st.models.wrapped import EncoderForCL, features_of, sentence_vectors
+from contrastive_st.models.wrapped import (
+    EncoderForCL,
+    check_modules,
+    features_of,
+    is_sentence_transformer,
+    sentence_vectors,
+)
 from contrastive_st.precision import bf16_is_fast
 from contrastive_st.speed import speed_is_on
 from contrastive_st.speed.cores import on_cores
@@ -64,8 +70,9 @@ def opened(found: Checkpoint, device: str | torch.device | None, pooling: str | 
         InputError: the device is not there, or the model cannot be opened.
     """
     device = _usable(device)
-    if found.foreign and pooling is None and not found.reads_otherwise:
-        return in_memory(_sentence_transformer(found, device), None)
+    if found.foreign and pooling is None and not found.is_refused:
+        model, tokenizer, recorded = in_memory(_sentence_transformer(found, device), None)
+        return model, tokenizer, replace(recorded, prompts=found.prompts, similarity=found.similarity)
     model, tokenizer = open_model(found, pooling=pooling).to(device).eval(), load_tokenizer(found)
     if getattr(model, "is_table", False):
         tokenizer.model_max_length = model.config.reading.get("max_length") or 1 << 30  # as other loaders do
@@ -78,7 +85,7 @@ def in_memory(model: Any, tokenizer: Any) -> Opened:
     Raises:
         InputError: the tokenizer is missing.
     """
-    if hasattr(model, "max_seq_length"):  # a `SentenceTransformer`
+    if is_sentence_transformer(model):
         modules, own = _Modules(model), model.tokenizer
         bare = not hasattr(own, "model_max_length")  # of tokenizers, of a static model
         if bare:
@@ -86,7 +93,7 @@ def in_memory(model: Any, tokenizer: Any) -> Opened:
             own = static_tokenizer(PreTrainedTokenizerFast(tokenizer_object=own), longest)
         return modules, own, Checkpoint.in_memory(
             include_prompt=all(getattr(module, "include_prompt", True) for module in model),
-            max_length=None if bare else model.max_seq_length, prompts=dict(model.prompts),
+            max_length=None if bare else modules.max_length, prompts=dict(model.prompts),
             default_prompt_name=model.default_prompt_name, truncate_dim=model.truncate_dim,
             similarity=str(model.similarity_fn_name or "cosine"),
         )  # fmt: skip
@@ -189,25 +196,21 @@ class Running:
 
     def save(self, folder: Path, recorded: Checkpoint) -> None:
         """Write a folder, for `SentenceEncoder.save_pretrained`."""
-        model = self.model
-        if isinstance(model, _Modules):
-            model.source.save_pretrained(str(folder))
-            return
-        model.save_pretrained(folder)
-        if isinstance(model, EncoderForCL):
-            self.tokenizer.save_pretrained(folder)
-            return
-        tokenizer = copy.copy(self.tokenizer)
-        tokenizer.model_max_length = self.max_length or tokenizer.model_max_length
-        tokenizer.save_pretrained(folder)
-        write_use(folder, recorded)
-        if isinstance(model, StaticEncoder):
-            model.write_max_length(folder, self.max_length)
+        self.model.save_pretrained(folder)
+        if not (isinstance(self.model, _Modules) and self.model.is_static):  # which saves its tokenizer in a module
+            tokenizer = copy.copy(self.tokenizer)
+            tokenizer.model_max_length = self.max_length or tokenizer.model_max_length
+            tokenizer.save_pretrained(folder)
+        write_use(folder, recorded, is_sentence_transformer(getattr(self.model, "encoder", None)))
+        if isinstance(self.model, StaticEncoder):
+            self.model.write_max_length(folder, self.max_length)
 
     def token_rows(self, texts: list[str], longest: int | None = None) -> list[list[int]]:
         """Token ids of each text, at most `longest`."""
         texts = self._reading.beginnings(texts, longest)
         with _TOKENIZING:
+            if isinstance(self.model, _Modules) and self.model.settings_of_calls:
+                return self.model.token_rows(texts, longest or self.tokenizer.model_max_length)
             return token_ids(self.tokenizer, texts, longest or 1 << 30)
 
     def prompt_length(self, prompt: str) -> int:
@@ -404,28 +407,44 @@ class _Modules(nn.Module):
 
     def __init__(self, source: Any) -> None:
         super().__init__()
+        check_modules(source)
         first = source[0]
-        table = type(first).__name__ == "StaticEmbedding"
-        if not table and not hasattr(first, "auto_model"):
-            raise InputError(
-                f"a {type(first).__name__} of sentence-transformers encodes texts not by one transformer or embedding "
-                "matrix, so this package cannot open it; give as_encoder(model.encode)"
-            )
-        self.source = source
-        self.config: Any = PreTrainedConfig() if table else first.auto_model.config
-        if table:
+        self.encoder = source
+        self.is_static = type(first).__name__ == "StaticEmbedding"
+        self.config: Any = PreTrainedConfig() if self.is_static else first.auto_model.config
+        if self.is_static:
             self.config.vocab_size = first.num_embeddings
+        #: How its tokenizer is called, if not as others are
+        self.settings_of_calls: dict[str, Any] = getattr(first, "processing_kwargs", {})
         modes = [getattr(module, "pooling_mode", None) for module in source]
         self.pooling = next((mode for mode in modes if isinstance(mode, str)), "sentence-transformers' own")
 
     @property
     def device(self) -> Any:
-        return self.source.device
+        return self.encoder.device
+
+    @property
+    def max_length(self) -> int | None:
+        """Maximum number of tokens of a text."""
+        of_calls = {**self.settings_of_calls.get("common", {}), **self.settings_of_calls.get("text", {})}
+        length: int | None = of_calls.get("max_length", self.encoder.max_seq_length)
+        return length
+
+    def token_rows(self, texts: list[str], longest: int) -> list[list[int]]:
+        """Token ids of each text, at most `longest`, as `preprocess` of sentence-transformers makes them."""
+        if not texts:
+            return []
+        features = self.encoder.preprocess(texts, processing_kwargs={"text": {"max_length": longest}})
+        pairs = zip(features["input_ids"], features["attention_mask"].bool(), strict=True)
+        return [row[real].tolist() for row, real in pairs]
+
+    def save_pretrained(self, folder: Path) -> None:
+        self.encoder.save_pretrained(str(folder))
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
     ) -> BaseModelOutputWithPooling:
-        features = self.source(features_of(self.source, input_ids, attention_mask, text_mask))
+        features = self.encoder(features_of(self.encoder, input_ids, attention_mask, text_mask))
         states = features.get("token_embeddings")
         return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=features["sentence_embedding"])
 
@@ -441,10 +460,9 @@ def _sentence_transformer(found: Checkpoint, device: torch.device) -> Any:
         ) from None
     for place in {path.parent for path in found.folder.rglob("*.bin")} | {found.model}:
         check_weights(place, found.name)
-    if any(asks_for_code(path) for path in found.folder.rglob("config.json")):
-        raise InputError(
-            f"{found.name} asks for an implementation (attn_implementation) in config.json; remove it there"
-        )
+    for path in (*found.folder.rglob("config.json"), *found.folder.rglob("sentence_*_config.json")):
+        if asks_for_code(path):
+            raise InputError(f"{path} asks for an implementation (attn_implementation); remove it there")
     with about(found.name):
         return SentenceTransformer(str(found.folder), device=str(device), trust_remote_code=False)
 

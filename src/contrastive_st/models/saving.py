@@ -23,9 +23,10 @@ from transformers.dynamic_module_utils import get_relative_import_files
 
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
-from contrastive_st.files.reading import weight_types
-from contrastive_st.models.checkpoint import MASK_POOLING, PROMPTS_FILE, Checkpoint
+from contrastive_st.files.reading import read_json, weight_types
+from contrastive_st.models.checkpoint import MASK_POOLING, PROMPTS_FILE, SAME_PROMPT, Checkpoint
 from contrastive_st.models.poolings import POOLINGS, needs_all_layers, pooling_of
+from contrastive_st.tokens import DOCUMENT
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel as _Base  # the base of every class that uses this mixin
@@ -136,13 +137,24 @@ def write_pooler_output_module(folder: str | Path, settings: Any) -> None:
     write_use(Path(folder), settings)
 
 
-def write_use(folder: Path, settings: Any) -> None:
-    """Write the prompts, the number of dimensions to keep and the similarity of a model's settings."""
-    about = {"similarity_fn_name": getattr(settings, "similarity", "cosine"),
-             "prompts": dict(getattr(settings, "prompts", {})),
-             "default_prompt_name": getattr(settings, "default_prompt_name", None)}  # fmt: skip
+def write_use(folder: Path, settings: Any, by_another: bool = False) -> None:
+    """Write the prompts, the number of dimensions to keep and the similarity of a model's settings.
+
+    Args:
+        folder: the folder.
+        settings: an object with these settings.
+        by_another: keep what sentence-transformers, which wrote the file, says of itself there.
+    """
+    path, prompts = folder / PROMPTS_FILE, dict(getattr(settings, "prompts", {}))
+    held = read_json(path, dict) if by_another else {}
+    about = {name: held[name] for name in ("__version__", "model_type") if name in held}
+    about |= {"similarity_fn_name": getattr(settings, "similarity", "cosine"), "prompts": prompts,
+              "default_prompt_name": getattr(settings, "default_prompt_name", None)}  # fmt: skip
+    same = next((name for name in DOCUMENT if name in prompts), "document")
+    if same != "document":  # or that of sentence-transformers would be empty
+        about |= {"prompts": {**prompts, "document": prompts[same]}, SAME_PROMPT: same}
     dim = getattr(settings, "truncate_dim", None)
-    _write(folder / PROMPTS_FILE, {**about, **({} if dim is None else {"truncate_dim": dim})})
+    _write(path, {**about, **({} if dim is None else {"truncate_dim": dim})})
 
 
 def _address(cls: Any) -> str:

@@ -19,6 +19,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.losses import Loss
 from contrastive_st.models.adapters import adopt, has_adapter
 from contrastive_st.models.base import ForCL
+from contrastive_st.models.checkpoint import ONE_VECTOR, TRANSFORMER_ROLES, Checkpoint, unknown_pooling
 from contrastive_st.models.configuration import LossConfig
 from contrastive_st.models.saving import weights_as, write_tensors
 from contrastive_st.tokens import bucket_rows, in_order, row_lengths, take_rows, training_buckets
@@ -84,7 +85,8 @@ class EncoderForCL(ForCL, PreTrainedModel):
         self.encoder, self.pooling_function = encoder, pooling
         names = set(inspect.signature(encoder.forward).parameters)
         self.takes = names & {"token_type_ids", "text_mask"}
-        if _is_sentence_transformer(encoder):
+        if is_sentence_transformer(encoder):
+            check_modules(encoder)
             whole = all(getattr(module, "include_prompt", True) for module in encoder)  # type: ignore[attr-defined]
             of_model: Any = encoder
             own = {"prompts": dict(of_model.prompts), "default_prompt_name": of_model.default_prompt_name}
@@ -143,7 +145,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
 
     def _encode(self, attention_mask: Tensor, lengths: NDArray[np.int64] | None = None, **rows: Any) -> Any:
         ids, text_mask = rows["input_ids"], rows.get("text_mask")
-        if _is_sentence_transformer(self.encoder):
+        if is_sentence_transformer(self.encoder):
             output = self.encoder(features_of(self.encoder, ids, attention_mask, text_mask))
         else:
             other = {name: rows[name] for name in self.takes if rows.get(name) is not None}
@@ -171,7 +173,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
         folder, encoder = Path(save_directory), self.encoder
         folder.mkdir(parents=True, exist_ok=True)
         with weights_as(encoder, self.save_dtype):
-            if _is_sentence_transformer(encoder):
+            if is_sentence_transformer(encoder):
                 encoder.save_pretrained(str(folder), create_model_card=False)  # type: ignore[operator]
             elif hasattr(encoder, "save_pretrained"):
                 encoder.save_pretrained(folder)  # type: ignore[operator]
@@ -281,11 +283,26 @@ def features_of(encoder: Any, ids: Tensor, mask: Tensor, text_mask: Tensor | Non
     return {"input_ids": ids, "attention_mask": mask, **before}
 
 
+def recorded_modules(source: Any) -> Checkpoint:
+    """The kind of a model of sentence-transformers, and its modules, as `Checkpoint` has them of a folder."""
+    roles = (f"Transformer with {name}" for name in TRANSFORMER_ROLES if getattr(source[0], name, None) is not None)
+    return Checkpoint.in_memory(
+        kind=getattr(source, "model_type", ONE_VECTOR), foreign=(*(type(module).__name__ for module in source), *roles)
+    )
+
+
+def check_modules(source: Any) -> None:
+    """Raise `InputError` for a model of sentence-transformers that this package does not compute."""
+    if (recorded := recorded_modules(source)).is_refused:
+        raise unknown_pooling(recorded)
+
+
 def _of_transformers(model: nn.Module) -> bool:
     return type(model).__module__.startswith("transformers.")
 
 
-def _is_sentence_transformer(model: nn.Module) -> bool:
+def is_sentence_transformer(model: Any) -> bool:
+    """Whether it is a model of sentence-transformers."""
     return hasattr(model, "max_seq_length") and hasattr(model, "prompts")
 
 

@@ -430,11 +430,11 @@ class _Modules(nn.Module):
         length: int | None = of_calls.get("max_length", self.encoder.max_seq_length)
         return length
 
-    def token_rows(self, texts: list[str], longest: int) -> list[list[int]]:
+    def token_rows(self, texts: Sequence[str], longest: int) -> list[list[int]]:
         """Token ids of each text, at most `longest`, as `preprocess` of sentence-transformers makes them."""
         if not texts:
             return []
-        features = self.encoder.preprocess(texts, processing_kwargs={"text": {"max_length": longest}})
+        features = self.encoder.preprocess(list(texts), processing_kwargs={"text": {"max_length": longest}})
         pairs = zip(features["input_ids"], features["attention_mask"].bool(), strict=True)
         return [row[real].tolist() for row, real in pairs]
 

@@ -5,7 +5,7 @@ import io
 import json
 
 import pytest
-from made_documents import write_folder
+from made_documents import write_folder, xlsx
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
@@ -104,6 +104,17 @@ def test_numbers_of_a_csv_are_shown_as_they_are_written(tmp_path):
     (tmp_path / "a.csv").write_text("text,price,year,code\non tides,1.10,1999,007\n")
     (tmp_path / "b.txt").write_text("a line\n")
     assert metadata(tmp_path, "a.csv") == [{"price": "1.10", "year": 1999, "code": "007", "file": "a.csv"}]
+
+
+def test_a_spreadsheet_and_an_unknown_column_of_one_document_are_said(tmp_path):
+    sheet, report = tmp_path / "a.xlsx", Report()
+    xlsx(sheet, "On tides")
+    assert [document.text for document in open_corpus(str(sheet), column="text").read(report)]
+    assert "spreadsheets are read as text, not as tables" in report.lines()[0]
+    (tmp_path / "b.txt").write_text("On tides\nOn rain\n")
+    for file in (sheet, tmp_path / "b.txt"):
+        with pytest.raises(InputError, match="unknown column 'nope'"):
+            next(open_corpus(str(file), column="nope").read())
 
 
 def test_strict_stops_at_the_first_that_would_be_left_out(folder, tmp_path, capsys):

@@ -244,6 +244,8 @@ def _office(path: Path, source: str) -> Iterator[Cells]:
         text, read_as = _decoded(content, source)
         content = text.encode()
         read_as += ["footnotes are not read"] if _FOOTNOTE.search(text) else []
+    if format_of(path) in _SHEETS:
+        read_as.append("spreadsheets are read as text, not as tables (save them as .csv to index their rows)")
     for part in _extracted(content, kind, source):
         if "\0" in part["text"]:  # the bytes of a file that its reader does not understand
             raise InputError(f"{source} is not a {format_of(path)} file")
@@ -347,6 +349,7 @@ def _needed(module: str, source: str) -> Any:
 _OF_TEXT = (".rst", ".org", ".tex", ".ipynb", ".fb2")
 #: What the parts of a file are called that has several
 SEVERAL = {".pdf": "page", ".mbox": "message", ".xml": "article"}
+_SHEETS = (".xlsx", ".xls", ".ods")
 _OFFICE = ".docx .doc .odt .rtf .pptx .ppt .xlsx .xls .ods .epub .fb2 .rst .org .tex .ipynb .eml .msg .pdf".split()  # noqa: SIM905
 #: The reader of each extension
 READERS: dict[str, Callable[[Path, str], Iterator[Cells]]] = {

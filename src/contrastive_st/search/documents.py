@@ -438,7 +438,7 @@ class _Choice:
 
     def _column(self, table: Table, cells: Mapping[str, Any], folder: bool) -> str:
         """The column of the texts of a table, of which this is the first row."""
-        if table.columns == ["text"]:
+        if table.columns == ["text"] and (folder or not self.columns):
             return "text"
         for name in () if folder else self.metadata or ():
             if name not in cells and name not in table.names:

@@ -146,13 +146,18 @@ def test_faults_are_named(tmp_path, name, content, message):
         list(open_corpus(str(tmp_path / name)).read())
 
 
-def test_a_missing_text_is_blank_and_a_missing_value_is_not_kept(tmp_path):
+def test_a_missing_text_is_blank_and_a_missing_value_is_null(tmp_path):
     (tmp_path / "a.tsv").write_text("text\tplace\nOne.\tNA\nNA\tx\n\\N\ty\nTwo.\t\\N\n")
     report = Report()
     documents = list(open_corpus(tmp_path / "a.tsv").read(report))
     assert [document.text for document in documents] == ["One.", "Two."]
-    assert [document.metadata for document in documents] == [{"place": "NA"}, {}]  # NA is Namibia too
-    assert report.lines() == [f"left out: 2 blank: {tmp_path / 'a.tsv'}, row 3; {tmp_path / 'a.tsv'}, row 4"]
+    assert [document.metadata for document in documents] == [{}, {}]
+    assert report.lines() == [
+        f"left out: 2 blank: {tmp_path / 'a.tsv'}, row 3; {tmp_path / 'a.tsv'}, row 4",
+        "'NA' counts as null; JSON and Parquet can hold it as text: column place",
+    ]
+    (tmp_path / "a.jsonl").write_text('{"text": "One.", "place": "NA"}\n')  # where null is not written in words
+    assert next(open_corpus(tmp_path / "a.jsonl").read()).metadata == {"place": "NA"}
 
 
 def test_missing_files_and_columns(tmp_path):

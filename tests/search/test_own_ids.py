@@ -5,6 +5,8 @@ import json
 import sys
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from store_places import store_place
 
@@ -14,7 +16,7 @@ from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.documents import cut, identified, open_corpus
 from contrastive_st.search.opening import open_index
-from contrastive_st.search.values import as_id
+from contrastive_st.search.values import as_id, own_id
 
 pytestmark = pytest.mark.slow
 
@@ -124,6 +126,7 @@ def test_numbers_of_rows_and_own_ids_do_not_meet_in_a_collection(index, place, t
     ("row", "words"),
     [({"id": 2, "text": "twice"}, r"line 4 has the id 2 of .*corpus\.jsonl, line 2; make"),
      ({"id": 1.5, "text": "half"}, "line 4: 1.5 is not an id"),
+     ({"id": 1 << 64, "text": "long"}, r"line 4: 18446744073709551616 is not an id.*--id_column"),
      ({"id": None, "text": "none"}, "line 4: there is no id"), ({"text": "none"}, "line 4: there is no id")],
 )  # fmt: skip
 def test_rows_without_an_id_of_their_own_are_named(tmp_path, row, words):
@@ -131,6 +134,14 @@ def test_rows_without_an_id_of_their_own_are_named(tmp_path, row, words):
     path.write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, row]))
     with pytest.raises(InputError, match=words):
         list(identified(open_corpus(str(path))).read())
+
+
+def test_whole_numbers_are_ids_however_they_are_written(tmp_path):
+    pa.parquet.write_table(pa.table({"id": [1.0, 2.0], "text": ["one", "two"]}), tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_text("id,text\n1.0,one\n2.0,two\n")
+    for name in ("a.parquet", "a.csv"):
+        assert [document.id for document in identified(open_corpus(str(tmp_path / name))).read()] == [1, 2]
+    assert own_id(1, {"id": "1.0"}) == 1  # not the text, which is not hashed
 
 
 def test_rows_of_one_id_in_two_files_are_named(tmp_path):

@@ -36,8 +36,8 @@ def exact(*given):
     return ExactIndex(*given[:2], unit_vectors(len(given[1])), *given[2:])
 
 
-@pytest.mark.parametrize("wrong", ["12", [3.9], [3.0], [True], [None], 3, {3: 1}, b"3", np.array([3.0]), [1 << 63],
-                                   [""], np.array([True]), [[1]], [np.float32(1)]])  # fmt: skip
+@pytest.mark.parametrize("wrong", ["12", [3.9], [float("nan")], [1e300], [True], [None], 3, {3: 1}, b"3",
+                                   np.array([3.5]), [1 << 63], [""], np.array([True]), [[1]], [np.float32(0.5)]])  # fmt: skip
 def test_ids_are_integers_or_texts(store, wrong):
     for call in (as_ids, store.delete, store.get, store.vectors, exact([1], ["a"]).get,
                  lambda ids: store.upsert(ids, ["x"], unit_vectors(1)), lambda ids: exact(ids, ["x"])):  # fmt: skip
@@ -48,7 +48,7 @@ def test_ids_are_integers_or_texts(store, wrong):
 
 
 def test_one_document_is_named_by_any_form_of_its_id(store):
-    for id in (2, "2", np.int64(2), np.uint8(2), " 2"):
+    for id in (2, "2", np.int64(2), np.uint8(2), " 2", 2.0, "2.0", np.float32(2)):
         assert store.get([id])[0].text == "b"
         assert exact([1, 2, 3], ["a", "b", "c"]).get([id])[0].text == "b"
         assert 2 not in {hit.id for hit in store.similar(id)}

@@ -290,11 +290,12 @@ def identified(corpus: Corpus, column: str = "id") -> Corpus:
         for document in corpus.read(report):
             where = document.where or f"{corpus.name}, row {document.row + 1}"
             cell = document.metadata.get(column)
-            if cell is None or isinstance(cell, (bool, float, list, dict)):
+            try:
+                id = as_id(cell)
+            except InputError as error:
                 there = ", ".join(document.metadata) or "nothing"
-                fault = f"there is no {column}" if cell is None else f"{cell!r} is not an id"
-                raise InputError(f"{where}: {fault}; give another --id_column (the metadata are {there})")
-            id = as_id(cell)
+                fault = f"there is no {column}" if cell is None else error
+                raise InputError(f"{where}: {fault}; or give another --id_column (the metadata are {there})") from error
             if (former := rows.setdefault(id, document.row)) != document.row:
                 first = next((one.where for one in corpus.read() if one.row == former), "") or f"row {former + 1}"
                 raise InputError(f"{where} has the {column} {str(cell)[:60]} of {first}; make them different, or give "
@@ -450,8 +451,11 @@ class _Choice:
         return text_column(table, None if folder else self.columns[:1] or None)
 
     def _kept(self, table: Table, number: int, cells: Mapping[str, Any], column: str, report: Report) -> dict[str, Any]:
-        value = typed if format_of(Path(table.source)) in (".csv", ".tsv") else plain
-        kept = {}
+        delimited = format_of(Path(table.source)) in (".csv", ".tsv")
+        value, kept = (typed if delimited else plain), {}
+        for name, cell in cells.items():
+            if delimited and cell and is_blank(cell) and name != column and name in (self.metadata or cells):
+                report.say(f"{cell!r} counts as null; JSON and Parquet can hold it as text", f"column {name}")
         if self.metadata is not None:
             try:
                 return {name: value(cells[name]) for name in self.metadata if name in cells}
@@ -513,7 +517,12 @@ def _text(path: Path, source: str) -> dict[str, Any]:
 
 
 def typed(cell: Any) -> Any:
-    """A cell of a delimited table, as a number where that is written in the same way; `007` and `1.10` stay text."""
+    """A cell of a delimited table, as a number where that is written in the same way; `007` and `1.10` stay text.
+
+    A blank cell is None, and so is what programs write for a missing value, such as `NA`.
+    """
+    if is_blank(cell):
+        return None
     if not isinstance(cell, str) or not _INTEGER_OR_DECIMAL.fullmatch(cell.strip()):
         return plain(cell)
     return float(cell) if "." in cell else int(cell)

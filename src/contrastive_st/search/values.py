@@ -16,23 +16,25 @@ from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
 
-_ID = re.compile(r"-?(0|[1-9][0-9]{0,18})")
+_INTEGER = re.compile(r"(-?(?:0|[1-9][0-9]{0,18}))(?:[.]0+)?")  # an id; pandas writes 7.0 if another one is missing
 ID = "_id"  # the name in the metadata of an id that is text, for libraries whose metadata may have another `id`
 _EXACT = 1 << 53  # JavaScript, and every parser that reads JSON numbers as doubles, rounds larger integers
 
 
 def as_id(given: Any) -> int:
-    """The 64-bit id of a document: an integer itself, also written as text, or a hash of any other text.
+    """The 64-bit id of a document: an integer itself, also one written as text or as 7.0, or a hash of any other text.
 
     Raises:
         InputError: it is neither an integer of 64 bits nor text.
 
     Example:
-        >>> as_id(7), as_id(" 7"), as_id("talk-7")
-        (7, 7, 1433482642038159418)
+        >>> as_id(7), as_id(" 7"), as_id(7.0), as_id("7.0"), as_id("talk-7")
+        (7, 7, 7, 7, 1433482642038159418)
     """
     value = given.strip() if isinstance(given, str) else given
-    if isinstance(value, str) and _ID.fullmatch(value):
+    if isinstance(value, str) and (match := _INTEGER.fullmatch(value)):
+        value = int(match[1])
+    if isinstance(value, (float, np.floating)) and value.is_integer() and abs(value) < _EXACT:
         value = int(value)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63:
         return int(value)
@@ -69,8 +71,12 @@ def own_id(id: int, metadata: Mapping[str, Any]) -> int | str:
         >>> own_id(1433482642038159418, {"sku": "talk-7", "year": 1999}), own_id(7, {"year": 1999})
         ('talk-7', 7)
     """
-    texts = (value for value in metadata.values() if isinstance(value, str) and value)
-    return next((text for text in texts if as_id(text) == id and text.strip() != str(id)), id)
+    return next((text for text in metadata.values() if _is_hashed(text) and as_id(text) == id), id)
+
+
+def _is_hashed(id: Any) -> bool:
+    """Whether an id is text that is not an integer."""
+    return isinstance(id, str) and id != "" and not _INTEGER.fullmatch(id.strip())
 
 
 def json_id(id: int | str) -> int | str:
@@ -232,6 +238,6 @@ def as_documents(
     items = as_metadata(metadata, len(numbers))
     if not isinstance(given, np.ndarray):
         for id, number, item in zip(given, numbers.tolist(), items, strict=True):
-            if isinstance(id, str) and id.strip() != str(number) and own_id(number, item) == number:
+            if _is_hashed(id) and own_id(number, item) == number:
                 item.setdefault("id", storable(id))
     return numbers, kept, items

@@ -36,8 +36,8 @@ def exact(*given):
     return ExactIndex(*given[:2], unit_vectors(len(given[1])), *given[2:])
 
 
-@pytest.mark.parametrize("wrong", ["12", [3.9], [float("nan")], [1e300], [True], [None], 3, {3: 1}, b"3",
-                                   np.array([3.5]), [1 << 63], [""], np.array([True]), [[1]], [np.float32(0.5)]])  # fmt: skip
+@pytest.mark.parametrize("wrong", ["12", [3.9], [float("nan")], [1e300], [True], [None], 3, {3: 1}, b"3", [""],
+                                   np.array([3.5]), [1 << 63], np.array([True]), [[1]], [np.float32(0.5)]])  # fmt: skip
 def test_ids_are_integers_or_texts(store, wrong):
     for call in (as_ids, store.delete, store.get, store.vectors, exact([1], ["a"]).get,
                  lambda ids: store.upsert(ids, ["x"], unit_vectors(1)), lambda ids: exact(ids, ["x"])):  # fmt: skip

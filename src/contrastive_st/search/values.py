@@ -34,7 +34,7 @@ def as_id(given: Any) -> int:
     value = given.strip() if isinstance(given, str) else given
     if isinstance(value, str) and (match := _INTEGER.fullmatch(value)):
         value = int(match[1])
-    if isinstance(value, (float, np.floating)) and value.is_integer() and abs(value) < _EXACT:
+    if isinstance(value, (float, np.floating)) and -_EXACT < value < _EXACT and value.is_integer():
         value = int(value)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63:
         return int(value)

@@ -7,7 +7,7 @@ import importlib.util
 import json
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain, filterfalse, islice, pairwise
 from pathlib import Path
@@ -78,6 +78,11 @@ class Reading:
             recorded = {"max_length": (tokenizer.truncation or {}).get("max_length")}
         where = f"{folder}/config.json"
         return cls(**{name: checked(f"{where}: {name}", recorded.get(name), kind) for name, kind in types.items()})
+
+    @property
+    def recorded(self) -> dict[str, int]:
+        """What config.json records of it: equal for those that read alike."""
+        return {name: value for name, value in sorted(asdict(self).items()) if value is not None}
 
     def beginnings(self, texts: Sequence[str], longest: int | None) -> Sequence[str]:
         """The part of each text that is tokenized, if at most `longest` tokens of it count."""

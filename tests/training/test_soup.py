@@ -113,6 +113,19 @@ def test_static_tables_in_int8_are_averaged_as_what_they_stand_for(tmp_path, tok
     torch.testing.assert_close(found, (tables[0] + tables[1]) / 2)
 
 
+def test_static_models_that_read_texts_alike_are_averaged(tmp_path, tokenizer):
+    """One was saved with its tokenizer, as a training does, and the other written apart."""
+    model, ids = StaticEncoder.from_table(np.eye(len(tokenizer), 8)), static_tokenizer(tokenizer)
+    model.save_pretrained(tmp_path / "apart")
+    ids.save_pretrained(tmp_path / "apart")
+    for length in (None, 5):
+        for name in ("one", "two"):
+            SentenceEncoder(tmp_path / "apart", max_length=length).save_pretrained(tmp_path / f"{name} {length}")
+    model_soup([tmp_path / "apart", tmp_path / "one None"], tmp_path / "soup")
+    model_soup([tmp_path / "one 5", tmp_path / "two 5"], tmp_path / "soup of 5")
+    assert SentenceEncoder(tmp_path / "soup of 5").max_seq_length == 5
+
+
 def test_the_first_difference_is_named_and_nothing_is_written(save, tmp_path, bert_config, tokenizer):
     base = save("base", 0)
     wide = BertConfig(**{**bert_config.to_dict(), "intermediate_size": 48})

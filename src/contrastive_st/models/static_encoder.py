@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +26,7 @@ from contrastive_st.models.architectures.static import STORAGES, StaticConfig, S
 from contrastive_st.models.base import OwnArchitecture
 from contrastive_st.models.saving import register, write_tensors
 from contrastive_st.options import checked
-from contrastive_st.static_vectors import StaticVectors
+from contrastive_st.static_vectors import Reading, StaticVectors
 from contrastive_st.tokens import flat_indices
 from contrastive_st.vectors import check_finite, unit_vectors
 
@@ -80,7 +80,7 @@ class StaticEncoder(OwnArchitecture, StaticModel):
     def from_vectors(cls, vectors: StaticVectors, **settings: Any) -> StaticEncoder:
         """Make a model with the table of `vectors`, which reads texts as they do."""
         model = cls.from_table(vectors.table(), vectors.normalize, **settings)
-        model.config.reading = asdict(vectors.reading)
+        model.config.reading = vectors.reading.recorded
         return model
 
     @classmethod
@@ -145,7 +145,8 @@ class StaticEncoder(OwnArchitecture, StaticModel):
         This package and model2vec read it in config.json, and sentence-transformers in tokenizer.json, to which
         transformers writes the length that the tokenizer was last called with.
         """
-        edit_config(folder, reading={**self.config.reading, "max_length": length}, max_length=length)
+        reading = replace(Reading(**self.config.reading), max_length=length)
+        edit_config(folder, reading=reading.recorded, max_length=length)
         if (file := folder / "tokenizer.json").is_file():
             tokenizer = Tokenizer.from_file(str(file))
             _cut(tokenizer, length)

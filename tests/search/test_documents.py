@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.documents import cut, open_corpus, texts_corpus
+from contrastive_st.search.documents import by_file, cut, open_corpus, texts_corpus
 from contrastive_st.search.report import Report
 from contrastive_st.search.splitting import sentences, split
 
@@ -233,3 +233,20 @@ def test_footnotes_that_are_not_read_are_said_and_bytes_that_are_no_text_are_unr
     assert len(list(open_corpus(str(tmp_path)).read(report))) == 2
     assert "footnotes are not read: a.rst" in report.lines()
     assert "left out: 1 unreadable: c.rtf is not a .rtf file" in report.lines()
+
+
+def test_a_path_is_one_corpus_however_it_is_written(tmp_path, monkeypatch):
+    (tmp_path / "a" / "sub").mkdir(parents=True)
+    (tmp_path / "a" / "rows.csv").write_text("text,n\nOn tides,1\nOn rain,2\n")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    (tmp_path / "other.csv").symlink_to(tmp_path / "a" / "rows.csv")
+    monkeypatch.chdir(tmp_path / "a")
+    for spellings in (
+        ("rows.csv", "./rows.csv", "sub/../rows.csv", "../a/rows.csv", "../link/rows.csv", "../other.csv"),
+        (".", "sub/..", "../a", "../link", str(tmp_path / "link")),
+        ("*.csv", "../link/*.csv"),
+    ):
+        corpora = [open_corpus(source) for source in spellings]
+        assert len({corpus.name for corpus in corpora}) == len({corpus.fingerprint for corpus in corpora}) == 1
+        ids = [tuple(document.id for document in by_file(corpus).read()) for corpus in corpora]
+        assert len(set(ids)) == 1

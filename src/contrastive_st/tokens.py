@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,10 @@ def items_in_order(texts: Any) -> list[Any]:
         >>> items_in_order(text for text in ("one", "two")), items_in_order(np.array([["one"]], dtype=object))
         (['one', 'two'], ['one'])
     """
+    return list(_iterable(texts))
+
+
+def _iterable(texts: Any) -> Iterable[Any]:
     names = list(getattr(texts, "column_names", None) or [])
     texts = texts[names[0]] if len(names) == 1 else texts
     if hasattr(texts, "__array__") and not isinstance(texts, str):
@@ -46,7 +50,7 @@ def items_in_order(texts: Any) -> list[Any]:
         kind = f"an array of shape {shape}" if len(shape) > 1 else f"of the type {type(texts).__name__}"
         what = "a sparse matrix" if hasattr(texts, "nnz") else kind
         raise InputError(f"the texts are {what}; give a list of strings, or one column, such as frame['text']")
-    return list(texts)
+    return texts
 
 
 def list_of_texts(texts: Any) -> list[str]:
@@ -66,11 +70,26 @@ def list_of_texts(texts: Any) -> list[str]:
         ...
         contrastive_st.errors.InputError: the texts are of the type dict; give a list of strings, or one column, such as frame['text']
     """  # noqa: E501
-    given = [texts] if isinstance(texts, str) else items_in_order(texts)
-    for number, text in enumerate(given):
+    return [texts] if isinstance(texts, str) else list(each_text(texts))
+
+
+def each_text(texts: Any) -> Iterator[str]:
+    """The texts one by one, as they are read.
+
+    Args:
+        texts: as for `items_in_order`.
+
+    Raises:
+        InputError: as for `items_in_order`, or something is not a string.
+
+    Example:
+        >>> list(each_text(np.array(["one", "two"], dtype=object)))
+        ['one', 'two']
+    """
+    for number, text in enumerate(_iterable(texts)):
         if not isinstance(text, str):
             raise InputError(f"text {number} is of the type {type(text).__name__}; give strings")
-    return given
+        yield text
 
 
 def texts_or_vectors(given: Any) -> list[str] | NDArray[np.float32]:

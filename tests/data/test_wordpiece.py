@@ -2,12 +2,14 @@
 
 import subprocess
 
+import pandas as pd
 import pytest
 from transformers import AutoTokenizer
 from warm_python import python
 
 from conftest import SENTENCES
-from contrastive_st.data import train_wordpiece
+from contrastive_st import InputError
+from contrastive_st.data import train_subword_tokenizer, train_word_tokenizer, train_wordpiece
 
 
 def test_words_of_the_corpus_are_spelled_and_others_are_unknown():
@@ -25,6 +27,16 @@ def test_the_vocabulary_is_bounded_and_rare_letters_are_left_out():
     tokenizer = train_wordpiece([*SENTENCES * 3, "\u00df once"], vocab_size=70)
     assert len(tokenizer) == 70
     assert not any("\u00df" in piece for piece in tokenizer.get_vocab())
+
+
+@pytest.mark.parametrize("train", [train_wordpiece, train_word_tokenizer, train_subword_tokenizer])
+def test_the_texts_may_be_a_column_and_not_the_names_of_columns(train):
+    wanted = train(SENTENCES, vocab_size=70).get_vocab()
+    assert train(pd.DataFrame({"text": SENTENCES}), vocab_size=70).get_vocab() == wanted
+    assert train(iter(SENTENCES), vocab_size=70).get_vocab() == wanted
+    for given in (pd.DataFrame({"a": SENTENCES, "b": SENTENCES}), "one text"):
+        with pytest.raises(InputError, match="give a list of strings, or one column"):
+            train(given, vocab_size=70)
 
 
 def test_it_opens_as_saved(tmp_path):

@@ -13,6 +13,7 @@ from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from contrastive_st.errors import InputError
 from contrastive_st.options import checked
+from contrastive_st.tokens import each_text
 from contrastive_st.word_cache import WORD_SPLIT
 
 # --- A WordPiece vocabulary learned from the user's text, for encoders trained from scratch.
@@ -69,7 +70,7 @@ def _count_words(texts: Iterable[str]) -> Counter[str]:
     normalize = normalizers.BertNormalizer(lowercase=True).normalize_str
     split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
     words: Counter[str] = Counter()
-    for text in texts:
+    for text in each_text(texts):
         words.update(word for word, _ in split(normalize(text)))
     return words
 
@@ -156,7 +157,7 @@ def train_word_tokenizer(
 
 
 def _learned(backend: Tokenizer, texts: Iterable[str], trainer: Any, max_length: int) -> PreTrainedTokenizerFast:
-    backend.train_from_iterator(texts, trainer)
+    backend.train_from_iterator(each_text(texts), trainer)
     return _fast(backend, max_length)
 
 

@@ -22,6 +22,7 @@ from contrastive_st.data.reading import utf8
 from contrastive_st.data.tokenizers import PAD_ID, UNK_ID, reachable, with_more_words, word_tokenizer, words_of
 from contrastive_st.errors import InputError, about
 from contrastive_st.options import Count, checked
+from contrastive_st.tokens import list_of_texts
 from contrastive_st.vectors import unit_vectors
 
 # --- Word vectors computed from a corpus by latent semantic analysis.
@@ -44,7 +45,7 @@ def lsa_word_vectors(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, s
     words = lambda text: tokenizer.tokenize(text, verbose=False)  # texts longer than a model's rows count whole
     vocabulary = tokenizer.get_vocab()
     tfidf = TfidfVectorizer(analyzer=words, vocabulary=vocabulary, lowercase=False, sublinear_tf=True)
-    weights = tfidf.fit_transform(texts)
+    weights = tfidf.fit_transform(list_of_texts(texts))
     rank = min(size, *weights.shape)
     svd = TruncatedSVD(rank, random_state=0).fit(weights)
     seen = weights.getnnz(0)[:, None] > 0

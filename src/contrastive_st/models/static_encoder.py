@@ -27,7 +27,7 @@ from contrastive_st.models.base import OwnArchitecture
 from contrastive_st.models.saving import register, write_tensors
 from contrastive_st.options import checked
 from contrastive_st.static_vectors import Reading, StaticVectors
-from contrastive_st.tokens import flat_indices
+from contrastive_st.tokens import each_text, flat_indices
 from contrastive_st.vectors import check_finite, unit_vectors
 
 
@@ -419,7 +419,7 @@ def fit_static(
     """
     own = static_tokenizer(tokenizer)
     fit: StaticFit | None = None
-    for batch in batched(texts, batch_size):
+    for batch in batched(each_text(texts), batch_size):
         vectors = np.asarray(teacher(batch))
         fit = fit or StaticFit(len(own), vectors.shape[1])
         fit.add(token_rows(own, batch), vectors)

@@ -166,19 +166,19 @@ def open_corpus(
         path = path_of(source)
         folder, saved = path.is_dir(), path.is_dir() and is_saved(path)
         named = format_of(path) in (*TABLES, *READERS) or path.is_absolute() or source.startswith(".") or path.exists()
+    name = os.path.realpath(path)  # however the path is written, through links too
     if saved:
         files = sorted(file for file in path.rglob("*") if file.is_file())
-        digests = content_digests(str(path.resolve()), {str(file.relative_to(path)): str(file) for file in files})
+        digests = content_digests(name, {str(file.relative_to(path)): str(file) for file in files})
         parts = [*asked, hub_split, *(part for pair in digests.items() for part in pair)]
         opened = functools.partial(_saved, source, path, hub_split)
-        return Corpus(str(path.resolve()), digest_of(parts), lambda report: choice.documents([_File(opened)], report))
+        return Corpus(name, digest_of(parts), lambda report: choice.documents([_File(opened)], report))
     if not named:
         commit = hub_commit(source, hub_split)
         read = lambda: itertools.starmap(Row, enumerate(stored(source, hub_split, streaming=True, revision=commit), 1))
         table = Table(source, "row", read, sampled=1000)
         return Corpus(f"hub:{source}:{hub_split}", digest_of([*asked, commit]),
                       lambda report: choice.documents([_File(lambda: table)], report))  # fmt: skip
-    name = str(path.resolve())  # however the path is written, through links too
     pattern = next((n for n, part in enumerate(path.parts) if set("*?[") & set(part)), None)
     if pattern is not None and not path.exists():
         return _folder_corpus(name, files_like(path, Path(*path.parts[:pattern])), choice, asked)

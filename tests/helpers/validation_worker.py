@@ -113,6 +113,18 @@ def own_pairs(folder):
     return {**found, "texts": len(texts)}
 
 
+def predictions(case, folder):
+    """What `compute_metrics` adds, and what `predict` returns: views, hashes and targets of all rows."""
+    trainer, given = trainer_for(case, folder), []
+    trainer.compute_metrics = lambda output: given.append(output) or {"rows": len(output.predictions[0]), "loss": -1.0}
+    metrics = figures(trainer.evaluate())
+    output = trainer.predict(trainer.eval_dataset)
+    for own, predicted in zip(given[0].predictions, output.predictions, strict=True):
+        assert (own == predicted).all()
+    predicted = [torch.as_tensor(own) for own in output.predictions]
+    return {"metrics": metrics, "predictions": predicted, "targets": torch.as_tensor(output.label_ids)}
+
+
 def figures(metrics):
     timed = ("epoch", "_runtime", "_per_second", "_time")
     return {name: x for name, x in metrics.items() if not name.endswith(timed)}
@@ -121,6 +133,7 @@ def figures(metrics):
 def all_figures(folder):
     found = {case: figures(trainer_for(case, folder).evaluate()) for case in CASES}
     found["own pairs"] = own_pairs(folder)
+    found["predictions"] = {case: predictions(case, folder) for case in ("pairs", "scores", "mixture", "cached")}
     return found | {"only scores": figures(texts_judged_by_scores(folder).evaluate())}
 
 

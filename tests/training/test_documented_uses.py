@@ -105,7 +105,7 @@ def test_a_model_is_made_anew_for_each_run(make, bert_config):
         ({}, "ndcg", "accuracy, loss, mrr"),
         ({"dict": True}, "loss", "a_accuracy, a_loss, a_mrr, b_accuracy"),
         ({"evaluator": lambda model: {"score": 1.0}}, "ndcg", "score"),
-        ({"compute_metrics": lambda output: {"ndgc": 1.0}}, "ndcg", "loss, ndgc"),
+        ({"compute_metrics": lambda output: {"ndgc": 1.0}}, "ndcg", "loss, mrr, ndgc"),
     ],
 )
 @pytest.mark.parametrize("best", [{"load_best_model_at_end": True}, {"save_strategy": "best"}, {}])
@@ -275,6 +275,11 @@ def test_other_data_is_evaluated_under_its_prefix(make, rows):
     assert {"test_loss", "test_mrr"} <= trainer.evaluate(rows(2), metric_key_prefix="test").keys()
     assert {"eval_x_mrr", "eval_y_mrr"} <= trainer.evaluate({"x": rows(1), "y": rows(2)}).keys()
     assert trainer.predict(rows(2)).predictions[0].shape == (16, 2, 16)
+    assert trainer.predict(rows(2).select(range(6))).predictions[0].shape == (6, 2, 16)  # the last batch is not full
+    metrics = trainer.evaluate(rows(2).select(range(6)), ignore_keys=["text_hashes"])
+    trainer.compute_metrics = lambda output: {"rows": len(output.predictions), "mrr": 2.0}
+    seen = trainer.evaluate(rows(2).select(range(6)), ignore_keys=["text_hashes"])
+    assert (seen["eval_rows"], seen["eval_mrr"], seen["eval_loss"]) == (6, 2.0, metrics["eval_loss"])
 
 
 def test_a_callback_controls_the_run(make, rows):

@@ -22,6 +22,7 @@ from contrastive_st import (
     PairCollator,
     tokenize,
 )
+from contrastive_st.models.base import text_hashes
 from contrastive_st.plots import training_curve
 from contrastive_st.scripts.arguments import ValidationArguments
 from contrastive_st.training import validation
@@ -113,6 +114,25 @@ def test_two_processes_find_what_one_does(found, case):
     assert both[0][case] == both[1][case]
     assert both[0][case] == pytest.approx(alone[case], abs=1e-6, rel=1e-6)
     assert len({round(x, 6) for x in alone[case].values()}) > 1 or len(alone[case]) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["pairs", "scores", "mixture", "cached"])
+def test_a_metric_of_the_user_sees_every_row_in_order_and_changes_no_other(found, case, tmp_path):
+    alone, both = found
+    trainer = validation_worker.trainer_for(case, str(tmp_path))
+    batches = [trainer.data_collator([trainer.eval_dataset[i]]) for i in range(len(trainer.eval_dataset))]
+    for own in (alone, *both):
+        metrics, (views, hashes), targets = own["predictions"][case].values()
+        assert metrics == {**own[case], "eval_rows": len(batches), "eval_loss": -1.0}  # what it calls the same stays
+        assert views.shape == (len(batches), 2, 16)
+        assert (hashes == torch.cat([text_hashes(x["input_ids"], x["attention_mask"]) for x in batches])).all()
+        torch.testing.assert_close(views, alone["predictions"][case]["predictions"][0], atol=1e-6, rtol=0)
+        wanted = [x["targets"] for x in batches if "targets" in x]
+        wanted = [
+            torch.nn.functional.pad(x.float(), (0, 2 - x.shape[1]), value=-100) if x.dim() > 1 else x for x in wanted
+        ]
+        assert torch.equal(targets, torch.cat(wanted) if wanted else torch.ones(0))
 
 
 @pytest.mark.slow

@@ -19,11 +19,7 @@ from accelerate.utils import DDPCommunicationHookType, DistributedDataParallelKw
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import IterableDataset
-from transformers import (
-    PrinterCallback,
-    SchedulerType,
-    Trainer,
-)
+from transformers import PrinterCallback, SchedulerType, Trainer
 from transformers.integrations.integration_utils import TensorBoardCallback, default_logdir
 from transformers.training_args import OptimizerNames
 from transformers.utils import is_liger_kernel_available
@@ -114,7 +110,9 @@ class ContrastiveTrainer(CheckpointTrainer):
     evaluation mode and with the negatives of one process's batch, whatever the number of processes, and the metric of
     `validation_metrics`. In a mixture, each data set has its metrics (`eval_<name>_loss`, ...), and there are their
     means. Without dropout in evaluation, single texts cannot be validated: give rows of other roles and their
-    `eval_collator`. The rows are shared over the processes, and all of them get the metrics of the whole set.
+    `eval_collator`. The rows are shared over the processes, and all of them get the metrics of the whole set. The
+    `compute_metrics` of transformers adds its metrics: it gets the `views` `[N, V, d]` and `text_hashes` `[N, V]` of
+    all rows as predictions, and the targets as labels, as `predict` returns them.
 
     Args:
         evaluator: called with the model on one process, or on all if its attribute `distributed` is true; an evaluator
@@ -270,6 +268,8 @@ class ContrastiveTrainer(CheckpointTrainer):
             )
         if args.max_grad_norm and getattr(core, "sparse_gradient", False):
             yield "max_grad_norm clips dense gradients; give max_grad_norm=0, or leave out sparse_gradient"
+        if args.batch_eval_metrics:
+            yield "batch_eval_metrics: compute_metrics gets all rows at once; leave it out"
         if args.label_smoothing_factor:
             yield "label_smoothing_factor is not supported by these losses; leave it out"
         if args.use_liger_kernel and not is_liger_kernel_available():
@@ -531,12 +531,14 @@ class ContrastiveTrainer(CheckpointTrainer):
     # ------------------------------------------------------------------ validation
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
-        """The batches of this process; the `compute_metrics` of a user gets those of transformers."""
+        """The batches of this process."""
         every: Any = self.eval_dataset
         data = every if eval_dataset is None else every[eval_dataset] if isinstance(eval_dataset, str) else eval_dataset
-        if self.compute_metrics is not None or data is None:
-            return super().get_eval_dataloader(eval_dataset)
-        return self.validation.loader(data)
+        return super().get_eval_dataloader() if data is None else self.validation.loader(data)
+
+    def get_test_dataloader(self, test_dataset: Any) -> Any:
+        """The batches of this process, as in validation: all rows, of which the metric is not computed."""
+        return self.validation.loader(test_dataset, measured=False)
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
@@ -556,27 +558,25 @@ class ContrastiveTrainer(CheckpointTrainer):
         self, dataloader: Any, description: str, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
     ) -> Any:
         """As in transformers, without a trace in the random state, and with the metrics of `validation`."""
-        own: Any = self.validation
-        own.running = description == "Evaluation" and self.compute_metrics is None
-        try:
-            with preserved_random_state(), torch.no_grad():  # a loader and a masking collator draw random numbers
-                loop: Any = super().evaluation_loop
-                output = loop(dataloader, description, *args, metric_key_prefix=metric_key_prefix, **kwargs)
-                result = own.metrics() if own.running else {}
-        finally:
-            own.running = False
-        output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in result.items()})
+        own, self.gather_function = self.validation, self.validation.gather
+        with preserved_random_state(), torch.no_grad():  # a loader and a masking collator draw random numbers
+            loop: Any = super().evaluation_loop
+            output = loop(dataloader, description, *args, metric_key_prefix=metric_key_prefix, **kwargs)
+            result = own.metrics()
+        for name, value in result.items():  # what `compute_metrics` calls the same stays
+            output.metrics.setdefault(f"{metric_key_prefix}_{name}", value)
         output.metrics.update(own.evaluator_metrics(metric_key_prefix))
         return output
 
     def prediction_step(
         self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: Any = None
     ) -> tuple[Tensor | None, Any, Any]:
-        """As in transformers; in validation, the rows are handed to `validation`."""
-        if not self.validation.running:
-            return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
-        self.validation.add(model, self._prepare_inputs(inputs))
-        return None, None, None
+        """Hand a batch to `validation`, which has its loss; returns the predictions and targets of its rows."""
+        output, targets = self.validation.add(model, self._prepare_inputs(inputs))
+        if prediction_loss_only:
+            return None, None, None
+        predictions = tuple(value for name, value in output.items() if name not in (ignore_keys or ()))
+        return None, predictions if len(predictions) > 1 else predictions[0], targets
 
     # ------------------------------------------------------------------ the Hub
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from accelerate.utils import recursively_apply
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
@@ -210,13 +211,11 @@ class Validation:
 
     Attributes:
         evaluated: the names of the metrics of the last evaluation.
-        running: validation rows are encoded, by batches that `loader` has made.
     """
 
     def __init__(self, trainer: Any, evaluation: Evaluation | None, collator: Any = None) -> None:
         self.trainer, self.evaluation, self.collator = trainer, evaluation, collator
         self.evaluated: frozenset[str] = frozenset()
-        self.running = False
 
     def prepare(self) -> None:
         """Check the validation rows, choose the measure of the best checkpoint, and add early stopping.
@@ -226,17 +225,13 @@ class Validation:
         """
         args, data = self.trainer.args, self.trainer.eval_dataset
         rows = {None: data} if not isinstance(data, dict) else data
-        kinds = (
-            [self._kinds(own) for own in rows.values() if own is not None]
-            if self.trainer.compute_metrics is None
-            else []
-        )
+        kinds = [self._kinds(own) for own in rows.values() if own is not None]
         if kinds:
             self.trainer.add_callback(LogAtEvaluation())
         given = [type(callback) for callback in self.trainer.callback_handler.callbacks]
         stops = args.early_stopping_patience or EarlyStoppingCallback in given
         kept = args.load_best_model_at_end or stops or args.save_strategy == "best"
-        if kept and args.metric_left_open and self.trainer.compute_metrics is None:
+        if kept and args.metric_left_open:
             measures = [] if isinstance(data, dict) else [kind for own in kinds for kind in own.values() if kind]
             choice = "loss" if kinds and not isinstance(data, dict) and self.collator is None else None
             if self.evaluation is not None:
@@ -282,7 +277,7 @@ class Validation:
         )
         result = set()
         for data, rows in named.items():
-            kinds = self._kinds(rows) if rows is not None and self.trainer.compute_metrics is None else {}
+            kinds = self._kinds(rows) if rows is not None else {}
             for part, kind in kinds.items():
                 names = {"mrr": ("mrr", "accuracy")}.get(str(kind), (kind,) if kind else ())
                 for name in (*names, *(() if self.collator else ("loss",))):
@@ -316,18 +311,20 @@ class Validation:
             hashes = text_hashes(batch["input_ids"], batch.get("attention_mask"), batch.get("text_mask"))
             single = bool((hashes == hashes[:, :1]).all())
             kinds[part] = None if single else own.measure(batch["input_ids"].shape[1], targets)
-            if kinds[part] is None and (self.collator is not None or (single and own.needs_two_texts)):
+            lacking = self.trainer.compute_metrics is None and kinds[part] is None
+            if lacking and (self.collator is not None or (single and own.needs_two_texts)):
                 raise InputError(
                     "validation needs pairs, triplets or scored pairs, or labelled pairs with the loss softmax: there "
                     "is no metric for vectors of other rows; give such a validation file and its eval_collator"
                 )
         return kinds
 
-    def loader(self, data: Any) -> Any:
-        """The batches of this process, of validation rows."""
+    def loader(self, data: Any, measured: bool = True) -> Any:
+        """The batches of this process, of validation rows; with `measured`, there is the metric that fits them."""
         trainer = self.trainer
         rows: Any = data if hasattr(data, "__len__") else list(data)
-        self._measures, parts = self._kinds(rows), parts_of(rows)
+        parts = parts_of(rows)
+        self._measures = self._kinds(rows) if measured else dict.fromkeys(parts)
         own = shares(parts, trainer.args.eval_batch_size, *processes())
         self._shares: Iterator[Share] = iter(own)
         self._found: dict[str | None, _Found] = {part: _Found() for part in parts}
@@ -340,20 +337,33 @@ class Validation:
             num_workers=trainer.args.dataloader_num_workers,
         )
 
-    def add(self, model: nn.Module, inputs: dict[str, Any]) -> None:
-        """Encode the next batch of this process, and keep what its metrics are computed from."""
-        share = next(self._shares)
+    def add(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[dict[str, Tensor], Any]:
+        """Encode the next batch of this process, and keep what its metrics are computed from.
+
+        Returns:
+            Its `views` `[B, V, d]` and `text_hashes` `[B, V]`; and its targets, `()` without any.
+        """
+        share = self._share = next(self._shares)
         masked = ("mlm_input_ids", "mlm_targets", "predicted") if "mlm_targets" in inputs else ()  # of the added loss
         with deferred_checks() as checks:
             loss, views = self._judge(model, {name: x for name, x in inputs.items() if name not in masked})
         failed = [check for check in checks if not check.fine]
         if wrong := next((check for check in failed if not check.skips), None):
             raise InputError(wrong.words())
-        kept = None
+        kept, views = None, views.detach()
+        hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
         if self._measures[share.part] is not None:
-            hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
-            kept = views.detach(), hashes, _own_targets(inputs.get("targets"), share.part)
+            kept = views, hashes, _own_targets(inputs.get("targets"), share.part)
         self._found[share.part].add(share, loss, kept, counts=not failed)
+        targets = inputs.get("targets", ())
+        if share.part is not None:  # of integers and of floats, which are joined
+            targets = targets.float()
+        return {"views": views, "text_hashes": hashes}, targets
+
+    def gather(self, tensors: Any) -> Any:
+        """Tensors of the last batch, nested, with the rows of all processes in the order of the data; collective."""
+        rows = len(self._share.rows) if self._share.counts else 0
+        return recursively_apply(lambda x: default_gather()(x[:rows].contiguous()), tensors)
 
     def _judge(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Tensor | None, Tensor]:
         """The loss of a batch, or None with an `eval_collator`; and its views `[B, V, d]`."""

@@ -54,7 +54,7 @@ class Classify(TuningSettings):
         'if a text can have several labels: the separator between them, such as "|"', metavar="TEXT"
     )
     output: str | None = option(
-        "folder to save the classifier to (with --train_file) or load it from (without); default: the --model folder",
+        "folder to save the classifier to (with --train_file) or load it from; default: --model, if it is a folder",
         short="-o",
         metavar="FOLDER",
     )
@@ -79,8 +79,8 @@ class Classify(TuningSettings):
         "(3 if N is not given)", nargs="?", const=3, metavar="N",
     )  # fmt: skip
     tune: bool = option(
-        "first fine-tune the encoder on pairs of texts from the same class and from different classes (SetFit); save "
-        "it in --output", default=False,
+        "before the classifier, fine-tune the encoder on pairs of texts of the same class and of different classes "
+        "(SetFit); both are saved in --output", default=False,
     )  # fmt: skip
     pooling: str | None = option(POOLING_HELP)
     show_progress_bar: bool = field(init=False, default_factory=progress_is_shown)

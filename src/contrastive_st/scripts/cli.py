@@ -132,8 +132,8 @@ class Distill(Options):
     regularization: NotNegative = option("regularization strength in fitting a static student", default=0.1)
     max_length: Count = option("maximum length of a text in tokens, for a layer student", default=128)
     align: bool = option(
-        "let the student encode queries for an index that the teacher encoded, by a linear map from its vectors to the "
-        "teacher's (left out if vectors of held-out texts are closer without it)",
+        "prepare the student for queries to an index that the teacher encoded: its vectors are mapped linearly to the "
+        "teacher's, unless held-out texts are closer to the teacher's vectors without the map",
         default=False,
     )
     batch_size: Count | None = option("texts per step (default: 512; for a layer student 128)", group="training")

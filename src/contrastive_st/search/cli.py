@@ -298,7 +298,7 @@ class Duplicates(CollectionCommand):
         "lowest cosine of two documents that count as duplicates", default=0.95
     )
     ignore_numbers: bool = option(
-        "do not count texts that differ only in numbers, such as dates or versions, as duplicates", default=False
+        "leave out pairs whose only difference is in numbers, such as dates or versions", default=False
     )
     limit: CountOrZero = option("number of groups to print; --output writes all", default=20)
     output: str | None = option("write all groups to a .csv or .json file", short="-o", metavar="FILE")

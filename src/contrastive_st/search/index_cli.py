@@ -63,8 +63,8 @@ class Index(CollectionCommand):
     )
     hub_split: str = option("split of a data set of the Hub, or of a folder of save_to_disk", default="train")
     split_into: Literal["whole", "files", "lines", "sentences", "passages"] = option(
-        "what becomes a document. whole: a file, but of a PDF each page, and of a text file that looks like a list "
-        "each line; files: always a file; lines, sentences, passages: each of these (a passage has about 100 words)",
+        "what becomes a document. files: every file; whole: the same, but PDFs are split into pages, and text files "
+        "that look like lists into lines; lines, sentences, passages (about 100 words): each of these",
         default="whole",
     )  # fmt: skip
     pool: bool = option(
@@ -99,8 +99,8 @@ class Index(CollectionCommand):
         "number of rows encoded and committed together", default=16_384
     )
     replace: bool = option(
-        "encode every document of the corpus again, whether it is unchanged or was removed with `delete`; otherwise "
-        "both are skipped",
+        "also encode documents that are unchanged, and bring back those that were removed with `delete`, instead of "
+        "skipping them",
         default=False,
     )
     restore: bool = option(

@@ -106,7 +106,7 @@ class MiningOptions(NegativeRules):
 
     anchor_column_name: str | None = option("column of the anchors, if its name does not tell; needs both columns")
     positive_column_name: str | None = option("column of the positives")
-    corpus: Any = option("texts to take negatives from: a file, or in Python a list (default: the positives)")
+    corpus: Any = option("texts to take negatives from: a file (in Python also a list); by default the positives")
     corpus_column: str | None = option("column of the corpus, if it has several columns of text")
     guide: Any = option(
         "second encoder, whose scores replace those of --model in the score limits, the margins and the sampling",

@@ -472,6 +472,8 @@ PARTS = {
     "a BertModel of transformers does not record how it pools": {"model": lambda config: BertModel(config)},
     "args: TrainingArguments; give ContrastiveTrainingArguments": {"args": TrainingArguments("out", use_cpu=True)},
     "there is no data_collator; give": {"data_collator": None},
+    "train_dataset is a dict of a, b; give one of its data sets, or a Mixture": {"train_dataset": {"a": [], "b": []}},
+    "is a loss of sentence-transformers": {"loss": lambda sentence_features, labels: torch.zeros(())},
     "a row has text and no input_ids; train on tokenize": {"train_dataset": Dataset.from_dict({"text": SENTENCES})},
 }
 

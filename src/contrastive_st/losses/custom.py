@@ -46,6 +46,10 @@ class CallableLoss(Loss, register=False):
             parameters = {}.values()
         by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         self.takes = {parameter.name for parameter in parameters if parameter.kind in by_name}
+        if "sentence_features" in self.takes:
+            raise InputError(
+                f"{name} is a loss of sentence-transformers; docs/migrating.md names the one to give instead"
+            )
 
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL

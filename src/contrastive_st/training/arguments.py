@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from annotated_types import Ge, Lt
@@ -187,6 +187,23 @@ class ContrastiveTrainingArguments(TrainingArguments):
     def get_warmup_steps(self, num_training_steps: int) -> int:
         """As in transformers, but the warm-up leaves the last step its full rate: one step alone has no warm-up."""
         return min(int(super().get_warmup_steps(num_training_steps)), num_training_steps - 1)
+
+
+def check_parts(parts: Mapping[str, Any]) -> None:
+    """Raise `InputError` if the `args`, `train_dataset` or `data_collator` of a trainer cannot train contrastively."""
+    args, rows = parts.get("args"), parts.get("train_dataset")
+    if not isinstance(args, ContrastiveTrainingArguments):
+        raise InputError(f"args: {type(args).__name__}; give ContrastiveTrainingArguments(output_dir, ...)")
+    if isinstance(rows, Mapping):
+        raise InputError(
+            f"train_dataset is a {type(rows).__name__} of {', '.join(map(str, rows))}; give one of its data sets, or a "
+            "Mixture to train on several"
+        )
+    if rows is not None and parts.get("data_collator") is None:
+        raise InputError(
+            "there is no data_collator; give PairCollator(tokenizer), for instance, or DropoutPairCollator(tokenizer) "
+            "for rows with one text"
+        )
 
 
 _SHARE = 0.1  # of a run, between two evaluations

@@ -7,7 +7,7 @@ import inspect
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ from contrastive_st.speed.garbage import frozen_objects
 from contrastive_st.speed.packing import has_flash_attention
 from contrastive_st.speed.sharing import FreeCores
 from contrastive_st.terminal import is_quiet
-from contrastive_st.training.arguments import ContrastiveTrainingArguments
+from contrastive_st.training.arguments import check_parts
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, TaskLosses, Throughput, run_summary
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.evaluator import Evaluation
@@ -80,18 +80,6 @@ class OwnDDP(DistributedDataParallelKwargs):
             model.register_comm_hook({id(layer.weight) for layer in layers}, hook)
         else:
             super().register_comm_hook(model)
-
-
-def check_parts(parts: Mapping[str, Any]) -> None:
-    """Raise `InputError` if the `args` or `data_collator` of a trainer cannot train contrastively."""
-    args = parts.get("args")
-    if not isinstance(args, ContrastiveTrainingArguments):
-        raise InputError(f"args: {type(args).__name__}; give ContrastiveTrainingArguments(output_dir, ...)")
-    if parts.get("train_dataset") is not None and parts.get("data_collator") is None:
-        raise InputError(
-            "there is no data_collator; give PairCollator(tokenizer), for instance, or DropoutPairCollator(tokenizer) "
-            "for rows with one text"
-        )
 
 
 logger = logging.getLogger(__name__)

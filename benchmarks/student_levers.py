@@ -57,7 +57,7 @@ LEVERS = {
     "similarity distribution": Lever(0.0, 1.0),
     "both": Lever(1.0, 1.0),
     "both, the distribution a tenth": Lever(1.0, 0.1),
-    "distance, half of the texts twice as often": Lever(texts=TEXTS // 2),
+    "distance, half of the texts, each read twice as often": Lever(texts=TEXTS // 2),
     "distance, the mean of the last two layers": Lever(layers=2),
 }
 

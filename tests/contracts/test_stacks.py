@@ -186,7 +186,7 @@ def test_other_vectors_for_queries(name, transformer, tmp_path):
     settings, make = ROLES[name]
     peer = saved([transformer(settings), *make()], tmp_path / "peer")
     for door in (lambda: SentenceEncoder(tmp_path / "peer"), lambda: SentenceEncoder(peer), lambda: EncoderForCL(peer)):
-        with pytest.raises(InputError, match=rf"{name}.*give as_encoder\(SentenceTransformer"):
+        with pytest.raises(InputError, match=rf"{name}.*mining take a SentenceTransformer"):
             door()
     encoder = as_encoder(peer)
     for way in ("encode_query", "encode_document"):

@@ -261,10 +261,9 @@ def test_minus_one_of_class_labels_is_no_class():
     assert rows["label"][:] == [0, 1]
 
 
-@pytest.mark.parametrize("rows", [["a b", "c d"], [("a b", "c d")], {"anchor": ["a"], "positive": ["b"]}, (row for row in PAIRS),
-                                  pa.table({"text": ["a"]}), np.array([["a", "b"]])])  # fmt: skip
+@pytest.mark.parametrize("rows", [5, {"a b", "c d"}])
 def test_tokenize_names_what_it_takes(rows):
-    with pytest.raises(InputError, match="tokenize takes a Dataset"):
+    with pytest.raises(InputError, match="has no rows; give a list of texts"):
         tokenize(rows, word_tokenizer(["a"]), 8)
 
 

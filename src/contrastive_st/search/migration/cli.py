@@ -36,8 +36,8 @@ class Migrate(StoreCommand):
     collection: str = option("name of the collection, or a folder of shards", positional=True)
     model: str | None = option(f"the new model: {MODEL_HELP}", short="-m")
     seconds: NotNegative = option(
-        "time limit for encoding a sample of up to 5,000 documents: on them a map from old to new vectors is fitted "
-        "and tested, for searches until all documents are encoded",
+        "time limit for encoding a sample of up to 5,000 documents. A map from old to new vectors is fitted to it and "
+        "tested; a good map lets searches use the new model before all documents are encoded",
         default=60.0,
     )
     queries: str | None = option(

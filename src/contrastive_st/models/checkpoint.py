@@ -214,7 +214,7 @@ def unknown_pooling(checkpoint: Checkpoint) -> InputError:
     if checkpoint.reads_otherwise:
         return InputError(
             f"{name} encodes texts by modules of sentence-transformers ({kinds}), not by one transformer or embedding "
-            "matrix for all texts, so this package cannot open it; evaluation and mining take a SentenceTransformer of it"
+            "matrix for all texts, so it is not opened here; evaluation and mining take a SentenceTransformer of it"
         )
     if checkpoint.foreign:
         return InputError(

@@ -110,7 +110,7 @@ def test_options_from_a_file_give_way_to_those_of_the_command_line(name, tmp_pat
     options = {"prompts": ["query=q: ", "document=d: "], "max_length": 8, "lora_alpha": "1e-1", "pooling": None}
     options |= {"bidirectional": False, "num-layers": 3}
     path = tmp_path / name
-    path.write_text(json.dumps(options))  # which is YAML too
+    path.write_text(json.dumps(options), encoding="utf-8-sig")  # which is YAML too; editors of Windows write the mark
     parser = scripts.TrainingParser(EncoderArguments)
     for flags in (["--config", str(path)], [f"--config={path}"], [str(path)]):
         (found,) = parser.parse([*flags, "--max-length", "9", "--lora_r", "2"])

@@ -153,7 +153,7 @@ def with_file(argv: Sequence[str]) -> list[str]:
         return snake_case_flags(argv)
     with reading(found.config):
         whole = found.config.suffix == ".json"
-        content = json.loads(found.config.read_text(encoding="utf-8")) if whole else read_yaml(found.config)
+        content = json.loads(found.config.read_text(encoding="utf-8-sig")) if whole else read_yaml(found.config)
     if not isinstance(content, Mapping):
         raise InputError(f"{found.config} has no options; write each as NAME: VALUE, such as max_steps: 100")
     return snake_case_flags([*(word for name, value in content.items() for word in _words(str(name), value)), *others])

@@ -97,6 +97,7 @@ wheel: $(VENV)/.dev  ## build wheel and sdist, check them, and run the quick sta
 		(cd $(VENV)-wheel && bin/python quick_start.py && bin/contrastive-st similarity "a cat sat" "a feline rested") && \
 		$(VENV)-wheel/bin/python -m pip uninstall --quiet --yes contrastive-st || exit 1; \
 	done
+	rm -rf $(VENV)-wheel
 
 lite: wheel  ## build contrastive-st-lite beside it, check it, and measure it in an environment where only it and its needs are
 	$(BIN)/python -m build --wheel --outdir dist deploy/lite
@@ -110,6 +111,7 @@ readme:  ## every line of README.md, its installation first, in a fresh clone of
 	store=$$(mktemp -d) && chmod 755 $$store && trap "rm -rf $$store" EXIT && cd build/readme && \
 		python3 .ci/readme.py > readme.sh && env -u CONTRASTIVE_ST_MODEL HF_HUB_OFFLINE=1 HF_HOME=$$PWD/cache \
 		CONTRASTIVE_ST_CACHE=$$PWD/cache CONTRASTIVE_ST_STORE=$$store bash -euv readme.sh
+	rm -rf build/readme
 
 $(VENV)/.bench: $(VENV)/.demo
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"

@@ -268,8 +268,8 @@ def test_a_file_is_read_again_when_its_size_times_or_inode_change(tmp_path, monk
     for path in tmp_path.iterdir():
         os.utime(path, (1, 1))
     before = open_corpus(str(tmp_path)).files.digests
-    opened, digest = [], listing._digest_of_file
-    monkeypatch.setattr(listing, "_digest_of_file", lambda path: opened.append(path) or digest(path))
+    opened, digest = [], listing.digest_of_file
+    monkeypatch.setattr(listing, "digest_of_file", lambda path: opened.append(path) or digest(path))
     assert (open_corpus(str(tmp_path)).files.digests, opened) == (before, [])
     write(tmp_path, a_md="On tidal\n")
     os.utime(tmp_path / "a.md", (1, 1))

@@ -27,7 +27,7 @@ from contrastive_st.data import docstrings
 from contrastive_st.data.docstrings import pairs_of_files
 from contrastive_st.errors import InputError
 from contrastive_st.files.caches import own_cache
-from contrastive_st.files.writing import atomic_write
+from contrastive_st.files.writing import write_json
 from contrastive_st.options import checked
 from contrastive_st.processors import usable
 
@@ -83,8 +83,7 @@ def installed_docs(
     except (OSError, ValueError, TypeError):  # the file does not exist, or this function did not write it
         pairs = unique_pairs(_extract(installed_roots(), workers))
     try:
-        with atomic_write(path, overwrite=True, parents=True) as new:
-            new.write_text(json.dumps(pairs, ensure_ascii=False, indent=0), encoding="utf-8")
+        write_json(path, pairs, indent=0)
     except InputError as error:
         logger.warning("%s: the docstrings will be read again next time", error)
     return pairs

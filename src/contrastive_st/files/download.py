@@ -23,6 +23,7 @@ from huggingface_hub.errors import (
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.files.folders import check_folder
+from contrastive_st.files.reading import digest_of_file
 from contrastive_st.files.redact import without_secrets
 
 # the base of all errors of its HTTP client, which is httpx or httpx2
@@ -108,8 +109,4 @@ def _has_hash(path: Path, expected: str) -> bool:
         digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
     else:
         return True  # this Hub gives no hash
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    same: bool = digest.hexdigest() == expected
-    return same
+    return digest_of_file(path, digest) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -63,6 +64,15 @@ def _read_regular(path: Path) -> bytes:
         if not stat.S_ISREG(about.st_mode) or about.st_size > LARGE_JSON:
             raise OSError(f"it is not a regular file of at most {LARGE_JSON:,} bytes")
         return file.read()
+
+
+def digest_of_file(path: str | Path, digest: Any = None) -> str:
+    """The digest of a file in hex digits: 16 bytes of BLAKE2b, or what `digest`, which is updated, gives."""
+    digest = digest or hashlib.blake2b(digest_size=16)
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return str(digest.hexdigest())
 
 
 def weight_types(folder: str | Path) -> dict[str, str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 
@@ -102,6 +104,23 @@ def atomic_write(
             _take_the_name(scratch, path)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_json(path: str | Path, content: Any, **layout: Any) -> None:
+    """Write a JSON file atomically, in place of the former one; missing folders are created.
+
+    Args:
+        path: path of the file.
+        content: what it will hold.
+        layout: other options of `json.dumps`, for instance `indent=None` for a file that only programs read.
+
+    Raises:
+        InputError: the disk is full or read-only.
+    """
+    text = json.dumps(content, **{"indent": 2, "ensure_ascii": False} | layout) + "\n"
+    with atomic_write(path, overwrite=True, parents=True) as file:
+        # Half a surrogate pair, as in the name of a file that is not UTF-8, becomes its escape in JSON.
+        file.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 def write_files(folder: str | Path, files: Mapping[str, bytes]) -> list[Path]:

@@ -19,7 +19,6 @@ long.)
 
 from __future__ import annotations
 
-import json
 import logging
 import tempfile
 import warnings
@@ -35,7 +34,7 @@ from torch import Tensor, nn
 from contrastive_st.errors import InputError, about, choice, require
 from contrastive_st.files.folders import EXPORTED, INDICES
 from contrastive_st.files.reading import read_json
-from contrastive_st.files.writing import atomic_write, only_writer
+from contrastive_st.files.writing import atomic_write, only_writer, write_json
 from contrastive_st.models.backends import BACKENDS
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.graph import EMBEDDING, INPUTS, STATES, Arrays, GraphVectors, open_session
@@ -145,7 +144,7 @@ def _write_about(encoder: SentenceEncoder, folder: Path, backend: str, precision
     config[EXPORTED] = {
         "backend": backend, "precision": precision, "pooling": encoder.pooling, "fingerprint": encoder.fingerprint
     }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / "config.json", config)
 
 
 # --- int8.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
-import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,6 +23,7 @@ from transformers.dynamic_module_utils import get_relative_import_files
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
 from contrastive_st.files.reading import read_json, weight_types
+from contrastive_st.files.writing import write_json
 from contrastive_st.models.checkpoint import MASK_POOLING, PROMPTS_FILE, SAME_PROMPT, Checkpoint
 from contrastive_st.models.poolings import POOLINGS, needs_all_layers, pooling_of
 from contrastive_st.tokens import DOCUMENT
@@ -133,7 +133,7 @@ def write_pooler_output_module(folder: str | Path, settings: Any) -> None:
         },
     }
     for name, content in files.items():
-        _write(Path(folder, name), content)
+        write_json(Path(folder, name), content)
     write_use(Path(folder), settings)
 
 
@@ -154,7 +154,7 @@ def write_use(folder: Path, settings: Any, by_another: bool = False) -> None:
     if same != "document":  # or that of sentence-transformers would be empty
         about |= {"prompts": {**prompts, "document": prompts[same]}, SAME_PROMPT: same}
     dim = getattr(settings, "truncate_dim", None)
-    _write(path, {**about, **({} if dim is None else {"truncate_dim": dim})})
+    write_json(path, {**about, **({} if dim is None else {"truncate_dim": dim})})
 
 
 def _address(cls: Any) -> str:
@@ -178,12 +178,12 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
             about["config_args"] = {"output_hidden_states": True}
         modules.append((f"{len(modules)}_WeightedLayerPooling", "WeightedLayerPooling"))
         _write_layer_weights(folder / modules[-1][0], settings.pooling, model.config.num_hidden_layers, dim)
-    _write(folder / "sentence_bert_config.json", about)
+    write_json(folder / "sentence_bert_config.json", about)
     modules.append((f"{len(modules)}_Pooling", "Pooling"))
     chosen = pooling_of(settings.pooling).mode
     flags = {f"pooling_mode_{mode}": mode == chosen for mode in dict.fromkeys(row.mode for row in POOLINGS.values())}
     pooled = {"word_embedding_dimension": dim, **flags, "include_prompt": settings.include_prompt}
-    _write(folder / modules[-1][0] / "config.json", pooled)
+    write_json(folder / modules[-1][0] / "config.json", pooled)
     weights: Mapping[str, Tensor] = model.state_dict() if state_dict is None else state_dict
     if settings.pooling == "cls" and not settings.mlp_only_train:
         modules.append((f"{len(modules)}_Dense", "Dense"))
@@ -199,7 +199,7 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
     ]
     if settings.pooling == "mask":
         entries[1]["type"] = MASK_POOLING
-    _write(folder / "modules.json", entries)
+    write_json(folder / "modules.json", entries)
     write_use(folder, settings)
 
 
@@ -210,22 +210,19 @@ def _write_dense(folder: Path, weights: Mapping[str, Tensor], prefix: str, activ
     width, kind = dense["linear.weight"].shape, getattr(nn, activation)
     about = {"in_features": width[1], "out_features": width[0], "bias": "bias" in names,
              "activation_function": f"{kind.__module__}.{kind.__name__}"}  # fmt: skip
-    _write(folder / "config.json", about)
+    write_json(folder / "config.json", about)
     write_tensors(dense, folder / "model.safetensors")
 
 
 def _write_layer_weights(folder: Path, pooling: str, layers: int, dim: int) -> None:
     first = pooling_of(pooling).layers[0] % (layers + 1)
-    _write(folder / "config.json", {"word_embedding_dimension": dim, "layer_start": first, "num_hidden_layers": layers})
+    write_json(
+        folder / "config.json", {"word_embedding_dimension": dim, "layer_start": first, "num_hidden_layers": layers}
+    )
     weights = torch.zeros(layers + 1 - first)
     weights[0] += 0.5
     weights[-1] += 0.5
     write_tensors({"layer_weights": weights}, folder / "model.safetensors")
-
-
-def _write(path: Path, content: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 # --- Reading weights back.

@@ -22,6 +22,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.reading import read_json
+from contrastive_st.files.writing import write_json
 from contrastive_st.models.architectures.static import STORAGES, StaticConfig, StaticModel, unit
 from contrastive_st.models.base import OwnArchitecture
 from contrastive_st.models.saving import register, write_tensors
@@ -203,7 +204,7 @@ def write_static_modules(folder: Path, config: Any) -> None:
     if config.normalize:
         kind = "sentence_transformers.models.Normalize"
         modules.append({"idx": 1, "name": "1", "path": "1_Normalize", "type": kind})
-    (folder / "modules.json").write_text(json.dumps(modules, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / "modules.json", modules)
     (folder / "sentence_bert_config.json").unlink(missing_ok=True)
     edit_config(folder, normalize=config.normalize, max_length=config.reading.get("max_length"))
 
@@ -216,8 +217,7 @@ def _cut(tokenizer: Tokenizer, length: int | None) -> None:
 def edit_config(folder: Path, **values: Any) -> None:
     """Change entries of a saved `config.json`."""
     path = folder / "config.json"
-    config = read_json(path, dict) | values
-    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    write_json(path, read_json(path, dict) | values, sort_keys=True)
 
 
 def static_tokenizer(tokenizer: Any, max_length: int | None = None) -> PreTrainedTokenizerFast:

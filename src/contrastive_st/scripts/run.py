@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 import os
 import sys
@@ -17,7 +16,7 @@ from contrastive_st.data import DocPair
 from contrastive_st.distributed import is_first_process
 from contrastive_st.evaluation import SuiteEvaluator, sts_evaluator
 from contrastive_st.evaluation.docs_search import package_task
-from contrastive_st.files.writing import atomic_write
+from contrastive_st.files.writing import write_json
 from contrastive_st.plots import training_curve
 from contrastive_st.scripts.arguments import SuiteArguments
 from contrastive_st.scripts.parser import TrainingParser
@@ -137,7 +136,5 @@ def report(trainer: ContrastiveTrainer, before: Mapping[str, float], after: Mapp
     for name, value in after.items():
         if name in before and not name.endswith(("epoch", "_runtime", "_per_second", "_preparation_time")):
             done(f"{name.removeprefix('eval_'):24} {before[name]:.3f} before, {value:.3f} after")
-    results = json.dumps({"before": before, "after": after}, indent=2)
-    with atomic_write(folder / "results.json", overwrite=True) as path:
-        path.write_text(results + "\n", encoding="utf-8")
+    write_json(folder / "results.json", {"before": before, "after": after})
     done(f"checkpoint in {folder}/")

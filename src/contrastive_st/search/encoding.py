@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 
 from contrastive_st.data.reading import stream_texts
 from contrastive_st.errors import InputError, about
-from contrastive_st.files.writing import atomic_write, check_target, locked, write_errors
+from contrastive_st.files.writing import atomic_write, check_target, locked, write_errors, write_json
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.precision import check_precision
 from contrastive_st.prefetch import prefetch
@@ -305,8 +305,7 @@ class _Growing:
             self._to_disk()
         self.rows += len(stored)
         ranges = None if self.ranges is None else self.ranges.tolist()
-        with atomic_write(self.folder / _STATE, overwrite=True) as path:
-            path.write_text(json.dumps({"made_of": self.made_of, "rows": self.rows, "ranges": ranges}))
+        write_json(self.folder / _STATE, {"made_of": self.made_of, "rows": self.rows, "ranges": ranges}, indent=None)
 
     def _to_disk(self) -> None:
         self.file.flush()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
-from contrastive_st.files.writing import atomic_write
+from contrastive_st.files.writing import atomic_write, write_json
 from contrastive_st.precision import check_precision
 from contrastive_st.search.filters import Filter, Filterable, as_filter, values_of, with_document
 from contrastive_st.search.index import (
@@ -407,8 +407,7 @@ def _laid_out(shards: ShardFolder) -> Path:
                 _fill(array, filled, stored)
                 writer.write_table(table.select(schema.names).cast(schema))
                 filled += len(table)
-    with atomic_write(place / "state.json", overwrite=True) as path:
-        path.write_text(json.dumps(state))
+    write_json(place / "state.json", state)
     return place
 
 

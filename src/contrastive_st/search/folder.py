@@ -18,7 +18,8 @@ from contrastive_st.data.reading import TABLES, MissingData, reading
 from contrastive_st.data.reading.content import format_of
 from contrastive_st.errors import InputError, install
 from contrastive_st.files.caches import own_cache
-from contrastive_st.files.writing import atomic_write
+from contrastive_st.files.reading import digest_of_file
+from contrastive_st.files.writing import write_json
 from contrastive_st.search.document_readers import READERS, missing_reader
 
 UNREADABLE, HIDDEN, LINKED = "unreadable", "hidden", "linked folders"
@@ -119,7 +120,7 @@ def content_digests(corpus: str, paths: Mapping[str, str], unread: set[str] | No
                 facts = os.stat(path)
                 state = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
                 *then, digest = known.get(name) or [""]
-                result[name] = digest if then == state else _digest_of_file(path)
+                result[name] = digest if then == state else digest_of_file(path)
         except (OSError, InputError):
             if unread is None:
                 raise
@@ -128,25 +129,14 @@ def content_digests(corpus: str, paths: Mapping[str, str], unread: set[str] | No
         if time.time_ns() - facts.st_mtime_ns > _FRESH:
             now[name] = [*state, result[name]]
     if now != known:
-        with (
-            contextlib.suppress(OSError, InputError),  # without a writable cache, the digests are computed each time
-            atomic_write(kept, overwrite=True, parents=True) as new,
-        ):
-            new.write_text(json.dumps(now), encoding="utf-8")
+        with contextlib.suppress(InputError):  # without a writable cache, the digests are computed each time
+            write_json(kept, now, indent=None)
     return result
 
 
 def content_digest(path: Path) -> str:
     """As `content_digests`, of one file."""
     return content_digests(str(path.resolve()), {"": str(path)})[""]
-
-
-def _digest_of_file(path: str) -> str:
-    content = hashlib.blake2b(digest_size=16)
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            content.update(block)
-    return content.hexdigest()
 
 
 def digest_of(parts: Iterable[str]) -> str:

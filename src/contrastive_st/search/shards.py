@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.reading import read_json
-from contrastive_st.files.writing import atomic_write
+from contrastive_st.files.writing import atomic_write, write_json
 from contrastive_st.search.index import NEW, Batch, Ids, Members, Metadata, Vectors
 from contrastive_st.search.values import storable
 from contrastive_st.vectors import dequantize, quantization_ranges, quantize, unit_vectors
@@ -45,6 +45,15 @@ class Encoding:
     space: int = 0
     source: int | None = None
 
+    @classmethod
+    def read(cls, record: Path) -> Encoding:
+        """The record in a file, `RECORD` of a folder."""
+        return cls(**read_json(record, dict))
+
+    def write(self, record: Path) -> None:
+        """Write the file; missing folders are created."""
+        write_json(record, asdict(self))
+
 
 class ShardFolder:
     """Vectors with their texts and metadata in `shard-000000.parquet`, ...: the output of a bulk encoding.
@@ -69,13 +78,11 @@ class ShardFolder:
         self.folder, self.rank, self.world = Path(folder).expanduser(), rank, world
         record = self.folder / RECORD
         if encoding is not None and not record.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with atomic_write(record, overwrite=True) as path:
-                path.write_text(json.dumps(asdict(encoding), indent=2), encoding="utf-8")
+            encoding.write(record)
         if not record.is_file():
             raise InputError(f"{folder} has no encoded vectors (no {RECORD})")
         with about(record):
-            self.encoding = Encoding(**read_json(record, dict))
+            self.encoding = Encoding.read(record)
         if self.encoding.space and encoding is None:
             self.folder = space_folder(self.folder, self.encoding.space)
         if encoding is not None and encoding != self.encoding:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
-import json
 import logging
 import os
 import shutil
@@ -39,8 +37,8 @@ from transformers.training_args import OptimizerNames
 from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, about, first_line, one_line
 from contrastive_st.files.folders import ADAPTER_WEIGHTS, TRAINED
-from contrastive_st.files.reading import read_json
-from contrastive_st.files.writing import SAVING, atomic_write, locked, replace_model, write_errors
+from contrastive_st.files.reading import digest_of_file, read_json
+from contrastive_st.files.writing import SAVING, atomic_write, locked, replace_model, write_errors, write_json
 from contrastive_st.models.adapters import has_adapter
 from contrastive_st.models.saving import write_tensors
 from contrastive_st.models.wrapped import EncoderForCL
@@ -227,8 +225,8 @@ class CheckpointTrainer(Trainer):
             self.state.save_to_json(str(written / STATE))
             for write in self.beside_state:
                 write(written)
-            sums = {path.name: _digest(path) for kind in _SUMMED for path in sorted(written.glob(kind))}
-            (written / _SUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
+            sums = {path.name: digest_of_file(path) for kind in _SUMMED for path in sorted(written.glob(kind))}
+            write_json(written / _SUMS, sums)
             with atomic_write(run / name, overwrite=True, parents=True) as temporary:
                 os.rename(written, temporary)
             shutil.rmtree(scratch, ignore_errors=True)
@@ -242,7 +240,7 @@ class CheckpointTrainer(Trainer):
         self._push_from_checkpoint(str(checkpoint))
 
     def _write_record(self, checkpoint: Path) -> None:
-        (checkpoint / RUN).write_text(json.dumps(self.run_record(), indent=2) + "\n", encoding="utf-8")
+        write_json(checkpoint / RUN, self.run_record())
 
     def _write_trained(self, checkpoint: Path) -> None:
         """Write all trained weights of a model with an adapter or of a user's module, including heads."""
@@ -452,7 +450,7 @@ def _faults(folder: Path) -> Iterator[str]:
             yield f"{path} is not a regular file; resume from another checkpoint"
     sums = read_json(folder / _SUMS, dict) if (folder / _SUMS).is_file() else {}
     for path in (folder / str(name) for name in sums):
-        if path.is_file() and _digest(path) != sums[path.name]:
+        if path.is_file() and digest_of_file(path) != sums[path.name]:
             yield f"{path} is damaged: its checksum does not match"
     if not isinstance(read_json(folder / STATE, dict).get("global_step"), int):
         yield f"{folder / STATE} is damaged: it has no global_step"
@@ -476,14 +474,6 @@ def _faults_of_weights(folder: Path) -> Iterator[str]:
             yield f"{folder} has no safetensors weights ({path.name}): {why}"
         with about(path), safe_open(path, "pt") as weights:
             weights.keys()
-
-
-def _digest(path: Path) -> str:
-    content = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            content.update(block)
-    return content.hexdigest()
 
 
 def changed_run(checkpoint: Path, run: dict[str, Any]) -> list[str]:

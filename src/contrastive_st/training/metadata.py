@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
-import json
 import os
 import platform
 import re
@@ -17,7 +16,7 @@ from typing import Any
 
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.redact import publishable, publishable_arguments
-from contrastive_st.files.writing import atomic_write
+from contrastive_st.files.writing import write_json
 from contrastive_st.options import checked
 from contrastive_st.processors import affinity
 from contrastive_st.training.methods import method_of
@@ -120,8 +119,7 @@ def settings_of(model: Any) -> dict[str, Any]:
 def write_training_metadata(content: Mapping[str, Any], folder: str | Path) -> Path:
     """Write `training_metadata.json` into a checkpoint folder."""
     path = Path(folder, TRAINING_METADATA)
-    with atomic_write(path, overwrite=True) as file:
-        file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(path, content)
     return path
 
 

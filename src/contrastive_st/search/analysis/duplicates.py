@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.data.table_writers import write_table
-from contrastive_st.files.writing import check_target
+from contrastive_st.files.writing import check_target, write_json
 from contrastive_st.search.index import VectorIndex, sample
 from contrastive_st.search.near_pairs import near_pairs
 from contrastive_st.vectors import unit_vectors
@@ -239,7 +238,7 @@ def save(groups: list[Group], path: str | Path) -> Path:
     path = check_target(path, overwrite=True, formats=FORMATS)
     if path.suffix == ".json":
         content = [[asdict(member) for member in group] for group in groups]
-        path.write_text(json.dumps(content, ensure_ascii=False, indent=1, default=str), encoding="utf-8")
+        write_json(path, content, default=str)
     else:
         rows = ((n, m.id, f"{m.similarity:.4f}", m.nearest, m.text) for n, group in enumerate(groups, 1) for m in group)
         write_table(path, [dict(zip(_COLUMNS, row, strict=True)) for row in rows], _COLUMNS)

@@ -18,6 +18,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from contrastive_st.data.table_writers import write_table
 from contrastive_st.errors import InputError
+from contrastive_st.files.writing import write_json
 from contrastive_st.search.filters import number_of, values_of
 from contrastive_st.search.index import Batch, VectorIndex, sample
 from contrastive_st.search.values import one_line
@@ -190,7 +191,7 @@ class Trends:
         path = Path(path)
         if path.suffix == ".json":
             content = asdict(self) | {"centres": np.round(self.centres.astype(float), 6).tolist()}
-            path.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+            write_json(path, content)
         elif path.suffix == ".csv":
             write_table(path, self.rows())
         else:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from contrastive_st.files.reading import read_json
-from contrastive_st.files.writing import atomic_write
+from contrastive_st.files.writing import write_files
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.index import Ids, Space, Vectors
 from contrastive_st.search.shards import RANGES, RECORD, Encoding, ShardFolder, space_folder
@@ -60,18 +58,16 @@ class MovableFolder:
             if (one.fingerprint, one.source) == (space.fingerprint, space.source):
                 return one
         if not (self.folder / _FORMER).exists() and self._live().space == 0:
-            self._write(self.folder / _FORMER, self._live())
+            self._live().write(self.folder / _FORMER)
         number = max(one.number for one in known) + 1
         made = replace(
             self._live(), model=space.model, fingerprint=space.fingerprint, dimension=space.dimension, space=0,
             source=space.source,
         )  # fmt: skip
         place = space_folder(self.folder, number)
-        place.mkdir()
         if lift is not None:
-            with atomic_write(place / _LIFT) as path:
-                path.write_bytes(lift)
-        self._write(place / RECORD, made)
+            write_files(place, {_LIFT: lift})
+        made.write(place / RECORD)
         return replace(space, number=number)
 
     def lift_of(self, space: Space) -> bytes:
@@ -112,7 +108,7 @@ class MovableFolder:
         """Let searches go to a space, by the record of the folder; return how many documents lack a vector there."""
         if missing := self.lacking(space):
             return missing
-        self._write(self.folder / RECORD, self._record(space.number))
+        self._record(space.number).write(self.folder / RECORD)
         self.index = ExactIndex.open(self.folder)
         return 0
 
@@ -135,13 +131,13 @@ class MovableFolder:
     # ------------------------------------------------------------------ inside
 
     def _live(self) -> Encoding:
-        return Encoding(**read_json(self.folder / RECORD, dict))
+        return Encoding.read(self.folder / RECORD)
 
     def _record(self, number: int) -> Encoding:
         if number == self._live().space:
             return self._live()
         path = space_folder(self.folder, number) / RECORD if number else self.folder / _FORMER
-        return replace(Encoding(**read_json(path, dict)), space=number)
+        return replace(Encoding.read(path), space=number)
 
     def _space(self, number: int) -> Space:
         made = self._record(number)
@@ -149,8 +145,3 @@ class MovableFolder:
 
     def _paths(self, number: int) -> list[Path]:
         return sorted(space_folder(self.folder, number).glob("shard-*.parquet"))
-
-    @staticmethod
-    def _write(path: Path, record: Encoding) -> None:
-        with atomic_write(path, overwrite=True) as new:
-            new.write_text(json.dumps(asdict(record), indent=2), encoding="utf-8")

@@ -43,25 +43,30 @@ def page() -> str:
 
 <!-- written by docs/filter_page.py -->
 
-A filter means the same everywhere: on the command line (`--filter`, which may be repeated), in Python, on the page of
-`serve`, over HTTP and in Haystack, for a store and for a folder of shards. Its grammar as text:
+A filter selects documents by their metadata. It means the same on the command line (`--filter`, which may be repeated),
+in Python, on the page of `serve`, over HTTP and in Haystack, for a store and for a folder of shards. As text it has this
+grammar:
 
 ```text
 {grammar()}
 ```
 
-In Python and JSON a filter may also be a mapping, `{{"topic": ["sea", "sky"], "year": {{">=": 2000, "<": 2010}}}}`, or
-a list of filters, all of which must hold. In a document, each element of a list counts as a value.
+In Python and JSON a filter may also be a mapping, such as
+`{{"topic": ["sea", "sky"], "year": {{">=": 2000, "<": 2010}}}}`, or a list of filters, all of which must hold.
+
+The table shows metadata that a filter finds, and metadata that it does not find. If the metadata of a document have a
+list, each element of the list counts as a value.
 
 | filter | finds | does not find |
 |---|---|---|
 {chr(10).join(map(_row, EXAMPLES))}
 
-A range takes a number or an ISO date. In a range, dates are compared at the precision of the filter, so `date<=2024-05`
-includes all of May; with `=`, the whole date must be equal. A date without a time is midnight. Time zones are ignored.
-In a range, text that is a decimal number counts as a number, to 15 digits. Metadata are stored as JSON: dates and times
-as ISO 8601 text; durations as seconds; decimals and numpy's numbers as numbers; sets, tuples and arrays as lists; NaN
-and infinity as null.
+* A range (`<`, `<=`, `>`, `>=`) takes a number or an ISO date. In a range, text that is a decimal number counts as a
+  number, to 15 digits.
+* A range compares dates at the precision of the filter, so `date<=2024-05` includes all of May. With `=`, the whole
+  date must be equal. A date without a time is midnight. Time zones are ignored.
+* Metadata are stored as JSON: dates and times as ISO 8601 text; durations as seconds; decimals and numpy's numbers as
+  numbers; sets, tuples and arrays as lists; NaN and infinity as null.
 
 ## What is refused
 
@@ -69,9 +74,9 @@ and infinity as null.
 |---|---|
 {chr(10).join(f"| `{text}` | {_refusal(text)} |" for text in REFUSED)}
 
-A column that no document has is an error, which lists the columns. Errors are exit code 2 of the command,
-`InputError` in Python, and status 400 over HTTP (404 for an unknown column). If a filter finds nothing, a note names
-the condition that no document meets, and lists the values of its column if there are few.
+A column that no document has is an error, too; the message lists the columns. After an error, the command has exit code
+2, Python raises `InputError`, and HTTP answers with status 400 (404 for an unknown column). If a filter finds nothing, a
+note names the condition that no document meets, and lists the values of its column if there are few.
 """
 
 

@@ -44,8 +44,8 @@ def page() -> str:
 <!-- written by docs/filter_page.py -->
 
 A filter selects documents by their metadata. It means the same on the command line (`--filter`, which may be repeated),
-in Python, on the page of `serve`, over HTTP and in Haystack, for a store and for a folder of shards. As text it has this
-grammar:
+in Python, on the page of `serve`, over HTTP and in Haystack, for a store and for a folder of shards. Its grammar as
+text:
 
 ```text
 {grammar()}
@@ -54,8 +54,7 @@ grammar:
 In Python and JSON a filter may also be a mapping, such as
 `{{"topic": ["sea", "sky"], "year": {{">=": 2000, "<": 2010}}}}`, or a list of filters, all of which must hold.
 
-The table shows metadata that a filter finds, and metadata that it does not find. If the metadata of a document have a
-list, each element of the list counts as a value.
+The table shows metadata that a filter finds or does not find. Each element of a list in the metadata counts as a value.
 
 | filter | finds | does not find |
 |---|---|---|
@@ -74,9 +73,9 @@ list, each element of the list counts as a value.
 |---|---|
 {chr(10).join(f"| `{text}` | {_refusal(text)} |" for text in REFUSED)}
 
-A column that no document has is an error, too; the message lists the columns. After an error, the command has exit code
-2, Python raises `InputError`, and HTTP answers with status 400 (404 for an unknown column). If a filter finds nothing, a
-note names the condition that no document meets, and lists the values of its column if there are few.
+A column that no document has is an error; the message lists the columns. Errors are exit code 2 of the command,
+`InputError` in Python, and status 400 over HTTP (404 for an unknown column). If a filter finds nothing, a note names
+the condition that no document meets, and lists the values of its column if there are few.
 """
 
 

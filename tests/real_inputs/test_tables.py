@@ -132,6 +132,7 @@ READ = [
     ("label_studio_pairs.json", PAIRS_OF_STUDIO, "labelled_pairs", ("one 0", "two 0", 0)),
     ("label_studio_min.json", [{"text": f"text {i}", "id": i, "sentiment": "ab"[i % 2], "annotator": 1, "annotation_id": 3,
       "created_at": "2024-01-01", "lead_time": 4.5} for i in range(4)], "labelled_texts", ("text 0", 0)),
+    ("arrays.csv", "query,pos,neg\nwhy?,['so it is' 'thus'],['no' 'not']\nwho?,['me'],['you']\n", "triplets", ("why?", "so it is", "no", "not")),
     ("argilla.json", ARGILLA, "labelled_texts", ("text 0", 0)),
     ("argilla_1.json", ARGILLA_1, "labelled_texts", ("text 0", 0)),
     ("argilla_flat.jsonl", ARGILLA_FLAT, "labelled_texts", ("text 0", 0)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from contrastive_st.data.profile import is_blank, items_of
+from contrastive_st.data.profile import is_blank, items_of, simple
 from contrastive_st.data.reading import header_of, open_table
 from contrastive_st.data.reading.cells import Dropped, as_text
 from contrastive_st.data.roles import column_roles
@@ -28,9 +28,9 @@ def read_labels(
     """Read a column of texts and one of labels, by names (`contrastive_st.data.roles.ROLES`) or as `columns` say.
 
     Labels stay as they are written; a number becomes its text, and null or NaN is not one. A `datasets.ClassLabel` has
-    the name of its class, or with -1 none. A list of labels in JSON or Parquet, or with a `separator` any cell, gives a
-    text several labels, or none. Rows with a blank text are left out, and rows without their one label too; a warning
-    says how many.
+    the name of its class, or with -1 none. A list of labels, or with a `separator` any cell, gives a text several labels,
+    or none; if some cells of a column are lists, all are, and a single label is a list of one. Rows with a blank text
+    are left out, and rows without their one label too; a warning says how many.
 
     Args:
         source: a file (csv, tsv, jsonl, json, parquet), the name of a data set of the Hub, or rows in memory, as for
@@ -40,8 +40,8 @@ def read_labels(
         split: which split of a data set of the Hub.
 
     Raises:
-        InputError: the source cannot be read, does not have one column of texts and one of labels, or mixes lists and
-            single labels; the message says where.
+        InputError: the source cannot be read, does not have one column of texts and one of labels, or a label is
+            an object or a list in a list; the message says where.
 
     Example:
         >>> import pathlib, tempfile
@@ -57,10 +57,10 @@ def read_labels(
     several, names = separator is not None or target in roles.lists, table.classes.get(target)
     texts, labels, dropped = [], [], Dropped(table, [text, target], "lack a text or a label")
     for number, cells in table:
-        where, cell = table.where(number), cells.get(target)
+        where = table.where(number)
         one = as_text(cells.get(text), text, where, only_strings=True).strip()
-        items = items_of(cell) if target in roles.lists else [cell]
-        given = None if cell is None or items is None else _labels(_named(items, names), target, where, separator)
+        items = _items(simple(cells.get(target)), target in roles.lists)
+        given = None if items is None else _labels(_named(items, names), target, where, separator)
         if is_blank(one) or given is None or not (given or several):
             dropped.add(number, cells)
         else:
@@ -68,6 +68,13 @@ def read_labels(
             labels.append(given if several else given[0])
     dropped.report(len(texts) + dropped.count)
     return LabelledTexts(texts, labels)
+
+
+def _items(cell: Any, listed: bool) -> list[Any] | None:
+    """The labels of a cell, None where it has none; in a column with lists, a single label is a list of one."""
+    items = items_of(cell) if listed else None
+    missing = cell is None or (listed and is_blank(cell))
+    return [cell] if items is None and not missing else items
 
 
 def _named(items: list[Any], names: Sequence[str] | None) -> list[Any]:

@@ -66,24 +66,73 @@ def is_missing(cell: Any) -> bool:
 
 
 def items_of(cell: Any) -> list[Any] | None:
-    """The items of a list, which a table may hold as JSON or, from pandas, as Python; None for another cell.
+    """The items of a list, which a table may hold as JSON, Python, numpy or PostgreSQL writes it; None for another cell.
 
     Example:
         >>> items_of(["a", "b"]), items_of("[0.9, 0.2]"), items_of("['a', \\"it's\\"]"), items_of("a")
         (['a', 'b'], [0.9, 0.2], ['a', "it's"], None)
+        >>> items_of("['a' 'b c']"), items_of("[1 3]"), items_of('{a,"b c"}'), items_of("('a', 'b')")
+        (['a', 'b c'], [1, 3], ['a', 'b c'], ['a', 'b'])
     """
-    if isinstance(cell, str) and cell.strip()[:1] == "[" and cell.strip()[-1:] == "]":
-        try:
-            cell = (ast.literal_eval if cell.strip()[1:2] in "'\"" else json.loads)(cell.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+    if isinstance(cell, str):
+        cell = cell.strip()
+        if cell[:1] + cell[-1:] not in ("[]", "()", "{}"):
             return None
+        return next((items for read in _WRITTEN if (items := read(cell)) is not None), None)
     return cell if isinstance(cell, list) else None
+
+
+def _of_json(text: str) -> list[Any] | None:
+    try:
+        result = json.loads(text) if text[0] == "[" else None
+    except (ValueError, RecursionError):
+        return None
+    return result if isinstance(result, list) else None
+
+
+def _of_braces(text: str) -> list[Any] | None:
+    """An array of PostgreSQL or a set of Python, in which only quoted items have white space."""
+    if not _BRACES.fullmatch(text):
+        return None
+    items = _IN_BRACES.findall(text[1:-1])
+    return [re.sub(r"\\(.)", r"\1", item[1:-1]) if item[0] in "'\"" else item for item in items]
+
+
+def _of_numpy(text: str) -> list[Any] | None:
+    """An array of texts or numbers as numpy writes it, without commas."""
+    if _TEXTS_OF_NUMPY.fullmatch(text):
+        return [ast.literal_eval(item) for item in _QUOTED.findall(text)]
+    items = text[1:-1].split()
+    if text[0] == "[" and items and all(map(NUMBER.fullmatch, items)):
+        return [int(item) if item.lstrip("+-").isdigit() else float(item) for item in items]
+    return None
+
+
+def _of_python(text: str) -> list[Any] | None:
+    """A list or a tuple of Python; `np.str_('a')` in it is its argument."""
+    try:
+        written = ast.parse(text, mode="eval").body
+        if not isinstance(written, (ast.List, ast.Tuple)):
+            return None
+        items = [item.args[0] if isinstance(item, ast.Call) and item.args else item for item in written.elts]
+        return [ast.literal_eval(item) for item in items]
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+_STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_ITEM = rf"""(?:{_STRING}|[^\s"'{{}},\\][^\s"{{}},\\]*)"""
+_QUOTED, _IN_BRACES = re.compile(_STRING, re.DOTALL), re.compile(_ITEM, re.DOTALL)
+_BRACES = re.compile(rf"\{{(?:{_ITEM}(?:, ?{_ITEM})*)?\}}", re.DOTALL)
+_TEXTS_OF_NUMPY = re.compile(rf"\[\s*{_STRING}(?:\s+{_STRING})*\s*\]", re.DOTALL)
+_WRITTEN = (_of_json, _of_braces, _of_numpy, _of_python)  # Python, the last, would join numpy's texts
 
 
 def simple(cell: Any) -> Any:
     """A cell, with the text of an object in its place if it is clear which one that is; of a list, of each item.
 
-    That is `text` (with a `title` before it), or the only text that is not an id, an address or a language.
+    That is `text` (with a `title` before it), or the only text that is not an id, an address or a language; of an object
+    with nothing but `choices`, as Label Studio writes several labels, these.
 
     Example:
         >>> simple({"docid": "7", "text": "So."}), simple({"text": ["I.", "We."], "answer_start": [0, 4]}), simple("a")
@@ -95,6 +144,8 @@ def simple(cell: Any) -> Any:
         return [simple(item) for item in cell]
     if type(cell) is not dict:
         return float(cell) if isinstance(cell, (Decimal, np.floating)) else cell
+    if cell.keys() == {"choices"}:
+        return cell["choices"]
     texts = {name: value for name, value in cell.items() if isinstance(value, str) and not _ID.fullmatch(name)}
     if isinstance(cell.get("text"), (str, list)):
         title = texts.get("title", "")
@@ -110,7 +161,7 @@ class Column:
         count: how many cells there are.
         example: the first of them.
         distinct: how often each value occurs, of the first 1,000 values.
-        lists: how many cells are lists, also those written as JSON.
+        lists: how many cells are lists, also those written as text.
         objects: whether cells are objects, or lists of them.
         measured: whether each text is a number with a comma, a percent sign or a unit.
         items: what the items of the lists hold.

@@ -159,7 +159,7 @@ class ColumnRoles:
         left_out: the columns that training does not use, each with the reason.
         example: the cells of one row, unchanged.
         notes: what was decided from the cells and not from a name, a line each.
-        lists: columns whose cells are lists: of texts, or of scores.
+        lists: columns whose cells are lists: of texts, or of scores; of labels, also columns with some lists.
         views: what training makes of single texts.
         classes: the number of each class, by the cells that name it, where `read_examples` has numbered them.
 
@@ -338,8 +338,9 @@ class _Finder:
         self.lists = [
             name
             for name, column in held.items()
-            if name in wanted and self.role[name] in _ROLE and _ROLE[str(self.role[name])].lists and column.all_lists
-        ]
+            if name in wanted and self.role[name] in _ROLE and _ROLE[str(self.role[name])].lists
+            and (column.all_lists or (column.lists and self.role[name] == LABEL))  # some texts may have one label
+        ]  # fmt: skip
         self.held = {name: (column.items or column) if name in self.lists else column for name, column in held.items()}
         self.left_out: dict[str, str] = {}
         self.notes: list[str] = []
@@ -550,7 +551,8 @@ class _Finder:
         first, second = (TEXT, LABEL) if self.classify else (ANCHOR, POSITIVE)
         texts.sort(key=lambda name: self.role[name] != first)
         if self.classify:
-            labels = sorted(self.names, key=lambda name: self.role[name] != LABEL)
+            varied = {name: len(self.held[name].distinct) not in (1, self.held[name].count) for name in self.names}
+            labels = sorted(self.names, key=lambda name: (self.role[name] != LABEL, not varied[name]))
             texts = [*texts[:1], *(name for name in labels if name not in texts[:1])]
         shown = " ".join(f"{name}={role}" for name, role in zip(texts, (first, second), strict=False))
         example = f"--columns {shown or f'NAME={first} NAME={second}'} (of {', '.join(self.names)})"

@@ -83,13 +83,13 @@ def check_rows(table: Table) -> None:
 
 
 def as_text(cell: Any, name: str, where: str, only_strings: bool = False) -> str:
-    """A cell as text, blank for null and NaN; an object as its text, if it is clear which one that is.
+    """A cell as text, blank for null, NaN and an empty list; an object as its text, if it is clear which one that is.
 
     Raises:
         InputError: it is something else, or with `only_strings` a number; names the row.
     """
     cell = simple(cell)
-    if is_missing(cell):
+    if is_missing(cell) or cell == []:
         return ""
     if isinstance(cell, str) and (cell.isascii() or not _SURROGATE.search(cell)):
         return cell

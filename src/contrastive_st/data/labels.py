@@ -28,9 +28,9 @@ def read_labels(
     """Read a column of texts and one of labels, by names (`contrastive_st.data.roles.ROLES`) or as `columns` say.
 
     Labels stay as they are written; a number becomes its text, and null or NaN is not one. A `datasets.ClassLabel` has
-    the name of its class, or with -1 none. A list of labels, or with a `separator` any cell, gives a text several labels,
-    or none; if some cells of a column are lists, all are, and a single label is a list of one. Rows with a blank text
-    are left out, and rows without their one label too; a warning says how many.
+    the name of its class, or with -1 none. A list of labels, or with a `separator` any cell, gives a text several
+    labels, or none; if some cells of a column are lists, all are, and a single label is a list of one. Rows with a
+    blank text are left out, and rows without their one label too; a warning says how many.
 
     Args:
         source: a file (csv, tsv, jsonl, json, parquet), the name of a data set of the Hub, or rows in memory, as for

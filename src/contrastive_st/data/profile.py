@@ -66,7 +66,7 @@ def is_missing(cell: Any) -> bool:
 
 
 def items_of(cell: Any) -> list[Any] | None:
-    """The items of a list, which a table may hold as JSON, Python, numpy or PostgreSQL writes it; None for another cell.
+    """The items of a list, which may be written as by JSON, Python, numpy or PostgreSQL; None for another cell.
 
     Example:
         >>> items_of(["a", "b"]), items_of("[0.9, 0.2]"), items_of("['a', \\"it's\\"]"), items_of("a")
@@ -131,8 +131,8 @@ _WRITTEN = (_of_json, _of_braces, _of_numpy, _of_python)  # Python, the last, wo
 def simple(cell: Any) -> Any:
     """A cell, with the text of an object in its place if it is clear which one that is; of a list, of each item.
 
-    That is `text` (with a `title` before it), or the only text that is not an id, an address or a language; of an object
-    with nothing but `choices`, as Label Studio writes several labels, these.
+    That is `text` (with a `title` before it), or the only text that is not an id, an address or a language; of an
+    object with nothing but `choices`, as Label Studio writes several labels, these.
 
     Example:
         >>> simple({"docid": "7", "text": "So."}), simple({"text": ["I.", "We."], "answer_start": [0, 4]}), simple("a")

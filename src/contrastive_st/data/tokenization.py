@@ -84,26 +84,7 @@ def tokenize(
     rows: Dataset = visible(texts) if isinstance(texts, Dataset) else texts
     if columns is not None or not _is_settled(rows):
         rows = read_examples(in_memory(texts), columns)[0]
-    encoding = _Encoding(tokenizer, max_length, prompts)
-    names = [name for name in rows.column_names if name not in TARGETS]
-    encode = encoding.of(names)
-    # the cache file is named after the inputs, because a pickle of the tokenizer changes when the tokenizer is used
-    words = sorted(tokenizer.get_vocab().items())
-    given = [
-        rows._fingerprint,
-        words,
-        repr(tokenizer),
-        tokenizer.encode(""),
-        encoding.max_length,
-    ]  # what is around a text
-    name = Hasher.hash([*given, *encoding.prompts_of(names).items()] if encoding.lengths(names) else given)
-    folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
-    folder.mkdir(parents=True, exist_ok=True)
-    tokens = rows.with_format("arrow").map(
-        encode, batched=True, batch_size=_BATCH, num_proc=num_proc, new_fingerprint=name,
-        cache_file_name=str(folder / f"tokens-{name}.arrow"), desc="tokenize",
-    )  # fmt: skip
-    return tokens.with_format(rows.format["type"], **rows.format["format_kwargs"])
+    return _tokenized_rows(rows, _Encoding(tokenizer, max_length, prompts), num_proc)
 
 
 class _Encoding:
@@ -227,6 +208,23 @@ def _is_settled(texts: Any) -> bool:
             if batch[name].null_count or not (number or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
                 return False
     return True
+
+
+def _tokenized_rows(rows: Dataset, encoding: _Encoding, num_proc: int | None) -> Dataset:
+    """Rows with ids in place of their columns of text, from the cache of `datasets` if they are there."""
+    names = [name for name in rows.column_names if name not in TARGETS]
+    # the cache file is named after the inputs, because a pickle of the tokenizer changes when the tokenizer is used
+    tokenizer = encoding.tokenizer
+    words, around = sorted(tokenizer.get_vocab().items()), tokenizer.encode("")
+    given = [rows._fingerprint, words, repr(tokenizer), around, encoding.max_length]
+    name = Hasher.hash([*given, *encoding.prompts_of(names).items()] if encoding.lengths(names) else given)
+    folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
+    folder.mkdir(parents=True, exist_ok=True)
+    tokens = rows.with_format("arrow").map(
+        encoding.of(names), batched=True, batch_size=_BATCH, num_proc=num_proc, new_fingerprint=name,
+        cache_file_name=str(folder / f"tokens-{name}.arrow"), desc="tokenize",
+    )  # fmt: skip
+    return tokens.with_format(rows.format["type"], **rows.format["format_kwargs"])
 
 
 def _tokenized_stream(texts: IterableDataset, encoding: _Encoding, columns: Sequence[str] | None) -> IterableDataset:

@@ -168,37 +168,49 @@ def open_corpus(
         named = format_of(path) in (*TABLES, *READERS) or path.is_absolute() or source.startswith(".") or path.exists()
     name = os.path.realpath(path)  # however the path is written, through links too
     if saved:
-        files = sorted(file for file in path.rglob("*") if file.is_file())
-        digests = content_digests(name, {str(file.relative_to(path)): str(file) for file in files})
-        parts = [*asked, hub_split, *(part for pair in digests.items() for part in pair)]
-        opened = functools.partial(_saved, source, path, hub_split)
-        return Corpus(name, digest_of(parts), lambda report: choice.documents([_File(opened)], report))
+        return _saved_corpus(name, path, hub_split, choice, asked)
     if not named:
-        commit = hub_commit(source, hub_split)
-        read = lambda: itertools.starmap(Row, enumerate(stored(source, hub_split, streaming=True, revision=commit), 1))
-        table = Table(source, "row", read, sampled=1000)
-        return Corpus(f"hub:{source}:{hub_split}", digest_of([*asked, commit]),
-                      lambda report: choice.documents([_File(lambda: table)], report))  # fmt: skip
+        return _hub_corpus(source, hub_split, choice, asked)
     pattern = next((n for n, part in enumerate(path.parts) if set("*?[") & set(part)), None)
     if pattern is not None and not path.exists():
         return _folder_corpus(name, files_like(path, Path(*path.parts[:pattern])), choice, asked)
     if folder:
         return _folder_corpus(name, files_in(path), choice, asked)
-    if format_of(path) not in (*TABLES, *READERS):
-        known = ", ".join((*TABLES, *READERS))
-        raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; save or name it as one of {known}")
-    check_file(path, source)
-    entry = Entry(str(path), path.name)
+    return _file_corpus(name, path, choice, asked)
+
+
+def _saved_corpus(name: str, path: Path, split: str, choice: _Choice, asked: Sequence[str]) -> Corpus:
+    """The corpus of a folder of `save_to_disk`, with a note of the splits that are not read."""
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    digests = content_digests(name, {str(file.relative_to(path)): str(file) for file in files})
+    parts = [*asked, split, *(part for pair in digests.items() for part in pair)]
+
+    def opened() -> Table:
+        table, others = open_table(choice.source, split=split), [own for own in splits_of(path) if own != split]
+        note = f"split {split} alone is read (--hub_split reads another: {', '.join(others)})"
+        return replace(table, notes=(*table.notes, note)) if others else table
+
+    return Corpus(name, digest_of(parts), functools.partial(choice.documents, [_File(opened)]))
+
+
+def _hub_corpus(source: str, split: str, choice: _Choice, asked: Sequence[str]) -> Corpus:
+    """The corpus of a data set of the Hub, of one commit."""
+    commit = hub_commit(source, split)
+    read = lambda: itertools.starmap(Row, enumerate(stored(source, split, streaming=True, revision=commit), 1))
+    file = _File(lambda: Table(source, "row", read, sampled=1000))
+    digest = digest_of([*asked, commit])
+    return Corpus(f"hub:{source}:{split}", digest, functools.partial(choice.documents, [file]))
+
+
+def _file_corpus(name: str, path: Path, choice: _Choice, asked: Sequence[str]) -> Corpus:
+    """The corpus of one file."""
+    if format_of(path) not in (known := (*TABLES, *READERS)):
+        extension, formats = path.suffix or "no extension", ", ".join(known)
+        raise InputError(f"{choice.source}: no reader for {extension}; save or name it as one of {formats}")
+    check_file(path, choice.source)
     state = lambda: digest_of([*asked, Path(name).name, content_digest(path)])
-    read_one = functools.partial(choice.of_files, [entry], False, False)
-    return Corpus(name, state, read_one, _estimated_rows(path), mixed=format_of(path) in READERS)
-
-
-def _saved(source: str, path: Path, split: str) -> Table:
-    """The rows of a folder of `save_to_disk`, with a note of the splits that are not read."""
-    table, others = open_table(source, split=split), [name for name in splits_of(path) if name != split]
-    note = f"split {split} alone is read (--hub_split reads another: {', '.join(others)})"
-    return replace(table, notes=(*table.notes, note)) if others else table
+    read = functools.partial(choice.of_files, [Entry(str(path), path.name)], False, False)
+    return Corpus(name, state, read, _estimated_rows(path), mixed=format_of(path) in READERS)
 
 
 def _folder_corpus(name: str, entries: Sequence[Entry], choice: _Choice, asked: Sequence[str]) -> Corpus:

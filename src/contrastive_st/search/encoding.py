@@ -112,23 +112,22 @@ def encode_file(
             "ranges": None if given is None else hashlib.blake2b(given.tobytes(), digest_size=16).hexdigest(),
         }  # fmt: skip
         with contextlib.closing(_Growing(output, folder, made_of, encoder.dimension, given, overwrite)) as growing:
-            before = growing.rows
-            with tqdm(total=total, initial=before, disable=not show_progress_bar, unit=" texts", desc="encode",
-                      file=sys.stderr) as bar:  # fmt: skip
-                truncated, unknown = _grow(growing, texts, encoder, normalize, bar)
-            return Encoded(growing.rows, encoder.dimension, growing.rows - before, truncated, unknown)
+            bar = tqdm(total=total, initial=growing.rows, disable=not show_progress_bar, unit=" texts", desc="encode",
+                       file=sys.stderr)  # fmt: skip
+            with bar:
+                return _grow(growing, texts, encoder, normalize, bar)
 
 
-def _grow(growing: _Growing, texts: Texts, encoder: Any, normalize: bool, bar: Any) -> tuple[int, int]:
-    """Encode the missing texts and finish the file; returns how many were truncated, and how many are unknown."""
-    truncated = unknown = 0
-    for piece in prefetch(_pieces(texts(), growing.rows)):
+def _grow(growing: _Growing, texts: Texts, encoder: Any, normalize: bool, bar: Any) -> Encoded:
+    """Encode the missing texts and finish the file."""
+    before, truncated, unknown = growing.rows, 0, 0
+    for piece in prefetch(_pieces(texts(), before)):
         vectors, cut, silent = _encoded(encoder, piece, {"normalize_embeddings": True} if normalize else {})
         truncated, unknown = truncated + cut, unknown + silent
         growing.add(vectors)
         bar.update(len(piece))
     growing.finish(texts)
-    return truncated, unknown
+    return Encoded(growing.rows, encoder.dimension, growing.rows - before, truncated, unknown)
 
 
 def _encoded(encoder: Any, texts: list[str], options: dict[str, Any]) -> tuple[NDArray[np.float32], int, int]:

@@ -21,9 +21,7 @@ from contrastive_st.search.shards import ShardFolder
 from contrastive_st.vectors import unit_vectors
 
 if TYPE_CHECKING:
-    from contrastive_st.models.encoder import (
-        SentenceEncoder,
-    )  # imported late: it imports torch, which loading does not need
+    from contrastive_st.models.encoder import SentenceEncoder
 
 SHARD_ROWS = 16_384  # rows that are sorted by length and committed together: a kill loses at most one such shard
 SHARD_CHARACTERS = 1 << 24
@@ -90,16 +88,7 @@ def index_corpus(
                     gone = int(sink.deleted(ids).sum())
                     outcome.states.update({DELETED: gone, UNCHANGED: len(ids) - gone})
 
-        def texts(shard: Shard) -> list[str]:
-            return [chunk for document in shard[3] for chunk in document.chunks]
-
-        def longer(shard: Shard, positions: Sequence[int]) -> None:
-            owners = [document for document in shard[3] for _ in document.chunks]
-            for where in dict.fromkeys(_where(owners[i]) for i in positions):
-                report.leave_out(TOO_LONG, where)
-
-        options = {"longer": longer} if getattr(encoder, "max_length", None) is not None else {}
-        for (shard, members, ids, documents), vectors in encoder.encode_stream(wanted(), texts, **options):
+        for (shard, members, ids, documents), vectors in _vectors(encoder, wanted(), report):
             pooled = _pooled(documents, vectors)
             kept = _kept(documents, pooled, report)
             rows = [documents[i].text for i in kept], [documents[i].metadata for i in kept]
@@ -112,6 +101,21 @@ def index_corpus(
     outcome.complete = sink.finish(shards, report.unread)
     outcome.removed, outcome.kept = sink.removed, sink.kept
     return outcome
+
+
+def _vectors(encoder: SentenceEncoder, shards: Iterator[Shard], report: Report) -> Iterator[tuple[Shard, Vectors]]:
+    """The shards with the vectors of their chunks; reports what is longer than the model reads."""
+
+    def texts(shard: Shard) -> list[str]:
+        return [chunk for document in shard[3] for chunk in document.chunks]
+
+    def longer(shard: Shard, positions: Sequence[int]) -> None:
+        owners = [document for document in shard[3] for _ in document.chunks]
+        for where in dict.fromkeys(_where(owners[i]) for i in positions):
+            report.leave_out(TOO_LONG, where)
+
+    options = {"longer": longer} if getattr(encoder, "max_length", None) is not None else {}
+    return encoder.encode_stream(shards, texts, **options)
 
 
 def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> Outcome:

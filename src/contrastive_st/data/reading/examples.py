@@ -93,15 +93,26 @@ def read_examples(
     names = names_in(source)
     if columns is None and names and len(names) == 1 and (known := pair_set(str(names[0]))):
         columns = known.columns
-    table = open_table(
-        source, split=split, header=header_of([columns] if isinstance(columns, str) else columns, header)
-    )
+    header = header_of([columns] if isinstance(columns, str) else columns, header)
+    table = open_table(source, split=split, header=header)
     roles = column_roles(table.profile, columns, source=table.source, target=target, kinds=kinds)
     roles = roles.with_example(row.cells for row in table)
     if roles.target in roles.lists:
         raise InputError(f"{table.source}: {roles.target!r} holds lists of labels; training takes one label per row")
     if roles.lists or roles.kind == "scored_candidates" or _has_fewer_negatives(table, roles):
         return read_candidates(table, roles, strict), roles
+    rows, roles = _rows_of_columns(table, roles, strict, scale, classes)
+    return _renamed(rows, roles) if columns else (rows, roles)
+
+
+def _rows_of_columns(
+    table: Table,
+    roles: ColumnRoles,
+    strict: bool,
+    scale: tuple[float, float] | None,
+    classes: Mapping[str, int] | None,
+) -> tuple[datasets.Dataset, ColumnRoles]:
+    """The rows of a table without lists, and their roles, with the number of each class."""
     if scale and roles.target is not None:
         roles = replace(roles, columns={**roles.columns, roles.target: SCORE})
     texts = [name for name in roles.texts if table.profile[name].held != NUMBERS]  # numbers are there as text
@@ -112,7 +123,7 @@ def read_examples(
     for name, role in roles.columns.items():
         if role in KEPT:
             rows = rows.remove_columns(name).add_column(role, [number_of(cell) for cell in rows[name]])
-    return _renamed(rows, roles) if columns else (rows, roles)
+    return rows, roles
 
 
 def _has_fewer_negatives(table: Table, roles: ColumnRoles) -> bool:

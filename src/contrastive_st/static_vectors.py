@@ -20,7 +20,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import CLASSIFIER
 from contrastive_st.options import Count, CountOrZero, checked, field_types
 from contrastive_st.terminal import progress
-from contrastive_st.tokens import check_id, list_of_texts
+from contrastive_st.tokens import Pass, check_id, list_of_texts
 from contrastive_st.vectors import unit_vectors
 from contrastive_st.word_cache import Ids, Lengths, WordCache, reads_word_by_word
 
@@ -268,10 +268,9 @@ class StaticVectors(StaticTable):
             raise InputError(f"{folder}/model.safetensors holds {held}; a static model has the tensor embeddings")
         if "mapping" in tensors:  # from a token to the row that it shares with others
             table = table[tensors["mapping"]]
-        if tokenizer.get_vocab_size() > len(
-            table
-        ):  # greater ids, if some are missing, are an error when a text has one
-            raise InputError(f"{folder}: {tokenizer.get_vocab_size()} tokens but {len(table)} vectors; save it again")
+        tokens = tokenizer.get_vocab_size()  # greater ids, if some are missing, are an error when a text has one
+        if tokens > len(table):
+            raise InputError(f"{folder}: {tokens} tokens but {len(table)} vectors; save it again")
         if reading.left_out is not None:  # other loaders count it: zeros do not turn the mean
             table[reading.left_out] = 0
         normalize = bool(config.get("normalize", False))
@@ -345,12 +344,8 @@ class StaticVectors(StaticTable):
             InputError: a text is not a string.
         """
         given = list_of_texts(texts)
-        output = np.empty((len(given), self.dimension), np.float32)
         with progress(len(given), show_progress_bar) as done:
-            for start in range(0, len(given), batch_size):
-                part = given[start : start + batch_size]
-                output[start : start + batch_size] = self._means(*self._read(part), normalize_embeddings)
-                done(len(part))
+            output = self._encoded(given, None, batch_size, normalize_embeddings, done)
         return np.asarray(output[0] if isinstance(texts, str) else output)
 
     def knows(self, texts: Sequence[str]) -> NDArray[np.bool_]:
@@ -380,19 +375,26 @@ class StaticVectors(StaticTable):
         flat, ends = ids.tolist(), [0, *np.cumsum(lengths).tolist()]
         return [flat[start:end] for start, end in pairwise(ends)]
 
-    def of_texts(
-        self, texts: Sequence[str], longest: int | None, before: int, limits: object, dtype: object,
-        done: Callable[[int], object],
-    ) -> Vectors:  # fmt: skip
+    def of_texts(self, texts: Sequence[str], longest: int | None, before: int, run: Pass) -> Vectors:
         """Vectors `[len(texts), d]`, for `SentenceEncoder.encode`: nothing is padded, and a prompt counts."""
+        return self._encoded(texts, longest, _READ_TOGETHER, None, run.done)
+
+    def _encoded(
+        self,
+        texts: Sequence[str],
+        longest: int | None,
+        together: int,
+        normalize_embeddings: bool | None,
+        done: Callable[[int], object],
+    ) -> Vectors:
         output = np.empty((len(texts), self.dimension), np.float32)
-        for start in range(0, len(texts), _READ_TOGETHER):
-            part = texts[start : start + _READ_TOGETHER]
-            output[start : start + _READ_TOGETHER] = self._means(*self._read(part, longest), None)
+        for start in range(0, len(texts), together):
+            part = texts[start : start + together]
+            output[start : start + together] = self._means(*self._read(part, longest), normalize_embeddings)
             done(len(part))
         return output
 
-    def vectors(self, rows: list[list[int]], before: int = 0) -> Vectors:
+    def vectors(self, rows: list[list[int]], before: int, run: Pass) -> Vectors:
         """Vectors `[len(rows), d]` of token ids."""
         return self.encode_rows(rows)
 

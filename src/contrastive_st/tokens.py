@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -324,6 +324,20 @@ def round_up(numbers: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
     steps = 1 << np.maximum(np.ceil(np.log2(numbers)).astype(np.int64) - bits, 0)
     rounded: NDArray[np.int64] = -(-numbers // steps) * steps
     return rounded
+
+
+class Pass(NamedTuple):
+    """How a model runs over rows.
+
+    Args:
+        limits: options of `bucket_rows` in place of those of the device.
+        dtype: half precision for the products, by autocast.
+        done: called with the number of rows of each bucket.
+    """
+
+    limits: Mapping[str, float] = {}
+    dtype: torch.dtype | None = None
+    done: Callable[[int], object] = lambda count: None
 
 
 def bucket_rows(

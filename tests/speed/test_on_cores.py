@@ -11,6 +11,7 @@ import torch
 from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.models import running
 from contrastive_st.speed.cores import on_cores
+from contrastive_st.tokens import Pass
 
 
 @pytest.fixture(autouse=True)
@@ -93,10 +94,10 @@ def test_many_buckets_have_the_vectors_of_one_thread_after_the_other(bert_config
     encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean").eval(), tokenizer)
     random = np.random.default_rng(0)
     rows = [random.integers(5, len(tokenizer), random.choice([3, 5, 8, 8, 8])).tolist() for _ in range(600)]
-    found = [encoder._running.vectors(rows, dtype=dtype) for _ in range(5)]
+    found = [encoder._running.vectors(rows, 0, Pass(dtype=dtype)) for _ in range(5)]
     monkeypatch.setattr(running, "on_cores", map)
     with torch.inference_mode():
-        wanted = encoder._running.vectors(rows, dtype=dtype)
+        wanted = encoder._running.vectors(rows, 0, Pass(dtype=dtype))
     for vectors in found:
         np.testing.assert_allclose(vectors, wanted, atol=1e-6)
 

@@ -18,14 +18,13 @@ from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.repositories import HUB_OPTIONS, default_model
 from contrastive_st.models.backends import export_command
-from contrastive_st.models.checkpoint import Checkpoint
-from contrastive_st.models.opening import StaticFolder, open_parts
+from contrastive_st.models.opening import open_parts, parts_in_memory
 from contrastive_st.options import PROMPTS, Count, checked
 from contrastive_st.precision import ALL_CODES, MODEL_PRECISIONS, check_precision
 from contrastive_st.prefetch import prefetch
 from contrastive_st.static_vectors import StaticVectors, known
 from contrastive_st.terminal import progress
-from contrastive_st.tokens import DOCUMENT, QUERY, list_of_texts, role_prompt, texts_or_vectors
+from contrastive_st.tokens import DOCUMENT, QUERY, Pass, list_of_texts, role_prompt, texts_or_vectors
 from contrastive_st.vectors import PAIRWISE, SIMILARITIES, check_finite, quantize, unit_vectors
 
 if TYPE_CHECKING:  # torch and transformers are imported where they are needed: static models are encoded without
@@ -110,31 +109,18 @@ class SentenceEncoder:
         check_precision(precision, MODEL_PRECISIONS)
         if unknown := hub.keys() - {*HUB_OPTIONS}:
             raise TypeError(f"SentenceEncoder() got an unexpected keyword argument {min(unknown)!r}")
-        self.folder: Path | None = None
-        self.checkpoint = Checkpoint.in_memory()
-        self._max_length: int | None = None
-        self._fingerprint: str | None = None
-        self._model: Any = None
-        self._tokenizer: Any = None
-        self._static: StaticFolder | None = None
         model = default_model() if model is None else model
-        if isinstance(model, (str, Path)):
-            hub |= {"token": token}
-            parts = open_parts(model, device, pooling, backend=backend, precision=precision, revision=revision, **hub)
-            self.checkpoint, self.folder, self.name, self._fingerprint = parts[:4]
-            self._model, self._tokenizer, self._static = parts[4:]
-            if self._static is not None:
-                self.to(device or asked_device() or "cpu")
-        elif isinstance(model, SentenceEncoder):
+        by_name = isinstance(model, (str, Path))
+        if isinstance(model, SentenceEncoder):
             for slot in self.__slots__[1:]:
                 setattr(self, slot, getattr(model, slot))
-        elif isinstance(model, StaticVectors):
-            self._static, self.folder, self.name = StaticFolder(model, self.checkpoint), model.folder, model.name
         else:
-            from contrastive_st.models.running import in_memory
-
-            self._model, self._tokenizer, self.checkpoint = in_memory(model, tokenizer)
-            self.name = "model"
+            hub |= {"backend": backend, "precision": precision, "revision": revision, "token": token}
+            parts = open_parts(model, device, pooling, **hub) if by_name else parts_in_memory(model, tokenizer)
+            self.checkpoint, self.folder, self.name, self._fingerprint = parts[:4]
+            self._model, self._tokenizer, self._static = parts[4:]
+            if by_name and self._static is not None:
+                self.to(device or asked_device() or "cpu")
         self.name = name or self.name
         if max_length is not None or not isinstance(model, SentenceEncoder):
             self.max_length = max_length
@@ -149,7 +135,7 @@ class SentenceEncoder:
             raise InputError(f"{self.name} is not in int8; run {export_command(self.name, 'openvino --int8')}")
         if rounded:
             self._fingerprint = self.fingerprint  # of the weights before they are rounded
-            own: Any = self.model if isinstance(model, (str, Path)) else copy.deepcopy(self.model)  # not the caller's
+            own: Any = self.model if by_name else copy.deepcopy(self.model)  # not the caller's
             self.model = own.bfloat16()
 
     @classmethod
@@ -204,19 +190,20 @@ class SentenceEncoder:
         if device is not None:
             self.to(device)  # as sentence-transformers, which keeps it there
         prompt = self._prompt(prompt_name, prompt)
-        limits = {"max_rows": _positive("batch_size", batch_size), "min_tokens": batch_tokens and batch_tokens // 2,
-                  "max_tokens": _positive("batch_tokens", batch_tokens)}  # fmt: skip
+        asked = {"max_rows": _positive("batch_size", batch_size), "min_tokens": batch_tokens and batch_tokens // 2,
+                 "max_tokens": _positive("batch_tokens", batch_tokens)}  # fmt: skip
+        limits = {name: limit for name, limit in asked.items() if limit is not None}
+        choice("output_value", output_value, ("sentence_embedding", "token_embeddings"))
         with progress(len(given), show_progress_bar) as done:
+            run = Pass(limits, dtype, done)
             if output_value == "token_embeddings":
                 if (precision, normalize_embeddings, truncate_dim) != ("float32", False, None):
                     raise InputError("token_embeddings are returned unchanged; leave out precision, "
                                      "normalize_embeddings and truncate_dim")  # fmt: skip
-                rows = self._tokenize(given, prompt)
-                states = self._torch.token_vectors(rows, limits, done) if rows else []
+                states = self._torch.token_vectors(self._tokenize(given, prompt), run)
                 return states[0] if isinstance(texts, str) else states
-            choice("output_value", output_value, ("sentence_embedding", "token_embeddings"))
             dim = self.truncate_dim if truncate_dim is None else _positive("truncate_dim", truncate_dim)
-            vectors = self._encoded(given, prompt, limits, dtype, done)[:, :dim]
+            vectors = self._encoded(given, prompt, run)[:, :dim]
         vectors = unit_vectors(vectors) if normalize_embeddings else vectors
         codes = vectors if precision == "float32" else quantize(vectors, precision)  # which would copy them
         return self._converted(codes, isinstance(texts, str), convert_to_numpy, convert_to_tensor)
@@ -550,24 +537,17 @@ class SentenceEncoder:
     def _tokenize(self, texts: list[str], prompt: str, max_length: int | None = None) -> list[list[int]]:
         return self._running.token_rows([prompt + text for text in texts], max_length or self.max_length)
 
-    def _encoded(
-        self,
-        texts: list[str],
-        prompt: str,
-        limits: dict[str, int | None],
-        dtype: torch.dtype | None,
-        done: Callable[[int], object],
-    ) -> Vectors:
+    def _encoded(self, texts: list[str], prompt: str, run: Pass) -> Vectors:
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
         texts = [prompt + text for text in texts] if prompt else texts
         before = self._unpooled(prompt)
-        return check_finite(self._running.of_texts(texts, self.max_length, before, limits, dtype, done), self.name)
+        return check_finite(self._running.of_texts(texts, self.max_length, before, run), self.name)
 
     def _vectors(self, rows: list[list[int]], prompt: str = "") -> Vectors:
         if not rows:
             return np.empty((0, self.dimension), dtype=np.float32)
-        return check_finite(self._running.vectors(rows, self._unpooled(prompt)), self.name)
+        return check_finite(self._running.vectors(rows, self._unpooled(prompt), Pass()), self.name)
 
     def _converted(self, vectors: NDArray[Any], one: bool, to_numpy: bool, to_tensor: bool) -> Any:
         if to_numpy and not to_tensor:

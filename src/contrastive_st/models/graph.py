@@ -19,7 +19,7 @@ from contrastive_st.models.backends import BACKENDS
 from contrastive_st.models.checkpoint import Checkpoint, most_tokens
 from contrastive_st.precision import bf16_is_fast
 from contrastive_st.processors import threads
-from contrastive_st.tokens import bucket_rows, check_id, padded_widths, prompt_length, token_ids
+from contrastive_st.tokens import Pass, bucket_rows, check_id, padded_widths, prompt_length, token_ids
 
 INPUTS = ("input_ids", "attention_mask", "text_mask")
 EMBEDDING, STATES = "sentence_embedding", "last_hidden_state"
@@ -153,35 +153,25 @@ class GraphVectors:
         with _TOKENIZING:
             return prompt_length(self.tokenizer, prompt, self.limit or 1 << 30)  # type: ignore[arg-type]
 
-    def of_texts(
-        self, texts: Sequence[str], longest: int | None, before: int, limits: dict[str, int | None], dtype: object,
-        done: Callable[[int], object],
-    ) -> Vectors:  # fmt: skip
+    def of_texts(self, texts: Sequence[str], longest: int | None, before: int, run: Pass) -> Vectors:
         """Vectors `[len(texts), d]`, for `SentenceEncoder.encode`."""
-        return self.vectors(self.token_rows(texts, longest), before, limits, done)
+        return self.vectors(self.token_rows(texts, longest), before, run)
 
-    def vectors(
-        self,
-        rows: list[list[int]],
-        before: int = 0,
-        limits: dict[str, int | None] | None = None,
-        done: Callable[[int], object] = lambda count: None,
-    ) -> Vectors:
+    def vectors(self, rows: list[list[int]], before: int, run: Pass) -> Vectors:
         """Vectors `[len(rows), d]` of token ids, of which the first `before` of each row are not pooled."""
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        own = {name: limit for name, limit in (limits or {}).items() if limit is not None}
         result: list[Any] = [None] * len(rows)
-        for bucket in bucket_rows(lengths, **(self.bucket_limits | own)):  # type: ignore[arg-type]
+        for bucket in bucket_rows(lengths, **{**self.bucket_limits, **run.limits}):  # type: ignore[arg-type]
             for place, vector in zip(bucket, self._forward([rows[i] for i in bucket], before), strict=True):
                 result[place] = vector
-            done(len(bucket))
+            run.done(len(bucket))
         return np.stack(result)
 
     def stream(self, buckets: Iterable[tuple[Sequence[Sequence[int]], int] | None]) -> Iterator[Vectors]:
         """Vectors of each bucket of rows."""
         return (self._forward(*bucket) for bucket in buckets if bucket is not None)
 
-    def token_vectors(self, rows: object, limits: object, done: object) -> list[Any]:
+    def token_vectors(self, rows: object, run: Pass) -> list[Any]:
         """Raises `InputError`: a graph gives the vectors of texts alone."""
         raise InputError(f"{self.name} does not return the vectors of tokens; leave output_value out")
 

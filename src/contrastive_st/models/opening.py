@@ -101,6 +101,17 @@ def open_parts(
     return parts._replace(checkpoint=recorded, model=model, tokenizer=tokenizer, fingerprint=fingerprint)
 
 
+def parts_in_memory(model: Any, tokenizer: Any = None) -> Parts:
+    """The parts of an encoder of a model in memory; the arguments are those of `SentenceEncoder`."""
+    if isinstance(model, StaticVectors):
+        checkpoint = Checkpoint.in_memory()
+        return Parts(checkpoint, model.folder, model.name, static=StaticFolder(model, checkpoint))
+    from contrastive_st.models.running import in_memory
+
+    model, tokenizer, checkpoint = in_memory(model, tokenizer)
+    return Parts(checkpoint, None, "model", model=model, tokenizer=tokenizer)
+
+
 def static_vectors_of(found: Checkpoint) -> StaticVectors | None:
     """The vectors of a static model whose texts are read without special tokens; None if torch must open it."""
     plain = found.max_length is None and not found.lower_case and found.include_prompt and found.adapter is None

@@ -44,7 +44,16 @@ from contrastive_st.speed import speed_is_on
 from contrastive_st.speed.cores import on_cores
 from contrastive_st.speed.products import packed_products
 from contrastive_st.static_vectors import Reading, StaticTable, StaticVectors
-from contrastive_st.tokens import bucket_rows, check_id, on_device, pad_rows, padded_widths, prompt_length, token_ids
+from contrastive_st.tokens import (
+    Pass,
+    bucket_rows,
+    check_id,
+    on_device,
+    pad_rows,
+    padded_widths,
+    prompt_length,
+    token_ids,
+)
 
 #: Options of `bucket_rows` for a forward pass; on a CPU all have about as many tokens, so that few shapes are compiled
 _BUCKETS: dict[str, dict[str, float]] = {
@@ -218,75 +227,58 @@ class Running:
         with _TOKENIZING:
             return prompt_length(self.tokenizer, prompt, self.max_length or 1 << 30)
 
-    def of_texts(
-        self, texts: list[str], longest: int | None, before: int, limits: dict[str, int | None],
-        dtype: torch.dtype | None, done: Callable[[int], object],
-    ) -> Vectors:  # fmt: skip
+    def of_texts(self, texts: list[str], longest: int | None, before: int, run: Pass) -> Vectors:
         """`vectors` of texts of at most `longest` tokens."""
-        return self.vectors(self.token_rows(texts, longest), before, limits, dtype, done)
+        return self.vectors(self.token_rows(texts, longest), before, run)
 
     @torch.inference_mode()
-    def vectors(
-        self,
-        rows: list[list[int]],
-        before: int = 0,
-        limits: dict[str, int | None] | None = None,
-        dtype: torch.dtype | None = None,
-        done: Callable[[int], object] = lambda count: None,
-    ) -> Vectors:
+    def vectors(self, rows: list[list[int]], before: int, run: Pass) -> Vectors:
         """Vectors `[len(rows), d]` of one or more rows.
 
         Args:
             rows: token ids.
             before: number of tokens at the start of each row that are not pooled.
-            limits: options of `bucket_rows` in place of those of the device.
-            dtype: half precision for the products, by autocast.
-            done: called with the number of rows of each bucket.
+            run: how they are computed.
         """
         if (table := self._table) is not None:
             self.check_rows(rows)
-            done(len(rows))
+            run.done(len(rows))
             return table.encode_rows(rows)
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        own = {name: limit for name, limit in (limits or {}).items() if limit is not None}
         widths = padded_widths(lengths, self.max_length or int(lengths.max()))
-        buckets = bucket_rows(lengths, **(self.bucket_limits | own))  # type: ignore[arg-type]
+        buckets = self._buckets(lengths, run)
         forward = lambda bucket: self.forward([rows[i] for i in bucket], before, int(widths[bucket[0]]))
         output: Vectors | None = None
-        with self.ready(dtype, many=bool(lengths.sum() > _FEW_TOKENS)):
+        with self.ready(run.dtype, many=bool(lengths.sum() > _FEW_TOKENS)):
             for bucket, result in zip(buckets, self._computed(forward, buckets), strict=True):
                 vectors = np.asarray(result.cpu().numpy())
                 output = np.empty((len(rows), vectors.shape[1]), dtype=np.float32) if output is None else output
                 output[bucket] = vectors
-                done(len(bucket))
+                run.done(len(bucket))
         assert output is not None
         return output
 
     @torch.inference_mode()
-    def token_vectors(
-        self, rows: list[list[int]], limits: dict[str, int | None], done: Callable[[int], object]
-    ) -> list[Tensor]:
+    def token_vectors(self, rows: list[list[int]], run: Pass) -> list[Tensor]:
         """The states `[tokens, width]` of the tokens of each row, before they are pooled; arguments as for `vectors`.
 
         Raises:
             InputError: the model does not return them.
         """
         if (table := self._table) is not None:
-            done(len(rows))
+            run.done(len(rows))
             return [torch.from_numpy(table.token_vectors(row)) for row in rows]
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        own = {name: limit for name, limit in limits.items() if limit is not None}
         result: dict[int, Tensor] = {}
         with self.ready(None, many=bool(lengths.sum() > _FEW_TOKENS)):
-            for bucket in bucket_rows(lengths, **(self.bucket_limits | own)):  # type: ignore[arg-type]
-                ids, mask = (
-                    x.to(self.device) for x in pad_rows([rows[i] for i in bucket], self.tokenizer.pad_token_id)
-                )
+            for bucket in self._buckets(lengths, run):
+                padded = pad_rows([rows[i] for i in bucket], self.tokenizer.pad_token_id)
+                ids, mask = (x.to(self.device) for x in padded)
                 states = getattr(self.model(ids, attention_mask=mask), "last_hidden_state", None)
                 if states is None:
                     raise InputError(f"{self.name} does not return the vectors of tokens; leave output_value out")
                 result |= {i: row[: lengths[i]].float().clone() for i, row in zip(bucket.tolist(), states, strict=True)}
-                done(len(bucket))
+                run.done(len(bucket))
         return [result[i] for i in range(len(rows))]
 
     def stream(self, buckets: Iterable[tuple[Sequence[Sequence[int]], int] | None]) -> Iterator[Vectors]:
@@ -295,7 +287,7 @@ class Running:
         None is as for `SentenceEncoder.encode_buckets`.
         """
         if self._table is not None:
-            yield from (self.vectors([list(row) for row in bucket[0]]) for bucket in buckets if bucket is not None)
+            yield from (self.vectors(list(map(list, rows)), before, Pass()) for rows, before in filter(None, buckets))
             return
         stream = iter(buckets)
         first = list(islice(stream, 1))
@@ -329,6 +321,9 @@ class Running:
         """Raise `InputError` for a token that the model has no vector for."""
         if (known := self._vectors) is not None:
             check_id(max(map(max, filter(None, rows)), default=0), known, self.tokenizer, self.name)
+
+    def _buckets(self, lengths: NDArray[np.int64], run: Pass) -> list[NDArray[np.int64]]:
+        return bucket_rows(lengths, **{**self.bucket_limits, **run.limits})  # type: ignore[arg-type]
 
     @property
     def _table(self) -> StaticTable | None:

@@ -333,9 +333,8 @@ def make_api(
         plain: dict[str, Any] = {"response_class": PlainTextResponse} if path == "/metrics" else {}
         asks = gate.wanted(path) is not None
         errors = errors_of(path, method == "POST", asks, is_loopback(host))
-        says: dict[str, Any] = (
-            {"dependencies": [Security(HTTPBearer(auto_error=False))]} if asks else {}
-        )  # in the document alone
+        bearer = {"dependencies": [Security(HTTPBearer(auto_error=False))]}  # in the document alone
+        says: dict[str, Any] = bearer if asks else {}
         app.add_api_route(path, answer, methods=[method], response_model=model, responses=errors, **plain, **says)
         if method == "GET":
             app.add_api_route(path, answer, methods=["HEAD"], include_in_schema=False)

@@ -1,9 +1,5 @@
-from .classification import (
-    SentenceClassifier as SentenceClassifier,
-)
-from .commands import (
-    run as run,
-)
+from .classification import SentenceClassifier as SentenceClassifier
+from .commands import run as run
 from .data import (
     CandidatesCollator as CandidatesCollator,
     ContextWindowCollator as ContextWindowCollator,
@@ -30,15 +26,9 @@ from .data import (
     vector_tokenizer as vector_tokenizer,
     word_tokenizer as word_tokenizer,
 )
-from .errors import (
-    InputError as InputError,
-)
-from .evaluation import (
-    evaluate as evaluate,
-)
-from .hub import (
-    model_soup as model_soup,
-)
+from .errors import InputError as InputError
+from .evaluation import evaluate as evaluate
+from .hub import model_soup as model_soup
 from .losses import (
     AnglELoss as AnglELoss,
     ConsistentInfoNCE as ConsistentInfoNCE,
@@ -87,9 +77,7 @@ from .models import (
     pool as pool,
     student_of as student_of,
 )
-from .scripts import (
-    TrainingParser as TrainingParser,
-)
+from .scripts import TrainingParser as TrainingParser
 from .search import (
     VectorStore as VectorStore,
     community_detection as community_detection,

@@ -191,6 +191,14 @@ def _tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest
     return rows
 
 
+def lowercase(backend: Any) -> None:
+    """Let a `tokenizers.Tokenizer` read texts in lower case."""
+    from tokenizers.normalizers import Lowercase, Sequence as Both
+
+    known = backend.normalizer
+    backend.normalizer = Both([Lowercase(), *([known] if known else [])])
+
+
 def pad_rows(
     rows: Sequence[Sequence[int] | NDArray[np.integer] | Tensor],
     padding: int | None = 0,
@@ -445,10 +453,7 @@ def row_lengths(attention_mask: Tensor, known: NDArray[np.int64] | None = None) 
 
 
 def take_rows(
-    batch: dict[str, Any],
-    buckets: list[NDArray[np.int64]],
-    lengths: NDArray[np.int64],
-    most: int | None = None,
+    batch: dict[str, Any], buckets: list[NDArray[np.int64]], lengths: NDArray[np.int64], most: int | None = None
 ) -> list[dict[str, Any]]:
     """The rows of each bucket: of tensors `[N, L]`, cut or padded to the width of the bucket, and of arrays `[N]`.
 

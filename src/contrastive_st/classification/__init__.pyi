@@ -1,10 +1,3 @@
-from .classifier import (
-    SentenceClassifier as SentenceClassifier,
-)
-from .heads import (
-    LinearHead as LinearHead,
-)
-from .settings import (
-    HEADS as HEADS,
-    TuningSettings as TuningSettings,
-)
+from .classifier import SentenceClassifier as SentenceClassifier
+from .heads import LinearHead as LinearHead
+from .settings import HEADS as HEADS, TuningSettings as TuningSettings

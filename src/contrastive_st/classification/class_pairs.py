@@ -73,11 +73,7 @@ class PairRows(Dataset[dict[str, Any]]):
     """
 
     def __init__(
-        self,
-        texts: Sequence[Sequence[int]],
-        pairs: NDArray[np.int64],
-        targets: NDArray[Any],
-        prompt_length: int = 0,
+        self, texts: Sequence[Sequence[int]], pairs: NDArray[np.int64], targets: NDArray[Any], prompt_length: int = 0
     ) -> None:
         self.texts, self.pairs, self.targets, self.prompt_length = texts, pairs, targets, prompt_length
 

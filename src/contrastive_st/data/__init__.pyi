@@ -17,48 +17,23 @@ from .cooccurrence import (
     sif_weights as sif_weights,
     word_counts as word_counts,
 )
-from .corpus import (
-    SentenceCorpus as SentenceCorpus,
-    corpus_texts as corpus_texts,
-    in_documents as in_documents,
-)
+from .corpus import SentenceCorpus as SentenceCorpus, corpus_texts as corpus_texts, in_documents as in_documents
 from .documentation import DocPair as DocPair, installed_docs as installed_docs, split_pairs as split_pairs
-from .guided import (
-    GuidedRows as GuidedRows,
-    TeacherRows as TeacherRows,
-)
+from .guided import GuidedRows as GuidedRows, TeacherRows as TeacherRows
 from .label_pairs import pairs_of_labels as pairs_of_labels
-from .mixture import (
-    Mixture as Mixture,
-    MixtureCollator as MixtureCollator,
-)
+from .mixture import Mixture as Mixture, MixtureCollator as MixtureCollator
 from .neighbor_pairs import (
     Documents as Documents,
     NeighborPairCollator as NeighborPairCollator,
     NeighborPairs as NeighborPairs,
     TokenFile as TokenFile,
 )
-from .pair_sets import (
-    PAIR_SETS as PAIR_SETS,
-)
-from .reading.examples import (
-    read_examples as read_examples,
-)
-from .reading.texts import (
-    read_texts as read_texts,
-)
-from .roles import (
-    ColumnRoles as ColumnRoles,
-    column_roles as column_roles,
-)
-from .splits import (
-    sample as sample,
-    split_by_first as split_by_first,
-    split_rows as split_rows,
-)
-from .tokenization import (
-    tokenize as tokenize,
-)
+from .pair_sets import PAIR_SETS as PAIR_SETS
+from .reading.examples import read_examples as read_examples
+from .reading.texts import read_texts as read_texts
+from .roles import ColumnRoles as ColumnRoles, column_roles as column_roles
+from .splits import sample as sample, split_by_first as split_by_first, split_rows as split_rows
+from .tokenization import tokenize as tokenize
 from .tokenizers import (
     Template as Template,
     check_max_length as check_max_length,

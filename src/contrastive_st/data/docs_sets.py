@@ -56,10 +56,8 @@ def positive_pairs(pairs: Sequence[DocPair]) -> Dataset:
     return Dataset.from_dict({"anchor": [pair[0] for pair in result], "positive": [pair[1] for pair in result]})
 
 
-NEAR, FAR = (
-    1,
-    2,
-)  # labels of a paragraph from the same module, and from another package; 0 is the paragraph of the object
+#: Labels of a paragraph from the same module, and from another package; 0 is the paragraph of the object
+NEAR, FAR = 1, 2
 
 
 def labelled_docs(pairs: Sequence[DocPair], seed: int = 0) -> Dataset:

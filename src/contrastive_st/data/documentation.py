@@ -49,10 +49,7 @@ class DocPair(NamedTuple):
 
 
 def installed_docs(
-    cache_dir: str | Path | None = None,
-    workers: int | None = None,
-    *,
-    roots: Sequence[str | Path] | None = None,
+    cache_dir: str | Path | None = None, workers: int | None = None, *, roots: Sequence[str | Path] | None = None
 ) -> list[DocPair]:
     """The pairs in all packages of the running interpreter's environment, and in its standard library.
 

@@ -19,11 +19,7 @@ class LabelledTexts(NamedTuple):
 
 
 def read_labels(
-    source: Any,
-    columns: Sequence[str | int] | None = None,
-    *,
-    separator: str | None = None,
-    split: str = "train",
+    source: Any, columns: Sequence[str | int] | None = None, *, separator: str | None = None, split: str = "train"
 ) -> LabelledTexts:
     """Read a column of texts and one of labels, by names (`contrastive_st.data.roles.ROLES`) or as `columns` say.
 

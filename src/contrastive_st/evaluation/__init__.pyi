@@ -1,6 +1,4 @@
-from .embedding_store import (
-    EmbeddingStore as EmbeddingStore,
-)
+from .embedding_store import EmbeddingStore as EmbeddingStore
 from .evaluators import (
     BinaryClassificationEvaluator as BinaryClassificationEvaluator,
     EmbeddingSimilarityEvaluator as EmbeddingSimilarityEvaluator,
@@ -8,9 +6,7 @@ from .evaluators import (
     PairEvaluator as PairEvaluator,
     TripletEvaluator as TripletEvaluator,
 )
-from .neighbor_search import (
-    neighbors as neighbors,
-)
+from .neighbor_search import neighbors as neighbors
 from .suite import (
     SuiteEvaluator as SuiteEvaluator,
     evaluate as evaluate,

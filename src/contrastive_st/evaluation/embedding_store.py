@@ -64,11 +64,7 @@ class EmbeddingStore:
     """
 
     def __init__(
-        self,
-        encoder: Encoder,
-        texts: Iterable[str],
-        cache: str | Path | None = None,
-        distributed: bool = True,
+        self, encoder: Encoder, texts: Iterable[str], cache: str | Path | None = None, distributed: bool = True
     ) -> None:
         self.place: dict[tuple[str, str], int] = {}
         for text in texts:

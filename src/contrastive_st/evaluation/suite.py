@@ -111,12 +111,7 @@ def load(tasks: Sequence[Task], data: str | Path) -> dict[str, Splits | str]:
 
 
 def run(
-    encoder: Encoder,
-    tasks: Sequence[Task],
-    loaded: Data,
-    *,
-    cache: str | Path | None = None,
-    distributed: bool = True,
+    encoder: Encoder, tasks: Sequence[Task], loaded: Data, *, cache: str | Path | None = None, distributed: bool = True
 ) -> tuple[list[Score], dict[str, Any] | None]:
     """All scores of one model, each with the model's settings, and the histogram of its STS-B similarities.
 

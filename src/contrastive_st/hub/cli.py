@@ -101,8 +101,7 @@ class Card(_CardOptions):
     """
 
     folder: str = option(
-        "checkpoint folder; a report of `evaluate` is read from its subfolder evaluation",
-        positional=True,
+        "checkpoint folder; a report of `evaluate` is read from its subfolder evaluation", positional=True
     )
     output: str | None = option(
         "write the card, training metadata, evaluation and plots, but no weights, to this folder (default: write the "

@@ -120,11 +120,7 @@ class ContrastiveVectorStore(VectorStore):
         return names
 
     def similarity_search_with_score_by_vector(
-        self,
-        embedding: list[float],
-        k: int = 4,
-        filter: Any = None,
-        min_score: MinScore | None = None,
+        self, embedding: list[float], k: int = 4, filter: Any = None, min_score: MinScore | None = None
     ) -> list[tuple[Document, float]]:
         """The nearest documents, each with its cosine.
 

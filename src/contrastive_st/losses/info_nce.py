@@ -13,13 +13,7 @@ from torch.nn import functional
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses.base import Loss, require
-from contrastive_st.losses.functional import (
-    at_chance,
-    in_blocks,
-    matmul_float32,
-    measured_rows,
-    normalize,
-)
+from contrastive_st.losses.functional import at_chance, in_blocks, matmul_float32, measured_rows, normalize
 from contrastive_st.options import Finite, Positive
 
 

@@ -10,13 +10,7 @@ from torch import Tensor
 
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
-from contrastive_st.losses.functional import (
-    at_least_float32,
-    check_shape,
-    in_blocks,
-    jensen_shannon,
-    normalize,
-)
+from contrastive_st.losses.functional import at_least_float32, check_shape, in_blocks, jensen_shannon, normalize
 from contrastive_st.losses.info_nce import Contrast, Guide, InfoNCE, Queue, all_candidates
 from contrastive_st.options import Finite, NotNegative
 

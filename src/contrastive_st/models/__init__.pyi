@@ -1,32 +1,12 @@
-from .adapters import (
-    add_lora as add_lora,
-)
-from .architectures.infersent import (
-    InferSentConfig as InferSentConfig,
-)
-from .architectures.quickthoughts import (
-    QuickThoughtsConfig as QuickThoughtsConfig,
-)
-from .architectures.skipthoughts import (
-    SkipThoughtsConfig as SkipThoughtsConfig,
-)
-from .architectures.static import (
-    StaticConfig as StaticConfig,
-)
-from .architectures.universal import (
-    UniversalConfig as UniversalConfig,
-)
-from .auto import (
-    AutoModelForCL as AutoModelForCL,
-    load_tokenizer as load_tokenizer,
-)
-from .base import (
-    ContrastiveOutput as ContrastiveOutput,
-    ForCL as ForCL,
-)
-from .encoder import (
-    SentenceEncoder as SentenceEncoder,
-)
+from .adapters import add_lora as add_lora
+from .architectures.infersent import InferSentConfig as InferSentConfig
+from .architectures.quickthoughts import QuickThoughtsConfig as QuickThoughtsConfig
+from .architectures.skipthoughts import SkipThoughtsConfig as SkipThoughtsConfig
+from .architectures.static import StaticConfig as StaticConfig
+from .architectures.universal import UniversalConfig as UniversalConfig
+from .auto import AutoModelForCL as AutoModelForCL, load_tokenizer as load_tokenizer
+from .base import ContrastiveOutput as ContrastiveOutput, ForCL as ForCL
+from .encoder import SentenceEncoder as SentenceEncoder
 from .families import (
     BertForCL as BertForCL,
     CamembertForCL as CamembertForCL,
@@ -45,26 +25,14 @@ from .families import (
     RobertaForCL as RobertaForCL,
     XLMRobertaForCL as XLMRobertaForCL,
 )
-from .modeling import (
-    ContrastiveMixin as ContrastiveMixin,
-)
-from .poolings import (
-    POOLINGS as POOLINGS,
-    pool as pool,
-)
-from .static_encoder import (
-    StaticEncoder as StaticEncoder,
-    fit_static as fit_static,
-)
-from .students import (
-    student_of as student_of,
-)
+from .modeling import ContrastiveMixin as ContrastiveMixin
+from .poolings import POOLINGS as POOLINGS, pool as pool
+from .static_encoder import StaticEncoder as StaticEncoder, fit_static as fit_static
+from .students import student_of as student_of
 from .word_models import (
     InferSentBiLSTM as InferSentBiLSTM,
     QuickThoughtsGRU as QuickThoughtsGRU,
     SkipThoughts as SkipThoughts,
     UniversalSentenceEncoder as UniversalSentenceEncoder,
 )
-from .wrapped import (
-    EncoderForCL as EncoderForCL,
-)
+from .wrapped import EncoderForCL as EncoderForCL

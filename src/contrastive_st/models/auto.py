@@ -28,6 +28,7 @@ from contrastive_st.models.families import DECODERS, ENCODERS, transformers_fami
 from contrastive_st.models.saving import load_dense, load_final_layers
 from contrastive_st.options import checked
 from contrastive_st.static_vectors import Reading, StaticVectors
+from contrastive_st.tokens import lowercase
 
 #: The module and class of this package's architectures, by model_type; only the one that is opened is imported
 _OWN = {
@@ -259,7 +260,7 @@ def load_tokenizer(
     if tokenizer.pad_token is None and tokenizer.eos_token is not None:
         tokenizer.pad_token = tokenizer.eos_token  # decoders often have no padding token; padding is masked anyway
     if checkpoint.lower_case and tokenizer.is_fast:
-        _lowercase(tokenizer)
+        lowercase(tokenizer.backend_tokenizer)
     return tokenizer
 
 
@@ -279,10 +280,3 @@ def _strange_ids(tokenizer: Any, config: PreTrainedConfig) -> str:
         f"the tokenizer has ids up to {greatest}, and the model vectors for {rows} tokens (ids up to {rows - 1}): they "
         "do not belong together; save the model's tokenizer in the same folder"
     )
-
-
-def _lowercase(tokenizer: Any) -> None:
-    from tokenizers.normalizers import Lowercase, Sequence
-
-    normalizer = tokenizer.backend_tokenizer.normalizer
-    tokenizer.backend_tokenizer.normalizer = Sequence([Lowercase(), *([normalizer] if normalizer else [])])

@@ -22,11 +22,7 @@ from contrastive_st.files.repositories import HUB_OPTIONS, WEIGHTS, local_folder
 from contrastive_st.losses import LOCAL, LOSSES, default_gather
 from contrastive_st.losses.info_nce import NO_TEXT, Queue
 from contrastive_st.losses.words import WordsLoss
-from contrastive_st.models.configuration import (
-    LossConfig,
-    apply_settings,
-    without_code,
-)
+from contrastive_st.models.configuration import LossConfig, apply_settings, without_code
 from contrastive_st.models.saving import (
     RemoteCodeMixin,
     check_built,

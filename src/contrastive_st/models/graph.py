@@ -19,7 +19,7 @@ from contrastive_st.models.backends import BACKENDS
 from contrastive_st.models.checkpoint import Checkpoint, most_tokens
 from contrastive_st.precision import bf16_is_fast
 from contrastive_st.processors import threads
-from contrastive_st.tokens import Pass, bucket_rows, check_id, padded_widths, prompt_length, token_ids
+from contrastive_st.tokens import Pass, bucket_rows, check_id, lowercase, padded_widths, prompt_length, token_ids
 
 INPUTS = ("input_ids", "attention_mask", "text_mask")
 EMBEDDING, STATES = "sentence_embedding", "last_hidden_state"
@@ -38,14 +38,12 @@ class FileTokenizer:
 
     def __init__(self, folder: Path, lower_case: bool = False) -> None:
         from tokenizers import Tokenizer
-        from tokenizers.normalizers import Lowercase, Sequence as Both
 
         with about(folder / "tokenizer.json"):
             self.backend_tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.backend_tokenizer.no_padding()
         if lower_case:
-            known = self.backend_tokenizer.normalizer
-            self.backend_tokenizer.normalizer = Both([Lowercase(), *([known] if known else [])])
+            lowercase(self.backend_tokenizer)
         path = folder / "tokenizer_config.json"
         self.settings: dict[str, Any] = read_json(path, dict) if path.is_file() else {}
         self.model_max_length = self.settings.get("model_max_length", 1 << 30)

@@ -19,20 +19,10 @@ from contrastive_st.losses import TSDAELoss
 from contrastive_st.losses.info_nce import InfoNCE
 from contrastive_st.models.adapters import attach, has_adapter, save_adapter
 from contrastive_st.models.base import ForCL
-from contrastive_st.models.configuration import (
-    ContrastiveConfig,
-    is_plain_encoder,
-)
-from contrastive_st.models.pooling import (
-    draw_cutoff,
-    final_layers,
-    scaled_output,
-    template_alone,
-)
+from contrastive_st.models.configuration import ContrastiveConfig, is_plain_encoder
+from contrastive_st.models.pooling import draw_cutoff, final_layers, scaled_output, template_alone
 from contrastive_st.models.poolings import WITHOUT_HEAD, needs_all_layers, pool
-from contrastive_st.models.saving import (
-    weights_as,
-)
+from contrastive_st.models.saving import weights_as
 from contrastive_st.models.words import Rows, VectorDecoder, Words, cross_entropies, row_index
 from contrastive_st.speed import speed_is_on
 from contrastive_st.speed.attention import training_attention

@@ -247,10 +247,17 @@ def static_tokenizer(tokenizer: Any, max_length: int | None = None) -> PreTraine
     _cut(own, max_length)
     if own.normalizer is None:
         own.normalizer = normalizers.Sequence([])
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    special = {name: getattr(tokenizer, name) for name in names if getattr(tokenizer, name, None) is not None}
+    special = special_tokens(tokenizer)
     special.setdefault("pad_token", own.id_to_token(0))
     return PreTrainedTokenizerFast(tokenizer_object=own, model_max_length=max_length or int(1e30), **special)
+
+
+_SPECIAL = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+
+
+def special_tokens(tokenizer: Any) -> dict[str, Any]:
+    """The special tokens of a tokenizer, as arguments of a copy."""
+    return {name: token for name in _SPECIAL if (token := getattr(tokenizer, name, None)) is not None}
 
 
 def silent_ids(tokenizer: Any) -> list[int]:
@@ -258,16 +265,8 @@ def silent_ids(tokenizer: Any) -> list[int]:
 
     With zero vectors and normalization, every loader gives the same vectors, whether it counts these tokens or not.
     """
-    names = (
-        "pad_token_id",
-        "unk_token_id",
-        "cls_token_id",
-        "sep_token_id",
-        "mask_token_id",
-        "bos_token_id",
-        "eos_token_id",
-    )
-    return sorted({int(result) for name in names if (result := getattr(tokenizer, name, None)) is not None})
+    ids = (getattr(tokenizer, f"{name}_id", None) for name in (*_SPECIAL, "bos_token", "eos_token"))
+    return sorted({int(id) for id in ids if id is not None})
 
 
 # --- The closed-form fit to a teacher: ridge regression of its sentence vectors on token counts.

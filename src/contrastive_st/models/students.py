@@ -23,6 +23,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.models.auto import AutoModelForCL, load_tokenizer
 from contrastive_st.models.encoder import SentenceEncoder
+from contrastive_st.models.static_encoder import special_tokens
 from contrastive_st.vectors import check_finite, unit_vectors
 
 _COUNTS = ("num_hidden_layers", "n_layers")  # names of the number of layers in configs
@@ -75,11 +76,8 @@ def student_of(
         name = embedding_name(model)
         weights[name] = weights[name][torch.tensor(rows)].clone()
         config.vocab_size, config.pad_token_id = len(rows), tokenizer.pad_token_id
-    own: dict[str, Any] = {
-        "prompts": {},
-        "default_prompt_name": None,
-        "truncate_dim": None,
-    }  # it learns from texts without prompts
+    # it learns from texts without prompts
+    own: dict[str, Any] = {"prompts": {}, "default_prompt_name": None, "truncate_dim": None}
     student = AutoModelForCL.from_config(config, **{**own, **settings})
     student.load_state_dict({k: v for k, v in weights.items() if k in student.state_dict()}, strict=False)
     return SentenceEncoder(student, tokenizer)
@@ -150,12 +148,9 @@ def trimmed_tokenizer(tokenizer: Any, vocabulary: Iterable[str]) -> tuple[PreTra
     for side in ("sep", "cls"):
         if isinstance((state.get("post_processor") or {}).get(side), list):
             state["post_processor"][side][1] = new[state["post_processor"][side][0]]
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    special = {name: getattr(tokenizer, name) for name in names if getattr(tokenizer, name, None) is not None}
+    backend = Tokenizer.from_str(json.dumps({**state, "padding": None, "truncation": None}))
     own = PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(json.dumps({**state, "padding": None, "truncation": None})),
-        model_max_length=tokenizer.model_max_length,
-        **special,
+        tokenizer_object=backend, model_max_length=tokenizer.model_max_length, **special_tokens(tokenizer)
     )
     return own, [number for number, _ in chosen]
 

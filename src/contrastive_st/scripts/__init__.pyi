@@ -5,9 +5,7 @@ from .encoder import (
     small_bert as small_bert,
     with_dropout as with_dropout,
 )
-from .parser import (
-    TrainingParser as TrainingParser,
-)
+from .parser import TrainingParser as TrainingParser
 from .rows import (
     Rows as Rows,
     check_window as check_window,

@@ -40,13 +40,7 @@ from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.models.query_space import align
 from contrastive_st.models.saving import write_tensors
-from contrastive_st.models.static_encoder import (
-    StaticEncoder,
-    StaticFit,
-    silent_ids,
-    static_tokenizer,
-    token_rows,
-)
+from contrastive_st.models.static_encoder import StaticEncoder, StaticFit, silent_ids, static_tokenizer, token_rows
 from contrastive_st.models.students import student_of, teacher_vectors
 from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive
 from contrastive_st.precision import bf16_is_fast

@@ -112,9 +112,8 @@ def paraphrase_mining(
     encoder, texts = as_encoder(model), as_list("sentences", sentences, str)
     vectors: Any = encoder.encode(texts, **given)
     limits = (query_chunk_size, corpus_chunk_size, max_pairs, top_k, score_function)
-    known = np.asarray(
-        encoder.knows(texts), dtype=bool
-    )  # all others have the same vector, which does not depend on the text
+    # all others have the same vector, which does not depend on the text
+    known = np.asarray(encoder.knows(texts), dtype=bool)
     return paraphrase_mining_embeddings(np.asarray(vectors) * known[:, None], *limits)
 
 

@@ -91,6 +91,5 @@ def is_list(lines: Sequence[str]) -> bool:
         for line, after in itertools.pairwise(texts)
         if line and after and len(line) >= 30
     )
-    return (
-        len(full) == len(texts) and several <= 0.2 * len(full) and wraps - 1 <= 0.3 * len(full)
-    )  # the widest line is one of them
+    wraps -= 1  # the widest line is one of them
+    return len(full) == len(texts) and several <= 0.2 * len(full) and wraps <= 0.3 * len(full)

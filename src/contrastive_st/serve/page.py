@@ -178,12 +178,7 @@ def show_map(session: SearchSession, names: Sequence[str], answers: Sequence[Ans
 def page_options() -> dict[str, Any]:
     """Options of the page: system fonts, the styles of this package, no footer with external links."""
     theme = import_gradio().themes.Default(font=list(_FONTS), font_mono=list(_MONO), primary_hue="blue")
-    return {
-        "theme": theme,
-        "css": resource("page.css"),
-        "head": resource("head.html"),
-        "footer_links": [],
-    }
+    return {"theme": theme, "css": resource("page.css"), "head": resource("head.html"), "footer_links": []}
 
 
 def import_gradio() -> Any:

@@ -109,9 +109,8 @@ class ContrastiveTrainingArguments(TrainingArguments):
         if self.bf16 is None:
             self.bf16 = not self.fp16 and bf16_is_fast()
         if getattr(self, "data_seed", None) is None:
-            self.data_seed: int | None = (
-                self.seed
-            )  # so that the order of the rows does not depend on other random numbers
+            # so that the order of the rows does not depend on other random numbers
+            self.data_seed: int | None = self.seed
         if self.per_device_eval_batch_size is None:
             self.per_device_eval_batch_size = self.per_device_train_batch_size
         self.metric_left_open = self.metric_for_best_model is None  # the trainer knows which metrics there are

@@ -126,12 +126,7 @@ class ContrastiveTrainer(CheckpointTrainer):
     _made = False
 
     def __init__(
-        self,
-        *args: Any,
-        loss: Any = None,
-        evaluator: Any = None,
-        eval_collator: Any = None,
-        **kwargs: Any,
+        self, *args: Any, loss: Any = None, evaluator: Any = None, eval_collator: Any = None, **kwargs: Any
     ) -> None:
         parts = inspect.signature(Trainer.__init__).bind_partial(self, *args, **kwargs).arguments
         parts.pop("self")
@@ -501,11 +496,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         result = loss_fn.metrics(views, targets, text_hashes=hashes, gather=default_gather(), **queued)
         self.health.chances = loss_fn.chances(result)
         anchors = views[:_ROWS_MEASURED, 0]
-        return {
-            **result,
-            "uniformity": uniformity(anchors).item(),
-            "effective_rank": effective_rank(anchors).item(),
-        }
+        return {**result, "uniformity": uniformity(anchors).item(), "effective_rank": effective_rank(anchors).item()}
 
     def set_initial_training_values(self, args: Any, *others: Any, **kwargs: Any) -> Any:
         """As in transformers; shares of the run (`eval_steps=0.1`) become steps, as a checkpoint records them."""

@@ -19,13 +19,7 @@ from accelerate.utils import recursively_apply
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import (
-    EarlyStoppingCallback,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
-)
+from transformers import EarlyStoppingCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from contrastive_st.data.mixture import Mixture
 from contrastive_st.distributed import LOCAL, Gather, default_gather, processes

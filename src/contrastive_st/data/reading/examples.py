@@ -106,11 +106,7 @@ def read_examples(
 
 
 def _rows_of_columns(
-    table: Table,
-    roles: ColumnRoles,
-    strict: bool,
-    scale: tuple[float, float] | None,
-    classes: Mapping[str, int] | None,
+    table: Table, roles: ColumnRoles, strict: bool, scale: tuple[float, float] | None, classes: Mapping[str, int] | None
 ) -> tuple[datasets.Dataset, ColumnRoles]:
     """The rows of a table without lists, and their roles, with the number of each class."""
     if scale and roles.target is not None:

@@ -9,14 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contrastive_st.data.reading.content import (
-    check_file,
-    encoding_of,
-    format_of,
-    open_bytes,
-    reading,
-    text_lines,
-)
+from contrastive_st.data.reading.content import check_file, encoding_of, format_of, open_bytes, reading, text_lines
 from contrastive_st.data.reading.delimited import (
     MAYBE_A_TABLE,
     NULL,
@@ -38,12 +31,7 @@ if TYPE_CHECKING:
 
 
 def open_table(
-    source: Any,
-    *,
-    split: str = "train",
-    header: bool | None = None,
-    name: str | None = None,
-    streaming: bool = False,
+    source: Any, *, split: str = "train", header: bool | None = None, name: str | None = None, streaming: bool = False
 ) -> Table:
     """Open a source as rows of cells by column.
 

@@ -80,11 +80,7 @@ def by_keywords(
     return np.where(result.max(1) > 0, result.argmax(1), int(sizes.argmax()))
 
 
-METHODS: dict[str, Predict] = {
-    "mean classifier": by_means,
-    "logistic regression": by_logistic,
-    "keywords": by_keywords,
-}
+METHODS: dict[str, Predict] = {"mean classifier": by_means, "logistic regression": by_logistic, "keywords": by_keywords}
 
 
 def score_few_shot(splits: Splits, embed: Embed, task: str, sizes: Sequence[int] = SIZES) -> list[Score]:

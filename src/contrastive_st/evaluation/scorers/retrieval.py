@@ -136,12 +136,7 @@ def _among(documents: int, relevance: NDArray[np.floating]) -> str:
 
 
 def score_beir(
-    splits: Splits,
-    embed: Embed,
-    task: str,
-    k: int = 10,
-    similarity: str = "cosine",
-    metrics: Sequence[Metric] = (),
+    splits: Splits, embed: Embed, task: str, k: int = 10, similarity: str = "cosine", metrics: Sequence[Metric] = ()
 ) -> list[Score]:
     """Graded retrieval of `datasets.hub_sets`: nDCG@k, recall@k, recall@100, MRR@k, `metrics`, and nDCG@k of BM25."""
     queries, corpus = splits["queries"].columns[0], splits["corpus"].columns[0]

@@ -22,9 +22,8 @@ from contrastive_st.vectors import PAIRWISE, cosine
 
 CORRELATIONS: Mapping[str, Callable[..., Any]] = {
     "pearson": pearsonr,
-    "spearman": lambda a, b: spearmanr(
-        np.round(a, 6), b
-    ),  # rounded, so that float32 noise does not break ties of ranks
+    # rounded, so that float32 noise does not break ties of ranks
+    "spearman": lambda a, b: spearmanr(np.round(a, 6), b),
 }
 
 

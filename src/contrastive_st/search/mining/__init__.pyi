@@ -4,7 +4,4 @@ from .hard_negatives import (
     mine_hard_negatives as mine_hard_negatives,
     write_hard_negatives as write_hard_negatives,
 )
-from .negative_rules import (
-    MiningOptions as MiningOptions,
-    NegativeRules as NegativeRules,
-)
+from .negative_rules import MiningOptions as MiningOptions, NegativeRules as NegativeRules

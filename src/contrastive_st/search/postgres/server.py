@@ -342,10 +342,8 @@ def _reachable_binaries(account: Account | None) -> Path:
     copy = Path("/var/lib/contrastive_st", f"{install.name}-{mark}")
     if not copy.exists():
         unfinished = Path(f"{copy}.{os.getpid()}")
-        for part in (
-            install,
-            package.with_name(f"{package.name}.libs"),
-        ):  # the programs look for the second folder next to the first
+        libraries = package.with_name(f"{package.name}.libs")  # the programs look for it there
+        for part in (install, libraries):
             if part.exists():
                 shutil.copytree(part, unfinished / part.relative_to(package.parent), symlinks=True)
         try:

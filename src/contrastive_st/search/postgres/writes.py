@@ -58,11 +58,7 @@ class StoreWrites(StoreSpaces):
     """
 
     def upsert(
-        self,
-        ids: Sequence[Id],
-        texts: Sequence[str],
-        vectors: Any,
-        metadata: Metadata | None = None,
+        self, ids: Sequence[Id], texts: Sequence[str], vectors: Any, metadata: Metadata | None = None
     ) -> Counter[str]:
         """Insert documents, or replace those with the same ids, in one transaction.
 

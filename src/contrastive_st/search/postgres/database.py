@@ -46,9 +46,14 @@ class StoreConnection(psycopg.Connection[Any]):
                 self.execute("SELECT set_config(%s, %s, %s)", (name, str(value), self.pooled))
                 self.known[name] = str(value)
 
+    def value(self, statement: Query, parameters: Any = None) -> Any:
+        """The first cell of the rows of a statement; None if there are none."""
+        row = self.execute(statement, parameters).fetchone()
+        return row and row[0]
+
     def configure(self, schema: str) -> None:
         """Find the tables of the store, and know pgvector's types."""
-        (process,) = self.execute("SELECT pg_backend_pid()").fetchone()  # type: ignore[misc]
+        process = self.value("SELECT pg_backend_pid()")
         self.pooled = process != self.info.backend_pid  # a pooler invents this number
         if self.pooled:
             self.prepare_threshold = None

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
-from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from contrastive_st.errors import InputError
@@ -33,6 +32,7 @@ from contrastive_st.search.postgres.writes import StoreWrites
 from contrastive_st.search.shards import FIRST
 from contrastive_st.search.values import storable
 
+_UNLOCK = "SELECT pg_advisory_unlock(hashtext(%s), %s)"
 _OWN, _HASHED = " ids", " files"  # after the fingerprint of a source whose documents have ids, of a column or by file
 
 
@@ -125,7 +125,7 @@ class StoreLoader:
         """What each of these documents is to the collection: new, changed, relabelled, unchanged or deleted."""
         states: list[str] = np.where(self.deleted(ids), DELETED, NEW).tolist()
         if self.own_ids or self.afresh:  # else all of the shard are new
-            statement = sql.SQL("SELECT id, text, metadata FROM {} WHERE id = ANY(%s)").format(self.store.tables.texts)
+            statement = self.store.tables.statement("SELECT id, text, metadata FROM {texts} WHERE id = ANY(%s)")
             keys = (ids + self.first).tolist()
             there = {id: (text, known) for id, text, known in self.store.database.rows(statement, (keys,))}
             for i, (key, text, item) in enumerate(zip(keys, map(storable, texts), metadata, strict=True)):
@@ -135,11 +135,11 @@ class StoreLoader:
 
     def relabel(self, ids: Ids, metadata: Metadata) -> None:
         """Replace the metadata of documents."""
-        statement = sql.SQL(
+        statement = self.store.tables.statement(
             "UPDATE {texts} AS t SET metadata = n.metadata FROM (SELECT id, n.metadata FROM {texts} AS t"
             " JOIN unnest(%s::bigint[], %s::jsonb[]) AS n(id, metadata) USING (id) ORDER BY id FOR NO KEY UPDATE OF t"
             ") AS n WHERE t.id = n.id"
-        ).format(texts=self.store.tables.texts)
+        )
         parameters = (ids + self.first).tolist(), list(map(Jsonb, metadata))
         if len(ids):
             self.store.database.run(lambda connection: connection.execute(statement, parameters))
@@ -242,9 +242,8 @@ class StoreLoader:
                         "--column, --metadata or --split_into); give --replace to index it again, or the former options"
                     )
                 self.store.delete_source(connection, source)
-            (number,) = connection.execute(
-                "SELECT coalesce(max(number) + 1, 0) FROM sources WHERE collection = %s", (name,)
-            ).fetchone()  # type: ignore[misc]
+            following = "SELECT coalesce(max(number) + 1, 0) FROM sources WHERE collection = %s"
+            number = connection.value(following, (name,))
             connection.execute(
                 "INSERT INTO sources (collection, number, name, mark) VALUES (%s, %s, %s, %s)",
                 (name, number, self.source, self.fingerprint),
@@ -315,20 +314,22 @@ class StoreLoader:
     def _lock(self, shard: int) -> bool:
         if self._locks is None or self._locks.closed:
             self._locks = self.store.database.connect()
-        key = (f"{self.store.tables.prefix} {self.number}", shard)
-        (free,) = self._locks.execute("SELECT pg_try_advisory_lock(hashtext(%s), %s)", key).fetchone()  # type: ignore[misc]
+        free = self._locks.value("SELECT pg_try_advisory_lock(hashtext(%s), %s)", self._lock_key(shard))
         if free and shard in self._loaded():  # committed between the first look and the lock
             self._done.add(shard)
-            self._locks.execute("SELECT pg_advisory_unlock(hashtext(%s), %s)", key)
+            self._locks.execute(_UNLOCK, self._lock_key(shard))
             return False
         return bool(free)
+
+    def _lock_key(self, shard: int) -> tuple[str, int]:
+        """The advisory lock of a shard."""
+        return f"{self.store.tables.prefix} {self.number}", shard
 
     def _unlock(self, shard: int) -> None:
         with self._mutex:
             try:
                 if self._locks is not None:
-                    key = (f"{self.store.tables.prefix} {self.number}", shard)
-                    self._locks.execute("SELECT pg_advisory_unlock(hashtext(%s), %s)", key)
+                    self._locks.execute(_UNLOCK, self._lock_key(shard))
             except (psycopg.OperationalError, psycopg.InterfaceError):
                 self._locks = None  # the locks ended with the connection
 

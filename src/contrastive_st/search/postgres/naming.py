@@ -119,12 +119,12 @@ def free_prefix(connection: StoreConnection, schema: str, name: str) -> Tables |
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
     if connection.execute(f"SELECT 1 FROM collections {_BY_NAME}", {"name": name}).fetchone():
         return None
-    (prefix,) = connection.execute(  # a collection that was renamed keeps the tables of its first name
+    prefix = connection.value(  # a collection that was renamed keeps the tables of its first name
         "SELECT prefix FROM generate_series(1, 1 + (SELECT count(*) FROM collections)) AS n,"
         " LATERAL (SELECT %s::text || CASE n WHEN 1 THEN '' ELSE '_' || n END AS prefix) AS p"
         " WHERE NOT EXISTS (SELECT FROM collections WHERE tables = prefix) ORDER BY n LIMIT 1",
         (name,),
-    ).fetchone()  # type: ignore[misc]
+    )
     return Tables(prefix, schema)
 
 

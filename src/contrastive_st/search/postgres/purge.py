@@ -45,8 +45,7 @@ def purge(store: VectorStore) -> None:
         connection.add_notice_handler(read_notice)
         connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (f"index of {now.tables.prefix}",))
         for table in (*now.all_tables(connection), sql.Identifier(now.tables.schema, "_files")):
-            there = connection.execute("SELECT to_regclass(%s)", (table.as_string(connection),)).fetchone()
-            if there != (None,):
+            if connection.value("SELECT to_regclass(%s)", (table.as_string(connection),)) is not None:
                 connection.execute(sql.SQL("VACUUM (FULL, VERBOSE, ANALYZE) {}").format(table))
         if any(map(int, re.findall(r"(\d+) dead row versions cannot", " ".join(details)))):
             left.append("tables: an open transaction still sees what was deleted; end it, and purge again")
@@ -76,8 +75,7 @@ def _erase_log(connection: StoreConnection) -> str:
         for _ in range(_ROUNDS):
             connection.execute("SELECT pg_logical_emit_message(false, '', ''), pg_switch_wal()")
             connection.execute("CHECKPOINT")
-            (lsn,) = connection.execute("SELECT pg_current_wal_lsn()").fetchone()  # type: ignore[misc]
-            if connection.execute(_OTHERS, (lsn,)).fetchone() == (0,):
+            if connection.value(_OTHERS, (connection.value("SELECT pg_current_wal_lsn()"),)) == 0:
                 return ""
             time.sleep(0.02)  # the process that removes them has not seen the setting yet
     finally:

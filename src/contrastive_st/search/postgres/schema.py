@@ -6,7 +6,7 @@ the store have no schema in statements: `Database` puts the one that was chosen 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, LiteralString
 
 from psycopg import Connection, sql
 
@@ -178,6 +178,11 @@ class Tables:
         """One partition of the vectors, or of the codes."""
         return self.name(f"{of}{self.mark}_{number}")
 
+    def statement(self, template: LiteralString, **others: Any) -> sql.Composed:
+        """A statement in which `{texts}`, `{vectors}` and `{codes}` are these tables; `others` are literals, or SQL."""
+        names = {"texts": self.texts, "vectors": self.vectors, "codes": self.codes}
+        return sql.SQL(template).format(**names, **others)
+
     def index(self, what: str) -> sql.Identifier:
         """An index by its short name, for the statement that makes it: it is in the schema of its table."""
         return sql.Identifier(f"{self.prefix}_{what}")
@@ -185,24 +190,15 @@ class Tables:
 
 def create_tables(connection: Connection[Any], tables: Tables, dimension: int, storage: str, partitions: int) -> None:
     """Make the tables of a collection."""
-    connection.execute(
-        sql.SQL(
-            "CREATE TABLE {} (id bigint PRIMARY KEY, text text NOT NULL, metadata jsonb NOT NULL DEFAULT '{{}}')"
-        ).format(tables.texts)
-    )
-    connection.execute(sql.SQL("ALTER TABLE {} ALTER metadata SET STATISTICS 1000").format(tables.texts))
+    columns = "id bigint PRIMARY KEY, text text NOT NULL, metadata jsonb NOT NULL DEFAULT '{{}}'"
+    connection.execute(tables.statement(f"CREATE TABLE {{texts}} ({columns})"))
+    connection.execute(tables.statement("ALTER TABLE {texts} ALTER metadata SET STATISTICS 1000"))
     create_vectors(connection, tables, dimension, storage, partitions)
 
 
 def create_vectors(connection: Connection[Any], tables: Tables, dimension: int, storage: str, partitions: int) -> None:
     """Make the table of the vectors of a space."""
-    column = sql.SQL("{}({})").format(sql.SQL(storage), sql.Literal(dimension))
-    connection.execute(
-        sql.SQL("CREATE TABLE {} (id bigint PRIMARY KEY, embedding {} NOT NULL) PARTITION BY HASH (id)").format(
-            tables.vectors, column
-        )
-    )
-    _partition(connection, tables, "vectors", partitions)
+    _create_partitioned(connection, tables, "vectors", f"embedding {storage}({dimension})", partitions)
     # uncompressed, because vectors compress badly and plain rows are read without detoasting
     kept = sql.SQL("PLAIN" if dimension * FLOAT_BYTES[storage] < 4000 else "EXTERNAL")
     for number in range(partitions):
@@ -212,24 +208,24 @@ def create_vectors(connection: Connection[Any], tables: Tables, dimension: int, 
 
 def create_view(connection: Connection[Any], name: str, tables: Tables) -> None:
     """Make the view of a collection under one of its names."""
-    connection.execute(
-        sql.SQL(
-            "CREATE VIEW {} AS SELECT v.id, t.text, t.metadata, v.embedding FROM {} AS v JOIN {} AS t ON t.id = v.id"
-        ).format(sql.Identifier(tables.schema, name), tables.vectors, tables.texts)
-    )
+    rows = "SELECT v.id, t.text, t.metadata, v.embedding FROM {vectors} AS v JOIN {texts} AS t ON t.id = v.id"
+    connection.execute(tables.statement(f"CREATE VIEW {{view}} AS {rows}", view=sql.Identifier(tables.schema, name)))
 
 
 def create_codes(connection: Connection[Any], tables: Tables, dimension: int, partitions: int) -> None:
-    """Make the table of the codes; a code goes when its vector goes."""
-    connection.execute(
-        sql.SQL("CREATE TABLE {} (id bigint PRIMARY KEY, code bit({}) NOT NULL) PARTITION BY HASH (id)").format(
-            tables.codes, sql.Literal(SIGNS * dimension)
-        )
-    )
-    _partition(connection, tables, "codes", partitions)
+    """Make the table of the codes."""
+    _create_partitioned(connection, tables, "codes", f"code bit({SIGNS * dimension})", partitions)
 
 
-def _partition(connection: Connection[Any], tables: Tables, what: str, partitions: int) -> None:
+def follow(connection: Connection[Any], table: sql.Identifier, other: sql.Identifier) -> None:
+    """Let the rows of a table go when those of the other go that have their ids."""
+    statement = sql.SQL("ALTER TABLE {} ADD FOREIGN KEY (id) REFERENCES {} ON DELETE CASCADE")
+    connection.execute(statement.format(table, other))
+
+
+def _create_partitioned(connection: Connection[Any], tables: Tables, what: str, column: str, partitions: int) -> None:
+    columns = f"id bigint PRIMARY KEY, {column} NOT NULL"
+    connection.execute(tables.statement(f"CREATE TABLE {{{what}}} ({columns}) PARTITION BY HASH (id)"))
     statement = sql.SQL("CREATE TABLE {} PARTITION OF {} FOR VALUES WITH (MODULUS {}, REMAINDER {})")
     for number in range(partitions):
         names = tables.partition(number, what), getattr(tables, what)
@@ -284,10 +280,9 @@ def matching_estimate(tables: Tables, filter: Filter) -> Statement:
 
 def by_ids(tables: Tables) -> Statement:
     """`id, cosine, text, metadata` of some documents."""
-    return _compose(
+    return tables.statement(
         """SELECT v.id, 1 - (v.embedding <=> %(q)b), t.text, t.metadata
-        FROM {vectors} AS v JOIN {texts} AS t ON t.id = v.id WHERE v.id = ANY(%(ids)s)""",
-        tables,
+        FROM {vectors} AS v JOIN {texts} AS t ON t.id = v.id WHERE v.id = ANY(%(ids)s)"""
     )
 
 
@@ -300,7 +295,7 @@ _ALL_WORDS = "websearch_to_tsquery({language}, left(%(words)s, 10000))"
 def words_estimate(tables: Tables, language: str) -> Statement:
     """The planner's plan, as JSON, for the documents that contain any of the words."""
     statement = f"EXPLAIN (FORMAT JSON) SELECT t.id FROM {{texts}} AS t WHERE {_DOCUMENT} @@ %(any)s::tsquery"
-    return _compose(statement, tables, language)
+    return tables.statement(statement, language=language)
 
 
 def any_word(language: str) -> Statement:
@@ -322,25 +317,22 @@ def by_words(tables: Tables, language: str, filter: Filter) -> Statement:
 
 def stop_words(tables: Tables) -> Statement:
     """`language, share` of each language of full text: how many of the frequent words of the first texts it drops."""
-    return _compose(
+    return tables.statement(
         """WITH frequent AS (
             SELECT word, count(*) AS n FROM (SELECT text FROM {texts} LIMIT 1000) AS t,
                 regexp_split_to_table(lower(left(t.text, 1000)), '[^[:alpha:]]+') AS word
             WHERE word <> '' GROUP BY word ORDER BY n DESC LIMIT 200
         ) SELECT c.cfgname, coalesce(sum(n) FILTER (WHERE ts_lexize(d.oid, word) = '{{}}') / sum(n), 0)::float8 AS share
         FROM pg_ts_config AS c JOIN pg_ts_dict AS d ON d.dictname = c.cfgname || '_stem', frequent
-        GROUP BY c.cfgname ORDER BY share DESC""",
-        tables,
+        GROUP BY c.cfgname ORDER BY share DESC"""
     )
 
 
 def words_index(tables: Tables, language: str) -> Statement:
     """The index of full text."""
     statement = "CREATE INDEX IF NOT EXISTS {index} ON {texts} USING gin (to_tsvector({language}, left(text, 100000)))"
-    return sql.SQL(statement).format(index=tables.index("words"), texts=tables.texts, language=sql.Literal(language))
+    return tables.statement(statement, index=tables.index("words"), language=language)
 
 
 def _compose(template: str, tables: Tables, language: str = "", filter: Filter = _NONE) -> Statement:
-    names = {"vectors": tables.vectors, "texts": tables.texts, "codes": tables.codes}
-    subject = sql.SQL(subject_of(filter))
-    return sql.SQL(template).format(**names, language=sql.Literal(language), subject=subject)
+    return tables.statement(template, language=language, subject=sql.SQL(subject_of(filter)))

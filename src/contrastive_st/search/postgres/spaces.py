@@ -22,7 +22,7 @@ from contrastive_st.search.index import Ids, OtherModel, Space, Vectors
 from contrastive_st.search.postgres.copying import Put, code_rows, merge_rows, vector_rows
 from contrastive_st.search.postgres.names import FLOAT_BYTES, SIGNS
 from contrastive_st.search.postgres.naming import Named
-from contrastive_st.search.postgres.schema import Tables, create_vectors, create_view
+from contrastive_st.search.postgres.schema import Tables, create_vectors, create_view, follow
 from contrastive_st.search.values import storable
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class StoreSpaces(Named):
                     " WHERE tables = %s",
                     (now.tables.prefix,),
                 )
-                now._follow_texts(connection)
+                follow(connection, now.tables.vectors, now.tables.texts)
             number = max(one.number for one in known) + 1
             connection.execute(
                 "INSERT INTO _spaces (collection, space, model, fingerprint, dimension, source, lift)"
@@ -99,7 +99,7 @@ class StoreSpaces(Named):
             )  # fmt: skip
             now.tables = Tables(now.tables.prefix, now.tables.schema, number)
             create_vectors(connection, now.tables, space.dimension, now.storage, now.partitions)
-            now._follow_texts(connection)
+            follow(connection, now.tables.vectors, now.tables.texts)
             return Space(number, space.model, space.fingerprint, space.dimension, space.source)
 
         made: Space = self.database.transact(work)
@@ -111,11 +111,11 @@ class StoreSpaces(Named):
 
     def missing(self, space: Space, after: int | None, limit: int) -> tuple[Ids, list[str]]:
         """Documents without a vector in a space, ordered by id."""
-        tables = self.within(space).tables
-        statement = sql.SQL(  # OFFSET 0: a look for each document, however few rows the planner expects
-            "SELECT t.id, t.text FROM {} AS t LEFT JOIN LATERAL (SELECT true AS there FROM {} AS v WHERE v.id = t.id"
-            " OFFSET 0) AS v ON true WHERE t.id > %s AND v.there IS NULL ORDER BY t.id LIMIT %s"
-        ).format(tables.texts, tables.vectors)
+        statement = self.within(space).tables.statement(
+            # OFFSET 0: a look for each document, however few rows the planner expects
+            "SELECT t.id, t.text FROM {texts} AS t LEFT JOIN LATERAL (SELECT true AS there FROM {vectors} AS v"
+            " WHERE v.id = t.id OFFSET 0) AS v ON true WHERE t.id > %s AND v.there IS NULL ORDER BY t.id LIMIT %s"
+        )
         rows = self.database.rows(statement, (_FIRST if after is None else after, limit))
         return np.array([id for id, _ in rows], np.int64), [text for _, text in rows]
 
@@ -126,15 +126,15 @@ class StoreSpaces(Named):
 
     def put(self, space: Space, ids: Ids, texts: Sequence[str], vectors: Vectors) -> None:
         """Write vectors of those of the documents that still have these texts."""
-        statement = sql.SQL(
-            "SELECT t.id FROM unnest(%s::bigint[], %s::text[]) AS n (id, text) JOIN {} AS t"
+        statement = (
+            "SELECT t.id FROM unnest(%s::bigint[], %s::text[]) AS n (id, text) JOIN {texts} AS t"
             " ON t.id = n.id AND t.text = n.text ORDER BY t.id FOR SHARE OF t"
         )
         within = self.within(space)
 
         def work(connection: StoreConnection) -> None:
             now = within.at(connection, lock=True)
-            rows = connection.execute(statement.format(now.tables.texts), (ids.tolist(), list(texts))).fetchall()
+            rows = connection.execute(now.tables.statement(statement), (ids.tolist(), list(texts))).fetchall()
             same = np.isin(ids, [id for (id,) in rows])
             now.write_vectors(connection, ids[same], vectors[same], merge_rows)
 
@@ -170,10 +170,9 @@ class StoreSpaces(Named):
             if now.tables.space == space.number:
                 raise InputError(f"the vectors of {space.model} are in use, so they cannot be removed")
             tables = Tables(now.tables.prefix, now.tables.schema, space.number)
-            connection.execute(
-                "DELETE FROM _spaces WHERE collection = %s AND space = %s", (tables.prefix, space.number)
-            )
-            connection.execute(sql.SQL("DROP TABLE IF EXISTS {}, {}").format(tables.codes, tables.vectors))
+            of_space = "DELETE FROM _spaces WHERE collection = %s AND space = %s"
+            connection.execute(of_space, (tables.prefix, space.number))
+            connection.execute(tables.statement("DROP TABLE IF EXISTS {codes}, {vectors}"))
 
         self.database.transact(work)
 
@@ -182,9 +181,8 @@ class StoreSpaces(Named):
         now, server = self.now(), self.database.server
         row = space.dimension * FLOAT_BYTES[now.storage]
         graph = {"none": 0, "hnsw": row + _LINKS, "binary": space.dimension * SIGNS // 4 + _LINKS}[now.index]
-        return documents * (row * 11 // 10 + 60 + graph), None if server is None else shutil.disk_usage(
-            server.folder
-        ).free
+        free = None if server is None else shutil.disk_usage(server.folder).free
+        return documents * (row * 11 // 10 + 60 + graph), free
 
     # ------------------------------------------------------------------ for the other writes
 
@@ -200,10 +198,10 @@ class StoreSpaces(Named):
             "SELECT CASE c.space WHEN %(space)s THEN c.index ELSE s.index END FROM collections AS c"
             " LEFT JOIN _spaces AS s ON s.collection = c.tables AND s.space = %(space)s WHERE c.tables = %(tables)s"
         )
-        row = connection.execute(statement, {"space": self.tables.space, "tables": self.tables.prefix}).fetchone()
-        if row is None:
+        kind = connection.value(statement, {"space": self.tables.space, "tables": self.tables.prefix})
+        if kind is None:
             raise InputError(f"collection {self.collection!r} has been deleted")
-        return str(row[0])
+        return str(kind)
 
     def other_spaces(self, connection: StoreConnection) -> list[Space]:
         """The spaces besides this one, in the open transaction."""
@@ -211,10 +209,10 @@ class StoreSpaces(Named):
 
     def changed(self, connection: StoreConnection, ids: Ids, texts: Sequence[str]) -> list[int]:
         """Those of the ids whose documents have other texts, all of which are locked."""
-        statement = sql.SQL(
-            "SELECT t.id, t.text <> n.text FROM unnest(%s::bigint[], %s::text[]) AS n (id, text) JOIN {} AS t"
+        statement = self.tables.statement(
+            "SELECT t.id, t.text <> n.text FROM unnest(%s::bigint[], %s::text[]) AS n (id, text) JOIN {texts} AS t"
             " ON t.id = n.id ORDER BY t.id FOR NO KEY UPDATE OF t"
-        ).format(self.tables.texts)
+        )
         rows = connection.execute(statement, (ids.tolist(), [storable(text) for text in texts])).fetchall()
         return [id for id, differs in rows if differs]
 
@@ -238,8 +236,7 @@ class StoreSpaces(Named):
                 what = f"collection {self.collection!r}"
                 raise OtherModel(f"{what} has moved to {space.model}; open it again, and encode with that")
             else:
-                gone = sql.SQL("DELETE FROM {} WHERE id = ANY(%s)").format(other.tables.vectors)
-                connection.execute(gone, (changed,))
+                connection.execute(other.tables.statement("DELETE FROM {vectors} WHERE id = ANY(%s)"), (changed,))
 
     def record_index(self, connection: StoreConnection, kind: str) -> None:
         """Record the kind of index that the vectors have, in the open transaction."""
@@ -267,9 +264,8 @@ class StoreSpaces(Named):
 
     def _alone(self, connection: StoreConnection) -> Any:
         """The collection with its live space; writers wait until the end of the open transaction."""
-        (prefix,) = connection.execute(
-            "SELECT tables FROM collections WHERE tables = %s FOR UPDATE", (self.at(connection).tables.prefix,)
-        ).fetchone()  # type: ignore[misc]
+        mine = "SELECT tables FROM collections WHERE tables = %s FOR UPDATE"
+        prefix = connection.value(mine, (self.at(connection).tables.prefix,))
         result = copy(self)
         result.tables, result._fixed = Tables(prefix, self.database.schema), True
         result.load(connection)
@@ -287,22 +283,12 @@ class StoreSpaces(Named):
 
     def _live(self, connection: StoreConnection) -> int:
         statement = "SELECT space FROM collections WHERE tables = %s"
-        return int(connection.execute(statement, (self.tables.prefix,)).fetchone()[0])  # type: ignore[index]
+        return int(connection.value(statement, (self.tables.prefix,)))
 
     def _lift(self, connection: StoreConnection, number: int) -> bytes:
         statement = "SELECT lift FROM _spaces WHERE collection = %s AND space = %s"
-        return bytes(connection.execute(statement, (self.tables.prefix, number)).fetchone()[0])  # type: ignore[index]
+        return bytes(connection.value(statement, (self.tables.prefix, number)))
 
     def _lacking(self, connection: StoreConnection) -> int:
-        statement = sql.SQL(
-            "SELECT count(*) FROM {} AS t WHERE NOT EXISTS (SELECT 1 FROM {} AS v WHERE v.id = t.id)"
-        ).format(self.tables.texts, self.tables.vectors)
-        return int(connection.execute(statement).fetchone()[0])  # type: ignore[index]
-
-    def _follow_texts(self, connection: StoreConnection) -> None:
-        """Let vectors go with their documents."""
-        connection.execute(
-            sql.SQL("ALTER TABLE {} ADD FOREIGN KEY (id) REFERENCES {} ON DELETE CASCADE").format(
-                self.tables.vectors, self.tables.texts
-            )
-        )
+        missing = "SELECT count(*) FROM {texts} AS t WHERE NOT EXISTS (SELECT 1 FROM {vectors} AS v WHERE v.id = t.id)"
+        return int(connection.value(self.tables.statement(missing)))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 
 import numpy as np
 from pgvector import Bit, HalfVector, Vector
@@ -275,8 +275,8 @@ class VectorStore(StoreWrites):
     def vectors(self, ids: Sequence[Id]) -> Vectors:
         """The vectors of these documents, `[n, d]`, in that order."""
         now, wanted = self.now(), as_ids(ids)
-        statement = sql.SQL("SELECT id, {}_send(embedding) FROM {} WHERE id = ANY(%s)")
-        rows = self.database.rows(statement.format(sql.SQL(now.storage), now.tables.vectors), (wanted.tolist(),))
+        statement = f"SELECT id, {now.storage}_send(embedding) FROM {{vectors}} WHERE id = ANY(%s)"
+        rows = self.database.rows(now.tables.statement(statement), (wanted.tolist(),))
         result = dict(zip([row[0] for row in rows], vectors_of([row[1] for row in rows], now.storage), strict=True))
         none = np.empty((0, self.dimension), np.float32)
         return np.stack([result[id] for id in all_known(ids, result)]) if len(wanted) else none
@@ -284,27 +284,27 @@ class VectorStore(StoreWrites):
     def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""
         wanted = as_ids(ids)
-        rows = self._texts(sql.SQL("SELECT id, text, metadata FROM {} WHERE id = ANY(%s)"), (wanted.tolist(),))
+        rows = self._rows("SELECT id, text, metadata FROM {texts} WHERE id = ANY(%s)", (wanted.tolist(),))
         result = {id: Hit(id, math.nan, text, metadata) for id, text, metadata in rows}
         return [result[id] for id in all_known(ids, result)]
 
     def known(self, ids: Sequence[Id]) -> list[int]:
         """Those of the ids that the collection has."""
-        rows = self._texts(sql.SQL("SELECT id FROM {} WHERE id = ANY(%s)"), (as_ids(ids).tolist(),))
+        rows = self._rows("SELECT id FROM {texts} WHERE id = ANY(%s)", (as_ids(ids).tolist(),))
         return [id for (id,) in rows]
 
     def draw(self, count: int, seed: int = 0) -> Ids:
         """Ids of so many documents at random, or of all; the same ones for the same seed."""
-        statement = sql.SQL("SELECT id FROM {} ORDER BY hashint8extended(id, %s) LIMIT %s")
-        return np.array([id for (id,) in self._texts(statement, (seed, count))], dtype=np.int64)
+        statement = "SELECT id FROM {texts} ORDER BY hashint8extended(id, %s) LIMIT %s"
+        return np.array([id for (id,) in self._rows(statement, (seed, count))], dtype=np.int64)
 
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches, ordered by id; each batch is a separate snapshot."""
         now = self.now()
-        statement = sql.SQL(
-            "SELECT v.id, t.text, t.metadata, {}_send(v.embedding) FROM {} AS v JOIN {} AS t ON t.id = v.id"
-            " WHERE v.id > %s ORDER BY v.id LIMIT %s"
-        ).format(sql.SQL(now.storage), now.tables.vectors, now.tables.texts)
+        statement = now.tables.statement(
+            f"SELECT v.id, t.text, t.metadata, {now.storage}_send(v.embedding) FROM {{vectors}} AS v"
+            " JOIN {texts} AS t ON t.id = v.id WHERE v.id > %s ORDER BY v.id LIMIT %s"
+        )
         last = -(1 << 63)
         while rows := self.database.rows(statement, (last, batch_size)):
             ids, texts, metadata, vectors = zip(*rows, strict=True)
@@ -315,30 +315,29 @@ class VectorStore(StoreWrites):
         """How many documents meet a filter."""
         chosen = as_filter(filter)
         condition = f"WHERE {subject_of(chosen)} @@ %(filter)s::jsonpath" if chosen else ""
-        rows = self._texts(sql.SQL(f"SELECT count(*) FROM {{}} AS t {condition}"), {"filter": as_jsonpath(chosen)})
+        rows = self._rows(f"SELECT count(*) FROM {{texts}} AS t {condition}", {"filter": as_jsonpath(chosen)})
         return int(rows[0][0])
 
     def values(self, column: str, most: int = 20) -> list[Any]:
         """At most so many of the different values of a column."""
-        statement = sql.SQL(
-            "SELECT DISTINCT value FROM {}, unnest(%s::text[]) AS path, jsonb_path_query(metadata, path::jsonpath)"
+        statement = (
+            "SELECT DISTINCT value FROM {texts}, unnest(%s::text[]) AS path, jsonb_path_query(metadata, path::jsonpath)"
             " AS value WHERE jsonb_typeof(value) NOT IN ('null', 'array', 'object') LIMIT %s"
         )
         parameters = ([f"{path}[*]" for path in paths_of(column)], most)
-        return [value for (value,) in self._texts(statement, parameters)]
+        return [value for (value,) in self._rows(statement, parameters)]
 
     def columns(self) -> list[str]:
         """The names of the metadata of all documents, sorted."""
-        rows = self._texts(sql.SQL("SELECT DISTINCT jsonb_object_keys(metadata) FROM {} ORDER BY 1"), ())
+        rows = self._rows("SELECT DISTINCT jsonb_object_keys(metadata) FROM {texts} ORDER BY 1", ())
         return [name for (name,) in rows]
 
     # ------------------------------------------------------------------ inside
 
-    def _texts(self, statement: sql.SQL, parameters: Any) -> list[Any]:
-        """The rows of a statement over the table of the texts."""
-        return self.read(
-            lambda connection, now: connection.execute(statement.format(now.tables.texts), parameters).fetchall()
-        )
+    def _rows(self, template: LiteralString, parameters: Any) -> list[Any]:
+        """The rows of a statement (`Tables.statement`)."""
+        statement = lambda now: now.tables.statement(template)
+        return self.read(lambda connection, now: connection.execute(statement(now), parameters).fetchall())
 
     def _plan(self, connection: StoreConnection, filter: Filter, exact: bool | None, ef: int) -> tuple[str, int]:
         """The index to search (`none` for an exact search), and the number of candidates that it keeps."""
@@ -352,10 +351,8 @@ class VectorStore(StoreWrites):
         expected = _plan_rows(connection, statement, parameters)
         if expected <= EXACT_ROWS:
             return "none", 0
-        total = connection.execute(
-            "SELECT greatest(reltuples, 1) FROM pg_class WHERE oid = %s::regclass",
-            (self.tables.texts.as_string(connection),),
-        ).fetchone()[0]  # type: ignore[index]
+        size = "SELECT greatest(reltuples, 1) FROM pg_class WHERE oid = %s::regclass"
+        total = connection.value(size, (self.tables.texts.as_string(connection),))
         return index, int(min(max(ef, 2 * ef * total / expected), _MOST_EF))
 
     def _nearest(self, connection: StoreConnection, query: Vectors, plan: _Plan) -> list[Hit]:
@@ -405,5 +402,5 @@ class VectorStore(StoreWrites):
 
 
 def _plan_rows(connection: StoreConnection, statement: sql.Composed, parameters: dict[str, Any]) -> float:
-    plan = connection.execute(statement, parameters).fetchone()[0]  # type: ignore[index]
+    plan = connection.value(statement, parameters)
     return float(plan[0]["Plan"]["Plan Rows"])

@@ -34,7 +34,7 @@ from contrastive_st.search.postgres.copying import Put, code_rows, copy_rows, me
 from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES, UNKNOWN_LANGUAGE
 from contrastive_st.search.postgres.naming import forget_alias
 from contrastive_st.search.postgres.predicates import as_jsonpath, subject_of
-from contrastive_st.search.postgres.schema import create_codes
+from contrastive_st.search.postgres.schema import create_codes, follow
 from contrastive_st.search.postgres.spaces import StoreSpaces
 from contrastive_st.search.shards import FIRST
 from contrastive_st.search.values import as_documents, as_id, as_ids, as_metadata
@@ -81,8 +81,8 @@ class StoreWrites(StoreSpaces):
 
         def work(connection: StoreConnection) -> Counter[str]:
             now = self.at(connection, lock=True)
-            known = sql.SQL("SELECT count(*) FROM {} WHERE id = ANY(%s)").format(now.tables.texts)
-            (there,) = connection.execute(known, (numbers.tolist(),)).fetchone()  # type: ignore[misc]
+            known = now.tables.statement("SELECT count(*) FROM {texts} WHERE id = ANY(%s)")
+            there = connection.value(known, (numbers.tolist(),))
             written = now.write(connection, (numbers, kept, items, unit), merge_rows)
             now.revive(connection, numbers)
             new, unchanged = len(numbers) - there, len(numbers) - written
@@ -123,7 +123,7 @@ class StoreWrites(StoreSpaces):
 
     def set_metadata(self, id: Id, metadata: Mapping[str, Any]) -> None:
         """Replace a document's metadata; its vector and its entry in the index do not change."""
-        statement = sql.SQL("UPDATE {} SET metadata = %s WHERE id = %s").format(self.now().tables.texts)
+        statement = self.now().tables.statement("UPDATE {texts} SET metadata = %s WHERE id = %s")
         parameters = Jsonb(as_metadata([metadata], 1)[0]), as_id(id)
         changed = self.database.run(lambda connection: connection.execute(statement, parameters).rowcount)
         all_known([id], as_ids([id] * changed))
@@ -147,7 +147,7 @@ class StoreWrites(StoreSpaces):
         return deleted
 
     def _delete(self, condition: sql.SQL, which: Any) -> int:
-        statement = sql.SQL(
+        statement = (
             "WITH locked AS (SELECT id FROM {texts} AS t WHERE {condition} ORDER BY id FOR UPDATE),"
             " gone AS (DELETE FROM {texts} AS t USING locked WHERE t.id = locked.id RETURNING t.id),"
             " vectors AS (DELETE FROM {vectors} AS v USING gone WHERE v.id = gone.id)"
@@ -161,7 +161,7 @@ class StoreWrites(StoreSpaces):
             parameters = {"which": which, "collection": now.tables.prefix}
             sources = "SELECT 1 FROM sources WHERE collection = %(collection)s ORDER BY number FOR UPDATE"
             connection.execute(sources, parameters)
-            delete = statement.format(texts=now.tables.texts, condition=condition, vectors=now.tables.vectors)
+            delete = now.tables.statement(statement, condition=condition)
             return connection.execute(delete, parameters).rowcount
 
         return self.database.transact(work)
@@ -175,9 +175,8 @@ class StoreWrites(StoreSpaces):
         connection.execute("DELETE FROM sources WHERE collection = %s AND number = %s", source)
         self.remove(connection, [id for (ids,) in named for id in ids])
         ids = (number * FIRST, (number + 1) * FIRST)
-        for table in (self.tables.texts, self.tables.vectors):
-            statement = sql.SQL("DELETE FROM {} WHERE id >= %s AND id < %s").format(table)
-            connection.execute(statement, ids)
+        for table in ("texts", "vectors"):
+            connection.execute(self.tables.statement(f"DELETE FROM {{{table}}} WHERE id >= %s AND id < %s"), ids)
         forget = "DELETE FROM _deleted WHERE collection = %s AND id >= %s AND id < %s"
         if forgotten := connection.execute(forget, (self.tables.prefix, *ids)).rowcount:
             logger.warning(f"the corpus is indexed again, with {forgotten:,} documents that had been deleted from it")
@@ -187,19 +186,19 @@ class StoreWrites(StoreSpaces):
 
         They are not remembered as deleted.
         """
-        statement = sql.SQL(
+        statement = self.tables.statement(
             "WITH gone AS (SELECT t.id FROM {texts} AS t JOIN (SELECT unnest(%s::bigint[]) AS id"
             " EXCEPT SELECT unnest(ids) FROM _files WHERE collection = %s) AS left_out USING (id)"
             " ORDER BY t.id FOR UPDATE OF t),"
             " vectors AS (DELETE FROM {vectors} AS v USING gone WHERE v.id = gone.id)"
             " DELETE FROM {texts} AS t USING gone WHERE t.id = gone.id"
-        ).format(texts=self.tables.texts, vectors=self.tables.vectors)
+        )
         return connection.execute(statement, (list(ids), self.tables.prefix)).rowcount if ids else 0
 
     def drop(self, *, only_unused: bool = False) -> None:
         """Delete the whole collection; with `only_unused`, only if it is empty and no process is filling it."""
-        used = sql.SQL(
-            "SELECT EXISTS (SELECT 1 FROM {}) OR EXISTS (SELECT 1 FROM sources AS s JOIN pg_locks AS l"
+        used = (
+            "SELECT EXISTS (SELECT 1 FROM {texts}) OR EXISTS (SELECT 1 FROM sources AS s JOIN pg_locks AS l"
             " ON l.locktype = 'advisory' AND l.classid = hashtext(s.collection || ' ' || s.number)::oid"
             " WHERE s.collection = %s)"
         )
@@ -207,15 +206,14 @@ class StoreWrites(StoreSpaces):
         def work(connection: StoreConnection) -> None:
             now = self.at(connection, lock=True)
             tables, key = now.tables, (now.tables.prefix,)
-            (name,) = connection.execute("SELECT name FROM collections WHERE tables = %s FOR UPDATE", key).fetchone()  # type: ignore[misc]
-            if only_unused and connection.execute(used.format(tables.texts), key).fetchone() == (True,):
+            name = connection.value("SELECT name FROM collections WHERE tables = %s FOR UPDATE", key)
+            if only_unused and connection.value(tables.statement(used), key):
                 return
             for (alias,) in connection.execute("SELECT name FROM _aliases WHERE collection = %s", key).fetchall():
                 forget_alias(connection, tables.schema, alias)
             connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(sql.Identifier(tables.schema, name)))
-            connection.execute(
-                sql.SQL("DROP TABLE IF EXISTS {}").format(sql.SQL(", ").join(now.all_tables(connection)))
-            )
+            every = sql.SQL(", ").join(now.all_tables(connection))
+            connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(every))
             connection.execute("DELETE FROM collections WHERE tables = %s", key)
 
         self.database.transact(work)
@@ -269,7 +267,7 @@ class StoreWrites(StoreSpaces):
             except psycopg.errors.DiskFull:  # parallel workers share memory in /dev/shm, which is small in containers
                 connection.use({"max_parallel_maintenance_workers": 0})
                 now._build(connection, kind, m, ef_construction, language)
-            connection.execute(sql.SQL("ANALYZE {}, {}").format(now.tables.texts, now.tables.vectors))
+            connection.execute(now.tables.statement("ANALYZE {texts}, {vectors}"))
             peak = peak_resident(connection.info.backend_pid) if self.database.server else 0
         self.index = kind
         return peak
@@ -302,7 +300,7 @@ class StoreWrites(StoreSpaces):
         if self.database.server is None:
             return _LEAST_BUILD_MEMORY
         vector = SIGNS * self.dimension // 8 if kind == "binary" else self.dimension * FLOAT_BYTES[self.storage]
-        statement = sql.SQL("SELECT count(*) FROM {}").format(self.now().tables.vectors)
+        statement = self.now().tables.statement("SELECT count(*) FROM {vectors}")
         ((count,),) = self.database.rows(statement)
         rows = 1.1 * count / self.partitions  # the hash does not fill the partitions equally
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1024
@@ -316,28 +314,29 @@ class StoreWrites(StoreSpaces):
             # From here on writers and `drop` wait. All lock in this order, or two processes could wait for each other.
             mine = "SELECT 1 FROM collections WHERE tables = %s FOR NO KEY UPDATE"
             connection.execute(mine, (tables.prefix,))
-            held = [tables.vectors] if self._within is not None else [tables.texts, tables.vectors]
-            connection.execute(sql.SQL("LOCK TABLE {} IN SHARE MODE").format(sql.SQL(", ").join(held)))
+            held = "{vectors}" if self._within is not None else "{texts}, {vectors}"
+            connection.execute(tables.statement(f"LOCK TABLE {held} IN SHARE MODE"))
             if kind != "hnsw":
                 connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(tables.in_space("hnsw")))
             if kind != "binary":
-                connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(tables.codes))
+                connection.execute(tables.statement("DROP TABLE IF EXISTS {codes}"))
             if kind == "binary":
                 self._make_codes(connection)
             if kind != "none":
-                table, operators = {
-                    "hnsw": (tables.vectors, f"embedding {self.storage}_cosine_ops"),
-                    "binary": (tables.codes, "code bit_hamming_ops"),
-                }[kind]
-                connection.execute(
-                    sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw ({}) WITH (m = {}, ef_construction = {})")
-                    .format(tables.index(kind + tables.mark), table, sql.SQL(operators), int(m), int(ef_construction))
-                )  # fmt: skip
+                of, options = (
+                    {
+                        "hnsw": f"{{vectors}} USING hnsw (embedding {self.storage}_cosine_ops)",
+                        "binary": "{codes} USING hnsw (code bit_hamming_ops)",
+                    }[kind],
+                    f"m = {int(m)}, ef_construction = {int(ef_construction)}",
+                )
+                graph = f"CREATE INDEX IF NOT EXISTS {{index}} ON {of} WITH ({options})"
+                connection.execute(tables.statement(graph, index=tables.index(kind + tables.mark)))
             self.record_index(connection, kind)
             if self._within is not None:
                 return
-            gin = sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING gin (metadata jsonb_path_ops)")
-            connection.execute(gin.format(tables.index("metadata"), tables.texts))
+            gin = "CREATE INDEX IF NOT EXISTS {index} ON {texts} USING gin (metadata jsonb_path_ops)"
+            connection.execute(tables.statement(gin, index=tables.index("metadata")))
             shares = connection.execute(queries.stop_words(tables)).fetchall()
             language = language or self.language or _language_of(shares)
             if language != self.language:
@@ -349,21 +348,17 @@ class StoreWrites(StoreSpaces):
     def _make_codes(self, connection: StoreConnection) -> None:
         """The codes of all vectors, in the open transaction, unless they exist."""
         name = self.tables.codes.as_string(connection)
-        if connection.execute("SELECT to_regclass(%s)", (name,)).fetchone() != (None,):
+        if connection.value("SELECT to_regclass(%s)", (name,)) is not None:
             return
         create_codes(connection, self.tables, self.dimension, self.partitions)
-        statement = sql.SQL("SELECT id, {}_send(embedding) FROM {}").format(sql.SQL(self.storage), self.tables.vectors)
+        statement = self.tables.statement(f"SELECT id, {self.storage}_send(embedding) FROM {{vectors}}")
         with connection.cursor("all_vectors", binary=True) as cursor:
             cursor.execute(statement)
             while rows := cursor.fetchmany(_BLOCK):
                 ids, vectors = zip(*rows, strict=True)
                 codes = code_rows(np.array(ids, dtype=np.int64), vectors_of(vectors, self.storage))
                 copy_rows(connection, self.tables.codes, ("code",), codes)
-        connection.execute(
-            sql.SQL("ALTER TABLE {} ADD FOREIGN KEY (id) REFERENCES {} ON DELETE CASCADE").format(
-                self.tables.codes, self.tables.vectors
-            )
-        )
+        follow(connection, self.tables.codes, self.tables.vectors)
 
 
 def _language_of(shares: Sequence[tuple[str, float]]) -> str:

@@ -1,4 +1,4 @@
-"""Threads: the next item is made while the present one is in use; products of several items at a time."""
+"""Iterate: several items together, the next one made ahead in a thread, or products of several items at a time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from itertools import islice
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+def in_chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield lists of `size` items; the last may be shorter.
+
+    Example:
+        >>> list(in_chunks("abc", 2))
+        [['a', 'b'], ['c']]
+    """
+    left = iter(items)
+    while chunk := list(islice(left, size)):
+        yield chunk
 
 
 def prefetch(items: Iterable[Item]) -> Iterator[Item]:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from contrastive_st.data.tokenizers import PAD_ID, UNK_ID
 from contrastive_st.errors import InputError
+from contrastive_st.prefetch import in_chunks
 from contrastive_st.vectors import unit_vectors
 
 _CHUNK = 20_000  # sentences counted at a time
@@ -137,7 +138,6 @@ _NO_WORDS = (PAD_ID, UNK_ID)
 
 def _chunks(sentences: Iterable[Sequence[int]]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """The ids of some sentences at a time, one after the other, and the number of the sentence of each."""
-    rest = iter(sentences)
-    while some := list(itertools.islice(rest, _CHUNK)):
+    for some in in_chunks(sentences, _CHUNK):
         ids = np.fromiter(itertools.chain.from_iterable(some), np.int64)
         yield ids, np.repeat(np.arange(len(some)), [len(sentence) for sentence in some])

@@ -23,6 +23,7 @@ from contrastive_st.data.reading.content import format_of
 from contrastive_st.data.reading.table import open_file
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.writing import atomic_write
+from contrastive_st.prefetch import in_chunks
 from contrastive_st.tokens import prompt_length, token_ids
 
 # --- The order in which a corpus is read: blocks of neighbouring rows, in another order each epoch.
@@ -146,7 +147,7 @@ def _chunks(path: Path, text_column: str, document_column: str | None) -> Iterat
         sentences = _of_rows(table, text_column, document_column)
     else:
         sentences = iter(())
-    while some := list(islice(sentences, _CHUNK)):
+    for some in in_chunks(sentences, _CHUNK):
         texts, starts = zip(*some, strict=True)
         yield pa.array(texts, pa.string()), np.array(starts)
 

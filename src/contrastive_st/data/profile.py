@@ -7,12 +7,14 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
 from typing import Any
 
 import numpy as np
+
+from contrastive_st.prefetch import in_chunks
 
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 #: Cells that nobody would embed: addresses, dates, digests
@@ -260,8 +262,7 @@ def profile(rows: Iterable[Mapping[str, Any]], limit: int | None = None) -> dict
         (1.0, 2.5, 'text')
     """
     columns: dict[str, Column] = {}
-    left: Iterator[Mapping[str, Any]] = islice(rows, limit)
-    while chunk := list(islice(left, _CHUNK)):
+    for chunk in in_chunks(islice(rows, limit), _CHUNK):
         for name in dict.fromkeys(name for row in chunk for name in row):
             columns.setdefault(name, Column()).add([row.get(name) for row in chunk])
     return columns

@@ -19,7 +19,7 @@ from torch import nn
 from contrastive_st.data.profile import is_missing
 from contrastive_st.distributed import processes
 from contrastive_st.errors import InputError, about, choice
-from contrastive_st.evaluation.datasets.senteval import Rows, Splits
+from contrastive_st.evaluation.datasets.senteval import BINARY, Rows, Splits
 from contrastive_st.evaluation.datasets.user_data import read_scored_pairs, retrieval_splits, scored
 from contrastive_st.evaluation.suite import run
 from contrastive_st.evaluation.tasks import Task, beir_task, own_pairs_task, pair_task, similarity_task, triplet_task
@@ -201,7 +201,7 @@ class BinaryClassificationEvaluator(TaskEvaluator):
         rows = _rows([sentences1, sentences2], labels, name)
         if wrong := set(rows.labels.tolist()) - {0.0, 1.0}:
             raise InputError(f"label {wrong.pop():g}: labels are 0 or 1; for scores use EmbeddingSimilarityEvaluator")
-        super().__init__(pair_task(name, lambda: Splits({"test": rows}, {}, ("0", "1"))), tokenizer, **options)
+        super().__init__(pair_task(name, lambda: Splits({"test": rows}, {}, BINARY)), tokenizer, **options)
 
 
 class TripletEvaluator(TaskEvaluator):

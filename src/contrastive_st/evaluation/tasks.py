@@ -15,7 +15,7 @@ from contrastive_st.data.reading import MissingData
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets import senteval
 from contrastive_st.evaluation.datasets.hub_sets import NANO, READERS, read_nano
-from contrastive_st.evaluation.datasets.senteval import Document, Embed, Query, Rows, Splits, pair_rows
+from contrastive_st.evaluation.datasets.senteval import BINARY, Document, Embed, Query, Rows, Splits, pair_rows
 from contrastive_st.evaluation.datasets.user_data import read_retrieval, read_scored_pairs
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.few_shot import score_few_shot
@@ -221,7 +221,7 @@ def own_pairs_task(path: str | Path, name: str | None = None, columns: Sequence[
     if not set(np.unique(rows.labels)) <= {0.0, 1.0}:
         return similarity_task(name, lambda: Splits({"test": rows}, {}))
     labelled = Rows(rows.columns, rows.labels.astype(np.int64))
-    return pair_task(name, lambda: Splits({"test": labelled}, {}, ("0", "1")))
+    return pair_task(name, lambda: Splits({"test": labelled}, {}, BINARY))
 
 
 def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> Task:

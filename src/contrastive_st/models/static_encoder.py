@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +26,7 @@ from contrastive_st.models.architectures.static import STORAGES, StaticConfig, S
 from contrastive_st.models.base import OwnArchitecture
 from contrastive_st.models.saving import register, write_tensors
 from contrastive_st.options import checked
+from contrastive_st.prefetch import in_chunks
 from contrastive_st.static_vectors import Reading, StaticVectors
 from contrastive_st.tokens import each_text, flat_indices
 from contrastive_st.vectors import check_finite, unit_vectors
@@ -418,7 +418,7 @@ def fit_static(
     """
     own = static_tokenizer(tokenizer)
     fit: StaticFit | None = None
-    for batch in batched(each_text(texts), batch_size):
+    for batch in in_chunks(each_text(texts), batch_size):
         vectors = np.asarray(teacher(batch))
         fit = fit or StaticFit(len(own), vectors.shape[1])
         fit.add(token_rows(own, batch), vectors)
@@ -431,7 +431,7 @@ def token_prior(teacher: Embed, tokenizer: Any, batch_size: int = 8192) -> NDArr
     """The teacher's vector of each token as a text, centred, times its SIF weight (frequency from the id, by Zipf)."""
     tokens = [token.removeprefix("##") for token in tokenizer.convert_ids_to_tokens(range(len(tokenizer)))]
     once = {token: number for number, token in enumerate(dict.fromkeys(tokens))}  # "##s" is read as "s" is
-    vectors = np.concatenate([np.asarray(teacher(batch), np.float32) for batch in batched(once, batch_size)])
+    vectors = np.concatenate([np.asarray(teacher(batch), np.float32) for batch in in_chunks(once, batch_size)])
     vectors = unit_vectors(vectors)[[once[token] for token in tokens]]
     inverse = 1 / np.arange(1, len(vectors) + 1)
     weights = _SIF / (_SIF + inverse / inverse.sum())
@@ -483,10 +483,3 @@ def token_rows(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     """Token ids of each text, for a tokenizer from `static_tokenizer`."""
     backend = tokenizer.backend_tokenizer
     return [row.ids for row in backend.encode_batch_fast(list(texts), add_special_tokens=False)]
-
-
-def batched(items: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Yield lists of `size` items; the last may be shorter."""
-    source = iter(items)
-    while batch := list(islice(source, size)):
-        yield batch

@@ -24,6 +24,7 @@ from contrastive_st.files.writing import atomic_write
 from contrastive_st.models.auto import AutoModelForCL, load_tokenizer
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.static_encoder import special_tokens
+from contrastive_st.prefetch import in_chunks
 from contrastive_st.vectors import check_finite, unit_vectors
 
 _COUNTS = ("num_hidden_layers", "n_layers")  # names of the number of layers in configs
@@ -204,7 +205,7 @@ def teacher_vectors(
     """
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)
-    chunks = [list(texts[start : start + CHUNK]) for start in range(0, len(texts), CHUNK)]
+    chunks = list(in_chunks(texts, CHUNK))
     files = [root / f"{chunk_name(chunk, fingerprint)}.npy" for chunk in chunks]
     first = int(os.environ.get("RANK", "0")) * len(files) // max(int(os.environ.get("WORLD_SIZE", "1")), 1)
     started, made = time.monotonic(), 0
@@ -216,11 +217,8 @@ def teacher_vectors(
         if progress:
             rate = made / (time.monotonic() - started)
             left = (len(files) - done) * CHUNK / rate
-            print(
-                f"\rteacher: {done}/{len(files)} files, {rate:,.0f} texts/s, {left:,.0f} s left",
-                end="",
-                file=sys.stderr,
-            )
+            line = f"\rteacher: {done}/{len(files)} files, {rate:,.0f} texts/s, {left:,.0f} s left"
+            print(line, end="", file=sys.stderr)
     if progress and made:
         print(file=sys.stderr)
     return np.concatenate([np.load(file) for file in files])

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import sys
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
@@ -25,7 +24,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.files.writing import atomic_write, check_target, locked, write_errors, write_json
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.precision import check_precision
-from contrastive_st.prefetch import prefetch
+from contrastive_st.prefetch import in_chunks, prefetch
 from contrastive_st.search.documents import open_corpus
 from contrastive_st.vectors import quantization_ranges, quantize, unit_vectors
 
@@ -192,9 +191,7 @@ def _opened(source: str, column: str | int | None, folder: Path, output: Path) -
 
 def _pieces(texts: Iterator[str], after: int = 0) -> Iterator[list[str]]:
     """Lists of `PIECE` texts, after skipping the first texts."""
-    deque(islice(texts, after), maxlen=0)
-    while piece := list(islice(texts, PIECE)):
-        yield piece
+    return in_chunks(islice(texts, after, None), PIECE)
 
 
 class _Growing:

@@ -31,24 +31,9 @@ class TrainedEncoder(SentenceEncoder):
     model_card_data = SimpleNamespace(set_evaluation_metrics=lambda *args: None)  # the trainer logs the metrics
     similarity_fn_name = "cosine"
 
-    def encode(  # type: ignore[override]
-        self,
-        sentences: Any,
-        *args: Any,
-        convert_to_numpy: bool = True,
-        convert_to_tensor: bool = False,
-        precision: str | None = None,
-        **options: Any,
-    ) -> Any:
-        """Embeddings as sentence-transformers returns them: an array, or one tensor, or a list of tensors."""
-        vectors = super().encode(sentences, *args, **options)
-        if precision not in (None, "float32"):
-            from sentence_transformers.util import quantize_embeddings
-
-            return quantize_embeddings(vectors, precision)  # type: ignore[arg-type]
-        if convert_to_tensor:
-            return torch.from_numpy(vectors).to(self.device)
-        return vectors if convert_to_numpy else list(torch.from_numpy(vectors))
+    def encode(self, sentences: Any, *args: Any, **options: Any) -> Any:  # type: ignore[override]
+        """`SentenceEncoder.encode`, as sentence-transformers names the texts; an option of None is left out."""
+        return super().encode(sentences, *args, **{name: own for name, own in options.items() if own is not None})
 
     def similarity(self, a: Any, b: Any) -> Any:
         """Cosines of vectors `[N, d]` and `[M, d]`, a tensor `[N, M]`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 
 import datasets
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 from contrastive_st.data.profile import MISSING
 from contrastive_st.data.reading.cells import Dropped, as_text, check_rows
 from contrastive_st.data.reading.rows import Row, Table, check_utf8
+from contrastive_st.prefetch import in_chunks
 
 CHUNK = 65_536  # most rows held at a time as Python strings or as an Arrow batch
 
@@ -31,9 +31,9 @@ def columns_of(
     if table.mapped is not None and all(table.is_stored(name, name in texts) for name in names):
         check_rows(table)  # `datasets` fails on a table without rows
         return _tidied(table.mapped(list(names)), table, strict, target)
-    chunks, total, rows = [], 0, iter(table)
+    chunks, total = [], 0
     dropped = Dropped(table, [name for name in names if name != target])
-    while some := list(islice(rows, CHUNK)):
+    for some in in_chunks(table, CHUNK):
         cells = {name: _texts(some, name, table, name in texts) for name in names}
         chunk, whole = _stripped(pa.table(cells), target)
         for place in _places_of_blanks(whole):

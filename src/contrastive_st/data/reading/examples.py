@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import datasets
@@ -38,6 +38,7 @@ from contrastive_st.data.roles import (
     role_of,
 )  # fmt: skip
 from contrastive_st.errors import InputError
+from contrastive_st.prefetch import in_chunks
 
 logger = logging.getLogger(__name__)
 NLI_LABELS = ("entailment", "neutral", "contradiction")
@@ -288,10 +289,9 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
         >>> read_candidates(table, column_roles(table.profile))[1]
         {'query': 'Who?', 'pos': 'I.', 'neg_1': 'It.', 'neg_2': None, 'scores': [8.0, 3.0, nan]}
     """
-    reader, chunks, rows = _Reader(table, roles.columns, roles.lists), [], iter(table)
-    total = 0
+    reader, chunks, total = _Reader(table, roles.columns, roles.lists), [], 0
     dropped = Dropped(table, list(roles.columns), "lack an anchor, a positive or a negative")
-    while some := list(islice(rows, CHUNK)):
+    for some in in_chunks(table, CHUNK):
         result = [list(reader.read(cells, number)) for number, cells in some]
         for row, own in zip(some, result, strict=True):
             if not own:

@@ -14,7 +14,7 @@ import numpy as np
 from contrastive_st.data.reading import MissingData
 from contrastive_st.errors import first_line
 from contrastive_st.evaluation.datasets.cells import tidy
-from contrastive_st.evaluation.datasets.senteval import ENTAILMENT, QUESTIONS, Rows, Splits
+from contrastive_st.evaluation.datasets.senteval import BINARY, ENTAILMENT, QUESTIONS, Rows, Splits
 from contrastive_st.evaluation.datasets.user_data import retrieval_splits
 
 _REVISIONS = {"RobZamp/sick": "refs/convert/parquet"}  # its main branch is a script, which datasets 4 does not run
@@ -80,7 +80,6 @@ def _splits(name: str, config: str | None = None, dev: str = "validation") -> di
     return {"train": (name, config, "train"), "dev": (name, config, dev), "test": (name, config, "test")}
 
 
-_POLARITY = ("0", "1")
 _RELATED = _splits("RobZamp/sick")
 _ENTAILED = {0: ENTAILMENT.index("ENTAILMENT"), 1: ENTAILMENT.index("NEUTRAL"), 2: ENTAILMENT.index("CONTRADICTION")}
 
@@ -91,15 +90,15 @@ READERS: dict[str, Read] = {
     "SICKE": from_hub(_RELATED, ("sentence_A", "sentence_B"), "label", ENTAILMENT, convert=_ENTAILED.__getitem__),
     "MR": from_hub(
         {"all": [("cornell-movie-review-data/rotten_tomatoes", None, s) for s in ("train", "validation", "test")]},
-        ("text",), "label", _POLARITY,
+        ("text",), "label", BINARY,
     ),
-    "CR": from_hub({"all": [("SetFit/CR", None, split) for split in ("train", "test")]}, ("text",), "label", _POLARITY),
+    "CR": from_hub({"all": [("SetFit/CR", None, split) for split in ("train", "test")]}, ("text",), "label", BINARY),
     "SUBJ": from_hub(
-        {"all": [("SetFit/subj", None, split) for split in ("train", "test")]}, ("text",), "label", _POLARITY
+        {"all": [("SetFit/subj", None, split) for split in ("train", "test")]}, ("text",), "label", BINARY
     ),
     "SST2": from_hub(
         {**_splits("nyu-mll/glue", "sst2"), "test": ("SetFit/sst2", None, "test")},
-        ("sentence|text",), "label", _POLARITY,
+        ("sentence|text",), "label", BINARY,
     ),
     "TREC": from_hub(
         {"train": ("SetFit/TREC-QC", None, "train"), "test": ("SetFit/TREC-QC", None, "test")},
@@ -107,11 +106,11 @@ READERS: dict[str, Read] = {
     ),
     "MRPC": from_hub(
         {"train": ("nyu-mll/glue", "mrpc", "train"), "test": ("nyu-mll/glue", "mrpc", "test")},
-        ("sentence1", "sentence2"), "label", _POLARITY,
+        ("sentence1", "sentence2"), "label", BINARY,
     ),
     "QQP": from_hub(
         {"train": ("nyu-mll/glue", "qqp", "train"), "test": ("nyu-mll/glue", "qqp", "validation")},
-        ("question1", "question2"), "label", _POLARITY,
+        ("question1", "question2"), "label", BINARY,
     ),
 }  # fmt: skip
 

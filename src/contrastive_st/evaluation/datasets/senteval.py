@@ -74,6 +74,10 @@ class Splits(Mapping[str, Rows]):
     def __len__(self) -> int:
         return len(self.rows)
 
+    def why_missing(self, name: str) -> str:
+        """Why there is no split of this name, for the note of a score."""
+        return self.missing.get(name, "no such split")
+
     def texts(self) -> Iterator[str]:
         """All sentences; they may repeat."""
         return (text for rows in self.rows.values() for column in rows.columns for text in column)
@@ -92,6 +96,7 @@ SUBSETS = {
     "STS16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
 }
 QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+BINARY = ("0", "1")
 ENTAILMENT = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 
 
@@ -138,8 +143,7 @@ def read_sick_relatedness(root: Path) -> Splits:
 
 def read_sick_entailment(root: Path) -> Splits:
     """`SICK/SICK_*.txt`, three classes."""
-    splits = read_present(_sick(root), lambda path: _read_sick(path, 4))
-    return Splits(splits.rows, splits.missing, ENTAILMENT)
+    return read_present(_sick(root), lambda path: _read_sick(path, 4), ENTAILMENT)
 
 
 def _sick(root: Path) -> dict[str, Path]:
@@ -166,26 +170,24 @@ def read_polarity(root: Path, positive: str, negative: str) -> Splits:
     ]
     texts.sort(key=lambda row: (len(row[0]), row[1]))
     labels = np.array([label for _, label in texts])
-    return Splits({"all": Rows(([" ".join(words) for words, _ in texts],), labels)}, {}, ("0", "1"))
+    return Splits({"all": Rows(([" ".join(words) for words, _ in texts],), labels)}, {}, BINARY)
 
 
 def read_sst2(root: Path) -> Splits:
     """`SST/binary/sentiment-*`: text, tab, 0 or 1."""
     files = {split: root / "SST" / "binary" / f"sentiment-{split}" for split in ("train", "dev", "test")}
-    splits = read_present(files, _read_sst2)
-    return Splits(splits.rows, splits.missing, ("0", "1"))
+    return read_present(files, _read_sst2, BINARY)
 
 
 def _read_sst2(path: Path) -> Rows:
-    rows = [(tidy(text), class_of(label, ("0", "1"), path, line)) for line, (text, label) in read_cells(path, (0, 1))]
+    rows = [(tidy(text), class_of(label, BINARY, path, line)) for line, (text, label) in read_cells(path, (0, 1))]
     return Rows(([text for text, _ in rows],), np.array([label for _, label in rows]))
 
 
 def read_trec(root: Path) -> Splits:
     """`TREC/train_5500.label` and `TREC_10.label`: "NUM:dist How far ..."; the six coarse classes."""
     folder = root / "TREC"
-    splits = read_present({"train": folder / "train_5500.label", "test": folder / "TREC_10.label"}, _read_trec)
-    return Splits(splits.rows, splits.missing, QUESTIONS)
+    return read_present({"train": folder / "train_5500.label", "test": folder / "TREC_10.label"}, _read_trec, QUESTIONS)
 
 
 def _read_trec(path: Path) -> Rows:
@@ -200,19 +202,17 @@ def _read_trec(path: Path) -> Rows:
 def read_mrpc(root: Path) -> Splits:
     """`MRPC/msr_paraphrase_*.txt`: a header, then label, two ids, two sentences."""
     files = {split: root / "MRPC" / f"msr_paraphrase_{split}.txt" for split in ("train", "test")}
-    splits = read_present(files, lambda path: read_labelled_pairs(path, (0, 3, 4)))
-    return Splits(splits.rows, splits.missing, ("0", "1"))
+    return read_present(files, lambda path: read_labelled_pairs(path, (0, 3, 4)), BINARY)
 
 
 def read_qqp(root: Path) -> Splits:
     """`quora_train.txt` and `quora_test.txt`: a header, then label and two questions."""
     files = {split: root / f"quora_{split}.txt" for split in ("train", "test")}
-    splits = read_present(files, lambda path: read_labelled_pairs(path, (0, 1, 2)))
-    return Splits(splits.rows, splits.missing, ("0", "1"))
+    return read_present(files, lambda path: read_labelled_pairs(path, (0, 1, 2)), BINARY)
 
 
 def read_labelled_pairs(
-    path: str | Path, columns: tuple[int, int, int] = (0, 1, 2), classes: Sequence[str] = ("0", "1")
+    path: str | Path, columns: tuple[int, int, int] = (0, 1, 2), classes: Sequence[str] = BINARY
 ) -> Rows:
     """Any tab-separated file with a header: the columns of the label and of the two sentences."""
     rows = list(read_cells(path, columns, header=True))
@@ -227,19 +227,16 @@ def class_of(name: str, classes: Sequence[str], path: str | Path, line: int) -> 
     return classes.index(name.strip())
 
 
-def read_present(files: Mapping[str, object], read: Callable[..., Rows]) -> Splits:
+def read_present(files: Mapping[str, object], read: Callable[..., Rows], classes: Sequence[str] = ()) -> Splits:
     """Read the files that exist, `{part: path or tuple of paths}`; the others are listed as missing.
 
     Raises:
         MissingData: none of the files exists.
     """
-    absent = {part: [path for path in _paths(where) if not path.is_file()] for part, where in files.items()}
+    paths_of = {part: where if isinstance(where, tuple) else (where,) for part, where in files.items()}
+    absent = {part: [path for path in paths if not path.is_file()] for part, paths in paths_of.items()}
     missing = {part: f"{paths[0].name} is missing" for part, paths in absent.items() if paths}
     if len(missing) == len(files):
         first = next(path for paths in absent.values() for path in paths)
         raise MissingData(f"no {first.name} in the folder {first.parent.name}, nor the files that go with it")
-    return Splits({part: read(where) for part, where in files.items() if part not in missing}, missing)
-
-
-def _paths(where: object) -> tuple[Path, ...]:
-    return where if isinstance(where, tuple) else (where,)
+    return Splits({part: read(where) for part, where in files.items() if part not in missing}, missing, classes)

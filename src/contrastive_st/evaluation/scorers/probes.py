@@ -377,7 +377,7 @@ def score_relatedness(splits: Splits, embed: Embed, task: str, levels: Sequence[
     metrics = ("pearson", "spearman", "mse")
     absent = [name for name in ("train", "dev") if name not in splits]
     if absent:
-        return [Score(task, "test", m, None, note=splits.missing.get(absent[0], "no such split")) for m in metrics]
+        return [Score(task, "test", m, None, note=splits.why_missing(absent[0])) for m in metrics]
     x, part, labels = _stacked(splits, embed)
     labels = labels.astype(np.float64)
     predicted = []
@@ -391,7 +391,7 @@ def score_relatedness(splits: Splits, embed: Embed, task: str, levels: Sequence[
     for split in ("test", "dev"):
         a, b = predicted[best][part == split], labels[part == split]
         if not len(a):
-            scores += [Score(task, split, m, None, note=splits.missing.get(split, "no such split")) for m in metrics]
+            scores += [Score(task, split, m, None, note=splits.why_missing(split)) for m in metrics]
             continue
         values = (pearsonr(a, b).statistic, spearmanr(a, b).statistic, np.mean((a - b) ** 2))
         scores += [Score(task, split, m, float(v), n=len(a)) for m, v in zip(metrics, values, strict=True)]

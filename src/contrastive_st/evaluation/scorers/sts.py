@@ -79,7 +79,7 @@ def score_splits(
                 rows = splits[split]
                 scores.append(correlate(metric, _similarities(rows, embed, similarity), rows.labels, task, split))
             else:
-                scores.append(Score(task, split, metric, None, note=splits.missing.get(split, "no such split")))
+                scores.append(Score(task, split, metric, None, note=splits.why_missing(split)))
     return scores
 
 
@@ -124,13 +124,12 @@ def score_pairs(splits: Splits, embed: Embed, task: str, similarity: str = "cosi
     thresholds that are best on the train split, if there is one.
     """
     if "test" not in splits:
-        return [Score(task, "test", "average_precision", None, note=splits.missing.get("test", "no test split"))]
+        return [Score(task, "test", "average_precision", None, note=splits.why_missing("test"))]
     test = splits["test"]
     scores, labels = _similarities(test, embed, similarity), test.labels.astype(bool)
     if labels.all() or not labels.any():
-        return [
-            Score(task, "test", "average_precision", None, n=len(labels), note="undefined: all pairs have one label")
-        ]
+        why = "undefined: all pairs have one label"
+        return [Score(task, "test", "average_precision", None, n=len(labels), note=why)]
     best = best_thresholds(scores, labels)
     values = {"average_precision": float(average_precision_score(labels, scores))}
     values |= {f"best_{name}": value for name, (value, _) in best.items()}
@@ -174,7 +173,7 @@ _POSITIVE = 4.0  # pairs scored above this mean the same, as in the SimCSE paper
 def score_space(splits: Splits, embed: Embed, task: str) -> list[Score]:
     """Alignment of the pairs scored above 4; uniformity, anisotropy and effective rank of all distinct sentences."""
     if SPLIT not in splits:
-        return [Score(task, SPLIT, "uniformity", None, note=splits.missing.get(SPLIT, f"no {SPLIT} split"))]
+        return [Score(task, SPLIT, "uniformity", None, note=splits.why_missing(SPLIT))]
     rows = splits[SPLIT]
     alike = rows.take(np.flatnonzero(rows.labels > _POSITIVE))
     a, b = (torch.from_numpy(np.asarray(embed(column), dtype=np.float64)) for column in alike.columns)

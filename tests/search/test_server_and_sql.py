@@ -299,13 +299,14 @@ def _statements(tree):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
-            and node.func.attr in ("execute", "copy", "rows")
+            and node.func.attr in ("execute", "copy", "rows", "value")
         ):
             yield node.args[0]
 
 
 def _is_safe(node, constants):
-    """A constant, one of the module's constants, or `sql.SQL(constant).format(...)`, directly or by a local name."""
+    """A constant, one of the module's constants, `sql.SQL(constant).format(...)` or `tables.statement(constant, ...)`,
+    directly or by a local name."""
     if isinstance(node, ast.Constant):
         return True
     if isinstance(node, ast.Name):
@@ -325,7 +326,7 @@ def _is_safe(node, constants):
     if isinstance(node, ast.Call):
         function = node.func
         name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-        if name in ("SQL", "_compose"):
+        if name in ("SQL", "_compose", "statement"):
             return _is_safe(node.args[0], constants)
         if name in ("format", "encode"):
             return _is_safe(function.value, constants)
@@ -372,7 +373,7 @@ def test_no_user_text_becomes_sql(path):
 def test_the_check_finds_what_it_is_for():
     for line in ("c.execute(f'SELECT {text}')", "c.execute('SELECT ' + text)", "c.execute(sql.SQL(text))",
                  "x = f(text)\nc.execute(x)", "c.execute(text.encode())",
-                 "d.rows('SELECT ' + text)"):  # fmt: skip
+                 "d.rows('SELECT ' + text)", "c.value(t.statement(text))"):  # fmt: skip
         tree = ast.parse(line)
         assert not all(_is_safe(statement, _names(tree)) for statement in _statements(tree)), line
 

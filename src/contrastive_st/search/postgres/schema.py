@@ -198,7 +198,8 @@ def create_tables(connection: Connection[Any], tables: Tables, dimension: int, s
 
 def create_vectors(connection: Connection[Any], tables: Tables, dimension: int, storage: str, partitions: int) -> None:
     """Make the table of the vectors of a space."""
-    _create_partitioned(connection, tables, "vectors", f"embedding {storage}({dimension})", partitions)
+    column = sql.SQL("embedding {}({})").format(sql.SQL(storage), dimension)
+    _create_partitioned(connection, tables, "vectors", column, partitions)
     # uncompressed, because vectors compress badly and plain rows are read without detoasting
     kept = sql.SQL("PLAIN" if dimension * FLOAT_BYTES[storage] < 4000 else "EXTERNAL")
     for number in range(partitions):
@@ -214,7 +215,8 @@ def create_view(connection: Connection[Any], name: str, tables: Tables) -> None:
 
 def create_codes(connection: Connection[Any], tables: Tables, dimension: int, partitions: int) -> None:
     """Make the table of the codes."""
-    _create_partitioned(connection, tables, "codes", f"code bit({SIGNS * dimension})", partitions)
+    column = sql.SQL("code bit({})").format(SIGNS * dimension)
+    _create_partitioned(connection, tables, "codes", column, partitions)
 
 
 def follow(connection: Connection[Any], table: sql.Identifier, other: sql.Identifier) -> None:
@@ -223,9 +225,11 @@ def follow(connection: Connection[Any], table: sql.Identifier, other: sql.Identi
     connection.execute(statement.format(table, other))
 
 
-def _create_partitioned(connection: Connection[Any], tables: Tables, what: str, column: str, partitions: int) -> None:
-    columns = f"id bigint PRIMARY KEY, {column} NOT NULL"
-    connection.execute(tables.statement(f"CREATE TABLE {{{what}}} ({columns}) PARTITION BY HASH (id)"))
+def _create_partitioned(
+    connection: Connection[Any], tables: Tables, what: str, column: sql.Composed, partitions: int
+) -> None:
+    whole = "CREATE TABLE {table} (id bigint PRIMARY KEY, {column} NOT NULL) PARTITION BY HASH (id)"
+    connection.execute(tables.statement(whole, table=getattr(tables, what), column=column))
     statement = sql.SQL("CREATE TABLE {} PARTITION OF {} FOR VALUES WITH (MODULUS {}, REMAINDER {})")
     for number in range(partitions):
         names = tables.partition(number, what), getattr(tables, what)

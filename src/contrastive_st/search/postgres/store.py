@@ -334,10 +334,11 @@ class VectorStore(StoreWrites):
 
     # ------------------------------------------------------------------ inside
 
-    def _rows(self, template: LiteralString, parameters: Any) -> list[Any]:
+    def _rows(self, statement: LiteralString, parameters: Any) -> list[Any]:
         """The rows of a statement (`Tables.statement`)."""
-        statement = lambda now: now.tables.statement(template)
-        return self.read(lambda connection, now: connection.execute(statement(now), parameters).fetchall())
+        return self.read(
+            lambda connection, now: connection.execute(now.tables.statement(statement), parameters).fetchall()
+        )
 
     def _plan(self, connection: StoreConnection, filter: Filter, exact: bool | None, ef: int) -> tuple[str, int]:
         """The index to search (`none` for an exact search), and the number of candidates that it keeps."""

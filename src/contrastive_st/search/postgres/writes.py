@@ -323,15 +323,11 @@ class StoreWrites(StoreSpaces):
             if kind == "binary":
                 self._make_codes(connection)
             if kind != "none":
-                of, options = (
-                    {
-                        "hnsw": f"{{vectors}} USING hnsw (embedding {self.storage}_cosine_ops)",
-                        "binary": "{codes} USING hnsw (code bit_hamming_ops)",
-                    }[kind],
-                    f"m = {int(m)}, ef_construction = {int(ef_construction)}",
-                )
-                graph = f"CREATE INDEX IF NOT EXISTS {{index}} ON {of} WITH ({options})"
-                connection.execute(tables.statement(graph, index=tables.index(kind + tables.mark)))
+                near = f"{{vectors}} USING hnsw (embedding {self.storage}_cosine_ops)"
+                graph = near if kind == "hnsw" else "{codes} USING hnsw (code bit_hamming_ops)"
+                create = f"CREATE INDEX IF NOT EXISTS {{index}} ON {graph} WITH (m = {{m}}, ef_construction = {{ef}})"
+                index = tables.index(kind + tables.mark)
+                connection.execute(tables.statement(create, index=index, m=int(m), ef=int(ef_construction)))
             self.record_index(connection, kind)
             if self._within is not None:
                 return

@@ -25,6 +25,7 @@ from contrastive_st.terminal import is_verbose, say, set_verbosity
 MODEL_HELP = (
     "checkpoint folder or Hub name (default: $CONTRASTIVE_ST_MODEL, or static-minilm, which is part of this package)"
 )
+PRECISION_HELP = "precision of the {}; auto: bf16 if the hardware is faster with it, else fp32"
 POOLING_HELP = "mean, cls_before_pooler, ...; only needed if the checkpoint does not record its pooling"
 
 DEVICE_HELP = (

@@ -14,7 +14,6 @@ from contrastive_st.files.reading import LARGE_JSON, read_json, weight_types
 
 #: The static model that is part of the package; it is opened by its name, like a model on the Hub
 SHIPPED = Path(__file__).parents[1] / "static-minilm"
-PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")  # opening one can run code
 CLASSIFIER = (".classifier.json", ".classifier.safetensors")  # files of a `SentenceClassifier` next to its encoder
 ADAPTER, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"  # names used by peft
 TRAINED = "trained_weights.safetensors"  # of a model with an adapter, in the checkpoints of a run

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le
 
-from contrastive_st.commands import MODEL_HELP, POOLING_HELP
+from contrastive_st.commands import MODEL_HELP, POOLING_HELP, PRECISION_HELP
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.options import Count, CountOrZero, Options, option
 from contrastive_st.search.mining.negative_rules import MiningOptions
@@ -435,9 +435,7 @@ class Mine(MiningOptions):
     output: str = option("a .jsonl, .csv or .parquet file, which `train` reads", default=MISSING, short="-o")
     overwrite: bool = option(_OVERWRITE, default=False)
     model: str | None = option(MODEL_HELP, short="-m")
-    precision: ModelPrecision = option(
-        "precision of the model and the guide; auto: bf16 if the hardware is faster with it, else fp32", default="auto"
-    )
+    precision: ModelPrecision = option(PRECISION_HELP.format("model and the guide"), default="auto")
     anchor_column_name: str | None = _hidden()
     positive_column_name: str | None = _hidden()
     columns: list[str] | None = option(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
-from contrastive_st.commands import MODEL_HELP, POOLING_HELP
+from contrastive_st.commands import MODEL_HELP, POOLING_HELP, PRECISION_HELP
 from contrastive_st.errors import InputError
 from contrastive_st.options import option
 from contrastive_st.precision import VECTOR_PRECISIONS
@@ -91,9 +91,7 @@ class Index(CollectionCommand):
         group="indexing",
     )
     partitions: Annotated[int, Ge(1), Le(4096)] = option("number of partitions of the table of vectors", default=1)
-    precision: ModelPrecision = option(
-        "precision of the model; auto: bf16 if the hardware is faster with it, else fp32", default="auto"
-    )
+    precision: ModelPrecision = option(PRECISION_HELP.format("model"), default="auto")
     pooling: str | None = option(POOLING_HELP)
     shard_rows: Annotated[int, Ge(1), Le(1 << 40)] = option(
         "number of rows encoded and committed together", default=16_384

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contrastive_st.commands import POOLING_HELP
+from contrastive_st.commands import POOLING_HELP, PRECISION_HELP
 from contrastive_st.errors import require
 from contrastive_st.options import Count, option
 from contrastive_st.search.cli import ModelPrecision, StoreCommand
@@ -107,9 +107,7 @@ class Api(StoreCommand):
         action="append",
         metavar="ORIGIN",
     )
-    precision: ModelPrecision = option(
-        "precision of the models; auto: bf16 if the hardware is faster with it, else fp32", default="auto"
-    )
+    precision: ModelPrecision = option(PRECISION_HELP.format("models"), default="auto")
     pooling: str | None = option(POOLING_HELP)
     truncate: bool = option(
         "reject texts longer than the maximum length of the model (status 413), instead of truncating them",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from contrastive_st.distributed import any_process
 from contrastive_st.memory import peak_resident
@@ -82,7 +82,7 @@ class Throughput(TrainerCallback):
 
     on_train_begin = on_evaluate = on_save = _resume
 
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Add the time of the step."""
         now = time.perf_counter()
         self.seconds += now - self._mark
@@ -132,14 +132,7 @@ class HealthCallback(TrainerCallback):
         self._in_a_row: Counter[str] = Counter()
         self._said: set[str] = set()
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """Look at the metrics that are logged."""
         if not logs or "uniformity" not in logs:
             return
@@ -191,14 +184,12 @@ class StopOnSigterm(TrainerCallback):
     def _ask(self, number: int, frame: Any) -> None:
         self._asked = True
 
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: TrainerControl, **kwargs: Any) -> None:
         """Stop and save if a process was asked to."""
         if any_process(self._asked):
             self.stopped = control.should_save = control.should_training_stop = True
 
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Log that the run was stopped."""
         if self.stopped:
             logger.warning(

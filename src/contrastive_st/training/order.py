@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerState
 from transformers.trainer_utils import seed_worker
 
 from contrastive_st.data.mixture import EndlessStream
@@ -56,18 +56,12 @@ class Order(TrainerCallback):
             DataLoader(data, batch_size, sampler=order, collate_fn=collator, **options)
         )
 
-    def on_epoch_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        train_dataloader: Any = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_epoch_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Set the epoch of the sampler.
 
         The Trainer does this too. But with several processes, the wrapper by which a resumed run skips batches hides
         the sampler from it, and the run would continue in the order of the first epoch.
         """
-        if hasattr(train_dataloader, "set_epoch"):
-            train_dataloader.set_epoch(int(state.epoch or 0))
+        loader: Any = kwargs.get("train_dataloader")
+        if hasattr(loader, "set_epoch"):
+            loader.set_epoch(int(state.epoch or 0))

@@ -19,7 +19,7 @@ from accelerate.utils import recursively_apply
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import EarlyStoppingCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import EarlyStoppingCallback, TrainerCallback, TrainerControl
 
 from contrastive_st.data.mixture import Mixture
 from contrastive_st.distributed import LOCAL, Gather, default_gather, processes
@@ -453,9 +453,7 @@ def check_validation(args: ContrastiveTrainingArguments, eval_dataset: Any, eval
 class LogAtEvaluation(TrainerCallback):
     """Logs the training loss at each evaluation too, so that the two can be compared step by step."""
 
-    def _also_log(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> TrainerControl:
+    def _also_log(self, args: Any, state: Any, control: TrainerControl, **kwargs: Any) -> TrainerControl:
         control.should_log |= control.should_evaluate
         return control
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Gt, Le
 
-from contrastive_st.commands import MODEL_HELP, POOLING_HELP
+from contrastive_st.commands import MODEL_HELP, POOLING_HELP, PRECISION_HELP
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.options import NotNegative, option
 from contrastive_st.search.cli import ModelPrecision, StoreCommand
@@ -60,9 +60,7 @@ class Migrate(StoreCommand):
     finish: bool = option(
         "remove the old vectors, after which --rollback is not possible; all documents must be encoded", default=False
     )
-    precision: ModelPrecision = option(
-        "precision of the model; auto: bf16 if the hardware is faster with it, else fp32", default="auto"
-    )
+    precision: ModelPrecision = option(PRECISION_HELP.format("model"), default="auto")
     pooling: str | None = option(POOLING_HELP)
 
     def conflicts(self) -> Iterator[str]:

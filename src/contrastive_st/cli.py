@@ -22,7 +22,7 @@ from contrastive_st.search.database_cli import COMMANDS as STORE_COMMANDS
 from contrastive_st.search.index_cli import Index
 from contrastive_st.search.migration.cli import COMMANDS as MIGRATION_COMMANDS
 from contrastive_st.serve.cli import COMMANDS as SERVE_COMMANDS
-from contrastive_st.terminal import note, progress_is_shown, say
+from contrastive_st.terminal import note, progress_is_shown, say, tell
 
 #: The commands as `--help` lists them
 GROUPS = {
@@ -128,11 +128,11 @@ class Encode(Options):
         what = f"{done.rows:,} vectors of {done.dimension} dimensions in {self.output}"
         note(f"{what}; {done.encoded:,} encoded in {seconds:.0f} s, {memory}")
         if done.truncated:
-            print(f"{done.truncated:,} of the encoded texts are longer than the maximum length of the model: only their"
-                  " beginnings were encoded", file=sys.stderr)  # fmt: skip
+            which = "are longer than the maximum length of the model: only their beginnings were encoded"
+            tell(f"{done.truncated:,} of the encoded texts {which}")
         if done.unknown:
-            print(f"{done.unknown:,} of the encoded texts are blank or have no token that the model knows: their"
-                  " vectors have no meaning", file=sys.stderr)  # fmt: skip
+            which = "are blank or have no token that the model knows: their vectors have no meaning"
+            tell(f"{done.unknown:,} of the encoded texts {which}")
 
 
 @dataclass

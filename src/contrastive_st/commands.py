@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from contrastive_st.device import set_device
 from contrastive_st.errors import InputError, one_line
 from contrastive_st.options import add_flags, parsed
-from contrastive_st.terminal import is_verbose, say, set_verbosity
+from contrastive_st.terminal import is_verbose, set_verbosity, tell
 
 MODEL_HELP = (
     "checkpoint folder or Hub name (default: $CONTRASTIVE_ST_MODEL, or static-minilm, which is part of this package)"
@@ -198,10 +198,10 @@ def _run(job: Callable[[], Any]) -> int:
             time.sleep(_AFTER_THE_FIRST)
         if is_verbose():
             traceback.print_exception(error)
-        say(f"error: {line}", file=sys.stderr)
+        tell(f"error: {line}")
         return 2
     except KeyboardInterrupt:
-        say("interrupted", file=sys.stderr)
+        tell("interrupted")
         return 130
     _leave_the_process_group(0, wait=True)
     return 0

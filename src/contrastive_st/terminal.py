@@ -35,6 +35,11 @@ def say(*values: object, file: TextIO | None = None, end: str = "\n") -> None:
     print(clean(" ".join(map(str, values))), file=file, end=end)
 
 
+def tell(*values: object) -> None:
+    """`say` on stderr, whatever the verbosity."""
+    say(*values, file=sys.stderr)
+
+
 @contextlib.contextmanager
 def progress(total: int, shown: bool | None) -> Iterator[Callable[[int], object]]:
     """A function that tells how many more texts are encoded, to a progress bar if it is shown.
@@ -120,4 +125,4 @@ def progress_is_shown() -> bool:
 def note(*values: object) -> None:
     """Print what a command has done on stderr, after `clean`; nothing with --quiet."""
     if not is_quiet():
-        say(*values, file=sys.stderr)
+        tell(*values)

@@ -6,8 +6,6 @@ import copy
 import hashlib
 import json
 import os
-import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor, nn
+from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerFast
 
 from contrastive_st.errors import InputError
@@ -208,19 +207,11 @@ def teacher_vectors(
     chunks = list(in_chunks(texts, CHUNK))
     files = [root / f"{chunk_name(chunk, fingerprint)}.npy" for chunk in chunks]
     first = int(os.environ.get("RANK", "0")) * len(files) // max(int(os.environ.get("WORLD_SIZE", "1")), 1)
-    started, made = time.monotonic(), 0
-    for done, number in enumerate([*range(first, len(files)), *range(first)], 1):
-        if files[number].is_file():
-            continue
-        _write(files[number], np.asarray(teacher(chunks[number]), np.float32))
-        made += len(chunks[number])
-        if progress:
-            rate = made / (time.monotonic() - started)
-            left = (len(files) - done) * CHUNK / rate
-            line = f"\rteacher: {done}/{len(files)} files, {rate:,.0f} texts/s, {left:,.0f} s left"
-            print(line, end="", file=sys.stderr)
-    if progress and made:
-        print(file=sys.stderr)
+    with tqdm(total=sum(map(len, chunks)), disable=not progress, unit=" texts", desc="teacher") as bar:
+        for number in (*range(first, len(files)), *range(first)):
+            if not files[number].is_file():
+                _write(files[number], np.asarray(teacher(chunks[number]), np.float32))
+            bar.update(len(chunks[number]))
     return np.concatenate([np.load(file) for file in files])
 
 

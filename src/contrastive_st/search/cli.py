@@ -23,7 +23,7 @@ from contrastive_st.commands import MODEL_HELP, POOLING_HELP, PRECISION_HELP
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.options import Count, CountOrZero, Options, option
 from contrastive_st.search.mining.negative_rules import MiningOptions
-from contrastive_st.terminal import note, progress_is_shown, say
+from contrastive_st.terminal import note, progress_is_shown, say, tell
 
 if TYPE_CHECKING:
     from contrastive_st.search.index import VectorIndex
@@ -216,7 +216,7 @@ class Delete(StoreCommand):
                  + ", ..." * (len(unknown) > 10))  # fmt: skip
         count = index.count(filter) if filter else len(known)
         which = f"with {filter}" if filter else f"of {len(ids):,} ids"
-        say(f"{count:,} of {len(index):,} documents in {self.collection!r} {which}", file=sys.stderr)
+        tell(f"{count:,} of {len(index):,} documents in {self.collection!r} {which}")
         check_filter(index, filter, count > 0)
         if count and not (self.yes or _confirmed(f"delete {count:,} documents? [y/N] ")):
             raise InputError("nothing was deleted; without a terminal to ask on, give --yes")

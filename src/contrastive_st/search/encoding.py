@@ -111,9 +111,8 @@ def encode_file(
             "ranges": None if given is None else hashlib.blake2b(given.tobytes(), digest_size=16).hexdigest(),
         }  # fmt: skip
         with contextlib.closing(_Growing(output, folder, made_of, encoder.dimension, given, overwrite)) as growing:
-            bar = tqdm(total=total, initial=growing.rows, disable=not show_progress_bar, unit=" texts", desc="encode",
-                       file=sys.stderr)  # fmt: skip
-            with bar:
+            shown = {"disable": not show_progress_bar, "unit": " texts", "desc": "encode"}
+            with tqdm(total=total, initial=growing.rows, **shown) as bar:
                 return _grow(growing, texts, encoder, normalize, bar)
 
 

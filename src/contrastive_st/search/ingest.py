@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -72,7 +71,7 @@ def index_corpus(
     outcome, report, shards = Outcome(), Report() if report is None else report, 0
     known, outcome.states = sink.known_files()
     outcome.rows, corpus = outcome.states.total(), corpus.without(known)
-    with tqdm(total=corpus.rows, disable=not progress, unit=" rows", desc="index", file=sys.stderr) as bar:
+    with tqdm(total=corpus.rows, disable=not progress, unit=" rows", desc="index") as bar:
 
         def wanted() -> Iterator[Shard]:
             nonlocal shards
@@ -122,7 +121,7 @@ def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> O
     """Load shards that were encoded before, without a model."""
     outcome = Outcome()
     numbers = []
-    with tqdm(total=len(folder.paths()), disable=not progress, unit=" shards", desc="load", file=sys.stderr) as bar:
+    with tqdm(total=len(folder.paths()), disable=not progress, unit=" shards", desc="load") as bar:
         for shard, (ids, texts, metadata, vectors) in folder.batches():
             numbers.append(shard)
             outcome.rows += len(ids)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,7 +55,7 @@ def near_pairs(vectors: Any, threshold: float, bounds: Any = None, progress: boo
 
     blocks = [(i, j) for i in range(0, count, ROWS) for j in range(i // COLUMNS * COLUMNS, count, COLUMNS)]
     result = on_threads(of_block, blocks)
-    for pairs in tqdm(result, total=len(blocks), disable=not progress, unit=" blocks", desc="compare", file=sys.stderr):
+    for pairs in tqdm(result, total=len(blocks), disable=not progress, unit=" blocks", desc="compare"):
         for start in range(0, len(pairs[0]), _AT_ONCE):
             rows, columns, cosines = (column[start : start + _AT_ONCE] for column in pairs)
             yield rows.astype(np.int64), columns.astype(np.int64), cosines

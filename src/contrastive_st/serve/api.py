@@ -7,7 +7,6 @@ Haystack's OpenAI embedders on `/v1`, `huggingface_hub.InferenceClient` on the a
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -51,6 +50,7 @@ from contrastive_st.serve.gate import (
     is_loopback,
     read_token,
     reserve,
+    tell_if_open,
 )
 from contrastive_st.serve.limits import (
     ALL_BYTES,
@@ -83,7 +83,6 @@ from contrastive_st.serve.schemas import (
     errors_of,
 )
 from contrastive_st.serve.served import UNKNOWN, Encoded, IndexServed, Served, in_reading
-from contrastive_st.terminal import say
 from contrastive_st.tokens import QUERY, role_prompt
 
 _SMALL = 16 << 10  # bytes that are parsed sooner than a thread wakes
@@ -426,9 +425,7 @@ def run(args: Any) -> None:
         models, indices, classifiers = COMPUTING.submit(_opened, args, stack).result()
         for name, served in indices.items() if writer else ():
             writable(served.index, name)
-        if token is None and not is_loopback(args.host):
-            say(f"{args.host}: everyone who reaches this machine can use this server; --token_file requires a token",
-                file=sys.stderr)  # fmt: skip
+        tell_if_open(args.host, token, "use this server; --token_file")
         app = make_api(models, indices, args.host, token, args.allow_origin or (), classifiers, writer)
         serve_app(app, listener, address(listener))
 

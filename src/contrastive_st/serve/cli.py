@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from contrastive_st.commands import POOLING_HELP, PRECISION_HELP
 from contrastive_st.errors import require
 from contrastive_st.options import Count, option
 from contrastive_st.search.cli import ModelPrecision, StoreCommand
-from contrastive_st.terminal import say
 
 _HOST = "address to serve on; 127.0.0.1 can be reached only from this machine"
 
@@ -56,7 +54,7 @@ class Serve(StoreCommand):
 
         import_gradio()  # brings starlette, which the next modules import
         from contrastive_st.search.opening import open_encoder_for, open_named
-        from contrastive_st.serve.gate import is_loopback, read_token, reserve
+        from contrastive_st.serve.gate import read_token, reserve, tell_if_open
         from contrastive_st.serve.serving import check_token, serve
         from contrastive_st.serve.session import SearchSession, Source
 
@@ -68,9 +66,7 @@ class Serve(StoreCommand):
             for name, model in zip(names, models, strict=True):
                 index = stack.enter_context(closing(open_named(name, self.store)))
                 sources.append(Source(Path(name).name, index, open_encoder_for(index, model)))
-            if token is None and not is_loopback(self.host):
-                say(f"{self.host}: everyone who reaches this machine can read these documents; --token requires a "
-                    "token", file=sys.stderr)  # fmt: skip
+            tell_if_open(self.host, token, "read these documents; --token")
             with suppress(KeyboardInterrupt):  # the usual end
                 serve(SearchSession(sources), listener, token)
 

@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 from contrastive_st.data.reading.content import decode
 from contrastive_st.errors import InputError, about, one_line
 from contrastive_st.serve.limits import BODY_RATE, BODY_SECONDS, DROP_BYTES, DROP_SECONDS
+from contrastive_st.terminal import tell
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -194,6 +195,12 @@ def address(listener: socket.socket) -> str:
     """The URL of a reserved socket."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def tell_if_open(host: str, token: str | None, what: str) -> None:
+    """Tell what everyone can do with a server without a token that others reach, and what option asks for one."""
+    if token is None and not is_loopback(host):
+        tell(f"{host}: everyone who reaches this machine can {what} requires a token")
 
 
 def read_token(file: str | None, variable: str, flag: str = "token_file") -> str | None:

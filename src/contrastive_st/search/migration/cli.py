@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -168,7 +167,7 @@ def _progress() -> Iterator[Any]:
     """A bar that is shown from the first documents on."""
     from tqdm.auto import tqdm
 
-    with tqdm(disable=not progress_is_shown(), unit=" documents", desc="migrate", file=sys.stderr) as bar:
+    with tqdm(disable=not progress_is_shown(), unit=" documents", desc="migrate") as bar:
 
         def advance(done: int, missing: int) -> None:
             bar.total = bar.n + done + missing

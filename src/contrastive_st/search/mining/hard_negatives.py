@@ -7,7 +7,6 @@ cross-encoder: Qu et al. 2021 (RocketQA), https://arxiv.org/abs/2010.08191.
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -192,7 +191,7 @@ class HardNegatives:
                 scorer = CrossScores(self._cross, documents)
             random = np.random.default_rng(self.rules.seed)
             count = len(self._pairs.anchors)
-            with tqdm(total=count, disable=not self.verbose, unit=" anchors", desc="mine", file=sys.stderr) as bar:
+            with tqdm(total=count, disable=not self.verbose, unit=" anchors", desc="mine") as bar:
                 for start in range(0, count, ANCHORS):
                     block = self._pairs.block(start, min(start + ANCHORS, count))
                     yield from self._rows(block, *self._negatives(block, finder, scorer, random))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ class EncoderScores:
         self.encoder, self.path, self.dim = encoder, path, 0
         total = len(documents)
         with (
-            tqdm(total=total, disable=not verbose, unit=" texts", desc=encoder.name, file=sys.stderr) as bar,
+            tqdm(total=total, disable=not verbose, unit=" texts", desc=encoder.name) as bar,
             open(path, "wb") as file,
         ):
             for start in range(0, total, DOCUMENTS):

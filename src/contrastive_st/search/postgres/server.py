@@ -15,7 +15,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from contrastive_st.errors import InputError, require
-from contrastive_st.terminal import say
+from contrastive_st.terminal import tell
 
 _CLOCK_SECONDS = 10  # seconds by which the system's clock may have been changed between two starts
 START_SECONDS = 300  # recovery after a crash replays what was written since the last checkpoint
@@ -149,7 +148,7 @@ class EmbeddedServer:
         if self._account:
             os.chown(new, self._account.user, self._account.group)
             chosen = f"account {self._account.name!r} runs it and owns its data"
-            say(f"{self.folder}: PostgreSQL does not run as root; {chosen}", file=sys.stderr)
+            tell(f"{self.folder}: PostgreSQL does not run as root; {chosen}")
         locale = ("--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C")
         code, output = self._run(new, "initdb", "--auth=trust", "-U", "postgres", *locale, "-D", ".")
         if code:

@@ -97,9 +97,8 @@ class Loss:
     tag: ClassVar[str] = ""  # of the method, on the Hub
     citation: ClassVar[str] = ""  # BibTeX entries, with an empty line between two
     needs_two_texts: ClassVar[bool] = False  # a text and itself, which differ by dropout, cannot be validated
-    words_weight: float = (
-        0.0  # of words that the model predicts from states of tokens, in addition to the loss of views
-    )
+    #: Of words that the model predicts from states of tokens, in addition to the loss of views
+    words_weight: float = 0.0
     trains: ClassVar[tuple[str, ...]] = ()  # kinds of rows: keys of `contrastive_st.data.roles.KINDS`
 
     def __init_subclass__(cls, register: bool = True, **kwargs: Any) -> None:

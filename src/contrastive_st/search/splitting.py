@@ -10,9 +10,8 @@ from contrastive_st.errors import choice
 
 WHOLE, FILES, LINES, SENTENCES, PASSAGES = "whole", "files", "lines", "sentences", "passages"
 PARTS = (WHOLE, FILES, LINES, SENTENCES, PASSAGES)
-PASSAGE_WORDS = (
-    100  # about 130 tokens: the usual length in the training of sentence encoders, and well below their limit
-)
+#: About 130 tokens: the usual length in the training of sentence encoders, and well below their limit
+PASSAGE_WORDS = 100
 _END = re.compile(
     r"(?<=[.!?。！？])[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[^\Wa-z_])|(?<=[。！？])(?=\S)|\n\s*\n"
 )  # a mark and a capital or digit, CJK full stops, and blank lines

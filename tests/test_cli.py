@@ -311,7 +311,8 @@ def test_flags_in_kebab_case_are_the_same(checkpoint, tmp_path, capsys):
 
 
 def test_a_reader_that_has_enough_ends_the_command_in_silence():
-    command = [sys.executable, "-u", "-c", "import sys; from contrastive_st.commands import run; from contrastive_st.terminal import say\n"
+    command = [sys.executable, "-u", "-c", "import sys\nfrom contrastive_st.commands import run\n"
+               "from contrastive_st.terminal import say\n"
                "sys.exit(run(lambda: [say('x' * 100) for _ in range(100000)]))"]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.readline()

@@ -8,14 +8,16 @@ from sklearn.metrics import accuracy_score, f1_score, ndcg_score
 
 from contrastive_st.evaluation.datasets import senteval
 from contrastive_st.evaluation.datasets.senteval import Splits, pair_rows
-from contrastive_st.evaluation.scorers import retrieval
+from contrastive_st.evaluation.scorers import retrieval, sts
 from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, relevant_rows
 from contrastive_st.evaluation.scorers.sts import (
     best_thresholds,
     correlate,
     score_pairs,
+    score_space,
     score_splits,
     score_subsets,
+    similarity_histogram,
 )
 from contrastive_st.vectors import cosine
 
@@ -120,3 +122,34 @@ def test_rounding_breaks_no_ties_and_nan_is_no_score_of_zero():
     vectors = {f"a{i}": np.array([1.0, 0.0]) for i in range(4)} | {f"b{i}": b[i] for i in range(4)}
     found = score_splits(Splits({"test": pairs}, {}), lambda texts: np.stack([vectors[text] for text in texts]), "t")
     assert {score.metric: score.value for score in found if score.split == "test"}["spearman"] == exact
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-4, 1.0, 1e6])
+def test_ranks_do_not_depend_on_the_length_of_vectors(scale):
+    """Similarities are rounded in proportion: small ones keep their order, noise of large ones breaks no tie."""
+    random = np.random.default_rng(0)
+    predicted, gold = random.random(50), random.random(50)
+    noise = np.tile([1.0, 1 + 1e-8], 25)
+    ties = np.repeat(predicted[::2], 2)
+    for values, wanted in ((predicted, predicted), (ties * noise, ties)):
+        found = correlate("spearman", values * scale, gold, "t", "test").value
+        assert found == pytest.approx(spearmanr(wanted.round(6), gold).statistic, abs=1e-12)
+    assert (
+        correlate("spearman", 1 + 1e-9 * predicted, gold, "t", "test").note == "undefined: all similarities are equal"
+    )
+
+
+def test_no_pair_above_four_has_no_alignment():
+    rows = pair_rows([("a", "b"), ("a", "c"), ("b", "c")], [1.0, 4.0, 0.0])
+    vectors = dict(zip("abc", np.random.default_rng(2).standard_normal((3, 5)), strict=True))
+    embed = lambda texts: np.array([vectors[text] for text in texts])
+    found = {score.metric: score for score in score_space(Splits({"dev": rows}, {}), embed, "space")}
+    assert (found["alignment"].text, found["alignment"].note) == ("not run", "undefined: no pairs scored above 4")
+    assert np.isfinite(found["uniformity"].value)
+
+
+def test_every_pair_is_in_the_histogram(monkeypatch):
+    rows = Splits({"dev": pair_rows([("a", "a"), ("a", "b")], [5.0, 0.0])}, {})
+    monkeypatch.setattr(sts, "cosine", lambda a, b: np.array([1.0000001, -1.0000001]))
+    counts = similarity_histogram(rows, lambda texts: np.ones((len(texts), 2)))["counts"]
+    assert sum(map(sum, counts.values())) == 2

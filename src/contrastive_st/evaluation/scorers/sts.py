@@ -5,13 +5,14 @@ rank."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import average_precision_score, f1_score
 
@@ -20,10 +21,20 @@ from contrastive_st.evaluation.scorers import Score
 from contrastive_st.losses.geometry import alignment, anisotropy, effective_rank, uniformity
 from contrastive_st.vectors import PAIRWISE, cosine
 
+
+def _rounded(similarities: ArrayLike) -> NDArray[np.floating]:
+    """Similarities without the noise of float32, which breaks ties of ranks: of the greatest, six decimals of 0.2 to 2.
+
+    These are the six decimals of cosines. Products and distances of vectors of any length are rounded in proportion.
+    """
+    values = np.asarray(similarities, np.float64)
+    greatest = np.abs(values).max(initial=0.0)
+    return values.round(6 - math.ceil(math.log10(greatest / 2))) if 0 < greatest < math.inf else values
+
+
 CORRELATIONS: Mapping[str, Callable[..., Any]] = {
     "pearson": pearsonr,
-    # rounded, so that float32 noise does not break ties of ranks
-    "spearman": lambda a, b: spearmanr(np.round(a, 6), b),
+    "spearman": lambda a, b: spearmanr(_rounded(a), b),
 }
 
 
@@ -94,7 +105,7 @@ def correlate(
 ) -> Score:
     """One correlation as scipy computes it; if it is undefined, a note instead of a value."""
     n = len(labels)
-    if n < 2 or np.ptp(predicted) == 0 or np.ptp(labels) == 0:
+    if n < 2 or np.ptp(_rounded(predicted) if metric == "spearman" else predicted) == 0 or np.ptp(labels) == 0:
         why = (
             "fewer than two pairs" if n < 2 else f"all {'scores' if np.ptp(labels) == 0 else 'similarities'} are equal"
         )
@@ -108,9 +119,13 @@ def _similarities(rows: Rows, embed: Embed, similarity: str = "cosine") -> NDArr
 
 
 def score_triplets(
-    splits: Splits, embed: Embed, task: str, similarity: str = "cosine", margin: float = 0.0
+    splits: Splits, embed: Embed, task: str, similarity: str = "cosine", margin: float | Mapping[str, float] = 0.0
 ) -> list[Score]:
-    """The share of triplets (anchor, positive, negative) whose positive is nearer than the negative by the margin."""
+    """The share of triplets (anchor, positive, negative) whose positive is nearer than the negative by the margin.
+
+    The margin may depend on the similarity.
+    """
+    margin = margin.get(similarity, 0.0) if isinstance(margin, Mapping) else margin
     anchors, positives, negatives = map(embed, splits["test"].columns)
     near, far = (similarities(anchors, other, similarity) for other in (positives, negatives))
     return [Score(task, "test", "accuracy", float(np.mean(near > far + margin)), n=len(near))]
@@ -176,19 +191,26 @@ def score_space(splits: Splits, embed: Embed, task: str) -> list[Score]:
         return [Score(task, SPLIT, "uniformity", None, note=splits.why_missing(SPLIT))]
     rows = splits[SPLIT]
     alike = rows.take(np.flatnonzero(rows.labels > _POSITIVE))
-    a, b = (torch.from_numpy(np.asarray(embed(column), dtype=np.float64)) for column in alike.columns)
     every = list(dict.fromkeys(rows.columns[0] + rows.columns[1]))
     x = torch.from_numpy(np.asarray(embed(every), dtype=np.float64))
-    result = [Score(task, SPLIT, "alignment", alignment(a, b).item(), f"pairs scored above {_POSITIVE:g}", len(alike))]
+    result = [_alignment(alike, embed, task)]
     for metric in (uniformity, anisotropy, effective_rank):
         result.append(Score(task, SPLIT, metric.__name__, metric(x).item(), "distinct sentences", len(every)))
     return result
 
 
+def _alignment(alike: Rows, embed: Embed, task: str) -> Score:
+    which = f"pairs scored above {_POSITIVE:g}"
+    if not len(alike):
+        return Score(task, SPLIT, "alignment", None, which, note=f"undefined: no {which}")
+    a, b = (torch.from_numpy(np.asarray(embed(column), dtype=np.float64)) for column in alike.columns)
+    return Score(task, SPLIT, "alignment", alignment(a, b).item(), which, len(alike))
+
+
 def similarity_histogram(splits: Splits, embed: Embed) -> dict[str, Any]:
     """The number of pairs of each score range (0-1, 1-2, ..., 4-5) in each of 40 ranges of cosine similarity."""
     rows = splits[SPLIT]
-    similarity = cosine(embed(rows.columns[0]), embed(rows.columns[1]))
+    similarity = cosine(embed(rows.columns[0]), embed(rows.columns[1])).clip(-1, 1)  # 1.0000001 too
     edges = np.linspace(-1, 1, 41).round(10)
     band = np.minimum(np.asarray(rows.labels, dtype=np.float64).astype(int), 4)
     counts = {f"{low}-{low + 1}": np.histogram(similarity[band == low], edges)[0].tolist() for low in range(5)}

@@ -228,3 +228,20 @@ def test_scores_of_other_tasks_stay_on_the_card(root, tmp_path):
     ]
     assert values == dict(zip(("STSB", "TREC"), (round(100 * value, 2) for value in quoted), strict=True))
     assert index["name"] == "alice/tiny"
+
+
+def test_a_task_that_cannot_be_scored_takes_no_other_with_it(root, caplog):
+    for name in ("pos", "neg"):
+        path = root / "CR" / f"custrev.{name}"
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:5]))
+    report = evaluate([bag_of_words], "STSB,CR", root, folds=10)
+    why = "CR: a class has 5 examples only, too few for 10 folds; use fewer folds"
+    found = {task.name: report.main("bag_of_words", task) for task in report.tasks}
+    assert found["STSB"].value is not None
+    assert (found["CR"].text, found["CR"].note) == ("not run", why)
+    assert f"CR is not run: {why}" in caplog.text
+    assert not report.failures
+    assert evaluate([bag_of_words], "CR", root, folds=10).failures == {"bag_of_words": why}
+    (root / "CR" / "custrev.pos").write_text("")
+    with pytest.raises(InputError, match=r"custrev\.pos: the file is empty"):
+        evaluate([bag_of_words], "STSB,CR", root)

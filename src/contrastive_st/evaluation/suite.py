@@ -5,6 +5,7 @@ An evaluation during training does not change the training: the final weights ar
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import Encoder, as_encoder
 from contrastive_st.random_state import preserved_random_state
 
+logger = logging.getLogger(__name__)
 Data = Mapping[str, Splits | str]  # the data of each task by its name, or the reason why it is missing
 
 
@@ -115,22 +117,34 @@ def run(
 ) -> tuple[list[Score], dict[str, Any] | None]:
     """All scores of one model, each with the model's settings, and the histogram of its STS-B similarities.
 
+    A task that cannot be scored, such as one with too few rows for its folds, is logged and does not stop the others.
+
     Raises:
-        InputError: the model returns NaN or the wrong shape; names it.
+        InputError: the model returns NaN or the wrong shape; names it. Or no task can be scored.
     """
     present = {name: splits for name, splits in loaded.items() if isinstance(splits, Splits)}
     texts = (text for splits in present.values() for text in splits.texts())
     store = EmbeddingStore(encoder, texts, cache, distributed)
 
-    def work(task: Task) -> list[Score]:
+    def work(task: Task) -> list[Score] | InputError:
         splits = loaded[task.name]
         if not isinstance(splits, Splits):
             return [not_run(task, splits)]
-        return [replace(score, task=task.name) for score in task.score(splits, store)]
+        try:
+            return [replace(score, task=task.name) for score in task.score(splits, store)]
+        except InputError as error:
+            return error
 
     scored = shared(work, tasks, [task.cost for task in tasks], distributed=distributed)
-    about = {"model": encoder.name, "pooling": encoder.pooling, "max_length": encoder.max_length}
-    scores = [replace(score, **about) for item in scored for score in item]  # type: ignore[arg-type]
+    about: dict[str, Any] = {"model": encoder.name, "pooling": encoder.pooling, "max_length": encoder.max_length}
+    errors, scores = [result for result in scored if isinstance(result, InputError)], []
+    for task, result in zip(tasks, scored, strict=True):
+        if isinstance(result, InputError):
+            if len(errors) == len(present):
+                raise result
+            logger.warning(f"{task.name} is not run: {result}")
+            result = [not_run(task, str(result))]
+        scores += [replace(score, **about) for score in result]
     stsb = next((splits for name, splits in present.items() if name in ("STSB", "space") and SPLIT in splits), None)
     return scores, similarity_histogram(stsb, store) if stsb else None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.data.profile import BOOLEANS, is_blank, number_of
-from contrastive_st.data.reading import numbered_lines
+from contrastive_st.data.reading import check_file, numbered_lines
 from contrastive_st.errors import InputError
 
 
@@ -17,7 +17,9 @@ def read_lines(path: str | Path) -> list[str]:
 
     Raises:
         MissingData: the file does not exist.
+        InputError: it is empty.
     """
+    check_file(Path(path), path)
     return [line for _, line in numbered_lines(path, latin1=True)]
 
 

@@ -53,6 +53,8 @@ def test_the_command(tmp_path, capsys):
     assert capsys.readouterr().err == "error: --threshold 0.0: give a number above 0 and at most 1\n"
     assert main(["overlaps", str(tmp_path / "a.csv"), "nothing-known"]) == 2
     assert "unknown task" in capsys.readouterr().err
+    assert main(["overlaps", str(tmp_path / "a.csv"), "nofile.csv"]) == 2
+    assert "nofile.csv: there is no such file" in capsys.readouterr().err
 
 
 def test_what_is_not_compared_is_listed(tmp_path, caplog, capsys):

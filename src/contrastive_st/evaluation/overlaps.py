@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contrastive_st.data.profile import is_blank, items_of, simple
-from contrastive_st.data.reading import Table, header_of, open_table
+from contrastive_st.data.reading import TABLES, Table, header_of, open_table
+from contrastive_st.data.reading.content import format_of
 from contrastive_st.data.roles import NEGATIVE, POSITIVE, named_columns, role_of
 from contrastive_st.data.text_columns import text_column, text_columns
 from contrastive_st.evaluation.suite import load
@@ -140,7 +141,7 @@ def texts_of(source: str, data: str | Path = "hub", columns: Sequence[str | int]
     Raises:
         InputError: there is neither such a file nor such a task, or it cannot be read.
     """
-    if Path(source).exists():
+    if Path(source).exists() or format_of(source) in TABLES:
         yield from _texts_of_file(open_table(source, header=header_of(columns)), columns)
         return
     tasks = choose(source)

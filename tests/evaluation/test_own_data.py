@@ -238,6 +238,9 @@ def test_triplets_and_cutoffs_are_those_of_sentence_transformers(folder):
         wanted = theirs.TripletEvaluator(*texts, name="own", margin=0.01, main_similarity_function=kind)(model)
         ours = TripletEvaluator(*texts, name="own", margin=0.01, main_similarity_function=kind)(model)
         assert ours["own_accuracy"] == pytest.approx(wanted[f"own_{kind}_accuracy"], abs=1e-6)
+        similarity = pytest.importorskip("sentence_transformers.util").SimilarityFunction(kind)
+        margin = {kind: 0.01, "angular": 0.2}
+        assert TripletEvaluator(*texts, name="own", margin=margin, main_similarity_function=similarity)(model) == ours
     corpus = {str(i): text for i, text in enumerate(dict.fromkeys(a for a, _, _ in PAIRS))}
     queries = {f"q{i}": b for i, (_, b, _) in enumerate(PAIRS[:12])}
     relevant = {f"q{i}": {str(i), str(i + 3)} for i in range(12)}
@@ -324,7 +327,7 @@ def test_bad_trec_judgements_and_missing_parts(tmp_path):
 def test_files_of_queries_and_their_documents(tmp_path, suffix):
     rows = [{"answer": CORPUS[d], "question": QUERIES[q]} for q, d, _ in GRADES]
     path = write_rows(tmp_path / f"faq{suffix}", rows)
-    assert read_relevant_pairs(path) == [(QUERIES[q], CORPUS[d]) for q, d, _ in GRADES]
+    assert read_relevant_pairs(path).pairs == [(QUERIES[q], CORPUS[d]) for q, d, _ in GRADES]
 
 
 def test_pairs_of_retrieval_are_read_as_those_of_training(tmp_path, caplog):
@@ -336,13 +339,68 @@ def test_pairs_of_retrieval_are_read_as_those_of_training(tmp_path, caplog):
         with pytest.raises(InputError, match="line 2: a text is blank"):
             read_relevant_pairs(path)
     path = write_rows(tmp_path / "lists.jsonl", [{"query": "tide?", "pos": ["the moon", "the sun"]}])
-    assert read_relevant_pairs(path) == [("tide?", "the moon"), ("tide?", "the sun")]
+    assert read_relevant_pairs(path).pairs == [("tide?", "the moon"), ("tide?", "the sun")]
     rows = [{"query": f"q{i}", "document": f"d{i}", "label": label} for i, label in enumerate([True, False, None])]
-    assert read_relevant_pairs(write_rows(tmp_path / "judged.jsonl", rows)) == [("q0", "d0")]
+    assert read_relevant_pairs(write_rows(tmp_path / "judged.jsonl", rows)).pairs == [("q0", "d0")]
     assert "1 of 3 rows have no score and are left out" in caplog.text
     path = tmp_path / "own.csv"
     path.write_text("a,b,c\nan answer,x,a question\nanother answer,x,another question\n")
-    assert read_relevant_pairs(path, ["c=anchor", "a=positive"])[0] == ("a question", "an answer")
+    assert read_relevant_pairs(path, ["c=anchor", "a=positive"]).pairs[0] == ("a question", "an answer")
+
+
+def test_all_documents_of_a_file_are_searched(tmp_path, caplog):
+    """Those of label 0 and negatives too, as in a folder: on the same data the scores are the same."""
+    model = lambda texts: np.array([[text.count(w) + 0.01 for w in ("tide", "river", "gauge")] for text in texts])
+    wrong = {"d8": "tide tide", "d9": "what river"}
+    write_set(tmp_path / "own")
+    rows = [{"_id": key, "text": text} for key, text in {**CORPUS, **wrong}.items()]
+    write_rows(tmp_path / "own" / "corpus.jsonl", rows)
+    wanted = {s.metric: s.value for s in evaluate([model], [beir_task(tmp_path / "own")], ".").scores}
+    judged = [*GRADES, ("q1", "d8", 0), ("q2", "d9", 0), ("q2", "d1", 0)]
+    labelled = [{"question": QUERIES[q], "answer": {**CORPUS, **wrong}[d], "label": g} for q, d, g in judged]
+    triplets = [{"query": QUERIES[q], "pos": [CORPUS[d]], "neg": list(wrong.values())} for q, d, _ in GRADES]
+    triplets[0]["neg"] = []
+    for path in (write_rows(tmp_path / "a.csv", labelled), write_rows(tmp_path / "b.jsonl", triplets)):
+        pairs, others = read_relevant_pairs(path)
+        assert pairs == [(QUERIES[q], CORPUS[d]) for q, d, _ in GRADES]
+        assert others == list(wrong.values())
+        found = evaluate([model], [retrieval_task("own", pairs, others=others)], ".").scores
+        assert {s.metric: s.value for s in found if s.metric[:4] != "ndcg"}.items() <= wanted.items()
+        assert found[0].aggregation == "among 5 documents"
+    assert caplog.text.count("2 documents that are relevant to no query are searched too") == 2
+    path = write_rows(tmp_path / "c.csv", [{"question": "a", "answer": "b", "label": 0}])
+    with pytest.raises(InputError, match=r"c\.csv: no query has a relevant document"):
+        read_relevant_pairs(path)
+
+
+def test_tables_numbered_alike_are_not_copies(tmp_path, caplog):
+    """Documents of the id of a query are barred where they are the query, with or without its title."""
+    for name, texts in (("corpus", ["the moon", "the tide", "a gauge"]), ("queries", ["tide", "moon", "a  gauge"])):
+        pd.DataFrame({"title": ["", "", "On gauges"], "text": texts}).to_csv(tmp_path / f"{name}.csv", index_label="id")
+    pd.read_csv(tmp_path / "queries.csv")[["id", "text"]].to_csv(tmp_path / "queries.csv", index=False)
+    pd.DataFrame({"query-id": [0, 1, 2], "corpus-id": [1, 0, 0]}).to_csv(tmp_path / "qrels.csv", index=False)
+    labels = read_retrieval(tmp_path)["test"].labels
+    assert labels[np.isnan(labels[:, 2])][:, :2].tolist() == [[2, 2]]
+    assert "2 documents have the id of a query and another text; they are ranked for it" in caplog.text
+
+
+def test_a_missing_grade_is_left_out_and_a_missing_title_is_blank(tmp_path, caplog):
+    relevant = {"q1": {"d1": 1, "d2": float("nan"), "d3": None}}
+    evaluator = InformationRetrievalEvaluator(QUERIES, CORPUS, relevant, "own")
+    assert evaluator.splits["test"].labels.tolist() == [[0, 0, 1]]
+    assert "own: 2 of 3 rows have no score and are left out" in caplog.text
+    folder = write_set(tmp_path / "own", "csv")
+    (folder / "corpus.csv").write_text('_id,title,text\nd1,NA,a moon\nd2,Na,"NA"\nd3,Gauges,NULL\n')
+    assert read_retrieval(folder)["corpus"].columns[0] == ["a moon", "Na", "Gauges"]
+
+
+def test_scores_may_be_a_column_and_a_bad_one_is_named_by_its_row():
+    first, second, scores = map(list, zip(*PAIRS, strict=True))
+    wanted = EmbeddingSimilarityEvaluator(first, second, scores)(bag_of_words)
+    assert EmbeddingSimilarityEvaluator(first, second, np.array(scores)[:, None])(bag_of_words) == wanted
+    with pytest.raises(ValueError, match="could not convert") as caught:
+        EmbeddingSimilarityEvaluator(first[:2], second[:2], [1, "much"], name="own")
+    assert "own, row 1" in one_line(caught.value)
 
 
 def test_the_command_scores_them_offline(tmp_path, capsys):

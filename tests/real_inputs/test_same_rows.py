@@ -77,7 +77,7 @@ DOORS = {
     "neighbors, group": lambda source: [read_corpus(source, "anchor")["anchor"][:]],
     "index": lambda source: [[one.text for one in open_corpus(source, column="anchor").read()]],
     "classify": lambda source: [classified(source)],
-    "evaluate": lambda source: [list(column) for column in zip(*read_relevant_pairs(source), strict=True)],
+    "evaluate": lambda source: [list(column) for column in zip(*read_relevant_pairs(source).pairs, strict=True)],
 }
 
 

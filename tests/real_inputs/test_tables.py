@@ -294,5 +294,5 @@ def test_objects_are_not_the_text_of_a_corpus(tmp_path):
 
 def test_pairs_of_relevance_0_are_not_relevant(tmp_path, caplog):
     path = put(tmp_path, "a.csv", with_column(["1", "0", "1", "0"], "relevance"))
-    assert read_relevant_pairs(path) == [tuple(PAIRS[0].values()), tuple(PAIRS[2].values())]
+    assert read_relevant_pairs(path).pairs == [tuple(PAIRS[0].values()), tuple(PAIRS[2].values())]
     assert "2 pairs are relevant" in caplog.text

@@ -247,4 +247,5 @@ def _retrieval(path: str, columns: list[str] | None) -> Task:
 
     if Path(path).is_dir() or is_nano(path):
         return beir_task(path)
-    return retrieval_task(Path(path).stem, read_relevant_pairs(path, columns))
+    pairs, others = read_relevant_pairs(path, columns)
+    return retrieval_task(Path(path).stem, pairs, others=others)

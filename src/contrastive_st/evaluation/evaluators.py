@@ -36,8 +36,8 @@ class TaskEvaluator:
     Args:
         task: the task, and its data.
         tokenizer: of a bare model that is evaluated; in training, that of the trainer by default.
-        main_similarity: how vectors are compared: `cosine`, `dot`, `euclidean`, `manhattan` or `angular`; by default as
-            the model records.
+        main_similarity: how vectors are compared: `cosine`, `dot`, `euclidean`, `manhattan` or `angular`, or a
+            `SimilarityFunction` of sentence-transformers; by default as the model records.
         batch_size: most texts that the model encodes at a time.
         show_progress_bar: show the rate of encoding.
         truncate_dim: use only so many of the first dimensions.
@@ -68,6 +68,7 @@ class TaskEvaluator:
         corpus_prompt_name: str | None = None,
         write_csv: bool = True,
     ) -> None:
+        main_similarity = getattr(main_similarity, "value", main_similarity)  # a SimilarityFunction
         choice("main_similarity", main_similarity, (None, *SIMILARITIES))
         self.task, self.tokenizer, self.main_similarity = task, tokenizer, main_similarity
         self.write_csv = write_csv
@@ -212,7 +213,7 @@ class TripletEvaluator(TaskEvaluator):
         positives: N sentences.
         negatives: N sentences.
         name: prefix of the metric.
-        margin: the positive must be more similar by this much.
+        margin: the positive must be more similar by this much; or this for each name of a similarity.
         main_similarity_function: as `main_similarity` of `TaskEvaluator`.
         tokenizer, options: as for `TaskEvaluator`.
 
@@ -231,7 +232,7 @@ class TripletEvaluator(TaskEvaluator):
         positives: Sequence[str],
         negatives: Sequence[str],
         name: str = "triplets",
-        margin: float | None = None,
+        margin: float | Mapping[str, float] | None = None,
         main_similarity_function: str | None = None,
         tokenizer: Any = None,
         **options: Any,
@@ -306,9 +307,9 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         if single := [query for query, item in relevant_docs.items() if isinstance(item, str)]:
             raise InputError(f"relevant_docs of {single[0]}: give a list of ids, not one")
         relevance = (
-            (query, document, float(item[document]) if isinstance(item, Mapping) else 1.0, f"relevant_docs of {query}")
+            (query, document, _number(grade), f"relevant_docs of {query}")
             for query, item in relevant_docs.items()
-            for document in item
+            for document, grade in (item if isinstance(item, Mapping) else dict.fromkeys(item, 1.0)).items()
         )
         asked = {
             "mrr": mrr_at_k, "ndcg": ndcg_at_k, "accuracy": accuracy_at_k, "precision": precision_recall_at_k,
@@ -339,6 +340,15 @@ def _rows(columns: Sequence[Sequence[str]], labels: Sequence[Any], name: str) ->
         if wrong := [text for text in row if not isinstance(text, str)]:
             raise InputError(f"{name}, row {number}: {wrong[0]!r} is not a text")
     with about(name):
-        values = np.asarray(labels, dtype=object)  # a column of arrow or polars too
-        numbers = np.array([math.nan if is_missing(value) else float(value) for value in values])
-    return scored(Rows(tuple(texts), numbers), name)
+        # a column of arrow or polars too, or one of [N, 1]
+        values = np.asarray(labels, dtype=object).reshape(len(labels))
+    numbers = []
+    for number, value in enumerate(values):
+        with about(f"{name}, row {number}"):
+            numbers.append(_number(value))
+    return scored(Rows(tuple(texts), np.array(numbers)), name)
+
+
+def _number(value: Any) -> float:
+    """A score or a grade; NaN if it is missing."""
+    return math.nan if is_missing(value) else float(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -200,7 +200,7 @@ def similarity_task(name: str, read: Read) -> Task:
     return Task(name, "similarity", lambda _: read(), score, ("test", "spearman", "all"), _OWN)
 
 
-def triplet_task(name: str, read: Read, margin: float = 0.0) -> Task:
+def triplet_task(name: str, read: Read, margin: float | Mapping[str, float] = 0.0) -> Task:
     """A task with triplets (anchor, positive, negative), the "test" of `read()`."""
     score = partial(score_triplets, task=name, margin=margin)
     return Task(name, "triplets", lambda _: read(), score, ("test", "accuracy", "all"), _OWN)
@@ -224,8 +224,14 @@ def own_pairs_task(path: str | Path, name: str | None = None, columns: Sequence[
     return pair_task(name, lambda: Splits({"test": labelled}, {}, BINARY))
 
 
-def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> Task:
+def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10, others: Sequence[str] = ()) -> Task:
     """A task with (query, relevant document) pairs: each query is searched among all documents.
+
+    Args:
+        name: of the task.
+        pairs: the texts of the queries and of the documents.
+        k: number of documents that are considered.
+        others: documents that are relevant to no query.
 
     Example:
         >>> import numpy as np
@@ -236,7 +242,9 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> 
         ['100.00', '100.00', '100.00', '100.00']
     """
     pairs = [(Query(query), Document(document)) for query, document in pairs]
-    splits = Splits({"test": pair_rows(pairs, [1] * len(pairs))}, {})
+    corpus: list[str] = list(map(Document, dict.fromkeys([*(document for _, document in pairs), *others])))
+    rows = {"corpus": Rows((corpus,), np.arange(len(corpus))), "test": pair_rows(pairs, [1] * len(pairs))}
+    splits = Splits(rows, {})
     score = partial(score_retrieval, task=name, k=k)
     return Task(name, "retrieval", lambda _: splits, score, ("test", f"mrr@{k}", "among"), _OWN)
 

@@ -6,18 +6,19 @@ import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from contrastive_st.data.profile import NUMBERS, is_blank, items_of, simple
 from contrastive_st.data.reading import TABLES, MissingData, Table, header_of, numbered_lines, open_table
-from contrastive_st.data.roles import UNUSED, ColumnRoles, column_roles, plain_name, role_of
+from contrastive_st.data.roles import NEGATIVE, UNUSED, ColumnRoles, column_roles, plain_name, role_of
 from contrastive_st.errors import InputError, about
 from contrastive_st.evaluation.datasets.cells import number_in, score_in, tidy
 from contrastive_st.evaluation.datasets.senteval import Document, Query, Rows, Splits, pair_rows
 
 logger = logging.getLogger(__name__)
+_NOTHING_RELEVANT = "{}: no query has a relevant document, so there is nothing to evaluate"
 Judgement = tuple[str, str, float, str]  # query, document, grade, file and line
 
 # --- Pairs.
@@ -52,7 +53,7 @@ def read_scored_pairs(path: str | Path, columns: Sequence[str] | None = None) ->
             f"{path}: an evaluation of pairs needs two columns of text and one of scores or labels, not "
             f"{_described(roles)}; name them sentence1, sentence2, score, or give --columns TEXT TEXT SCORE=score"
         )
-    rows = [(first, second, score) for first, others, score in _pairs(table, roles) for second in others]
+    rows = [(first, second, score) for ([first], others), score in _pairs(table, roles) for second in others]
     return scored(pair_rows([row[:2] for row in rows], [row[2] for row in rows]), str(path))
 
 
@@ -71,20 +72,20 @@ def _described(roles: ColumnRoles) -> str:
     return ", ".join([*used, *(f"{name} (not used: {why})" for name, why in roles.left_out.items())])
 
 
-def _pairs(table: Table, roles: ColumnRoles) -> Iterator[tuple[str, list[str], float]]:
-    """The first text of each row, its second ones (several in a column of lists), and its score: NaN if it is blank."""
+def _pairs(table: Table, roles: ColumnRoles) -> Iterator[tuple[list[list[str]], float]]:
+    """The texts of each row, column by column (several in a column of lists), and its score: NaN if it is blank."""
     if roles.notes or roles.left_out:
         logger.warning("; ".join([f"{table.source}: {_described(roles)}", *roles.notes]))
     for number, cells in table:
         where = table.where(number)
         texts: list[list[str]] = []
-        for name in roles.texts[:2]:
+        for name in roles.texts:
             given = items_of(cells.get(name)) or [] if name in roles.lists else [cells.get(name)]
             texts.append([tidy(str(simple(cell))) for cell in given if not is_blank(cell)])
-            if not texts[-1]:
+            if not texts[-1] and roles.columns[name] != NEGATIVE:
                 raise InputError(f"{where}: a text is blank; remove the row or fill it")
         score = 1.0 if roles.target is None else score_in(cells.get(roles.target), where)
-        yield texts[0][0], texts[1], score
+        yield texts, score
 
 
 def scored(rows: Rows, source: str) -> Rows:
@@ -105,8 +106,17 @@ def _warn_of_blank(blank: int, rows: int, source: str) -> None:
         logger.warning(f"{source}: {blank:,} of {rows:,} rows have no score and are left out")
 
 
-def read_relevant_pairs(path: str | Path, columns: Sequence[str] | None = None) -> list[tuple[str, str]]:
+class RelevantPairs(NamedTuple):
+    """(query, relevant document) pairs, and the other documents among which they are searched."""
+
+    pairs: list[tuple[str, str]]
+    others: list[str]
+
+
+def read_relevant_pairs(path: str | Path, columns: Sequence[str] | None = None) -> RelevantPairs:
     """(query, relevant document) pairs of a file, in its columns of these roles or its first two.
+
+    All documents of the file are searched: the others are those of rows with a label of 0, and negatives.
 
     Args:
         path: the file.
@@ -120,11 +130,21 @@ def read_relevant_pairs(path: str | Path, columns: Sequence[str] | None = None) 
     if len(roles.texts) < 2:
         raise InputError(f"{path}: an evaluation of retrieval needs two columns of text, query and document")
     rows = list(_pairs(table, roles))
-    result = [(query, document) for query, documents, score in rows if score > 0 for document in documents]
+    judged = [(texts, score) for texts, score in rows if not math.isnan(score)]
+    pairs = [(query, document) for ([query], documents, *_), score in judged if score > 0 for document in documents]
+    searched = (
+        text for (_, documents, *negatives), _ in judged for column in (documents, *negatives) for text in column
+    )
+    relevant = {document for _, document in pairs}
+    others = [text for text in dict.fromkeys(searched) if text not in relevant]
+    _warn_of_blank(len(rows) - len(judged), len(rows), str(path))
+    if not pairs:
+        raise InputError(_NOTHING_RELEVANT.format(path))
     if roles.target is not None:
-        logger.warning(f"{path}: {len(result):,} pairs are relevant, as their {roles.target!r} is above 0")
-    _warn_of_blank(sum(math.isnan(score) for *_, score in rows), len(rows), str(path))
-    return result
+        logger.warning(f"{path}: {len(pairs):,} pairs are relevant, as their {roles.target!r} is above 0")
+    if others:
+        logger.warning(f"{path}: {len(others):,} documents that are relevant to no query are searched too")
+    return RelevantPairs(pairs, others)
 
 
 # --- Retrieval: BEIR (Thakur et al. 2021, https://arxiv.org/abs/2104.08663): corpus, queries, judgements.
@@ -151,8 +171,8 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
     `query-id`, `corpus-id` and `score`; without a column of scores all are relevant.
 
     "test" has no texts; its labels `[J, 3]` are the numbers of query and document, and the grade. Only queries
-    with a relevant document (a grade above 0) are kept; all documents are kept. As in BEIR, a document with the id of a
-    query is not a hit for it (in ArguAna and Quora queries are documents); its grade is NaN.
+    with a relevant document (a grade above 0) are kept; all documents are kept. As in BEIR, a document with the id and
+    the text of a query is not a hit for it (in ArguAna and Quora queries are documents); its grade is NaN.
 
     Args:
         folder: the folder.
@@ -170,9 +190,13 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
     if absent := [name for name, result in wanted.items() if not result]:
         raise MissingData(f"{folder}: no {', '.join(absent)}; a folder in BEIR's layout has {', '.join(wanted)}")
     judgements = [one for path in relevance for one in _judgements(path)]
-    graded = [one for one in judgements if not math.isnan(one[2])]
-    _warn_of_blank(len(judgements) - len(graded), len(judgements), ", ".join(map(str, relevance)))
-    return retrieval_splits(_texts_of(corpus), _texts_of(queries), graded, str(folder), itself)
+    documents, asked = _texts_of(corpus), _texts_of(queries)
+    shared = [] if itself else [key for key in asked if key in documents]
+    same = [key for key in shared if asked[key].whole in documents[key]]
+    if other := len(shared) - len(same):
+        logger.warning(f"{folder}: {other:,} documents have the id of a query and another text; they are ranked for it")
+    texts, asked_texts = ({key: text.whole for key, text in part.items()} for part in (documents, asked))
+    return retrieval_splits(texts, asked_texts, judgements, str(folder), same)
 
 
 def _files(folder: Path, name: str, others: tuple[str, ...] = ()) -> list[Path]:
@@ -183,9 +207,16 @@ def _files(folder: Path, name: str, others: tuple[str, ...] = ()) -> list[Path]:
     return result or sorted(path for path in inside if path.suffix in (".parquet", ".jsonl"))
 
 
-def _texts_of(paths: Iterable[Path]) -> dict[str, str]:
-    """Texts by id, each with its title before it."""
-    result: dict[str, str] = {}
+class _Text(NamedTuple):
+    """A text, and the same with its title before it."""
+
+    text: str
+    whole: str
+
+
+def _texts_of(paths: Iterable[Path]) -> dict[str, _Text]:
+    """Texts by id."""
+    result: dict[str, _Text] = {}
     for path in paths:
         rows = open_table(path)
         for number, cells in rows:
@@ -194,7 +225,8 @@ def _texts_of(paths: Iterable[Path]) -> dict[str, str]:
                 raise InputError(f"{rows.where(number)}: no _id and text; BEIR's files have both")
             if str(key) in result:
                 raise InputError(f"{rows.where(number)}: the id {key} occurs twice; make the ids unique")
-            result[str(key)] = tidy(" ".join(str(cells[name]) for name in ("title", "text") if cells.get(name)))
+            title, text = ("" if is_blank(cell := cells.get(name)) else tidy(str(cell)) for name in ("title", "text"))
+            result[str(key)] = _Text(text, f"{title} {text}".strip())
     return result
 
 
@@ -260,14 +292,23 @@ def retrieval_splits(
     queries: Mapping[str, str],
     judgements: Iterable[Judgement],
     source: str,
-    itself: bool = True,
+    same: Iterable[str] = (),
 ) -> Splits:
-    """`Splits` of a retrieval set from its texts by id, and its judgements; `itself` as for `read_retrieval`.
+    """`Splits` of a retrieval set from its texts by id, and its judgements. One whose grade is NaN is left out.
+
+    Args:
+        corpus: the documents.
+        queries: the queries.
+        judgements: query, document and grade, and where this is written.
+        source: name of the set in messages.
+        same: ids of queries that are documents, which are not ranked for themselves.
 
     Raises:
         InputError: a judgement names a text that does not exist, or no query has a relevant document.
     """
-    relevance = list(judgements)
+    given = list(judgements)
+    relevance = [one for one in given if not math.isnan(one[2])]
+    _warn_of_blank(len(given) - len(relevance), len(given), source)
     for query, document, _, where in relevance:
         for key, known, kind in ((query, queries, "query"), (document, corpus, "document")):
             if key not in known:
@@ -281,14 +322,13 @@ def retrieval_splits(
         logger.warning(f"{source}: left out {what}, as a later one of the same pair has another grade")
     asked = dict.fromkeys(query for (query, _), grade in grades.items() if grade > 0)
     if not asked:
-        raise InputError(f"{source}: no query has a relevant document, so there is nothing to evaluate")
+        raise InputError(_NOTHING_RELEVANT.format(source))
     query_of, document_of = ({key: place for place, key in enumerate(keys)} for keys in (asked, corpus))
     labels: list[Any] = [
         (query_of[query], document_of[document], grade) for (query, document), grade in grades.items() if query in asked
     ]
-    if not itself:
-        same = (key for key in asked if key in corpus and not grades.get((key, key), 0) > 0)
-        labels += [(query_of[key], document_of[key], np.nan) for key in same]
+    barred = (key for key in same if key in asked and not grades.get((key, key), 0) > 0)
+    labels += [(query_of[key], document_of[key], np.nan) for key in barred]
     rows = {
         "queries": Rows(([Query(queries[key]) for key in asked],), np.arange(len(asked))),
         "corpus": Rows((list(map(Document, corpus.values())),), np.arange(len(corpus))),

@@ -116,12 +116,13 @@ def _mean_metrics(
 
 
 def score_retrieval(splits: Splits, embed: Embed, task: str, k: int = 10) -> list[Score]:
-    """Retrieval by rows of (query, relevant document) among the documents of all rows; equal queries are one.
+    """Retrieval by rows of (query, relevant document), the "test", among the documents of "corpus".
 
-    A query that is a document of another row is not a hit for itself.
+    Equal queries are one. A query that is a document of another row is not a hit for itself.
     """
     queries, documents = splits["test"].columns
-    query_of, document_of = ({text: i for i, text in enumerate(dict.fromkeys(c))} for c in (queries, documents))
+    texts = dict.fromkeys(queries), splits["corpus"].columns[0]
+    query_of, document_of = ({text: i for i, text in enumerate(column)} for column in texts)
     pairs = dict.fromkeys(zip(queries, documents, strict=True))
     rows = [(query_of[query], document_of[document], 1.0) for query, document in pairs]
     itself = [query for query in query_of if query in document_of and (query, query) not in pairs]

@@ -6,66 +6,39 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from contrastive_st.data.profile import items_of
+from contrastive_st.data.reading.annotations import (
+    Annotated,
+    Cells,
+    argilla,
+    argilla_1,
+    argilla_flat,
+    label_studio,
+    prodigy,
+    with_labels,
+)  # fmt: skip
 
-Cells = dict[str, Any]
 T = TypeVar("T", bound=Any)
 
 
 class Layout(NamedTuple):
-    """A file layout: the tool that writes it, the columns that identify it, and a function that makes its rows flat."""
+    """A file layout.
+
+    Args:
+        tool: what writes it.
+        columns: those that identify it.
+        flat: makes a row flat.
+        annotated: in place of `flat`, makes cells and answers of a row.
+    """
 
     tool: str
     columns: frozenset[str]
-    flat: Callable[[Cells], Cells]
-
-
-def _label_studio(row: Cells) -> Cells:
-    """The texts of a task, and the choices of its first annotation by the name of the question."""
-    done = [one for one in row["annotations"] or [] if isinstance(one, dict) and not one.get("was_cancelled")]
-    chosen = {}
-    for result in (done[0].get("result") or []) if done else []:
-        value = result.get("value") or {}
-        answers = value.get("choices") or value.get("text") or value.get("rating") or []
-        several = isinstance(answers, list) and len(answers) > 1
-        chosen[result.get("from_name")] = answers if several or not isinstance(answers, list) else "".join(answers)
-    return {"id": row.get("id"), **row["data"], **{name: answer for name, answer in chosen.items() if name}}
-
-
-def _argilla(row: Cells) -> Cells:
-    """The fields of a record, and the first response to each question."""
-    responses = {name: _first(given) for name, given in (row["responses"] or {}).items()}
-    return {"id": row.get("id"), **row["fields"], **responses}
-
-
-def _argilla_1(row: Cells) -> Cells:
-    inputs = row["inputs"] if isinstance(row["inputs"], dict) else {"text": row["inputs"]}
-    return {"id": row.get("id"), **inputs, "label": row["annotation"]}
-
-
-def _argilla_flat(row: Cells) -> Cells:
-    """A record as `Dataset.records.to_datasets` writes it: `label.responses` has the answers to `label`."""
-    asked = {name.removesuffix(".responses") for name in row if name.endswith(".responses")}
-    kept = {name: cell for name, cell in row.items() if not any(name.startswith(f"{one}.") for one in asked)}
-    return {**kept, **{name: _first(row[f"{name}.responses"]) for name in asked}}
-
-
-def _prodigy(row: Cells) -> Cells:
-    """A task's text, and the option chosen, or whether its one label was accepted; no label where it was ignored."""
-    if row.get("answer") == "ignore":
-        label = None
-    elif isinstance(row.get("accept"), list):
-        label = row["accept"][0] if len(row["accept"]) == 1 else row["accept"] or None
-    else:
-        label = row.get("answer") if "label" in row else None
-    kept = {name: cell for name, cell in row.items() if name not in _OF_PRODIGY and not name.startswith("_")}
-    return {**kept, **({} if label is None and "answer" not in row else {"label": label})}
-
-
-_OF_PRODIGY = ("answer", "accept", "options", "label", "spans", "tokens", "config", "view_id")
+    flat: Callable[[Cells], Cells] = dict
+    annotated: Callable[[Cells], Annotated] | None = None
 
 
 _LABEL = "__label__"
@@ -85,9 +58,10 @@ def _set(row: Cells) -> Cells:
     return {"anchor": first, "positive": others}
 
 
-def _first(given: Any) -> Any:
-    first = given[0] if isinstance(given, list) and given else None if isinstance(given, list) else given
-    return first.get("value") if isinstance(first, dict) else first
+def _spacy(row: Cells) -> Cells:
+    """The text, and its categories of at least a half."""
+    rest = {name: cell for name, cell in row.items() if name != "cats"}
+    return {**rest, "label": [name for name, value in row["cats"].items() if value and value >= 0.5]}
 
 
 _PASSAGES = {"positive_passages": "positive", "negative_passages": "negative",
@@ -132,12 +106,14 @@ def _labeled_list(row: Cells) -> Cells:
 
 
 LAYOUTS = (
-    Layout("Label Studio", frozenset({"data", "annotations"}), _label_studio),
-    Layout("Argilla", frozenset({"fields", "responses"}), _argilla),
-    Layout("Argilla", frozenset({"inputs", "annotation"}), _argilla_1),
+    Layout("Label Studio", frozenset({"data", "annotations"}), annotated=label_studio),
+    Layout("Argilla", frozenset({"fields", "responses"}), annotated=argilla),
+    Layout("Argilla", frozenset({"inputs", "annotation"}), annotated=argilla_1),
     Layout("tevatron", frozenset({"query", "positive_passages"}), _tevatron),
     Layout("DPR", frozenset({"question", "positive_ctxs"}), _tevatron),
-    Layout("Prodigy", frozenset({"_input_hash", "_task_hash"}), _prodigy),
+    Layout("Prodigy", frozenset({"_input_hash", "_task_hash"}), annotated=prodigy),
+    Layout("Prodigy", frozenset({"options", "accept", "answer"}), annotated=prodigy),
+    Layout("spaCy", frozenset({"text", "cats"}), _spacy),
 )
 
 
@@ -151,10 +127,10 @@ def find_layout(row: Mapping[str, Any]) -> Layout | None:
         'MEDI'
     """
     result = next((one for one in LAYOUTS if one.columns <= row.keys()), None)
-    if result and isinstance(row.get("data", {}), dict) and isinstance(row.get("fields", {}), dict):
+    if result and all(isinstance(row.get(name, {}), dict) for name in ("data", "fields", "cats")):
         return result
     if any(name.endswith(".responses") for name in row):
-        return Layout("Argilla", frozenset(), _argilla_flat)
+        return Layout("Argilla", frozenset(), annotated=argilla_flat)
     if _marks(row):
         return Layout("lists of labeled texts", frozenset(), _labeled_list)
     if row.keys() == {"set"} and isinstance(row["set"], list):
@@ -173,14 +149,17 @@ def plain_rows(table: T) -> T:
     layout = find_layout(first.cells) if first else None
     if layout is None:
         return table
-    read = lambda: (row._replace(cells=layout.flat(row.cells)) for row in table.read())
+    flat, notes = layout.flat, list[str]()
+    if layout.annotated:
+        flat, notes = with_labels(layout.annotated, islice(table, table.sampled))
+    read = lambda: (row._replace(cells=flat(row.cells)) for row in table.read())
     return replace(
         table,
         read=read,
         columns=None,
         schema=None,
         mapped=None,
-        notes=(*table.notes, f"read as a file of {layout.tool}"),
+        notes=(*table.notes, f"read as a file of {layout.tool}", *notes),
     )
 
 

@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import KFold, cross_val_score
 from warm_python import python_with_package
 
 from contrastive_st import BertForCL, SentenceClassifier, SentenceEncoder
@@ -76,8 +76,6 @@ def test_labels_are_numbers_or_strings():
         (TEXTS, None, "requires y to be passed"),
         (TEXTS, [0.1 * i for i in range(10)], "Unknown label type: continuous"),
         (np.array([TEXTS, TEXTS]).T, LABELS, r"shape \[10, 2\]; give a list of strings, or one column"),
-        (TEXTS, [["a", "b"], ["a"]] * 5, "all texts have the label a"),
-        (TEXTS, np.array([[1, 0, 0], [0, 1, 0]] * 5), "no text has the label 2"),
         (TEXTS, pd.Series(["a", "b"] * 4 + ["a", pd.NA], dtype="string"), "a label is missing"),
         (TEXTS, [True, pd.NA] * 5, "a label is missing"),
         (TEXTS, pd.DataFrame({"a": [0, 1] * 5, "b": [1, None] * 5}), "a label is missing"),
@@ -89,6 +87,31 @@ def test_labels_are_numbers_or_strings():
         SentenceClassifier("static-minilm", head="forest").fit(TEXTS, LABELS)
     with pytest.raises(InputError, match="one label per text, not lists"):
         classifier.score(NEW, [[7], [3]])
+
+
+@pytest.mark.parametrize("options", [{}, {"thresholds": "half"}, {"lexical": True}, {"class_weight": "balanced"}])
+def test_a_label_that_all_texts_have_or_none_is_predicted_for_all_or_none(options, caplog):
+    rows = np.array([[1, 0, 1, 0]] * 5 + [[0, 1, 1, 0]] * 5)
+    classifier = SentenceClassifier("static-minilm", **options).fit(TEXTS, rows)
+    assert "all texts have the label 2, so it is predicted for all" in caplog.text
+    assert "no text has the label 3, so it is predicted for none" in caplog.text
+    assert classifier.predict(TEXTS)[:, 2:].tolist() == [[1, 0]] * 10
+    np.testing.assert_allclose(classifier.predict_proba(NEW)[:, 2:], [[11 / 12, 1 / 12]] * 2)
+    of_two = SentenceClassifier("static-minilm", **options).fit(TEXTS, rows[:, :2])
+    np.testing.assert_array_equal(classifier.predict(NEW)[:, :2], of_two.predict(NEW))
+    scores = cross_val_score(SentenceClassifier("static-minilm", **options), TEXTS, rows, cv=KFold(2))
+    assert np.isfinite(scores).all()
+
+
+def test_lists_of_the_classes_0_and_1_are_lists_in_any_batch(tmp_path):
+    labels = [[0, 1], [1, 0], [1], [0], [0], [1], [0], [1], [0], [1]]
+    classifier = SentenceClassifier("static-minilm").fit(TEXTS, labels)
+    classifier.save_pretrained(tmp_path / "saved")
+    for one in (classifier, SentenceClassifier.from_pretrained(tmp_path / "saved")):
+        assert one.as_predicted(labels[:2]).tolist() == one.as_predicted(labels[:3])[:2].tolist() == [[1, 1], [1, 1]]
+        assert one.as_predicted(np.array([[0, 1], [1, 0]])).tolist() == [[0, 1], [1, 0]]
+    columns = SentenceClassifier("static-minilm").fit(TEXTS, [[0, 1], [1, 0]] * 5)
+    assert columns.as_predicted([[0, 1], [1, 0]]).tolist() == [[0, 1], [1, 0]]
 
 
 def test_rows_of_0_and_1_are_columns_of_classes_however_they_are_held():

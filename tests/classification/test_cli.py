@@ -190,6 +190,25 @@ def test_several_labels_are_printed_together(tmp_path, capsys, monkeypatch):
     assert "on 9 texts" in capsys.readouterr().out
 
 
+def test_files_of_single_labels_and_of_lists_go_together(table, tmp_path, capsys):
+    lists, single = tmp_path / "lists.jsonl", tmp_path / "single.jsonl"
+    lists.write_text('{"text": "a horse with a saw", "label": ["animal", "tool"]}\n{"text": "rain", "label": []}\n')
+    single.write_text('{"text": "a horse", "label": ["animal"]}\n')
+    run("--train_file", table, lists, "--test_file", table, "-o", tmp_path / "both")
+    out, err = capsys.readouterr()
+    assert "on 8 texts" in out
+    assert "learned from 5 animal, 5 tool" in err
+    run("--test_file", table, "-o", tmp_path / "both")
+    run("--train_file", table, "--test_file", single, "-o", tmp_path / "one")
+    assert capsys.readouterr().out.count("on 8 texts") == 1
+    write(tmp_path / "joined.csv", ["text,label", "a horse with a saw,animal|tool"])
+    with pytest.raises(InputError, match=r"examples: animal\|tool; .*, or name the --separator"):
+        run("--test_file", tmp_path / "joined.csv", "-o", tmp_path / "both")
+    with pytest.raises(InputError, match=r"a text the labels \['animal', 'tool'\], but the examples have one each"):
+        run("--train_file", table, "--test_file", lists, "-o", tmp_path / "not_there")
+    assert not (tmp_path / "not_there").exists()
+
+
 def test_what_it_refuses(checkpoint, table, tmp_path, capsys):
     with pytest.raises(InputError, match="LABEL=FILE"):
         run("--model", checkpoint, "--examples", "=x.txt")

@@ -93,7 +93,7 @@ def test_calibrated_probabilities_are_nearer_to_the_shares(labels):
         return -(y[300:] * np.log(shares) + (1 - y[300:]) * np.log(1 - shares)).mean()
 
     assert loss(fixed) < loss(head) - 0.03
-    with pytest.raises(InputError, match="a class has only one example, so its probability cannot be calibrated"):
+    with pytest.raises(InputError, match="fewer than two texts have a class, or lack it"):
         SentenceClassifier("static-minilm", calibrate=True).fit(["a cat", "a dog", "rain"], ["x", "x", "y"])
     with pytest.raises(InputError, match="the head means supports neither calibrate nor lexical"):
         SentenceClassifier("static-minilm", head="means", calibrate=True).fit(["a cat", "a dog"], ["x", "y"])

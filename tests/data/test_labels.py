@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from contrastive_st.data.labels import read_labels
+from contrastive_st.data.labels import joined, read_labels
 from contrastive_st.errors import InputError
 
 TEXTS, LABELS = ["a cat, asleep", "a dog", "rain"], ["animal", "animal", "weather"]
@@ -84,6 +84,27 @@ def test_a_single_label_among_lists_is_a_list_of_one():
     assert in_memory(["x"], "y", None) == [["x"], ["y"]]
     assert in_memory({"choices": ["x", "y"]}, "y", []) == [["x", "y"], ["y"], []]
     assert in_memory("x", "y", []) == ["x", "y"]  # no list at all: the last has no label
+
+
+def test_columns_of_0_and_1_are_labels(tmp_path, caplog):
+    path = tmp_path / "rows.csv"
+    path.write_text("text,id,sea,moon,stars\na,7,1,1,5\nb,8,0,0,4\nc,9,True,0,3\nd,9,,1,3\n")
+    labels = [["sea", "moon"], [], ["sea"]]
+    assert read_labels(path) == (["a", "b", "c"], labels)
+    assert "the columns of 0 and 1 are read as labels: sea, moon" in caplog.text
+    assert read_labels(path, ["text", "sea=label", "moon=label"]).labels == labels
+    assert read_labels(path, ["text", "sea=label"]).labels == ["1", "0", "True"]
+    with pytest.raises(InputError, match="columns 'sea' and 'stars' would each be the score or label"):
+        read_labels(path, ["text", "sea=label", "stars=label"])
+
+
+def test_a_whole_number_is_one_label_however_it_is_written(caplog):
+    assert in_memory("1", "1.0", "2.0") == ["1", "1", "2.0"]
+    assert "the label 1.0 is read as 1" in caplog.text
+    assert in_memory("01", "1", "1.5") == ["01", "1", "1.5"]
+    assert joined([read_labels([{"text": "a", "label": own}]) for own in (1, 1.0, ["1.0", "3"])]).labels == [
+        ["1"], ["1"], ["1", "3"],
+    ]  # fmt: skip
 
 
 def in_memory(*rows):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
 import tempfile
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -38,6 +39,7 @@ else:  # a saved classifier needs nothing of scikit-learn
     class ClassifierMixin: ...  # noqa: D101
 
 
+logger = logging.getLogger(__name__)
 SUFFIX, _WEIGHTS = CLASSIFIER
 
 
@@ -87,6 +89,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         head_: the layer, a `LinearHead`.
         lexical_: the `LexicalHead` of the words if `lexical`, else None.
         multi_label_: whether a text may have several classes.
+        listed_: whether it was fitted with lists of labels.
 
     Example:
         >>> texts = ["a hot day", "the sun burns", "snow and ice", "a freezing night"]
@@ -134,8 +137,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             sample_weight: a weight for each text, `[N]`.
 
         Raises:
-            InputError: texts and labels do not fit together, there is only one class, a label that all texts have or
-                none, an unknown head, or an encoder that cannot be trained.
+            InputError: texts and labels do not fit together, there is only one class, an unknown head, or an encoder
+                that cannot be trained.
             ValueError: labels that are not classes, such as 0.37; from scikit-learn.
         """
         from sklearn.utils.validation import check_consistent_length
@@ -145,16 +148,16 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         if self.head != "logistic" and (self.calibrate or self.lexical):
             raise InputError(f"the head {self.head} supports neither calibrate nor lexical; choose logistic")
         texts = items_in_order(X)
-        classes, numbers = numbered(y)
+        classes, numbers, listed = numbered(y)
         check_consistent_length(texts, numbers)
         if len(classes) < 2:
             known = ", ".join(map(repr, classes.tolist()))
             raise InputError(f"the examples are of {len(classes)} class ({known}); a classifier needs two or more")
         if numbers.ndim > 1:
-            _check_columns(classes, numbers)
+            _warn_of_constant(classes, numbers)
         weights = label_weights(self.class_weight, classes, numbers, sample_weight)
         self.encoder_, self.head_, self.lexical_ = self._fitted(as_encoder(self.encoder), texts, numbers, weights)
-        self.classes_, self.multi_label_ = classes, numbers.ndim > 1
+        self.classes_, self.multi_label_, self.listed_ = classes, numbers.ndim > 1, listed
         return self
 
     def _fitted(
@@ -233,7 +236,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
                 lists where the classifier knows one label per text, or the other way around.
         """
         self._check_fitted()
-        return like(labels, self.classes_, self.multi_label_)
+        return like(labels, self.classes_, self.multi_label_, self.listed_)
 
     def explain(self, X: Any, examples: Sequence[str] = (), k: int = 3) -> list[Reason]:
         """Why each text has its labels: the words that carry them, and the nearest examples.
@@ -308,8 +311,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
 
     def _files(self, name: str, fingerprint: str) -> dict[str, bytes]:
         saved: dict[str, Any] = {
-            **saved_classes(self.classes_), "multi_label": self.multi_label_, "head": self.head, "tuned": self.tune,
-            "encoder": self.encoder_.name, "fingerprint": fingerprint,
+            **saved_classes(self.classes_), "multi_label": self.multi_label_, "listed": self.listed_,
+            "head": self.head, "tuned": self.tune, "encoder": self.encoder_.name, "fingerprint": fingerprint,
             "parameters": {name: value for name, value in self.get_params(deep=False).items() if name != "encoder"},
         }  # fmt: skip
         if isinstance(self.class_weight, dict):  # its keys may be numbers
@@ -367,6 +370,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
                 parameters["class_weight"] = dict(parameters["class_weight"])
             made = cls(own, **parameters)
             made.classes_, made.multi_label_ = opened_classes(saved), saved["multi_label"]
+            made.listed_ = saved.get("listed", False)
             tensors = load(weights.read_bytes())
             names = saved.get("terms")
             made.lexical_ = None
@@ -432,9 +436,8 @@ def _vectors(encoder: Any, texts: list[str]) -> NDArray[np.floating[Any]]:
     return check_finite(vectors, encoder.name)
 
 
-def _check_columns(classes: NDArray[Any], y: NDArray[np.int64]) -> None:
-    """Check that each class, a column of `[N, K]`, tells texts apart."""
-    for share, words in ((y.all(0), "all texts have"), (~y.any(0), "no text has")):
-        if share.any():
-            name = classes[share.argmax()]
-            raise InputError(f"{words} the label {name}, so it cannot be learned; leave it out, or give other texts")
+def _warn_of_constant(classes: NDArray[Any], y: NDArray[np.int64]) -> None:
+    """Log the classes, columns of `[N, K]`, that do not tell texts apart, as in a fold of a cross-validation."""
+    for constant, have, all_or_none in ((y.all(0), "all texts have", "all"), (~y.any(0), "no text has", "none")):
+        for name in classes[constant]:
+            logger.warning(f"{have} the label {name}, so it is predicted for {all_or_none}")

@@ -93,10 +93,12 @@ class Classify(TuningSettings):
             self._check_predictions()
         rows, column = _input(self.input, self.columns) if self.input else ([], "text")  # before anything is written
         examples, test = self._labelled("train_file"), self._labelled("test_file")
-        if examples and test:
-            _check_known(test, sorted({*_each(examples.labels)}))  # before anything is trained
+        if examples and test:  # before anything is trained
+            known, several = sorted({*_each(examples.labels)}), isinstance(examples.labels[0], list)
+            test = _in_form(test, known, several)
         classifier = self._learned(examples) if examples else self._opened()
         if test:
+            test = test if examples else _in_form(test, classifier.classes_, classifier.multi_label_)
             _report(classifier, examples, test)
         result = _labels(classifier, [row[column] for row in rows])
         if self.predictions:
@@ -191,11 +193,10 @@ class Classify(TuningSettings):
 
     def _labelled(self, option: Literal["train_file", "test_file"]) -> LabelledTexts | None:
         """The texts and labels of files, or of files of one label (LABEL=FILE)."""
-        from contrastive_st.data.labels import LabelledTexts, read_labels
+        from contrastive_st.data.labels import LabelledTexts, joined, read_labels
         from contrastive_st.data.reading.texts import corpus_texts
 
-        texts: list[str] = []
-        labels: list[Any] = []
+        parts: list[LabelledTexts] = []
         for source in getattr(self, option) or ():
             label, equals, path = source.partition("=")
             if equals and not Path(source).is_file():
@@ -204,12 +205,10 @@ class Classify(TuningSettings):
                         f"--{option} {source}: write LABEL=FILE, such as frozen=frozen.txt, or name a table"
                     )
                 these = corpus_texts(path)
-                result = LabelledTexts(these, [label] * len(these))
+                parts.append(LabelledTexts(these, [label] * len(these)))
             else:
-                result = read_labels(source, self.columns, separator=self.separator)
-            texts += result.texts
-            labels += result.labels
-        return LabelledTexts(texts, labels) if labels else None
+                parts.append(read_labels(source, self.columns, separator=self.separator))
+        return joined(parts) if parts else None
 
 
 def _labels(classifier: SentenceClassifier, texts: Sequence[str]) -> list[tuple[list[Any], list[float]]]:
@@ -242,7 +241,6 @@ def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test
     from contrastive_st.classification.measures import measures
     from contrastive_st.models.protocol import as_encoder
 
-    _check_known(test, classifier.classes_)
     true = classifier.as_predicted(test.labels)
     tuned = "tuned encoder, " if classifier.tune else ""
     predicted = {f"{tuned}{classifier.head}": classifier.predict(test.texts)}
@@ -264,8 +262,8 @@ def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test
         say(f"{name:{wide}}  {result['accuracy']!s:21}  {result['macro_f1']}")
 
 
-def _check_known(test: LabelledTexts, known: Sequence[Any] | NDArray[Any]) -> None:
-    """Check that each label of the test texts is one of the classifier's."""
+def _in_form(test: LabelledTexts, known: Sequence[Any] | NDArray[Any], several: bool) -> LabelledTexts:
+    """The test texts with labels that a classifier knows: lists if a text may have several, else one for each."""
     from contrastive_st.classification.labels import class_finder
 
     find = class_finder(known)
@@ -273,7 +271,14 @@ def _check_known(test: LabelledTexts, known: Sequence[Any] | NDArray[Any]) -> No
         names, there = ", ".join(unknown), ", ".join(map(str, known))
         raise InputError(
             f"--test_file has labels without training examples: {names}; leave out all texts but those of {there}"
+            + (", or name the --separator of several labels in a cell" if several else "")
         )
+    lists = [own if isinstance(own, list) else [own] for own in test.labels]
+    if several:
+        return test._replace(labels=lists)
+    if wrong := [own for own in lists if len(own) != 1]:
+        raise InputError(f"--test_file gives a text the labels {wrong[0]}, but the examples have one each; give it one")
+    return test._replace(labels=[label for (label,) in lists])
 
 
 def _each(labels: Sequence[Any]) -> list[str]:

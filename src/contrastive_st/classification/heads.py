@@ -105,6 +105,8 @@ def fit_logistic(
 ) -> LinearHead:
     """Logistic regression of scikit-learn on unit vectors; one for each class if a text may have several.
 
+    If all N texts have a class, its probability is (N + 1) / (N + 2) for any text; if none has it, 1 / (N + 2).
+
     Args:
         x: vectors `[N, d]`, or a sparse matrix, whose rows are not scaled.
         y: class numbers `[N]`, or `[N, K]` of 0 and 1.
@@ -128,7 +130,13 @@ def fit_logistic(
             return LinearHead(fitted.coef_, fitted.intercept_)
         none = np.zeros_like(fitted.coef_)  # of two classes the first has logit 0
         return LinearHead(np.concatenate([none, fitted.coef_]), np.concatenate([[0.0], fitted.intercept_]))
-    each = [(own.coef_.copy(), own.intercept_.copy()) for own in map(fit, [x] * y.shape[1], y.T, weights.T)]
+    each = []
+    for column, own_weights in zip(y.T, weights.T, strict=True):
+        if column.min() == column.max():
+            each.append((np.zeros((1, x.shape[1])), np.array([np.log1p(len(y)) * (1 if column[0] else -1)])))
+        else:
+            fitted = fit(x, column, own_weights)
+            each.append((fitted.coef_.copy(), fitted.intercept_.copy()))
     coefficients, intercepts = map(np.concatenate, zip(*each, strict=True))
     return LinearHead(coefficients, intercepts, multi_label=True)
 

@@ -23,7 +23,8 @@ def held_out_logits(
 ) -> NDArray[np.float64]:
     """Logits `[N, K]` of `fit_logistic`, of each text by a head that was fitted without it.
 
-    NaN for a class of one text, or where several classes are possible of all but one: none can be held out.
+    NaN for a class of one text or none, or where several classes are possible of all texts or all but one: none can be
+    held out.
 
     Args:
         x: vectors `[N, d]`, or a sparse matrix.
@@ -35,10 +36,11 @@ def held_out_logits(
     if y.ndim > 1:
         columns = [held_out_logits(x, y[:, k], C, weights[:, k], seed) for k in range(y.shape[1])]
         return np.stack([logits[:, 1] - logits[:, 0] for logits in columns], axis=1)
-    least = int(np.bincount(y).min())
+    counts = np.bincount(y, minlength=2)
+    least = int(counts.min())
+    logits = np.full((len(y), len(counts)), np.nan)
     if least < 2:
-        return np.full((len(y), int(y.max()) + 1), np.nan)
-    logits = np.zeros((len(y), int(y.max()) + 1))
+        return logits
     for fit, held in StratifiedKFold(min(_FOLDS, least), shuffle=True, random_state=seed).split(y, y):
         logits[held] = fit_logistic(x[fit], y[fit], C, weights[fit]).logits(x[held])
     return logits
@@ -61,7 +63,8 @@ def calibrated(
         InputError: a class has one example.
     """
     if np.isnan(logits).any():
-        raise InputError("a class has only one example, so its probability cannot be calibrated; give it a second one")
+        what = "fewer than two texts have a class, or lack it, so its probability cannot be calibrated"
+        raise InputError(f"{what}; give a second one")
     if y.ndim == 1:
         rows = np.arange(len(y))
         loss = lambda log: -float(log_softmax(logits * np.exp(log), axis=1)[rows, y].mean())

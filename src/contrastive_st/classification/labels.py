@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.data.profile import BOOLEANS, is_missing, number_of
+from contrastive_st.data.profile import is_missing, value_of
 from contrastive_st.errors import InputError
 
 
@@ -64,8 +64,22 @@ def given_labels(labels: Any) -> Indicator | list[Any]:
     return rows
 
 
-def numbered(labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The classes in order, and the number of each label `[N]`, or `[N, K]` of 0 and 1 for several labels per text.
+class Numbered(NamedTuple):
+    """Labels as numbers.
+
+    Args:
+        classes: the K classes in order.
+        numbers: the number of each label `[N]`, or `[N, K]` of 0 and 1 for several labels per text.
+        listed: whether each text had a list of labels.
+    """
+
+    classes: NDArray[Any]
+    numbers: NDArray[np.int64]
+    listed: bool = False
+
+
+def numbered(labels: Any) -> Numbered:
+    """Labels as numbers.
 
     Args:
         labels: as for `given_labels`.
@@ -80,24 +94,25 @@ def numbered(labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
         raise InputError("SentenceClassifier requires y to be passed, but the target y is None")
     given = given_labels(labels)
     if isinstance(given, Indicator):
-        return np.asarray(given.names or range(given.rows.shape[1])), given.rows
+        return Numbered(np.asarray(given.names or range(given.rows.shape[1])), given.rows)
     single = [label for own in given for label in (own if _is_list(own) else [own])]
     if len({isinstance(label, str) for label in single}) > 1:
         raise InputError("some labels are strings and others numbers; give one kind")
     classes, numbers = np.unique(np.asarray(single), return_inverse=True)
     check_classification_targets(np.asarray(single))
     if not any(map(_is_list, given)):
-        return classes, numbers.astype(np.int64)
-    return classes, indicators(classes, given)
+        return Numbered(classes, numbers.astype(np.int64))
+    return Numbered(classes, indicators(classes, given), listed=True)
 
 
-def like(labels: Any, classes: NDArray[Any], several: bool) -> NDArray[Any]:
+def like(labels: Any, classes: NDArray[Any], several: bool, listed: bool = False) -> NDArray[Any]:
     """Labels as the classes that they mean: `[N]`, or with several labels per text `[N, K]` of 0 and 1.
 
     Args:
         labels: as for `given_labels`.
         classes: the K classes.
         several: whether a text may have several.
+        listed: whether it was fitted with lists of labels: then `[0, 1]` are the classes 0 and 1, if there are these.
 
     Raises:
         InputError: as for `given_labels`, a label that means none of the classes and is of another kind or in a list,
@@ -106,7 +121,8 @@ def like(labels: Any, classes: NDArray[Any], several: bool) -> NDArray[Any]:
     given, find = given_labels(labels), class_finder(classes)
     if isinstance(given, Indicator):
         rows, width = given.rows, given.rows.shape[1]
-        if isinstance(labels, (list, tuple)) and width != len(classes):
+        both = listed and classes.tolist() == [0, 1] and bool((rows.sum(1) == 1).all())
+        if isinstance(labels, (list, tuple)) and (both or width != len(classes)):
             given = rows.tolist()  # as many labels for each text, all of them 0 or 1
         elif given.names is None and several:
             return rows
@@ -142,16 +158,10 @@ def class_finder(classes: Sequence[Any] | NDArray[Any]) -> Callable[[Any], Any]:
     """
     equal = {own: own for own in classes}
     of_text = {str(own): own for own in classes}
-    numbers = [_number(own) for own in classes]
+    numbers = [value_of(own) for own in classes]
     of_number = {number: own for number, own in zip(numbers, classes, strict=True) if numbers.count(number) == 1}
     of_number.pop(None, None)
-    return lambda label: equal.get(label, of_text.get(str(label), of_number.get(_number(label))))
-
-
-def _number(label: Any) -> float | None:
-    """The number that a label is, however it is written; None if it is none."""
-    text = str(label)
-    return BOOLEANS.get(text.lower(), number_of(text))
+    return lambda label: equal.get(label, of_text.get(str(label), of_number.get(value_of(label))))
 
 
 def indicators(classes: NDArray[Any], labels: Sequence[Any]) -> NDArray[np.int64]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from contrastive_st.data.profile import is_blank, items_of, simple
+from contrastive_st.data.profile import is_blank, items_of, simple, value_of
 from contrastive_st.data.reading import header_of, open_table
 from contrastive_st.data.reading.cells import Dropped, as_text
 from contrastive_st.data.roles import column_roles
+
+logger = logging.getLogger(__name__)
 
 
 class LabelledTexts(NamedTuple):
@@ -25,8 +28,9 @@ def read_labels(
 
     Labels stay as they are written; a number becomes its text, and null or NaN is not one. A `datasets.ClassLabel` has
     the name of its class, or with -1 none. A list of labels, or with a `separator` any cell, gives a text several
-    labels, or none; if some cells of a column are lists, all are, and a single label is a list of one. Rows with a
-    blank text are left out, and rows without their one label too; a warning says how many.
+    labels, or none; if some cells of a column are lists, all are, and a single label is a list of one. Several
+    columns of 0 and 1 give a text the names of those that are 1. Rows with a blank text are left out, and rows without
+    their one label too; a warning says how many.
 
     Args:
         source: a file (csv, tsv, jsonl, json, parquet), the name of a data set of the Hub, or rows in memory, as for
@@ -49,13 +53,16 @@ def read_labels(
     """
     table = open_table(source, split=split, header=header_of(columns))
     roles = column_roles(table.profile, columns, source=table.source, kinds=["labelled_texts"])
-    (text,), target = roles.texts, str(roles.target)
-    several, names = separator is not None or target in roles.lists, table.classes.get(target)
-    texts, labels, dropped = [], [], Dropped(table, [text, target], "lack a text or a label")
+    for note in roles.notes:
+        logger.warning(f"{table.source}: {note}")
+    (text,), (target, *others) = roles.texts, roles.labels
+    names = table.classes.get(target)
+    several = separator is not None or target in roles.lists or bool(others)
+    texts, labels, dropped = [], [], Dropped(table, [text, *roles.labels], "lack a text or a label")
     for number, cells in table:
         where = table.where(number)
         one = as_text(cells.get(text), text, where, only_strings=True).strip()
-        items = _items(simple(cells.get(target)), target in roles.lists)
+        items = _marked(cells, roles.labels) if others else _items(simple(cells.get(target)), target in roles.lists)
         given = None if items is None else _labels(_named(items, names), target, where, separator)
         if is_blank(one) or given is None or not (given or several):
             dropped.add(number, cells)
@@ -63,7 +70,25 @@ def read_labels(
             texts.append(one)
             labels.append(given if several else given[0])
     dropped.report(len(texts) + dropped.count)
-    return LabelledTexts(texts, labels)
+    return joined([LabelledTexts(texts, labels)])
+
+
+def joined(parts: Sequence[LabelledTexts]) -> LabelledTexts:
+    """Several such texts as one: if some have lists of labels, all have; and 1.0, as pandas writes 1, is 1.
+
+    Example:
+        >>> joined([LabelledTexts(["a", "b"], ["1", "2"]), LabelledTexts(["c"], [["1.0", "3.0"]])]).labels
+        [['1'], ['2'], ['1', '3.0']]
+    """
+    texts, labels = ([cell for part in parts for cell in part[place]] for place in (0, 1))
+    lists = [own if isinstance(own, list) else [own] for own in labels]
+    known = {label for own in lists for label in own}
+    whole = {label: label[:-2] for label in known if label.endswith(".0") and label[:-2] in known}
+    if whole:
+        logger.warning("; ".join(f"the label {label} is read as {same}" for label, same in sorted(whole.items())))
+    lists = [[whole.get(label, label) for label in own] for own in lists]
+    several = any(isinstance(own, list) for own in labels)
+    return LabelledTexts(texts, lists if several else [label for (label,) in lists])
 
 
 def _items(cell: Any, listed: bool) -> list[Any] | None:
@@ -71,6 +96,12 @@ def _items(cell: Any, listed: bool) -> list[Any] | None:
     items = items_of(cell) if listed else None
     missing = cell is None or (listed and is_blank(cell))
     return [cell] if items is None and not missing else items
+
+
+def _marked(cells: Mapping[str, Any], names: Sequence[str]) -> list[Any] | None:
+    """Those of the columns that are 1 in a row, None where one of them is blank."""
+    marks = {name: cells.get(name) for name in names}
+    return None if any(map(is_blank, marks.values())) else [name for name, mark in marks.items() if value_of(mark)]
 
 
 def _named(items: list[Any], names: Sequence[str] | None) -> list[Any]:

@@ -44,6 +44,17 @@ def number_of(cell: Any) -> float | None:
     return float(cell) if valid else None
 
 
+def value_of(cell: Any) -> float | None:
+    """The number in a cell as for `number_of`; true is 1 and false 0, also where they are written as text.
+
+    Example:
+        >>> value_of(" True"), value_of("2.0"), value_of("no")
+        (1.0, 2.0, None)
+    """
+    text = str(cell).strip()
+    return BOOLEANS.get(text.lower(), number_of(text))
+
+
 def is_blank(cell: Any) -> bool:
     """Whether there is nothing in a cell: null, white space, what is written for a missing value, or an empty list.
 
@@ -224,6 +235,11 @@ class Column:
     def all_lists(self) -> bool:
         """Whether each cell is a list."""
         return 0 < self.count == self.lists
+
+    @property
+    def all_marks(self) -> bool:
+        """Whether each cell is 0 or 1."""
+        return self.held == NUMBERS and 0 <= self.low <= self.high <= 1 and not self.graded
 
     @property
     def aside(self) -> bool:

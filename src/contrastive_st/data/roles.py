@@ -195,6 +195,11 @@ class ColumnRoles:
         return next((name for name, role in self.columns.items() if role in (SCORE, LABEL)), None)
 
     @property
+    def labels(self) -> list[str]:
+        """The columns of labels: one, or several of 0 and 1."""
+        return [name for name, role in self.columns.items() if role == LABEL]
+
+    @property
     def kind(self) -> str:
         """The kind of the rows: a key of `KINDS`."""
         if set(self.columns.values()) & set(CANDIDATE_SCORES):
@@ -368,6 +373,7 @@ class _Finder:
                     self.left_out[plain[second]] = "there is a label too"
             self._refuse(self._unknown_scores(named))
             self._refuse(self._references(named) if self.scaled else ())
+            self._take_marks(named)
         roles = self._placed(named)
         texts = [name for name, role in roles.items() if role in _TEXTS]
         if len(texts) > 1 and not any(named[name] for name in texts):
@@ -450,6 +456,14 @@ class _Finder:
             del self.left_out[name]
             self.notes.append(f"{name} is taken as the score of each pair: its values are {low} to {high}")
 
+    def _take_marks(self, named: dict[str, str | None]) -> None:
+        """Where labels are wanted, and no column is named so, several unknown columns of 0 and 1 are labels."""
+        marks = [name for name in self.left_out if self.role[name] is None and self.held[name].all_marks]
+        if self.classify and LABEL not in named.values() and len(marks) > 1:
+            named.update(dict.fromkeys(marks, LABEL))
+            self.left_out = {name: why for name, why in self.left_out.items() if name not in marks}
+            self.notes.append(f"the columns of 0 and 1 are read as labels: {', '.join(marks)}")
+
     def _references(self, named: dict[str, str | None]) -> Iterator[tuple[str, str]]:
         """A single text, with ids or lists of what belongs to it, is not a text to crop."""
         texts = [name for name, role in named.items() if role in (None, *_TEXTS)]
@@ -485,11 +499,13 @@ class _Finder:
         for name, role in named.items():
             by_role[role].append(name) if role else unknown.append(name)
         target = [*by_role[SCORE], *by_role[LABEL], *by_role[SCORES]]
+        marks = by_role[LABEL] if self.classify and all(self.held[name].all_marks for name in by_role[LABEL]) else []
+        rivals = [name for name in target if name not in marks[1:]]  # several columns of 0 and 1 are one target
         scores = [*by_role[POSITIVE_SCORE], *by_role[NEGATIVE_SCORE]]
         anchors, positives, negatives, texts = (by_role[role] for role in (ANCHOR, POSITIVE, NEGATIVE, TEXT))
         one = ((ANCHOR, anchors), (POSITIVE, positives), (TEXT, texts), (POSITIVE_SCORE, by_role[POSITIVE_SCORE]))
         self._refuse((f"columns {' and '.join(map(repr, several))} would each be the {role}", "")
-                     for role, several in (*one, ("score or label", target)) if len(several) > 1)  # fmt: skip
+                     for role, several in (*one, ("score or label", rivals)) if len(several) > 1)  # fmt: skip
         kept = [name for name, role in named.items() if role in KEPT]
         known, target = anchors or positives or negatives or texts, [*target, *scores, *kept]
         if len(named) - len(target) == 1 or not known or (self.given and not (anchors or positives or negatives)):

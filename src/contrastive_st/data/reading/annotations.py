@@ -71,7 +71,7 @@ def with_labels(read: Callable[[Cells], Annotated], rows: Iterable[Row]) -> tupl
         cells, answers, nothing = read(row)
         given = {question: answers.get(question, ()) for question in labels}
         given |= {question: [_yes_or_no(one) for one in given[question]] for question in yes_no}
-        none = [] if nothing else None
+        none: list[Any] | None = [] if nothing else None
         return {**cells, **{question: _label(own) if own else none for question, own in given.items()}}
 
     notes = [f"the labels are accept and reject, the answers to {label}" for label in yes_no.values()]

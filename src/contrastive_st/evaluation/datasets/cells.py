@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from contrastive_st.data.profile import BOOLEANS, is_blank, number_of
+from contrastive_st.data.profile import is_blank, value_of
 from contrastive_st.data.reading import check_file, numbered_lines
 from contrastive_st.errors import InputError
 
@@ -52,8 +52,7 @@ def number_in(cell: Any, where: str) -> float:
         >>> number_in(" 4.5", "a.csv, row 2"), number_in("True", "a.csv, row 3"), number_in(0, "a.csv, row 4")
         (4.5, 1.0, 0.0)
     """
-    text = str(cell).strip().lower()
-    value = BOOLEANS.get(text, number_of(text))
+    value = value_of(cell)
     if value is None or not math.isfinite(value):
         raise InputError(f"{where}: {str(cell)[:40]!r} is not a number; a score is expected there")
     return value

@@ -44,6 +44,9 @@ ROOT = Path(__file__).parents[2]
         ('a=null,"null"', [("a", "=", None, "null")]),
         ("a=", [("a", "=", "")]),
         ("a=x\ny", [("a", "=", "x\ny")]),
+        ("a!='x, y','it''s'", [("a", "!=", "x, y", "it's")]),
+        ("a='tis, 'twas,O'Neil", [("a", "=", "'tis", "'twas", "O'Neil")]),
+        ("a='null'; b=war and peace", [("a", "=", "null"), ("b", "=", "war and peace")]),
         (" ; ", []),
     ],
 )
@@ -54,7 +57,25 @@ def test_the_grammar(text, parts):
 
 @pytest.mark.parametrize(
     "text",
-    ["a", "=3", "a>b", "a>1,2", 'a="x', 'a="b"c', "a>=true", "a<null", "a<", "a>03/01/2024", "; b", '"a', "a=1; b"],
+    [
+        "a",
+        "=3",
+        "a>b",
+        "a>1,2",
+        'a="x',
+        'a="b"c',
+        "a>=true",
+        "a<null",
+        "a<",
+        "a>03/01/2024",
+        "; b",
+        '"a',
+        "a=1; b",
+        "a!=x AND y>=1",
+        "a!='x' or b is null",
+        "a=x && b=y",
+        r'a="\q"',
+    ],
 )
 def test_what_cannot_be_read_or_compared_is_shown_in_one_line(text):
     with pytest.raises(InputError, match=r"^filter ") as caught:
@@ -63,7 +84,16 @@ def test_what_cannot_be_read_or_compared_is_shown_in_one_line(text):
 
 
 def test_no_text_takes_long():
-    for text in ("a" + " " * 200_000, '"' * 200_000, "a=" + "," * 50_000, "a=" + '"\\' * 100_000, "<" * 200_000):
+    for text in (
+        "a" + " " * 200_000,
+        '"' * 200_000,
+        "a=" + "," * 50_000,
+        "a=" + '"\\' * 100_000,
+        "<" * 200_000,
+        "a=" + " and " * 50_000,
+        "a=" + "'" * 99_999 + "x",
+        "a=" + "'x," * 50_000,
+    ):
         with contextlib.suppress(InputError):
             parse(text)
 

@@ -52,7 +52,9 @@ _ZONE = re.compile("(:.*?)([Z+-].*)")  # after a time
 _START, _PRECISIONS = "0000-01-01T00:00:00", (4, 7, 10, 16, 19)  # the start of a year, and how long texts of dates are
 _LAST = "~"  # sorts after every character of a date
 _COLUMN_ENDS, _VALUE_ENDS = "<>=!;", ",;"  # the characters that end a column or a value that is not quoted
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_QUOTED = re.compile(r'"(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
+_OF_SQL = re.compile(r"'(?:[^']|'')*'(?=\s*(?:[,;]|\Z))")  # as a value; a lone apostrophe is text
+_ENDED, _JOINED = re.compile(r"'[^']*'\s"), re.compile(r"\s(?:and|or|&&|\|\|)\s", re.IGNORECASE)
 _COLUMN, _VALUE = re.compile(f"[^{_COLUMN_ENDS}]+"), re.compile(f"[^{_VALUE_ENDS}]*")
 _OPERATOR = re.compile("|".join(sorted((*OPERATORS, *_SAME), key=len, reverse=True)))
 _NEXT, _BLANK, _SPACE = re.compile(r"[,;]|\Z"), re.compile(r"[\s;]*"), re.compile(r"\s*")
@@ -236,7 +238,7 @@ def grammar() -> str:
         operator   = "=" | "!=" | "<" | "<=" | ">" | ">=" | "=="      == is the same as =
         column     = text without the characters < > = ! ; or a quoted text
         value      = text without the characters , ; or a quoted text, or null
-        quoted     = a string of JSON, such as "Hello, world" or "a \\"b\\""
+        quoted     = a string of JSON, such as "Hello, world" or "a \\"b\\""; or, as a value, 'Hello, world' as in SQL
     """
     rules = {
         "filter": 'condition (";" condition)*           all conditions must hold',
@@ -244,7 +246,7 @@ def grammar() -> str:
         "operator": " | ".join(f'"{one}"' for one in (*OPERATORS, *_SAME)) + "      == is the same as =",
         "column": f"text without the characters {' '.join(_COLUMN_ENDS)} or a quoted text",
         "value": f"text without the characters {' '.join(_VALUE_ENDS)} or a quoted text, or null",
-        "quoted": r'''a string of JSON, such as "Hello, world" or "a \"b\""''',
+        "quoted": r"""a string of JSON, such as "Hello, world" or "a \"b\""; or, as a value, 'Hello, world' as in SQL""",
     }
     return "\n".join(f"{name:10} = {rule}" for name, rule in rules.items())
 
@@ -282,8 +284,15 @@ def _after(pattern: re.Pattern[str], text: str, position: int) -> int:
 def _token(pattern: re.Pattern[str], text: str, position: int) -> tuple[Any, int]:
     """The next token of a filter and where it ends: a quoted text, or what the pattern matches."""
     position = _after(_SPACE, text, position)
+    if pattern is _VALUE and (match := _OF_SQL.match(text, position)):
+        return storable(match[0][1:-1].replace("''", "'")), match.end()
     quoted = pattern in (_COLUMN, _VALUE) and text[position : position + 1] == '"'
     match = (_QUOTED if quoted else pattern).match(text, position)
+    if pattern is _VALUE and match and not quoted and _is_of_sql(match[0]):
+        raise InputError(
+            f"filter {one_line(text, 80)!r}: instead of AND and OR write topic=sea; year>=2000 (both) or topic=sea,sky "
+            "(either), and put a text that looks like this in double quotes"
+        )
     if match is None:
         raise InputError(
             f"filter {one_line(text, 80)!r}: write column=value, column>=number or similar, and quote a text that "
@@ -293,6 +302,17 @@ def _token(pattern: re.Pattern[str], text: str, position: int) -> tuple[Any, int
     if pattern is _VALUE and match[0].strip() == "null":
         return None, match.end()
     return storable(result), match.end()
+
+
+def _is_of_sql(text: str) -> bool:
+    """Whether a text goes on with a condition as SQL writes it, or ends a quote before its end.
+
+    Example:
+        >>> [_is_of_sql(text) for text in ("a AND year>=2000", "'a' AND b IS NULL", "war and peace", "'tis Tom's")]
+        [True, True, False, False]
+    """
+    joined = _JOINED.search(text)
+    return bool(_ENDED.match(text)) or (joined is not None and any(mark in text[joined.end() :] for mark in "<>="))
 
 
 def values_of(metadata: Mapping[str, Any], column: str) -> list[Any]:
@@ -411,5 +431,6 @@ def _written(value: Scalar, special: str) -> str:
     """A column or a value as the grammar writes it."""
     if not isinstance(value, str):
         return json.dumps(value)
-    bare = value == value.strip() and not value.startswith(('"', "=")) and not any(mark in value for mark in special)
-    return value if bare and value != "null" and value.isprintable() else json.dumps(value, ensure_ascii=False)
+    whole = value == value.strip() and value.isprintable() and not any(mark in value for mark in special)
+    bare = whole and value != "null" and not value.startswith(('"', "'", "=")) and not _is_of_sql(value)
+    return value if bare else json.dumps(value, ensure_ascii=False)

@@ -3,25 +3,32 @@
 import asyncio
 import base64
 import gzip
+import re
 import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 from search_fakes import topic_index
 
 pytest.importorskip("fastapi", reason="the API needs the extra api")
 pytest.importorskip("prometheus_client", reason="the API needs the extra api")
 
+from pydantic import TypeAdapter
 from starlette.testclient import TestClient
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.models.protocol import open_encoder
+from contrastive_st.search.filters import parse
 from contrastive_st.search.index import Hit
 from contrastive_st.serve import api
 from contrastive_st.serve.api import ApiError, Batcher, IndexServed, Served, make_api
+from contrastive_st.serve.schemas import Conditions
+
+PATTERN = TypeAdapter(Conditions).json_schema()["pattern"]
 
 
 @pytest.fixture
@@ -123,6 +130,34 @@ def test_a_search_is_that_of_the_index():
             refused = http.post("/search", json={"query": "x", "filter": wrong})
             assert refused.status_code == 422
             assert "filter: give conditions such as" in refused.json()["error"]
+
+
+def test_filters_over_http_are_those_of_python():
+    encoder = open_encoder()
+    index = topic_index(encoder=encoder)
+    with client(encoder, indices={"topics": IndexServed(index, Served(encoder))}) as http:
+        found = lambda filter: [
+            hit["id"] for hit in http.post("/search", json={"query": "tide", "filter": filter}).json()["hits"]
+        ]
+        wanted = found("topic=sea; year>=2000")
+        assert wanted
+        for same in (["topic=sea", {"year": {">=": 2000}}], [{"topic": "sea"}, {"year": {">=": "2000"}}]):
+            assert found(same) == wanted
+        assert found(None) == found([])
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@given(st.from_regex(PATTERN, fullmatch=True))
+def test_what_the_document_says_of_filters_is_read(text):
+    assert parse(str(parse(text))) == parse(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["at>=2022-03-05T10:00", "(id)=w-5", " y >= 2000 ; a=", 'title="a\\"b", x', "a='b; c'", "url=/a/b", 'y>="5"'],
+)  # fmt: skip
+def test_the_document_has_the_filters_that_are_read(text):
+    assert parse(text)
+    assert re.search(PATTERN, text)
 
 
 def test_notes_say_why_there_are_no_hits_or_fewer():

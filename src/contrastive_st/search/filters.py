@@ -52,8 +52,9 @@ _ZONE = re.compile("(:.*?)([Z+-].*)")  # after a time
 _START, _PRECISIONS = "0000-01-01T00:00:00", (4, 7, 10, 16, 19)  # the start of a year, and how long texts of dates are
 _LAST = "~"  # sorts after every character of a date
 _COLUMN_ENDS, _VALUE_ENDS = "<>=!;", ",;"  # the characters that end a column or a value that is not quoted
-_QUOTED = re.compile(r'"(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
-_OF_SQL = re.compile(r"'(?:[^']|'')*'(?=\s*(?:[,;]|\Z))")  # as a value; a lone apostrophe is text
+QUOTED, OF_SQL = r'"(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"', "'(?:[^']|'')*'"  # strings of JSON and of SQL
+_QUOTED = re.compile(QUOTED)
+_OF_SQL = re.compile(rf"{OF_SQL}(?=\s*(?:[,;]|\Z))")  # as a value; a lone apostrophe is text
 _ENDED, _JOINED = re.compile(r"'[^']*'\s"), re.compile(r"\s(?:and|or|&&|\|\|)\s", re.IGNORECASE)
 _COLUMN, _VALUE = re.compile(f"[^{_COLUMN_ENDS}]+"), re.compile(f"[^{_VALUE_ENDS}]*")
 _OPERATOR = re.compile("|".join(sorted((*OPERATORS, *_SAME), key=len, reverse=True)))

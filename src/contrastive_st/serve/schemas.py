@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from contrastive_st.search.filters import DATE, NUMBER
+from contrastive_st.search.filters import DATE, NUMBER, OF_SQL, QUOTED
 from contrastive_st.serve.limits import MOST_HITS, MOST_INPUTS
 
 KEYS = 64  # strings and lists of a body besides its inputs
@@ -94,13 +94,15 @@ class SimilarityRequest(_Strict):
     parameters: TextOptions = TextOptions()
 
 
-_QUOTED = r'"[^"\\\x00-\x1f]+"'
-_COLUMN, _VALUE = rf'({_QUOTED}|\w[^<>=!;"]*)', rf'({_QUOTED}|[-\w][^,;"]*)'
-_DAY = "[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?"
-_CONDITION = rf"{_COLUMN}((==?|!=){_VALUE}(,{_VALUE})*|(<|<=|>|>=)({NUMBER}|{_DAY}))"
+_COLUMN = rf'({QUOTED}|[^<>=!;"\s][^<>=!;]*)'
+_VALUE = rf"""\s*({QUOTED}\s*|{OF_SQL}\s*|[^,;"'\s][^,;]*)?"""
+_END = f"({NUMBER}|{DATE.replace(',', '')})"  # without the comma that may stand before parts of a second
+_CONDITION = rf"""{_COLUMN}\s*((==?|!=){_VALUE}(,{_VALUE})*|(<=?|>=?)\s*({_END}|"{_END}")\s*)"""
 Conditions = Annotated[
-    str, Field(min_length=1), WithJsonSchema({"type": "string", "pattern": f"^{_CONDITION}(;{_CONDITION})*$"})
-]  # the usual forms; `search/filters.py` has the whole grammar
+    str,
+    Field(min_length=1),
+    WithJsonSchema({"type": "string", "pattern": rf"^[\s;]*{_CONDITION}(;[\s;]*{_CONDITION})*[\s;]*$"}),
+]  # all but values such as 'tis; `search/filters.py` has the whole grammar
 Scalar = str | int | float | bool | None
 Values = Scalar | Annotated[list[Scalar], Field(min_length=1)]
 End = int | float | Annotated[str, Field(pattern=f"^{DATE}$")]
@@ -125,7 +127,8 @@ class Compared(_Strict):
         return self
 
 
-Filters = Annotated[list[Conditions], Field(max_length=KEYS // 2)] | Conditions | dict[str, Values | Compared]
+_Filter = Conditions | dict[str, Values | Compared]
+Filters = Annotated[list[_Filter], Field(max_length=KEYS // 2)] | _Filter | None
 
 
 class SearchRequest(_Strict):
@@ -134,7 +137,7 @@ class SearchRequest(_Strict):
     query: str
     index: str | None = None
     k: Annotated[int, Field(ge=1, le=MOST_HITS), _Whole] = 10
-    filter: Filters = []
+    filter: Filters = None
     hybrid: bool = False
     min_score: Annotated[float, Field(ge=-1, le=1)] | Literal["auto"] | None = None
 
@@ -162,7 +165,7 @@ class DeleteRequest(_Strict):
 
     index: str | None = None
     ids: Annotated[list[Annotated[_Id, _Whole]], Field(min_length=1)] | None = None
-    filter: Filters = []
+    filter: Filters = None
 
 
 class ClassifyRequest(_Strict):

@@ -239,7 +239,7 @@ def grammar() -> str:
         operator   = "=" | "!=" | "<" | "<=" | ">" | ">=" | "=="      == is the same as =
         column     = text without the characters < > = ! ; or a quoted text
         value      = text without the characters , ; or a quoted text, or null
-        quoted     = a string of JSON, such as "Hello, world" or "a \\"b\\""; or, as a value, 'Hello, world' as in SQL
+        quoted     = a string of JSON, such as "Hello, world" or "a \\"b\\""; or, as a value, 'Hello, world'
     """
     rules = {
         "filter": 'condition (";" condition)*           all conditions must hold',
@@ -247,7 +247,7 @@ def grammar() -> str:
         "operator": " | ".join(f'"{one}"' for one in (*OPERATORS, *_SAME)) + "      == is the same as =",
         "column": f"text without the characters {' '.join(_COLUMN_ENDS)} or a quoted text",
         "value": f"text without the characters {' '.join(_VALUE_ENDS)} or a quoted text, or null",
-        "quoted": r"""a string of JSON, such as "Hello, world" or "a \"b\""; or, as a value, 'Hello, world' as in SQL""",
+        "quoted": r"""a string of JSON, such as "Hello, world" or "a \"b\""; or, as a value, 'Hello, world'""",
     }
     return "\n".join(f"{name:10} = {rule}" for name, rule in rules.items())
 

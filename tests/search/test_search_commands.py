@@ -394,7 +394,8 @@ def test_serve_says_one_line_where_there_is_nothing_to_serve(tmp_path, capsys):
 
 def test_groups_of_a_file_with_a_typical_text(capsys, tmp_path):
     texts = ["a cat sleeps", "the cat is sleeping", "a sleeping cat", "shares fell", HOSTILE, ""]
-    (tmp_path / "t.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
+    rows = [{"id": i, "group": None, "text": text} for i, text in enumerate(texts)]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
     output = tmp_path / "groups.csv"
     group = ["group", str(tmp_path / "t.jsonl"), "--threshold", "0.5", "--min_community_size", "2"]
     assert main([*group, "--output", str(output)]) == 0
@@ -402,8 +403,10 @@ def test_groups_of_a_file_with_a_typical_text(capsys, tmp_path):
     assert printed.out.startswith("3 texts: ")
     assert printed.err.endswith("1 groups of 3 of 5 texts\n")
     header, *rows = output.read_text().splitlines()
-    assert header == "group,typical,text"
-    assert sorted(row.rpartition(",")[2] for row in rows) == sorted(texts[:3])
+    assert header == "found_group,typical,id,group,text"  # the columns of the file are kept
+    assert sorted(row.partition(",")[2].split(",")[1:] for row in rows) == [
+        [str(i), "", text] for i, text in enumerate(texts[:3])
+    ]
     assert "--overwrite" in refused(capsys, *group, "--output", str(output))
     assert ".csv" in refused(capsys, *group, "--output", str(tmp_path / "groups.txt"))
     assert "--limit -1" in refused(capsys, *group, "--limit", "-1")

@@ -288,9 +288,8 @@ def _each(labels: Sequence[Any]) -> list[str]:
 
 def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, Any]], str]:
     """The rows of stdin or of a file, with a text, and their column of text: as --columns say, or as in any corpus."""
-    from contrastive_st.data.profile import is_blank
     from contrastive_st.data.reading import header_of, open_table
-    from contrastive_st.data.reading.cells import Dropped, as_text
+    from contrastive_st.data.reading.texts import rows_with_text
     from contrastive_st.data.text_columns import text_column
 
     if source == "-":
@@ -298,10 +297,4 @@ def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, A
     asked = [column for column in columns or () if not column.endswith("=label")]
     table = open_table(source, header=header_of(asked))
     column = text_column(table, () if table.is_lines else asked)
-    kept: list[dict[str, Any]] = []
-    dropped = Dropped(table, [column])
-    for number, cells in table:
-        text = as_text(cells.get(column), column, table.where(number)).strip()
-        dropped.add(number, cells) if is_blank(text) else kept.append({**cells, column: text})
-    dropped.report(len(kept) + dropped.count)
-    return kept, column
+    return rows_with_text(table, column), column

@@ -377,15 +377,19 @@ class Group(Options):
     limit: CountOrZero = option("number of groups to print; --output writes all", default=20)
     examples: CountOrZero = option("number of texts to print per group besides the central one", default=2)
     output: str | None = option(
-        "write all groups to a .csv, .jsonl or .parquet file, with a row per text", short="-o", metavar="FILE"
+        "write all groups to a .csv, .jsonl or .parquet file: the rows of the texts, each with the number of its group "
+        "and the central text",
+        short="-o",
+        metavar="FILE",
     )
     overwrite: bool = option(_OVERWRITE, default=False)
 
     def __call__(self) -> None:
         """Print the groups, or write them."""
-        from contrastive_st.data.reading.texts import corpus_texts
-        from contrastive_st.data.table_writers import FORMATS, table_writer
-        from contrastive_st.files.writing import atomic_write, check_target
+        from contrastive_st.data.reading import header_of, open_table
+        from contrastive_st.data.reading.texts import column_of, rows_with_text
+        from contrastive_st.data.table_writers import FORMATS
+        from contrastive_st.files.writing import check_target
         from contrastive_st.models.protocol import open_encoder
         from contrastive_st.search.in_memory import community_detection
         from contrastive_st.search.report import UNKNOWN
@@ -393,7 +397,10 @@ class Group(Options):
 
         if self.output:
             check_target(self.output, self.overwrite, formats=FORMATS)
-        texts = corpus_texts(self.file, self.column)
+        table = open_table(self.file, header=header_of(None if self.column is None else [self.column]))
+        column = column_of(table, self.column)
+        rows = rows_with_text(table, column)
+        texts = [row[column] for row in rows]
         shown = progress_is_shown()
         number = {text: place for place, text in enumerate(dict.fromkeys(texts))}
         encoder = open_encoder(self.model, pooling=self.pooling)
@@ -406,14 +413,21 @@ class Group(Options):
             for number in group[1 : self.examples + 1]:
                 say(f"    {one_line(texts[number])}")
         if self.output:
-            names = ["group", "typical", "text"]
-            with atomic_write(self.output, self.overwrite) as path, table_writer(path, names) as write:
-                for number, group in enumerate(groups, 1):
-                    rows = [(str(number), texts[group[0]], texts[member]) for member in group]
-                    write(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+            self._write([[rows[member] for member in group] for group in groups], column, table.names)
         note(f"{len(groups):,} groups of {sum(map(len, groups)):,} of {len(texts):,} texts")
         if not known.all():
             note(f"left out: {int((~known).sum()):,} texts {UNKNOWN}")
+
+    def _write(self, groups: Sequence[Sequence[dict[str, Any]]], column: str, names: Sequence[str]) -> None:
+        """Write the rows of all groups, each with the number of its group and the central text in new columns."""
+        from contrastive_st.data.table_writers import write_table
+        from contrastive_st.files.writing import atomic_write
+
+        group, typical = (name if name not in names else f"found_{name}" for name in ("group", "typical"))
+        rows = [{group: number, typical: members[0][column], **row}
+                for number, members in enumerate(groups, 1) for row in members]  # fmt: skip
+        with atomic_write(self.output or "", self.overwrite) as path:
+            write_table(path, rows, [group, typical, *names])
 
 
 # --- mine

@@ -99,7 +99,7 @@ def stream_texts(source: Any, column: str | int | None = None, name: str | None 
         ['one', '', 'three']
     """
     table = open_table(source, header=header_of(None if column is None else [column]), name=name)
-    chosen = _column(table, column)
+    chosen = column_of(table, column)
     return lambda: (as_text(cells.get(chosen), chosen, table.where(number)).strip() for number, cells in table)
 
 
@@ -116,10 +116,10 @@ def read_corpus(source: Any, column: str | int | None = None) -> datasets.Datase
     from contrastive_st.data.reading.columns import columns_of
 
     table = open_table(source, header=header_of(None if column is None else [column]))
-    return columns_of(table, [_column(table, column)])
+    return columns_of(table, [column_of(table, column)])
 
 
-def _column(table: Table, column: str | int | None) -> str:
+def column_of(table: Table, column: str | int | None) -> str:
     """The column of the texts of a table, which must have rows."""
     check_rows(table)
     return text_column(table, column)
@@ -137,16 +137,25 @@ def corpus_texts(source: Any, column: str | int | None = None) -> list[str]:
         ['one', 'three']
     """
     table = open_table(source, header=header_of(None if column is None else [column]))
-    name = _column(table, column)
+    name = column_of(table, column)
     if table.mapped is not None:
         from contrastive_st.data.reading.columns import columns_of
 
         texts: list[str] = columns_of(table, [name])[name][:]
         return texts
-    result: list[str] = []
+    return [row[name] for row in rows_with_text(table, name)]
+
+
+def rows_with_text(table: Table, name: str) -> list[dict[str, Any]]:
+    """The rows that have a text in this column, stripped, with all their cells; a line says how many have none.
+
+    Raises:
+        InputError: a cell is not a text, or no row has one.
+    """
+    result: list[dict[str, Any]] = []
     dropped = Dropped(table, [name])
     for number, cells in table:
         text = as_text(cells.get(name), name, table.where(number)).strip()
-        dropped.add(number, cells) if is_blank(text) else result.append(text)
+        dropped.add(number, cells) if is_blank(text) else result.append({**cells, name: text})
     dropped.report(len(result) + dropped.count)
     return result

@@ -1,12 +1,14 @@
 """Retrieval in BEIR's layout: trec_eval's figures, one-line errors, the command line, in training."""
 
+import gzip
 import json
 
 import numpy as np
 import pytest
+from datasets import Dataset, DatasetDict
 
 from contrastive_st import InputError, cli
-from contrastive_st.data.reading import MissingData
+from contrastive_st.data.reading import MissingData, open_table
 from contrastive_st.evaluation import SuiteEvaluator, evaluate
 from contrastive_st.evaluation.datasets import hub_sets
 from contrastive_st.evaluation.datasets.user_data import read_retrieval
@@ -108,6 +110,60 @@ def test_a_judgement_without_a_grade_is_left_out_and_of_two_the_last_counts(fold
     assert read_retrieval_of(folder, [*rows, *twice]) == wanted
     assert "left out 1 of 8 judgements, as a later one of the same pair has another grade" in caplog.text
     evaluate([bag], [beir_task(folder)], ".")
+
+
+def test_judgements_without_a_header_are_those_of_trec_eval(folder, caplog):
+    """Also with ids that are numbers, of which the constant second column could be one."""
+    path = folder / "qrels" / "test.tsv"
+    names = {key: str(number) for number, key in enumerate([*CORPUS, *QUERIES])}
+    for part, texts in (("corpus", CORPUS), ("queries", QUERIES)):
+        lines = [json.dumps({"_id": names[key], "contents": str(texts[key])}) for key in texts]
+        (folder / f"{part}.jsonl").write_text("\n".join(lines))
+    lines = [f"{names[query]} 0 {names[document]} {grade}" for query, document, grade in QRELS]
+    path.with_suffix(".txt").write_text("\n".join(lines))
+    path.unlink()
+    wanted = read_retrieval(folder)["test"].labels.tolist()
+    path.with_suffix(".txt").unlink()
+    assert len(wanted) == 5
+    path.write_text("\n".join(line.replace(" ", "\t") for line in lines))
+    assert read_retrieval(folder)["test"].labels.tolist() == wanted
+    assert "test.tsv: read as trec_eval does: query, iteration, document, grade" in caplog.text
+    pairs = [row.cells for row in open_table(folder, split="test")]
+    assert len(pairs) == sum(grade > 0 for _, _, grade in QRELS)
+    assert pairs[0] == {"query": QUERIES["q1"], "positive": str(CORPUS["d1"])}
+
+
+def test_training_on_a_folder_finds_the_columns_of_judgements_by_name(folder):
+    path = folder / "qrels" / "test.tsv"
+    wanted = [row.cells for row in open_table(folder, split="test")]
+    lines = ["rel\tcorpus-id\tquery-id", *(f"{grade}\t{document}\t{query}" for query, document, grade in QRELS)]
+    path.write_text("\n".join(lines))
+    assert [row.cells for row in open_table(folder, split="test")] == wanted
+    rows = [{"_id": key, "title": "NA" if key == "d1" else None, "text": text} for key, (_, text) in CORPUS.items()]
+    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert next(iter(open_table(folder, split="test"))).cells["positive"] == CORPUS["d1"][1]
+
+
+@pytest.mark.parametrize("layout", ["gzip", "splits", "parts", "parts with splits"])
+def test_sets_that_are_compressed_or_saved_by_datasets(folder, tmp_path, layout):
+    wanted = read_retrieval(folder)["test"].labels.tolist()
+    path = tmp_path / "own"
+    parts = {
+        "corpus": [{"_id": key, "title": title, "text": text} for key, (title, text) in CORPUS.items()],
+        "queries": [{"_id": key, "text": text} for key, text in QUERIES.items()],
+        "qrels": [{"query-id": query, "corpus-id": document, "score": grade} for query, document, grade in QRELS],
+    }
+    held = {name: Dataset.from_list(rows) for name, rows in parts.items()}
+    if layout == "splits":
+        DatasetDict(held).save_to_disk(path)
+    for name, data in held.items() if layout.startswith("parts") else ():
+        made = {"parts": data, "parts with splits": DatasetDict({"test" if name == "qrels" else name: data})}[layout]
+        made.save_to_disk(path / name)
+    for name, rows in parts.items() if layout == "gzip" else ():
+        path.mkdir(exist_ok=True)
+        with gzip.open(path / f"{name}.jsonl.gz", "wt") as file:
+            file.writelines(f"{json.dumps(row)}\n" for row in rows)
+    assert read_retrieval(path)["test"].labels.tolist() == wanted
 
 
 def read_retrieval_of(folder, rows):

@@ -17,6 +17,7 @@ import numpy as np
 from torch import nn
 
 from contrastive_st.data.profile import is_missing
+from contrastive_st.data.reading.relevance import Judgement
 from contrastive_st.distributed import processes
 from contrastive_st.errors import InputError, about, choice
 from contrastive_st.evaluation.datasets.senteval import BINARY, Rows, Splits
@@ -307,7 +308,7 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         if single := [query for query, item in relevant_docs.items() if isinstance(item, str)]:
             raise InputError(f"relevant_docs of {single[0]}: give a list of ids, not one")
         relevance = (
-            (query, document, _number(grade), f"relevant_docs of {query}")
+            Judgement(query, document, _number(grade), f"relevant_docs of {query}")
             for query, item in relevant_docs.items()
             for document, grade in (item if isinstance(item, Mapping) else dict.fromkeys(item, 1.0)).items()
         )

@@ -1,4 +1,4 @@
-"""The text of a cell, and how many rows have none."""
+"""The text or the number in a cell, and how many rows have none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from contrastive_st.data.profile import MISSING, is_missing, simple
+from contrastive_st.data.profile import MISSING, is_blank, is_missing, simple, value_of
 from contrastive_st.data.reading.rows import Table
 from contrastive_st.errors import InputError
 
@@ -107,3 +107,24 @@ def as_text(cell: Any, name: str, where: str, only_strings: bool = False) -> str
     if fault:
         raise InputError(f"{where}: {name!r} {fault}")
     return cell.isoformat() if hasattr(cell, "isoformat") else json.dumps(cell, default=str)
+
+
+def number_in(cell: Any, where: str) -> float:
+    """The finite number in a cell, which may be written as text; true is 1, false 0.
+
+    Raises:
+        InputError: the cell is not a number; names `where` it is.
+
+    Example:
+        >>> number_in(" 4.5", "a.csv, row 2"), number_in("True", "a.csv, row 3"), number_in(0, "a.csv, row 4")
+        (4.5, 1.0, 0.0)
+    """
+    value = value_of(cell)
+    if value is None or not math.isfinite(value):
+        raise InputError(f"{where}: {str(cell)[:40]!r} is not a number; a score is expected there")
+    return value
+
+
+def score_in(cell: Any, where: str) -> float:
+    """The number in a cell as `number_in` reads it, or NaN if the cell is blank or NaN: the row has no score."""
+    return math.nan if is_blank(cell) else number_in(cell, where)

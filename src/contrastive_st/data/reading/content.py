@@ -39,7 +39,8 @@ def _open_zstd(path: Path) -> Any:
     return pa.input_stream(str(path), compression="zstd")
 
 
-_COMPRESSED: dict[str, Callable[[Path], Any]] = {
+#: How a file is opened, by the extension of its compression
+COMPRESSED: dict[str, Callable[[Path], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
     ".xz": lzma.open,
@@ -67,12 +68,12 @@ def format_of(path: str | Path) -> str:
         ('.jsonl', '.csv')
     """
     stem, suffix = os.path.splitext(path)
-    return (os.path.splitext(stem)[1] if suffix.lower() in _COMPRESSED else suffix).lower()
+    return (os.path.splitext(stem)[1] if suffix.lower() in COMPRESSED else suffix).lower()
 
 
 def open_bytes(path: Path) -> BinaryIO:
     """Open a file for reading, decompressed if its name ends in `.gz`, `.bz2`, `.xz` or `.zst`."""
-    opened: BinaryIO = _COMPRESSED.get(path.suffix.lower(), partial(open, mode="rb"))(path)
+    opened: BinaryIO = COMPRESSED.get(path.suffix.lower(), partial(open, mode="rb"))(path)
     return opened
 
 

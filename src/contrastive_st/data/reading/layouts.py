@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from contrastive_st.data.profile import items_of
@@ -161,31 +159,3 @@ def plain_rows(table: T) -> T:
         mapped=None,
         notes=(*table.notes, f"read as a file of {layout.tool}", *notes),
     )
-
-
-def is_beir(folder: Path) -> bool:
-    """Whether a folder has the layout of BEIR: a corpus, queries, and judgements in `qrels`."""
-    return folder.joinpath("qrels").is_dir() and all(any(folder.glob(f"{name}.*")) for name in ("corpus", "queries"))
-
-
-def beir_rows(texts: Callable[[str], Iterator[Cells]], judgements: Iterator[Cells]) -> Iterator[Cells]:
-    """Queries and their relevant documents, a row for each judgement above 0, from a folder in BEIR's layout.
-
-    Args:
-        texts: gives the rows of `corpus` and of `queries`.
-        judgements: rows of `query-id`, `corpus-id` and `score`.
-    """
-    relevant: dict[str, list[str]] = defaultdict(list)
-    for row in judgements:
-        query, document, *score = list(row.values())
-        if float(score[0] if score else 1) > 0:
-            relevant[str(query)].append(str(document))
-    wanted = {document for documents in relevant.values() for document in documents}
-    kept = {
-        str(row["_id"]): f"{row.get('title') or ''} {row['text']}".strip()
-        for row in texts("corpus")
-        if str(row["_id"]) in wanted
-    }
-    for row in texts("queries"):
-        for document in relevant.get(str(row["_id"]), ()):
-            yield {"query": row["text"], "positive": kept.get(document)}

@@ -19,9 +19,10 @@ from contrastive_st.data.reading.delimited import (
     looks_like_table,
     numbered_rows,
 )
-from contrastive_st.data.reading.layouts import beir_rows, is_beir, plain_rows
+from contrastive_st.data.reading.layouts import plain_rows
 from contrastive_st.data.reading.memory import classes_of, in_memory
 from contrastive_st.data.reading.objects import json_rows
+from contrastive_st.data.reading.relevance import entries, is_beir, judgements, relevant_pairs
 from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows
 from contrastive_st.data.reading.sources import files_of, is_saved, names_in, path_of, stored
 
@@ -194,11 +195,17 @@ def _mapped(files: Sequence[Path], names: list[str]) -> datasets.Dataset:
 
 
 def _beir(folder: Path, source: str, split: str) -> Table:
-    def rows(name: str) -> Iterator[dict[str, Any]]:
-        parts = [path for path in files_of(str(folder / f"{name}.*")) or [] if path.is_file()]
-        return (row.cells for part in parts[:1] for row in open_file(part, str(part)))
+    def part(name: str) -> Table:
+        path = next(path for path in files_of(str(folder / f"{name}.*")) or () if path.is_file())
+        return open_file(path, str(path))
 
-    read = lambda: (Row(*row) for row in enumerate(beir_rows(rows, rows(f"qrels/{split}")), 1))
+    judged = part(f"qrels/{split}")
+    relevant: dict[str, list[str]] = {}
+    for query, document, grade, _ in judgements(judged):
+        if grade > 0:
+            relevant.setdefault(query, []).append(document)
+    pairs = lambda: relevant_pairs(entries(part("corpus")), entries(part("queries")), relevant)
+    read = lambda: (Row(*row) for row in enumerate(pairs(), 1))
     return Table(
         source, "pair", read, ["query", "positive"], ("read as a folder of BEIR: queries and what is relevant",)
     )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from contrastive_st.data.reading import MissingData
+from contrastive_st.data.reading.relevance import Judgement
 from contrastive_st.errors import first_line
 from contrastive_st.evaluation.datasets.cells import tidy
 from contrastive_st.evaluation.datasets.senteval import BINARY, ENTAILMENT, QUESTIONS, Rows, Splits
@@ -141,5 +142,5 @@ def read_nano(name: str) -> Splits:
     """
     parts = [_load((f"zeta-alpha-ai/{name}", part, "train")) for part in ("corpus", "queries", "qrels")]
     corpus, queries = ({str(row["_id"]): tidy(str(row["text"])) for row in part} for part in parts[:2])
-    relevance = [(str(row["query-id"]), str(row["corpus-id"]), 1.0, name) for row in parts[2]]
+    relevance = [Judgement(str(row["query-id"]), str(row["corpus-id"]), 1.0, name) for row in parts[2]]
     return retrieval_splits(corpus, queries, relevance, name)

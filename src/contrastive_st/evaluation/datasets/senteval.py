@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.data.reading import MissingData
+from contrastive_st.data.reading.cells import number_in
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.datasets.cells import number_in, read_cells, read_lines, tidy
+from contrastive_st.evaluation.datasets.cells import read_cells, read_lines, tidy
 
 DATA_VARIABLE = "CONTRASTIVE_ST_DATA"
 

@@ -11,15 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contrastive_st.data.profile import NUMBERS, is_blank, items_of, simple
-from contrastive_st.data.reading import TABLES, MissingData, Table, header_of, numbered_lines, open_table
-from contrastive_st.data.roles import NEGATIVE, UNUSED, ColumnRoles, column_roles, plain_name, role_of
-from contrastive_st.errors import InputError, about
-from contrastive_st.evaluation.datasets.cells import number_in, score_in, tidy
+from contrastive_st.data.reading import TABLES, MissingData, Table, header_of, is_saved, open_table, splits_of
+from contrastive_st.data.reading.cells import score_in
+from contrastive_st.data.reading.content import COMPRESSED, format_of
+from contrastive_st.data.reading.relevance import TREC, Entry, Judgement, entries, judgements, trec_table
+from contrastive_st.data.roles import NEGATIVE, ColumnRoles, column_roles, role_of
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.datasets.cells import tidy
 from contrastive_st.evaluation.datasets.senteval import Document, Query, Rows, Splits, pair_rows
 
 logger = logging.getLogger(__name__)
 _NOTHING_RELEVANT = "{}: no query has a relevant document, so there is nothing to evaluate"
-Judgement = tuple[str, str, float, str]  # query, document, grade, file and line
 
 # --- Pairs.
 
@@ -149,14 +151,6 @@ def read_relevant_pairs(path: str | Path, columns: Sequence[str] | None = None) 
 
 # --- Retrieval: BEIR (Thakur et al. 2021, https://arxiv.org/abs/2104.08663): corpus, queries, judgements.
 
-_IDS = ("_id", "id", "docid", "doc_id", "qid", "query_id", "pid")
-_QUERY = ("query_id", "qid", "query", "question_id", "question")
-_DOCUMENT = ("corpus_id", "docid", "doc_id", "document_id", "pid", "document", "passage_id", "passage")
-_GRADE = (
-    "score", "relevance", "rel", "grade", "label", "relevant", "is_relevant", "relevancy", "judgment", "judgement",
-    "qrel", "gain",
-)  # fmt: skip
-
 
 def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False) -> Splits:
     """A retrieval set in a folder, as `Splits` with "queries", "corpus" and "test"; read from these files alone.
@@ -167,8 +161,9 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
     | queries | `queries`, in the same way |
     | judgements | `qrels/test.tsv`, or `qrels` in the same way, or in trec's format: `.trec`, `.qrels` or `.txt` |
 
-    Documents and queries have an id (`_id`, `id`) and `text`; a `title` goes before the text. Judgements have
-    `query-id`, `corpus-id` and `score`; without a column of scores all are relevant.
+    Files may be compressed. Each part may also be a data set that `save_to_disk` wrote, or a split of the folder.
+    Documents and queries have an id (`_id`, `id`) and `text` (or `contents`); a `title` goes before the text.
+    Judgements have `query-id`, `corpus-id` and `score`; without a column of scores all are relevant.
 
     "test" has no texts; its labels `[J, 3]` are the numbers of query and document, and the grade. Only queries
     with a relevant document (a grade above 0) are kept; all documents are kept. As in BEIR, a document with the id and
@@ -184,113 +179,51 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
         InputError: a row is damaged, or names a query or document that does not exist.
     """
     folder = Path(folder)
-    corpus, queries = (_files(folder, name) for name in ("corpus", "queries"))
-    relevance = _files(folder, f"qrels/{split}", (".trec", ".qrels")) or _files(folder, "qrels", (".trec", ".qrels"))
-    wanted = {"corpus.jsonl": corpus, "queries.jsonl": queries, f"qrels/{split}.tsv": relevance}
-    if absent := [name for name, result in wanted.items() if not result]:
-        raise MissingData(f"{folder}: no {', '.join(absent)}; a folder in BEIR's layout has {', '.join(wanted)}")
-    judgements = [one for path in relevance for one in _judgements(path)]
+    corpus, queries = (_part(folder, name, name) for name in ("corpus", "queries"))
+    relevance = _part(folder, f"qrels/{split}", split, judged=True) or _part(folder, "qrels", split, judged=True)
+    if corpus is None or queries is None or relevance is None:
+        parts = {"corpus.jsonl": corpus, "queries.jsonl": queries, f"qrels/{split}.tsv": relevance}
+        absent = ", ".join(name for name, part in parts.items() if part is None)
+        raise MissingData(f"{folder}: no {absent}; a folder in BEIR's layout has {', '.join(parts)}")
     documents, asked = _texts_of(corpus), _texts_of(queries)
     shared = [] if itself else [key for key in asked if key in documents]
-    same = [key for key in shared if asked[key].whole in documents[key]]
+    same = [key for key in shared if asked[key].whole in (documents[key].text, documents[key].whole)]
     if other := len(shared) - len(same):
         logger.warning(f"{folder}: {other:,} documents have the id of a query and another text; they are ranked for it")
     texts, asked_texts = ({key: text.whole for key, text in part.items()} for part in (documents, asked))
-    return retrieval_splits(texts, asked_texts, judgements, str(folder), same)
+    return retrieval_splits(texts, asked_texts, judgements(relevance), str(folder), same)
 
 
-def _files(folder: Path, name: str, others: tuple[str, ...] = ()) -> list[Path]:
-    """The file `name` with a known extension, or the files of the folder `name`."""
-    item = [folder / f"{name}{suffix}" for suffix in (*TABLES, *others)]
-    result = [path for path in item if path.is_file()][:1]
-    inside = (folder / name).iterdir() if not result and (folder / name).is_dir() else ()
-    return result or sorted(path for path in inside if path.suffix in (".parquet", ".jsonl"))
+def _part(folder: Path, name: str, split: str, judged: bool = False) -> Table | None:
+    """The table `name` of a folder: a file with a known extension, a folder of files, or what `save_to_disk` wrote."""
+    if is_saved(folder):
+        return open_table(folder, split=name) if name in splits_of(folder) else None
+    kinds = (*TABLES, *TREC) if judged else TABLES
+    files = [path for kind in kinds for end in ("", *COMPRESSED) if (path := folder / f"{name}{kind}{end}").is_file()]
+    if files:
+        return trec_table(files[0]) if judged and format_of(files[0]) in TREC else open_table(files[0])
+    inside = folder / name
+    if is_saved(inside):
+        splits = splits_of(inside)
+        return open_table(inside, split=splits[0] if len(splits) == 1 else split)
+    shards = sorted(path for path in inside.glob("*") if path.suffix in (".parquet", ".jsonl"))
+    return open_table(shards) if shards else None
 
 
-class _Text(NamedTuple):
-    """A text, and the same with its title before it."""
-
-    text: str
-    whole: str
-
-
-def _texts_of(paths: Iterable[Path]) -> dict[str, _Text]:
-    """Texts by id."""
-    result: dict[str, _Text] = {}
-    for path in paths:
-        rows = open_table(path)
-        for number, cells in rows:
-            key = _cell(cells, _IDS)
-            if key is None or "text" not in cells:
-                raise InputError(f"{rows.where(number)}: no _id and text; BEIR's files have both")
-            if str(key) in result:
-                raise InputError(f"{rows.where(number)}: the id {key} occurs twice; make the ids unique")
-            title, text = ("" if is_blank(cell := cells.get(name)) else tidy(str(cell)) for name in ("title", "text"))
-            result[str(key)] = _Text(text, f"{title} {text}".strip())
+def _texts_of(table: Table) -> dict[str, Entry]:
+    """Documents or queries by id, with single spaces."""
+    result: dict[str, Entry] = {}
+    for entry in entries(table):
+        if entry.id in result:
+            raise InputError(f"{entry.where}: the id {entry.id} occurs twice; make the ids unique")
+        result[entry.id] = entry._replace(title=tidy(entry.title), text=tidy(entry.text))
     return result
-
-
-def _cell(cells: Mapping[str, Any], names: Iterable[str]) -> Any:
-    plain = {plain_name(name): cell for name, cell in cells.items()}
-    return next((plain[name] for name in names if plain.get(name) is not None), None)
-
-
-def _judgements(path: Path) -> Iterator[Judgement]:
-    if path.suffix in (".txt", ".trec", ".qrels"):
-        yield from _trec(path)
-        return
-    rows = open_table(path)
-    query, document, grade = _judgement_columns(rows)
-    for number, cells in rows:
-        where = rows.where(number)
-        if cells.get(query) is None or cells.get(document) is None:
-            raise InputError(f"{where}: no query-id and corpus-id; BEIR's judgements have both")
-        yield str(cells[query]), str(cells[document]), score_in(cells.get(grade), where) if grade else 1.0, where
-
-
-def _judgement_columns(table: Table) -> tuple[str, str, str | None]:
-    """The columns of query, document and grade (None if there is none), by their names.
-
-    Where no name is known they are in BEIR's order; and the only other column of numbers is the grade. What was not
-    known by its name is logged, and so are the columns that are not used.
-    """
-    plain = {plain_name(name): name for name in reversed(table.names)}
-    by_name = [next((plain[known] for known in names if known in plain), None) for names in (_QUERY, _DOCUMENT, _GRADE)]
-    unused = [name for name in table.names if role_of(name) == UNUSED]
-    rest = [name for name in table.names
-            if name not in by_name and (name not in unused or plain_name(name).endswith("id"))]  # fmt: skip
-    if len(rest) < by_name[:2].count(None):
-        raise InputError(f"{table.source}: no query-id and corpus-id; BEIR's judgements have both")
-    query, document = (name or rest.pop(0) for name in by_name[:2])
-    by_order = rest if by_name[:2] == [None, None] else []
-    numbers = [name for name in rest if name not in unused and table.profile[name].held == NUMBERS]
-    if by_name[2] is None and not by_order and len(numbers) > 1:
-        maybe = " and ".join(numbers)
-        raise InputError(f"{table.source}: {maybe} could be the grades; rename the column of grades to score")
-    grade = by_name[2] or next(iter(by_order or numbers), None)
-    if [query, document, grade] != by_name:
-        taken = f"the query is {query!r}, the document {document!r}" + (f", the grade {grade!r}" if grade else "")
-        logger.warning(f"{table.source}: some names of columns are unknown; {taken}")
-    if left := [name for name in table.names if name not in (query, document, grade)]:
-        without = "" if grade else "; every judgement counts as relevant"
-        logger.warning(f"{table.source}: not used: {', '.join(map(repr, left))}{without}")
-    return query, document, grade
-
-
-def _trec(path: Path) -> Iterator[Judgement]:
-    """Lines `query iteration document grade`, as trec_eval reads them."""
-    for number, line in numbered_lines(path):
-        if not line.strip():
-            continue
-        with about(f"{path}, line {number}: query, iteration, document, grade"):
-            query, _, document, grade = line.split()
-        yield query, document, number_in(grade, f"{path}, line {number}"), f"{path}, line {number}"
 
 
 def retrieval_splits(
     corpus: Mapping[str, str],
     queries: Mapping[str, str],
-    judgements: Iterable[Judgement],
+    judged: Iterable[Judgement],
     source: str,
     same: Iterable[str] = (),
 ) -> Splits:
@@ -299,14 +232,14 @@ def retrieval_splits(
     Args:
         corpus: the documents.
         queries: the queries.
-        judgements: query, document and grade, and where this is written.
+        judged: which document is how relevant to which query.
         source: name of the set in messages.
         same: ids of queries that are documents, which are not ranked for themselves.
 
     Raises:
         InputError: a judgement names a text that does not exist, or no query has a relevant document.
     """
-    given = list(judgements)
+    given = list(judged)
     relevance = [one for one in given if not math.isnan(one[2])]
     _warn_of_blank(len(given) - len(relevance), len(given), source)
     for query, document, _, where in relevance:

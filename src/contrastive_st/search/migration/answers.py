@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from contrastive_st.data.reading import open_table
+from contrastive_st.data.reading.relevance import entries, judgements
 from contrastive_st.errors import InputError
 from contrastive_st.search.index import Id
 
@@ -25,10 +26,9 @@ def read_answers(file: str | Path) -> Answers:
 
 def read_retrieval(folder: Path) -> Answers:
     """The queries of a folder as BEIR has them: `queries.jsonl` and `qrels/test.tsv`; grades above 0 are answers."""
-    texts = {str(row["_id"]): str(row["text"]) for _, row in open_table(str(folder / "queries.jsonl"))}
+    texts = {query.id: query.whole for query in entries(open_table(str(folder / "queries.jsonl")))}
     result: Answers = {}
-    for _, row in open_table(str(folder / "qrels" / "test.tsv")):
-        query, id, grade = list(row.values())[:3]
-        if float(grade) > 0 and str(query) in texts:
-            result.setdefault(texts[str(query)], []).append(str(id))
+    for query, document, grade, _ in judgements(open_table(str(folder / "qrels" / "test.tsv"))):
+        if grade > 0 and query in texts:
+            result.setdefault(texts[query], []).append(document)
     return result

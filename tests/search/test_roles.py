@@ -12,7 +12,8 @@ from contrastive_st.cli import main
 from contrastive_st.errors import InputError
 from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres import naming
-from contrastive_st.search.postgres.database import Database, split_schema
+from contrastive_st.search.postgres.database import Database
+from contrastive_st.search.postgres.dsn import split_schema
 from contrastive_st.search.postgres.server import _binaries
 
 pytestmark = pytest.mark.slow

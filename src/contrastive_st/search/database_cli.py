@@ -118,7 +118,8 @@ class Database(StoreCommand):
     def run(self) -> None:
         """Print what is asked for."""
         from contrastive_st.search.opening import open_database, vector_store
-        from contrastive_st.search.postgres.database import Database as OpenDatabase, split_schema
+        from contrastive_st.search.postgres.database import Database as OpenDatabase
+        from contrastive_st.search.postgres.dsn import split_schema
         from contrastive_st.search.postgres.roles import script
         from contrastive_st.search.postgres.server import default_store
 

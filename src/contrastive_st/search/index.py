@@ -344,6 +344,10 @@ class OtherModel(InputError):
     """The vectors of an index are of another model."""
 
 
+class Unreachable(InputError):
+    """The database of an index does not answer now."""
+
+
 def check_model(index: Any, fingerprint: str | None, what: str) -> None:
     """Check that vectors are of the model of an index.
 

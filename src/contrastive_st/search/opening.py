@@ -197,7 +197,7 @@ def query_vector(encoder: Encoder, query: str) -> Vectors:
 
 def _check_there(where: str) -> None:
     """Check that a folder has an embedded database; a DSN is not checked."""
-    from contrastive_st.search.postgres.database import is_dsn
+    from contrastive_st.search.postgres.dsn import dsn_of
 
-    if not is_dsn(where) and not Path(where).expanduser().joinpath("pgdata").exists():
+    if dsn_of(where) is None and not Path(where).expanduser().joinpath("pgdata").exists():
         raise InputError(f"there is no store in {where}; create one with contrastive-st index")

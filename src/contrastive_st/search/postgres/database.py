@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import re
+import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, LiteralString, TypeVar
 
@@ -14,14 +13,19 @@ from pgvector.psycopg import register_vector
 from psycopg import sql
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from contrastive_st.errors import InputError, about
+from contrastive_st.errors import InputError, about, first_line
+from contrastive_st.search.index import Unreachable
 from contrastive_st.search.postgres import schema as store_schema
+from contrastive_st.search.postgres.dsn import dsn_of, hide_password, split_schema
 from contrastive_st.search.postgres.server import EmbeddedServer, default_store
 
 # Plans are made for the actual values: a generic plan knows neither LIMIT nor filter and may scan everything.
 _SETTINGS = {"plan_cache_mode": "force_custom_plan", "work_mem": "32MB", "hnsw.max_scan_tuples": "200000"}
 POOL = 8  # connections; more clients than this wait for their turn
-_WAIT = 60.0  # seconds
+#: What a parameter of the DSN or a variable of the environment, such as PGCLIENTENCODING, does not change
+_ALWAYS: dict[str, Any] = {"autocommit": True, "application_name": "contrastive-st", "client_encoding": "UTF8"}
+_WAIT = 60.0  # seconds for a connection, if the database answers ...
+_SOON = 3.0  # ... after which it is asked whether it does, and which it has to answer
 Result = TypeVar("Result")
 Query = LiteralString | sql.SQL | sql.Composed
 
@@ -57,9 +61,9 @@ class StoreConnection(psycopg.Connection[Any]):
         self.pooled = process != self.info.backend_pid  # a pooler invents this number
         if self.pooled:
             self.prepare_threshold = None
-        else:
-            self.begin(schema)
-        register_vector(self)
+        with self.transaction() if self.pooled else nullcontext():
+            self.begin(schema)  # first, because pgvector may be in a schema that no other search path has
+            register_vector(self)
 
     def begin(self, schema: str) -> None:
         """Set what every statement needs, for the session or the transaction."""
@@ -86,7 +90,7 @@ class Database:
     def __init__(self, where: str | Path | None = None, pool: int = POOL, *, setup: bool = False) -> None:
         self.where, self.schema = split_schema(str(where or default_store()))
         self.shown = hide_password(self.where)
-        self.server = None if is_dsn(self.where) else EmbeddedServer(self.where)
+        self.server = EmbeddedServer(self.where) if dsn_of(self.where) is None else None
         self.dsn = self.server.dsn if self.server else self.where
         with ExitStack() as failed:
             if self.server:
@@ -94,9 +98,8 @@ class Database:
             with about(self.shown):
                 self._connected(lambda: self._check(setup))
             self._pool = ConnectionPool(
-                self.dsn, connection_class=StoreConnection, min_size=1, max_size=pool, timeout=_WAIT, open=True,
-                kwargs={"autocommit": True, "application_name": "contrastive-st"},
-                configure=lambda connection: connection.configure(self.schema),
+                self.dsn, connection_class=StoreConnection, min_size=1, max_size=pool, open=True, kwargs=_ALWAYS,
+                configure=lambda connection: connection.configure(self.schema), reconnect_timeout=_SOON,
             )  # fmt: skip
             failed.pop_all()
 
@@ -113,12 +116,19 @@ class Database:
     def _check(self, setup: bool) -> None:
         """Check that there is a store of this version; make or migrate it if `setup` is set."""
         newest = len(store_schema.MIGRATIONS)
-        with psycopg.connect(self.dsn, autocommit=True, connect_timeout=30) as connection:
+        with StoreConnection.connect(self.dsn, connect_timeout=30, **_ALWAYS) as connection:
+            encoding = connection.info.parameter_status("server_encoding")
+            if encoding != "UTF8":
+                raise InputError(
+                    f"{self.shown} has the encoding {encoding}, which does not hold every text; make a database with "
+                    "CREATE DATABASE name TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'"
+                )
             version = store_schema.version_of(connection, self.schema)
             if version < newest and (setup or self.server):
                 store_schema.migrate(connection, self.schema)
             elif version != newest:
                 raise InputError(self._other_version(version, newest))
+            connection.configure(self.schema)  # an error of the pool's own connections would be told a minute later
 
     def _other_version(self, version: int, newest: int) -> str:
         if not version:
@@ -129,17 +139,36 @@ class Database:
         )
 
     def run(self, work: Callable[[StoreConnection], Result]) -> Result:
-        """Call `work` with a connection, and once more if the connection breaks, so `work` must be repeatable."""
+        """Call `work` with a connection, and once more if the connection breaks, so `work` must be repeatable.
+
+        Raises:
+            Unreachable: the database does not answer, or all connections are busy for a minute.
+        """
         with about(self.shown):
             try:
-                return self._once(work)
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                if isinstance(error, (PoolTimeout, psycopg.errors.DiskFull)):
-                    raise
+                return self._once(work, _SOON)
+            except psycopg.errors.DiskFull:
+                raise
+            except (psycopg.OperationalError, psycopg.InterfaceError):  # also of a pool with no connection yet
+                self._revive()
+            try:
+                return self._once(work, _WAIT)
+            except PoolTimeout as error:
+                raise Unreachable(f"{self.shown}: {first_line(error)}") from error
+
+    def _revive(self) -> None:
+        """Wait until the database answers, and drop the connections that are broken."""
+        deadline = time.monotonic() + _SOON
+        while True:
+            try:
                 if self.server:
                     self.server.ensure_running()
-                self._pool.check()
-            return self._once(work)
+                psycopg.connect(self.dsn, connect_timeout=int(_SOON)).close()
+                return self._pool.check()
+            except psycopg.OperationalError as error:
+                if time.monotonic() > deadline:
+                    raise Unreachable(f"{self.shown} does not answer: {first_line(error)}") from error
+                time.sleep(0.1)
 
     def transact(self, work: Callable[[StoreConnection], Result]) -> Result:
         """As `run`, with the work in one transaction."""
@@ -150,8 +179,8 @@ class Database:
 
         return self.run(once)
 
-    def _once(self, work: Callable[[StoreConnection], Result]) -> Result:
-        with self._pool.connection() as connection:
+    def _once(self, work: Callable[[StoreConnection], Result], seconds: float) -> Result:
+        with self._pool.connection(seconds) as connection:
             if not connection.pooled:
                 return work(connection)
             with connection.transaction():
@@ -184,10 +213,7 @@ class Database:
         Raises:
             InputError: a pooler stands between, which may give away the session with its locks.
         """
-        open_one = functools.partial(
-            StoreConnection.connect, self.dsn, autocommit=True, application_name="contrastive-st"
-        )
-        connection = self._connected(open_one)
+        connection = self._connected(lambda: StoreConnection.connect(self.dsn, **_ALWAYS))
         connection.configure(self.schema)
         if connection.pooled:
             connection.close()
@@ -203,51 +229,3 @@ class Database:
         self._pool.close()
         if self.server:
             self.server.close()
-
-
-def is_dsn(where: str) -> bool:
-    """Whether this is a DSN rather than a folder.
-
-    Example:
-        >>> is_dsn("postgresql://host/name"), is_dsn("host=/run dbname=x"), is_dsn("./host=x"), is_dsn("/a dbname=b")
-        (True, True, False, False)
-    """
-    return re.match(r"postgres(ql)?://|\s*(host|hostaddr|port|dbname|user|password|service)\s*=", where) is not None
-
-
-def split_schema(where: str) -> tuple[str, str]:
-    """A DSN without its parameter `schema`, which PostgreSQL does not know, and the name of that schema.
-
-    Raises:
-        InputError: it is not a name of a-z, 0-9 and _.
-
-    Example:
-        >>> split_schema("postgresql://host/name?schema=search&connect_timeout=3")
-        ('postgresql://host/name?connect_timeout=3', 'search')
-        >>> split_schema("host=/run dbname=x schema=search"), split_schema("folder")
-        (('host=/run dbname=x ', 'search'), ('folder', 'contrastive_st'))
-    """
-    parameter = r"(?<=[?&])schema=([^&]*)&?" if "://" in where else r"(?<!\S)schema\s*=\s*(\S*)"
-    result = re.search(parameter, where) if is_dsn(where) else None
-    if result is None:
-        return where, store_schema.SCHEMA
-    if not re.fullmatch(r"(?!pg_)[a-z_][a-z0-9_]{0,50}", result[1]):
-        raise InputError(f"schema {result[1]!r}: give a name of a-z, 0-9 and _")
-    return (where[: result.start()] + where[result.end() :]).rstrip("?&"), result[1]
-
-
-def hide_password(dsn: str) -> str:
-    """The DSN without its password, to show in a message.
-
-    Example:
-        >>> hide_password("postgresql://me:secret@host/name")
-        'host=host dbname=name user=me'
-    """
-    if not is_dsn(dsn):
-        return dsn
-    try:
-        parts = psycopg.conninfo.conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
-        return "(not a valid connection string)"
-    shown = ("host", "port", "dbname", "user")
-    return " ".join(f"{name}={parts[name]}" for name in shown if parts.get(name))

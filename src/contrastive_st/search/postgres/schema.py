@@ -16,8 +16,12 @@ from contrastive_st.search.postgres.predicates import subject_of
 
 SCHEMA = "contrastive_st"  # by default
 _LOCK = 0x636F6E7472617374  # advisory lock for the schema
-#: Puts a schema first in the search path, of the transaction or of the session
-SEARCH_PATH = "SELECT set_config('search_path', quote_ident(%s) || ', ' || current_setting('search_path'), %s)"
+#: Puts a schema first in the search path, of the transaction or of the session, and that of pgvector after it
+SEARCH_PATH = (
+    "SELECT set_config('search_path', concat_ws(', ', quote_ident(%s), (SELECT quote_ident(n.nspname)"
+    " FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace"
+    " WHERE e.extname = 'vector'), nullif(current_setting('search_path'), '')), %s)"
+)
 
 MIGRATIONS = (
     """

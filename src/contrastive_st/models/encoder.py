@@ -197,10 +197,7 @@ class SentenceEncoder:
         with progress(len(given), show_progress_bar) as done:
             run = Pass(limits, dtype, done)
             if output_value == "token_embeddings":
-                if (precision, normalize_embeddings, truncate_dim) != ("float32", False, None):
-                    raise InputError("token_embeddings are returned unchanged; leave out precision, "
-                                     "normalize_embeddings and truncate_dim")  # fmt: skip
-                states = self._torch.token_vectors(self._tokenize(given, prompt), run)
+                states = self._states(given, prompt, run, (precision, normalize_embeddings, truncate_dim))
                 return states[0] if isinstance(texts, str) else states
             dim = self.truncate_dim if truncate_dim is None else _positive("truncate_dim", truncate_dim)
             vectors = self._encoded(given, prompt, run)[:, :dim]
@@ -543,6 +540,12 @@ class SentenceEncoder:
         texts = [prompt + text for text in texts] if prompt else texts
         before = self._unpooled(prompt)
         return check_finite(self._running.of_texts(texts, self.max_length, before, run), self.name)
+
+    def _states(self, texts: list[str], prompt: str, run: Pass, others: tuple[object, ...]) -> Any:
+        if others != ("float32", False, None):
+            what = "precision, normalize_embeddings and truncate_dim"
+            raise InputError(f"token_embeddings are returned unchanged; leave out {what}")
+        return self._torch.token_vectors(self._tokenize(texts, prompt), run)
 
     def _vectors(self, rows: list[list[int]], prompt: str = "") -> Vectors:
         if not rows:

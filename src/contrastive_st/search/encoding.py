@@ -111,20 +111,20 @@ def encode_file(
             "ranges": None if given is None else hashlib.blake2b(given.tobytes(), digest_size=16).hexdigest(),
         }  # fmt: skip
         with contextlib.closing(_Growing(output, folder, made_of, encoder.dimension, given, overwrite)) as growing:
-            shown = {"disable": not show_progress_bar, "unit": " texts", "desc": "encode"}
-            with tqdm(total=total, initial=growing.rows, **shown) as bar:
-                return _grow(growing, texts, encoder, normalize, bar)
+            bar = tqdm(total=total, initial=growing.rows, disable=not show_progress_bar, unit=" texts", desc="encode")
+            return _grow(growing, texts, encoder, normalize, bar)
 
 
 def _grow(growing: _Growing, texts: Texts, encoder: Any, normalize: bool, bar: Any) -> Encoded:
     """Encode the missing texts and finish the file."""
     before, truncated, unknown = growing.rows, 0, 0
-    for piece in prefetch(_pieces(texts(), before)):
-        vectors, cut, silent = _encoded(encoder, piece, {"normalize_embeddings": True} if normalize else {})
-        truncated, unknown = truncated + cut, unknown + silent
-        growing.add(vectors)
-        bar.update(len(piece))
-    growing.finish(texts)
+    with bar:
+        for piece in prefetch(_pieces(texts(), before)):
+            vectors, cut, silent = _encoded(encoder, piece, {"normalize_embeddings": True} if normalize else {})
+            truncated, unknown = truncated + cut, unknown + silent
+            growing.add(vectors)
+            bar.update(len(piece))
+        growing.finish(texts)
     return Encoded(growing.rows, encoder.dimension, growing.rows - before, truncated, unknown)
 
 

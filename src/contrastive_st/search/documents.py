@@ -160,7 +160,6 @@ def open_corpus(
         [('On tides', {'year': 1999}), ('On rain', {'year': 2004})]
     """
     columns = [column] if isinstance(column, str) else list(column or ())
-    asked = [*(columns or ["None"]), str(metadata), *([] if lines is None else [f"lines={lines}"])]
     source, choice = str(source), _Choice(str(source), columns, metadata, lines)
     with reading(source):
         path = path_of(source)
@@ -168,22 +167,22 @@ def open_corpus(
         named = format_of(path) in (*TABLES, *READERS) or path.is_absolute() or source.startswith(".") or path.exists()
     name = os.path.realpath(path)  # however the path is written, through links too
     if saved:
-        return _saved_corpus(name, path, hub_split, choice, asked)
+        return _saved_corpus(name, path, hub_split, choice)
     if not named:
-        return _hub_corpus(source, hub_split, choice, asked)
+        return _hub_corpus(source, hub_split, choice)
     pattern = next((n for n, part in enumerate(path.parts) if set("*?[") & set(part)), None)
     if pattern is not None and not path.exists():
-        return _folder_corpus(name, files_like(path, Path(*path.parts[:pattern])), choice, asked)
+        return _folder_corpus(name, files_like(path, Path(*path.parts[:pattern])), choice)
     if folder:
-        return _folder_corpus(name, files_in(path), choice, asked)
-    return _file_corpus(name, path, choice, asked)
+        return _folder_corpus(name, files_in(path), choice)
+    return _file_corpus(name, path, choice)
 
 
-def _saved_corpus(name: str, path: Path, split: str, choice: _Choice, asked: Sequence[str]) -> Corpus:
+def _saved_corpus(name: str, path: Path, split: str, choice: _Choice) -> Corpus:
     """The corpus of a folder of `save_to_disk`, with a note of the splits that are not read."""
     files = sorted(file for file in path.rglob("*") if file.is_file())
     digests = content_digests(name, {str(file.relative_to(path)): str(file) for file in files})
-    parts = [*asked, split, *(part for pair in digests.items() for part in pair)]
+    parts = [*choice.asked, split, *(part for pair in digests.items() for part in pair)]
 
     def opened() -> Table:
         table, others = open_table(choice.source, split=split), [own for own in splits_of(path) if own != split]
@@ -193,30 +192,30 @@ def _saved_corpus(name: str, path: Path, split: str, choice: _Choice, asked: Seq
     return Corpus(name, digest_of(parts), functools.partial(choice.documents, [_File(opened)]))
 
 
-def _hub_corpus(source: str, split: str, choice: _Choice, asked: Sequence[str]) -> Corpus:
+def _hub_corpus(source: str, split: str, choice: _Choice) -> Corpus:
     """The corpus of a data set of the Hub, of one commit."""
     commit = hub_commit(source, split)
     read = lambda: itertools.starmap(Row, enumerate(stored(source, split, streaming=True, revision=commit), 1))
     file = _File(lambda: Table(source, "row", read, sampled=1000))
-    digest = digest_of([*asked, commit])
+    digest = digest_of([*choice.asked, commit])
     return Corpus(f"hub:{source}:{split}", digest, functools.partial(choice.documents, [file]))
 
 
-def _file_corpus(name: str, path: Path, choice: _Choice, asked: Sequence[str]) -> Corpus:
+def _file_corpus(name: str, path: Path, choice: _Choice) -> Corpus:
     """The corpus of one file."""
     if format_of(path) not in (known := (*TABLES, *READERS)):
         extension, formats = path.suffix or "no extension", ", ".join(known)
         raise InputError(f"{choice.source}: no reader for {extension}; save or name it as one of {formats}")
     check_file(path, choice.source)
-    state = lambda: digest_of([*asked, Path(name).name, content_digest(path)])
+    state = lambda: digest_of([*choice.asked, Path(name).name, content_digest(path)])
     read = functools.partial(choice.of_files, [Entry(str(path), path.name)], False, False)
     return Corpus(name, state, read, _estimated_rows(path), mixed=format_of(path) in READERS)
 
 
-def _folder_corpus(name: str, entries: Sequence[Entry], choice: _Choice, asked: Sequence[str]) -> Corpus:
+def _folder_corpus(name: str, entries: Sequence[Entry], choice: _Choice) -> Corpus:
     """The corpus of the files of a folder or pattern."""
     unreadable = {entry.name for entry in entries if entry.reason in (UNREADABLE, MISSING)}
-    read, way = {entry.name: entry.path for entry in entries if not entry.reason}, digest_of(asked)
+    read, way = {entry.name: entry.path for entry in entries if not entry.reason}, digest_of(choice.asked)
     result = content_digests(name, read, unreadable)
     digests = {file: f"{digest} {way}" for file, digest in result.items()}
     entries = [
@@ -390,6 +389,12 @@ class _Choice:
     columns: Sequence[str]
     metadata: Sequence[str] | None
     lines: bool | None
+
+    @property
+    def asked(self) -> list[str]:
+        """The options as texts: with others, a corpus is another one."""
+        lines = [] if self.lines is None else [f"lines={self.lines}"]
+        return [*(self.columns or ["None"]), str(self.metadata), *lines]
 
     def of_files(self, entries: Sequence[Entry], folder: bool, some: bool, report: Report) -> Iterator[Document]:
         """The documents of the files of a folder, or of one file; `some`: others are in the index already."""

@@ -73,6 +73,17 @@ class CollectionCommand(StoreCommand):
         return closing(open_index(self.store, self.collection))
 
 
+def recorded_encoder(index: VectorIndex, otherwise: str) -> Any:
+    """The model that made an index; None if it cannot be opened, with a note that says what this means."""
+    from contrastive_st.search.opening import open_encoder_for
+
+    try:
+        return open_encoder_for(index)
+    except (InputError, OSError) as error:
+        note(f"{otherwise}: {first_line(error)}")
+        return None
+
+
 # --- search, similar
 
 
@@ -314,14 +325,11 @@ class Duplicates(CollectionCommand):
         if self.output:
             check_target(self.output, self.overwrite, formats=FORMATS)
         with self.opened() as index:
-            limit = self.limit if self.limit and not self.output else None
-            options: dict[str, Any] = {
-                "ignore_numbers": self.ignore_numbers,
-                "progress": progress_is_shown(),
-                "limit": limit,
-            }
-            silent = Counter[bool]()
-            groups = find_duplicates(index, self.threshold, knows=_knows(index, silent), **options)
+            limit, silent = self.limit if self.limit and not self.output else None, Counter[bool]()
+            groups = find_duplicates(
+                index, self.threshold, ignore_numbers=self.ignore_numbers, progress=progress_is_shown(), limit=limit,
+                knows=_knows(index, silent),
+            )  # fmt: skip
         for group in groups[: self.limit]:
             say(f"{len(group)} documents")
             for member in group:
@@ -340,15 +348,8 @@ class Duplicates(CollectionCommand):
 
 def _knows(index: Any, counted: Counter[bool]) -> Callable[[list[str]], Any] | None:
     """`knows` of the model of an index, which counts its answers; None, with a note, if that model cannot be opened."""
-    from contrastive_st.search.opening import open_encoder_for
-
-    try:
-        encoder = open_encoder_for(index)
-    except (InputError, OSError) as error:
-        note(
-            "texts without a token that the model knows may be among these, since the model cannot be opened: "
-            f"{first_line(error)}"
-        )
+    otherwise = "texts without a token that the model knows may be among these, since the model cannot be opened"
+    if (encoder := recorded_encoder(index, otherwise)) is None:
         return None
 
     def knows(texts: list[str]) -> Any:

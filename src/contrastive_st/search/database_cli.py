@@ -7,9 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from contrastive_st.errors import InputError, first_line
 from contrastive_st.options import CountOrZero, option
-from contrastive_st.search.cli import StoreCommand
+from contrastive_st.search.cli import StoreCommand, recorded_encoder
 from contrastive_st.terminal import note, say
 
 if TYPE_CHECKING:
@@ -87,14 +86,9 @@ class Collections(StoreCommand):
 def _say_scores(index: VectorIndex) -> None:
     """Print what a score means in an index; or a note, if its model cannot be opened."""
     from contrastive_st.search.floor import describe_scores
-    from contrastive_st.search.opening import open_encoder_for
 
-    try:
-        shown = describe_scores(index, open_encoder_for(index))
-    except (InputError, OSError) as error:
-        note(f"its model cannot be opened, so its scores are not described: {first_line(error)}")
-        return
-    for what, quantiles in shown.items():
+    encoder = recorded_encoder(index, "its model cannot be opened, so its scores are not described")
+    for what, quantiles in describe_scores(index, encoder).items() if encoder else ():
         say(f"{'cosine':12} {what}: {quantiles}")
 
 

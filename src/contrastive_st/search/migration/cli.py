@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Gt, Le
 
 from contrastive_st.commands import MODEL_HELP, POOLING_HELP, PRECISION_HELP
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError
 from contrastive_st.options import NotNegative, option
-from contrastive_st.search.cli import ModelPrecision, StoreCommand
+from contrastive_st.search.cli import ModelPrecision, StoreCommand, recorded_encoder
 from contrastive_st.terminal import note, progress_is_shown, say
 
 if TYPE_CHECKING:
@@ -111,13 +111,10 @@ class Migrate(StoreCommand):
         """
         import numpy as np
 
-        from contrastive_st.search.opening import open_encoder_for
         from contrastive_st.vectors import cosine
 
-        try:
-            encoder = open_encoder_for(index)
-        except (InputError, OSError) as error:
-            note(f"not checked whether the vectors are those of the texts: {first_line(error)}")
+        encoder = recorded_encoder(index, "not checked whether the vectors are those of the texts")
+        if encoder is None:
             return None
         ids = index.draw(_CHECKED).tolist()
         texts = [hit.text for hit in index.get(ids)]

@@ -96,9 +96,8 @@ class MovableFolder:
 
     def put(self, space: Space, ids: Ids, texts: Sequence[str], vectors: Vectors) -> None:
         """Write the shard whose documents `missing` gave."""
-        ShardFolder(space_folder(self.folder, space.number)).add(
-            self._shard, (ids, list(texts), self._metadata, vectors)
-        )
+        batch = ids, list(texts), self._metadata, vectors
+        ShardFolder(space_folder(self.folder, space.number)).add(self._shard, batch)
 
     def build_like(self, space: Space) -> None:
         """Copy the shards for memory-mapping."""

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import chain, filterfalse, islice, pairwise
+from itertools import filterfalse, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import CLASSIFIER
 from contrastive_st.options import Count, CountOrZero, checked, field_types
 from contrastive_st.terminal import progress
-from contrastive_st.tokens import Pass, check_id, list_of_texts
+from contrastive_st.tokens import Pass, check_id, list_of_texts, sound
 from contrastive_st.vectors import unit_vectors
-from contrastive_st.word_cache import Ids, Lengths, WordCache, reads_word_by_word
+from contrastive_st.word_cache import Ids, Lengths, WordCache, flat, reads_word_by_word
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
 STATIC_MODULE = "0_StaticEmbedding"  # where sentence-transformers puts the table
@@ -137,9 +137,7 @@ class StaticTable:
         Raises:
             InputError: an id has no vector.
         """
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum()))
-        return self._means(ids, lengths, normalize_embeddings)
+        return self._means(*flat(rows), normalize_embeddings)
 
     def token_vectors(self, row: Sequence[int]) -> Vectors:
         """Vectors `[tokens, d]` of the tokens of one row that count, before their mean is taken."""
@@ -404,10 +402,8 @@ class StaticVectors(StaticTable):
 
     def _read(self, texts: Sequence[str], longest: int | None = None) -> tuple[Ids, Lengths]:
         """The token ids of all texts, one after the other, and the number of tokens of each text."""
-        # a lone surrogate, which is not a character, becomes "?"
-        texts = [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
         longest = longest or self.max_length
-        ids, lengths = self._ids(self.reading.beginnings(texts, longest))
+        ids, lengths = self._ids(self.reading.beginnings(sound(texts), longest))
         if longest is None or lengths.max(initial=0) <= longest:
             return ids, lengths
         return _those(ids, lengths, np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths) < longest)
@@ -416,9 +412,7 @@ class StaticVectors(StaticTable):
         if self._words is not None:
             with about(self.name):
                 return self._words.ids(texts)
-        rows = [row.ids for row in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
+        return flat([row.ids for row in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)])
 
 
 def _those(ids: Ids, lengths: Lengths, kept: NDArray[np.bool_]) -> tuple[Ids, Lengths]:

@@ -37,6 +37,12 @@ WORD = "|".join(
 WORD_SPLIT: dict[str, Any] = {"pattern": {"Regex": f"(?i){WORD}"}, "behavior": "Removed", "invert": True}
 
 
+def flat(rows: Sequence[Sequence[int]]) -> tuple[Ids, Lengths]:
+    """The ids of all rows, one after the other, `[T]`, and the number of ids of each row, `[len(rows)]`."""
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
+
+
 class _Numbers(dict[str, int]):
     """Word -> number; a new word gets the next one."""
 
@@ -106,9 +112,7 @@ class WordCache:
 
     def _alone(self, words: list[str]) -> tuple[Ids, Lengths]:
         """The ids of each word, as a separate text."""
-        rows = [row.ids for row in self.tokenizer.encode_batch_fast(words, add_special_tokens=False)]
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
+        return flat([row.ids for row in self.tokenizer.encode_batch_fast(words, add_special_tokens=False)])
 
     def _marked(self, words: list[str]) -> tuple[Ids, Lengths] | None:
         """The same, of texts of many words with a special token after each, since a text takes longer than a word.

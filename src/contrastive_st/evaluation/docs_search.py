@@ -61,9 +61,8 @@ class DocsSearch:
 
     def evaluator(self, tokenizer: Any) -> Callable[[Any], dict[str, float]]:
         """MRR@10 and recall@10 of the held-out pairs, for the trainer."""
-        return retrieval_evaluator(
-            tokenizer, [pair.title for pair in self.heldout], [pair.text for pair in self.heldout]
-        )
+        titles, texts = ([pair[i] for pair in self.heldout] for i in (0, 1))
+        return retrieval_evaluator(tokenizer, titles, texts)
 
     def lexical_ranks(self) -> tuple[str, NDArray[np.int64]]:
         """The best of four lexical baselines on the held-out pairs, by MRR@10, and its ranks `[N]`.

@@ -110,12 +110,8 @@ def overlaps(first: Iterable[str], second: Iterable[str], threshold: float = 0.8
             if similarity >= max(threshold, near.get(number, ("", 0.0))[1] + 1e-12):
                 near[number] = text, similarity
     copies = [Copy(texts[keys[number]], *result) for number, result in near.items() if keys[number] not in exact]
-    return Overlaps(
-        count,
-        len(texts),
-        [Copy(texts[words], text, 1.0) for words, text in exact.items()],
-        sorted(copies, key=lambda copy: -copy.similarity),
-    )
+    same = [Copy(texts[words], text, 1.0) for words, text in exact.items()]
+    return Overlaps(count, len(texts), same, sorted(copies, key=lambda copy: -copy.similarity))
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -118,10 +118,9 @@ def main(args: Any) -> dict[str, Any]:
 def _distill(args: Any, output: Path) -> dict[str, Any]:
     static = args.student == "static"
     source, layers = (None, None) if static else layer_student(args.teacher, args.student)
-    given = {spec.name: getattr(args, spec.name) for spec in fields(Training)}
-    training = replace(
-        STATIC if static else LAYERS, **{name: value for name, value in given.items() if value is not None}
-    )
+    options = {spec.name: getattr(args, spec.name) for spec in fields(Training)}
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    training = replace(STATIC if static else LAYERS, **given)
     texts = training_texts(args.train_file, args.max_train_samples, training.seed)
     if len(texts) < 2:
         raise InputError(f"--train_file has only {len(texts)} distinct text; give two or more")
@@ -132,12 +131,8 @@ def _distill(args: Any, output: Path) -> dict[str, Any]:
     if source is None:
         encoder, targets = fitted_static(args, teacher, texts, vectors)
     else:
-        options: dict[str, Any] = {
-            "pooling": args.pooling,
-            "max_length": args.max_length,
-            "loss": EmbeddingDistillationLoss.name,
-        }
-        encoder, targets = student_of(source, layers, **options), vectors
+        loss, targets = EmbeddingDistillationLoss.name, vectors
+        encoder = student_of(source, layers, pooling=args.pooling, max_length=args.max_length, loss=loss)
         if encoder.dimension != vectors.shape[1]:
             raise InputError(f"{source} has {encoder.dimension} dimensions and the teacher {vectors.shape[1]}")
     read = reader_of(encoder)

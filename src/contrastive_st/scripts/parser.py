@@ -93,9 +93,8 @@ class TrainingParser(Parser, HfArgumentParser):
 
     def format_help(self) -> str:
         """The options of the script and of contrastive training; those of transformers are only named."""
-        usual = {spec.name for spec in fields(TrainingArguments)} - set(
-            vars(ContrastiveTrainingArguments)["__annotations__"]
-        )
+        own = vars(ContrastiveTrainingArguments)["__annotations__"]
+        usual = {spec.name for spec in fields(TrainingArguments)} - set(own)
         lines = [f"usage: {self.prog} [options]", "", str(self.description or ""), "", "options:"]
         for kind in self.dataclass_types:
             for spec in fields(kind):
@@ -104,12 +103,9 @@ class TrainingParser(Parser, HfArgumentParser):
                     if spec.name in self.changed:  # the script has a default of its own
                         text = re.sub(r"; by default .*?\.(?= |$)", ".", text)
                     lines += _option(spec.name, text, self.get_default(spec.name))
-        for flag, message in (
-            ("--config", CONFIG_HELP),
-            ("--device", DEVICE_HELP),
-            *((flag, message) for flag, _, message in VERBOSITY),
-        ):
-            lines += _option(flag[2:], message, None)
+        general = {"--config": CONFIG_HELP, "--device": DEVICE_HELP, **{flag: text for flag, _, text in VERBOSITY}}
+        for flag, text in general.items():
+            lines += _option(flag[2:], text, None)
         changed = {name: value for name, value in self.changed.items() if name in usual}
         lines += ["", "Every field of transformers.TrainingArguments is an option too. This script sets:"]
         message = ", ".join(f"--{name} {_shown(value)}" for name, value in changed.items()) or "none of them"

@@ -202,12 +202,8 @@ class Publisher(TrainerCallback):
         try:
             options: dict[str, Any] = {"token": token, "revision": self.trainer.args.hub_revision, "message": words}
             with log_failures(f"{words} was not pushed"):
-                push(
-                    staged,
-                    str(self.trainer.hub_model_id),
-                    whole=[p.name for p in staged.glob("*checkpoint*")],
-                    **options,
-                )
+                whole = [path.name for path in staged.glob("*checkpoint*")]
+                push(staged, str(self.trainer.hub_model_id), whole=whole, **options)
         finally:
             shutil.rmtree(staged, ignore_errors=True)
 

@@ -71,17 +71,8 @@ class Report:
         note = f"without {', '.join(missing)}" if missing else ""
         count = f"{len(result)} of {len(every)}" if missing else f"{len(every)}"
         value = sum(f.value for f in result if f.value is not None) / len(result) if result else None
-        n = sum(f.n for f in result)
-        return Score(
-            f"mean of {count} {AVERAGED[group]}",
-            every[0].split,
-            every[0].metric,
-            value,
-            "mean of tasks",
-            n,
-            note=note,
-            model=model,
-        )
+        name, n = f"mean of {count} {AVERAGED[group]}", sum(f.n for f in result)
+        return Score(name, every[0].split, every[0].metric, value, "mean of tasks", n, note=note, model=model)
 
     def rows(self) -> list[list[Score]]:
         """The rows of the table: a row per main score or average, a column per model."""
@@ -170,10 +161,8 @@ class Report:
         rows = [["task", "metric", "n", *self.models]]
         for row in self.rows():
             some = next((f for f in row if f.value is not None), row[0])
-            how = " ".join(
-                dict.fromkeys(w for w in (some.split, some.metric, some.aggregation) if w not in ("", "all"))
-            )
-            rows.append([some.task, how, str(some.n or ""), *(score.text for score in row)])
+            words = dict.fromkeys(w for w in (some.split, some.metric, some.aggregation) if w not in ("", "all"))
+            rows.append([some.task, " ".join(words), str(some.n or ""), *(score.text for score in row)])
         return rows
 
     def _notes(self) -> list[str]:

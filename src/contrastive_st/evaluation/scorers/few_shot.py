@@ -97,12 +97,8 @@ def score_few_shot(splits: Splits, embed: Embed, task: str, sizes: Sequence[int]
         if np.bincount(pool.labels).max() < size:
             break
         for name, predict in METHODS.items():
-            accuracy = [
-                np.mean(
-                    predict(x[i], pool.labels[i], [pool.columns[0][j] for j in i], held, test.columns[0]) == test.labels
-                )
-                for i in draws
-            ]
+            drawn = [(x[i], pool.labels[i], [pool.columns[0][j] for j in i]) for i in draws]
+            accuracy = [np.mean(predict(*given, held, test.columns[0]) == test.labels) for given in drawn]
             aggregation = f"{name}, {size} a class, {DRAWS} draws"
             mean, deviation = float(np.mean(accuracy)), float(np.std(accuracy))
             scores.append(Score(task, "test", "accuracy", mean, aggregation, len(test), deviation))

@@ -121,7 +121,7 @@ def finish(trainer: ContrastiveTrainer) -> dict[str, float]:
     if trainer.sigterm.stopped:
         return before
     after = trainer.evaluate() if evaluated else {}  # before the heads are dropped, which it may need
-    trainer.accelerator.unwrap_model(trainer.model).drop_heads()
+    trainer.core.drop_heads()
     trainer.save_model()
     trainer.save_state()
     if is_first_process():

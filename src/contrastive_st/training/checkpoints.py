@@ -86,6 +86,11 @@ class CheckpointTrainer(Trainer):
         self._given_optimizer = self.optimizer
         self.add_callback(_BeginCallback(self))
 
+    @property
+    def core(self) -> Any:
+        """The model without what accelerate has wrapped around it."""
+        return self.accelerator.unwrap_model(self.model)
+
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """As `transformers.Trainer.train`; `True` resumes from the newest complete checkpoint.
 
@@ -117,7 +122,7 @@ class CheckpointTrainer(Trainer):
                     "With overwrite_output_dir=True there is no such warning"
                 )
             return None
-        _check_names(checkpoint, self.accelerator.unwrap_model(self.model))
+        _check_names(checkpoint, self.core)
         changes = changed_run(checkpoint, self.run_record())
         if changes and not self.args.allow_changed_resume:
             raise InputError(
@@ -184,7 +189,7 @@ class CheckpointTrainer(Trainer):
             whole.enter_context(changed(self, output_dir=run, hub_token=None))  # as they are saved with the model
             path = whole.enter_context(replace_model(folder)) if replaced else Path(folder)
             super().save_model(str(path), True)
-            saved: Any = self.accelerator.unwrap_model(self.model)
+            saved = self.core
             if self.args.should_save and getattr(saved, "is_table", False):
                 saved.write_max_length(path, saved.config.reading.get("max_length"))
             for write in self.beside_model:
@@ -202,7 +207,7 @@ class CheckpointTrainer(Trainer):
         try:
             with (
                 _save_errors(folder / name),
-                _exactly(self.accelerator.unwrap_model(self.model)),
+                _exactly(self.core),
                 changed(self, output_dir=str(scratch), push_to_hub=False),
             ):
                 super()._save_checkpoint(model, trial)
@@ -238,7 +243,7 @@ class CheckpointTrainer(Trainer):
 
     def _write_trained(self, checkpoint: Path) -> None:
         """Write all trained weights of a model with an adapter or of a user's module, including heads."""
-        model: Any = self.accelerator.unwrap_model(self.model)
+        model = self.core
         if isinstance(model, EncoderForCL):
             write_tensors(model.trained_state(), checkpoint / TRAINED)
         elif has_adapter(model) and not self.is_fsdp_enabled:  # FSDP shards have them all
@@ -261,7 +266,7 @@ class CheckpointTrainer(Trainer):
         path = Path(checkpoint, TRAINED)
         if not path.is_file():
             return False
-        model: Any = self.accelerator.unwrap_model(self.model)
+        model = self.core
         if isinstance(model, EncoderForCL):
             model.load_trained_state(load_file(path))
             return True

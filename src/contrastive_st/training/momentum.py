@@ -123,7 +123,7 @@ class Keys(TrainerCallback):
     def __init__(self, trainer: Any) -> None:
         self.trainer = trainer
         self.queue: MomentumQueue | None = None
-        core = trainer.accelerator.unwrap_model(trainer.model)
+        core = trainer.core
         if not core.settings.loss.takes_queue or type(core).split_views is not ForCL.split_views:
             raise InputError(
                 "a momentum queue needs one encoder and the loss info_nce, not symmetric; leave out momentum_queue"
@@ -134,15 +134,14 @@ class Keys(TrainerCallback):
     def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
         """Create the queue with a copy of the model, or restore it from the checkpoint of a resumed run."""
         trainer = self.trainer
-        core = trainer.accelerator.unwrap_model(trainer.model)
-        self.queue = MomentumQueue(core, trainer.args.momentum_queue, trainer.args.momentum)
+        self.queue = MomentumQueue(trainer.core, trainer.args.momentum_queue, trainer.args.momentum)
         if trainer.resumed_from is not None:
             self.queue.load(trainer.resumed_from)
 
     def on_optimizer_step(self, *args: Any, **kwargs: Any) -> None:
         """Let the moving average follow the model."""
         if self.queue is not None:
-            self.queue.follow(self.trainer.accelerator.unwrap_model(self.trainer.model))
+            self.queue.follow(self.trainer.core)
 
     def embeddings(self, inputs: dict[str, Any]) -> Tensor:
         """Encode all views of a batch except the first, `[B, V-1, d]`, with the moving average, with dropout."""

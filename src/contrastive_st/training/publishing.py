@@ -111,7 +111,7 @@ class Publisher(TrainerCallback):
             folder, name = Path(str(self.trainer.args.output_dir)), self.trainer.hub_model_id or model_name
             with log_failures(f"no model card in {folder}"):
                 if not (folder / CONFIG).is_file():  # the model is saved later
-                    self.trainer.accelerator.unwrap_model(self.trainer.model).config.save_pretrained(folder)
+                    self.trainer.core.config.save_pretrained(folder)
                     write_training_metadata(self.metadata(), str(folder))
                 write_card(
                     folder, name=name, data=data, log_history=self.trainer.state.log_history, newer_than=self.began

@@ -226,7 +226,7 @@ class ContrastiveTrainer(CheckpointTrainer):
 
     def _faults(self) -> Iterator[str]:
         """Arguments that do not go with each other or with the model."""
-        args, core = self.args, self.accelerator.unwrap_model(self.model)
+        args, core = self.args, self.core
         settings: Any = getattr(core, "settings", None)
         if isinstance(core, EncoderForCL) and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
             yield "FSDP and DeepSpeed shard weights, and a wrapped encoder is saved whole; use DDP"
@@ -303,7 +303,7 @@ class ContrastiveTrainer(CheckpointTrainer):
 
     def _remember(self, views: Tensor, targets: Tensor | None, hashes: Tensor, queue: Queue | None) -> None:
         if self._last_views is None:
-            loss_fn = self.accelerator.unwrap_model(self.model).loss_fn
+            loss_fn = self.core.loss_fn
             if targets is None or loss_fn.task_of(targets) is not None:  # scored pairs may be of equal texts
                 check_views(views, hashes)
             anchors, processes = default_gather().total(len(views)), world_size()
@@ -390,7 +390,7 @@ class ContrastiveTrainer(CheckpointTrainer):
     @property
     def _vocabulary(self) -> int | None:
         """Number of token ids for which the model has a vector, if that is known."""
-        config: Any = getattr(self.accelerator.unwrap_model(self.model), "config", None)
+        config: Any = getattr(self.core, "config", None)
         return getattr(config and config.get_text_config(), "vocab_size", None)
 
     def get_train_dataloader(self) -> Any:
@@ -402,7 +402,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         streamed = isinstance(self.train_dataset, IterableDataset) and config.dispatch_batches is None
         cut = config.dispatch_batches or config.split_batches or streamed  # by accelerate, which can only cut tensors
         if not cut:
-            settings = getattr(self.accelerator.unwrap_model(self.model), "settings", None)
+            settings = getattr(self.core, "settings", None)
             self.data_collator = PlanningCollator(collator, getattr(settings, "loss", Loss()), self._vocabulary)
         try:
             loader = self.order.loader(self._train_batch_size)
@@ -491,7 +491,7 @@ class ContrastiveTrainer(CheckpointTrainer):
     def _view_metrics(
         self, views: Tensor, targets: Tensor | None, hashes: Tensor, queue: Queue | None
     ) -> dict[str, float]:
-        loss_fn = self.accelerator.unwrap_model(self.model).loss_fn
+        loss_fn = self.core.loss_fn
         queued = {} if queue is None else {"queue": queue}
         result = loss_fn.metrics(views, targets, text_hashes=hashes, gather=default_gather(), **queued)
         self.health.chances = loss_fn.chances(result)

@@ -292,7 +292,7 @@ class Validation:
         Raises:
             InputError: there are no rows, or there is nothing to validate them by.
         """
-        loss_fn = self.trainer.accelerator.unwrap_model(self.trainer.model).loss_fn
+        loss_fn = self.trainer.core.loss_fn
         kinds: dict[str | None, str | None] = {}
         if not hasattr(data, "__len__"):
             data = list(itertools.islice(data, 2))
@@ -322,7 +322,7 @@ class Validation:
         own = shares(parts, trainer.args.eval_batch_size, *processes())
         self._shares: Iterator[Share] = iter(own)
         self._found: dict[str | None, _Found] = {part: _Found() for part in parts}
-        settings = getattr(trainer.accelerator.unwrap_model(trainer.model), "settings", None)
+        settings = getattr(trainer.core, "settings", None)
         loss = Loss() if self.collator else getattr(settings, "loss", Loss())
         return DataLoader(
             rows,
@@ -391,7 +391,7 @@ class Validation:
 
     def metrics(self) -> dict[str, float]:
         """The metrics of each part by its name, and their means; a collective call."""
-        loss_fn, gather = self.trainer.accelerator.unwrap_model(self.trainer.model).loss_fn, default_gather()
+        loss_fn, gather = self.trainer.core.loss_fn, default_gather()
         every = {part: result.metrics(loss_fn.for_part(part), gather) for part, result in self._found.items()}
         self._found = {}
         if None in every:
@@ -411,7 +411,7 @@ class Validation:
         """
         if self.evaluation is None:
             return {}
-        model, state = self.trainer.accelerator.unwrap_model(self.trainer.model), self.trainer.state
+        model, state = self.trainer.core, self.trainer.state
         result = self.evaluation.metrics(model, state.epoch or 0, state.global_step, self.trainer.is_fsdp_enabled)
         return {f"{prefix}_{name}": value for name, value in result.items()}
 

@@ -20,7 +20,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import CLASSIFIER
 from contrastive_st.options import Count, CountOrZero, checked, field_types
 from contrastive_st.terminal import progress
-from contrastive_st.tokens import Pass, check_id, list_of_texts, sound
+from contrastive_st.tokens import Pass, check_id, list_of_texts, without_surrogates
 from contrastive_st.vectors import unit_vectors
 from contrastive_st.word_cache import Ids, Lengths, WordCache, flat, reads_word_by_word
 
@@ -403,7 +403,7 @@ class StaticVectors(StaticTable):
     def _read(self, texts: Sequence[str], longest: int | None = None) -> tuple[Ids, Lengths]:
         """The token ids of all texts, one after the other, and the number of tokens of each text."""
         longest = longest or self.max_length
-        ids, lengths = self._ids(self.reading.beginnings(sound(texts), longest))
+        ids, lengths = self._ids(self.reading.beginnings(without_surrogates(texts), longest))
         if longest is None or lengths.max(initial=0) <= longest:
             return ids, lengths
         return _those(ids, lengths, np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths) < longest)

@@ -171,7 +171,7 @@ def _read(
     return read, rows
 
 
-def sound(texts: Sequence[str]) -> list[str]:
+def without_surrogates(texts: Sequence[str]) -> list[str]:
     """The texts with "?" for lone surrogates, which are not characters: tokenizers refuse them."""
     return [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
 
@@ -184,15 +184,15 @@ def _start(text: str, most: int) -> str:
 def _tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest: int | None) -> list[list[int]]:
     if not texts:
         return []
-    texts = sound(texts)
+    sound = without_surrogates(texts)
     with about("the tokenizer"):
         asked = {"truncation": longest is not None, "max_length": longest}
-        rows: list[list[int]] = tokenizer(texts[:1], **asked)["input_ids"]  # this sets up the backend for the others
+        rows: list[list[int]] = tokenizer(sound[:1], **asked)["input_ids"]  # this sets up the backend for the others
         backend = getattr(tokenizer, "backend_tokenizer", None)
-        if backend is not None and [row.ids for row in backend.encode_batch_fast(texts[:1])] == rows:
-            rows += [row.ids for row in backend.encode_batch_fast(texts[1:])]
+        if backend is not None and [row.ids for row in backend.encode_batch_fast(sound[:1])] == rows:
+            rows += [row.ids for row in backend.encode_batch_fast(sound[1:])]
         else:  # a tokenizer that does more than its backend, or has none
-            rows += tokenizer(texts[1:], **asked)["input_ids"] if texts[1:] else []
+            rows += tokenizer(sound[1:], **asked)["input_ids"] if sound[1:] else []
     return rows
 
 

@@ -288,6 +288,32 @@ def test_bytes_that_are_not_utf8_are_decoded_and_said(write, caplog, name):
     assert "not UTF-8: read as cp1252" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("encoding", "texts"),
+    [
+        ("cp1254", ["Bisiklet lastiğini nasıl tamir ederim", "Kütüphanede nerede çalışabilirim"]),
+        ("cp1255", ["איך מתקנים תקר באופניים", "כמה פעמים צריך להשקות עגבניות"]),
+        ("cp1256", ["كيف أصلح إطار الدراجة", "متى أقلم أشجار التفاح"]),
+        ("cp1257", ["Kaip sutaisyti dviračio padangą", "Kada genėti obelis šiaurėje, ar kiekvieną mėnesį"]),
+        ("cp874", ["ซ่อมยางจักรยานอย่างไร", "ตัดแต่งต้นแอปเปิลเมื่อไร"]),
+        ("cp932", ["これは質問です", "これは答えです"]),
+        ("cp1250", ["Jak naprawić dziurawą dętkę?", "Kiedy przycinać jabłonie?"]),
+        ("cp1252", ["Où est le café ?", "Größe", "¿Dónde está?", "Blåbær"]),
+        ("cp1253", ["Πώς επισκευάζω ένα λάστιχο"]),
+        ("koi8_r", ["Как починить велосипед?", "Когда обрезать яблони?"]),
+        ("mac_roman", ["où est le café, près de la forêt à côté"]),
+        ("gb18030", ["如何修理自行车轮胎", "西红柿多久浇一次水？"]),
+        ("big5", ["如何修理自行車輪胎", "今天天氣很好"]),
+        ("latin-1", ["Crème brûlée \x81, très bien à côté"]),
+        ("cp949", ["자전거 타이어를 어떻게 고치나요"]),
+    ],
+)
+def test_an_encoding_that_is_not_unicode_is_known_by_its_letters(write, caplog, encoding, texts):
+    data = read_texts(write("a.csv", "\n".join(["text", *(f'"{text}"' for text in texts)]).encode(encoding)))
+    assert data["text"][:] == texts
+    assert f"not UTF-8: read as {encoding}" in caplog.text
+
+
 def test_broken_json(write):
     refused(write("a.jsonl", '{"a": "x"}\n\n{"a": "y"\n'), "line 3", "JSON")
     refused(write("a.json", '[\n{"a": "x"},\n{"a" "y"}\n]'), "line 3", "JSON")

@@ -17,19 +17,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import charset_normalizer
-
+from contrastive_st.data.reading.encodings import likeliest_encoding
 from contrastive_st.errors import InputError, about
 
 logger = logging.getLogger(__name__)
 LONGEST_LINE = 64 << 20  # bytes; a book has a few MB, and a file of zeros is one line of whatever size
 LARGEST_WHOLE = 1 << 30  # bytes of what is read as a whole: a list of JSON, a document
-_SAMPLE = 1 << 16  # bytes of lines beyond ASCII from which an encoding is detected
+_SAMPLE = 1 << 14  # bytes of lines beyond ASCII from which an encoding is detected
 _BLOCK = 1 << 20
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32",
           codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}  # fmt: skip
-#: Encodings of files that are not Unicode, as programs write them today
-_ENCODINGS = ["cp1252", "cp1250", "cp1251", "koi8_r", "cp1253", "cp1254", "cp932", "euc_jp", "gb18030", "big5", "cp949"]
 _DECLARED = re.compile(rb"<(?:meta[^>]+charset|\?xml[^>]+encoding)=[\"']?([\w.:-]+)", re.IGNORECASE)
 
 
@@ -156,17 +153,7 @@ def encoding_of(file: BinaryIO, source: str) -> str:
             if sum(map(len, sample)) > _SAMPLE:
                 break
         block = file.read(_BLOCK)
-    return _detected(b"\n".join(sample[1:])[:_SAMPLE]) if sample else "utf-8"
-
-
-def _detected(sample: bytes) -> str:
-    """The encoding in which some bytes read best; of those that do equally well, that of Western Windows."""
-    result = charset_normalizer.from_bytes(sample, cp_isolation=_ENCODINGS, threshold=0.5)
-    best = result.best()
-    if best is None:
-        return "cp1252" if not set(sample) & {0x81, 0x8D, 0x8F, 0x90, 0x9D} else "latin-1"
-    western = any("cp1252" in one.could_be_from_charset for one in result if one.chaos <= best.chaos)
-    return "cp1252" if western else best.encoding
+    return likeliest_encoding(b"\n".join(sample[1:])[:_SAMPLE]) if sample else "utf-8"
 
 
 # --- Lines.
@@ -213,7 +200,7 @@ def numbered_lines(path: str | Path, source: str | None = None, *, latin1: bool 
         with reading(source), open_bytes(path_of(path)) as file:
             encoding = encoding_of(file, source)
     if not encoding.startswith("utf-8"):
-        logger.warning(f"{source}: not UTF-8: read as {encoding}")
+        logger.warning(f"{source}: not UTF-8: read as {encoding}; if its texts look wrong, save it in UTF-8")
     lines = text_lines(path_of(path), source, encoding, "latin-1" if latin1 else "strict")
     return enumerate((line.rstrip("\r\n") for line in lines), 1)
 

@@ -105,7 +105,11 @@ def open_file(path: Path, source: str, header: bool | None = None) -> Table:
         with open_bytes(path) as file:
             encoding = encoding_of(file, source)
     lines = partial(text_lines, path, source, encoding)
-    notes = () if encoding.startswith("utf-8") else (f"not UTF-8: read as {encoding}",)
+    notes = (
+        ()
+        if encoding.startswith("utf-8")
+        else (f"not UTF-8: read as {encoding}; if its texts look wrong, save it in UTF-8",)
+    )
     if kind in (".csv", ".tsv") or (kind == ".txt" and is_table(next(lines(), "").rstrip("\r\n"))):
         return _delimited(lines, source, "," if kind == ".csv" else "\t", header, kind == ".txt", notes)
     if kind == ".txt":

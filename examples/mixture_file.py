@@ -26,6 +26,7 @@ import datasets
 from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data import pairs_of_labels, read_examples, tokenize
+from contrastive_st.data.label_pairs import check_targets
 from contrastive_st.data.reading import files_of, header_of, open_table, path_of, reading, stored
 from contrastive_st.data.roles import TARGETS, ColumnRoles, column_roles
 from contrastive_st.data.tokenization import tokenize_stream
@@ -202,6 +203,7 @@ def _part(entry: Entry, path: str, seed: int) -> TrainingSet:
             )
         else:
             rows, roles = read_examples(source, columns, scale=None if scale is None else (scale[0], scale[1]))
+            check_targets(rows, roles)
             rows = pairs_of_labels(rows, seed, source) if roles.kind == "labelled_texts" else rows
         if entry.prompts and not any(column_prompts(roles.texts, entry.prompts).values()):
             raise InputError(

@@ -64,6 +64,15 @@ def test_sick_has_a_label_and_a_score(tmp_path):
     assert rows_of(path, target="relatedness_score") == [("a", "b", 0.875)]
 
 
+@pytest.mark.parametrize(("scores", "scaled", "said"), [((0.0, 1.0), (0.0, 1.0), False), ((0, 2.5), (0.0, 0.5), True)])
+def test_a_name_gives_the_scale_of_scores_only_where_they_need_one(tmp_path, scores, scaled, said):
+    path = tmp_path / "a.csv"
+    path.write_text("sentence1,sentence2,sts_score\n" + "".join(f"a{one},b,{one}\n" for one in scores))
+    rows, roles = read_examples(path)
+    assert tuple(rows["score"]) == scaled
+    assert ("sts_score is taken as 0 to 5, which becomes 0 to 1" in str(roles)) == said
+
+
 @pytest.mark.parametrize("name", PAIR_SETS)
 def test_names_of_the_hub(monkeypatch, name):
     asked = []

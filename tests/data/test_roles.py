@@ -6,6 +6,7 @@ import datasets
 import pytest
 
 from contrastive_st.data import column_roles, pairs_of_labels, read_examples, read_texts, tokenize, train_wordpiece
+from contrastive_st.data.label_pairs import check_targets
 from contrastive_st.data.roles import KINDS
 from contrastive_st.errors import InputError
 
@@ -207,6 +208,15 @@ def test_partners_are_of_the_own_class_and_of_another():
         pairs_of_labels(rows.select([0, 1]))
     with pytest.raises(InputError, match=r"b\.csv: no two rows have the same label"):
         pairs_of_labels(rows.select([0, 3, 5]), source="b.csv")
+
+
+@pytest.mark.parametrize(("name", "same"), [("score", 1), ("label", 1), ("label", 0), ("label", "yes")])
+def test_scores_and_labels_that_are_all_equal_say_nothing(name, same):
+    rows = [{"anchor": f"a{i}", "positive": f"b{i}", name: same} for i in range(4)]
+    with pytest.raises(InputError, match=f"all rows have the same {name}, {same}, .* name only their columns"):
+        check_targets(*read_examples(rows))
+    check_targets(*read_examples(rows, ["anchor", "positive"]))
+    check_targets(*read_examples([*rows, {**rows[0], name: 0.5 if name == "score" else 2 if same != "yes" else "no"}]))
 
 
 def test_every_kind_names_a_collator_of_this_package():

@@ -1,10 +1,12 @@
-"""Scored pairs of labelled sentences."""
+"""Scored pairs of labelled sentences, and the check that scores and labels tell texts apart."""
 
 from __future__ import annotations
 
 import datasets
 import numpy as np
+import pyarrow.compute as pc
 
+from contrastive_st.data.roles import LABEL, SCORE, ColumnRoles
 from contrastive_st.errors import InputError
 
 
@@ -45,3 +47,20 @@ def pairs_of_labels(rows: datasets.Dataset, seed: int = 0, source: str = "the da
     first, second = np.concatenate([order[~single], order]), np.concatenate([same[~single], other])
     score = np.repeat([1.0, 0.0], [int((~single).sum()), len(order)])
     return datasets.Dataset.from_dict({"anchor": texts[first], "positive": texts[second], "score": score})
+
+
+def check_targets(rows: datasets.Dataset, roles: ColumnRoles) -> None:
+    """Refuse rows to train on that all have the same score or label: every text would get the same vector.
+
+    Args:
+        rows: as `read_examples` returns them.
+        roles: the roles of their columns.
+
+    Raises:
+        InputError: all scores or labels are equal.
+    """
+    for name in {SCORE, LABEL} & set(rows.column_names):
+        if pc.count_distinct(rows.with_format("arrow")[name][:]).as_py() < 2:
+            written = f"all rows have the same {name}, {roles.example.get(str(roles.target), rows[0][name])}"
+            mend = "give rows with another, or train on the texts alone: name only their columns with --columns"
+            raise InputError(f"{roles.source}: {written}, so nothing says which texts differ; {mend}")

@@ -86,7 +86,7 @@ _PARTNERS = {"source": ("target",), "src": ("tgt", "target")}  # a source with a
 _NUMBERED = re.compile(r"((?:text|sentence|sent|passage|t|s)_?)(\d)")  # from 0: anchor, positive, negatives
 _REFERS = re.compile(r"(hard_?)?((posi|nega)tives?_\w+|(pos|neg)_(p?ids?|ctxs?|docs?|passages?|documents?)\w*)")
 _FLAG_EMBEDDING = ("query", "pos")  # columns with which FlagEmbedding has an instruction and a kind of task
-#: Lowest and highest value in a score column, by its name; in other columns scores are from 0 to 1
+#: Lowest and highest value in a score column, by its name, if a value is above 1; else scores are from 0 to 1
 SCALES = {"relatedness_score": (1.0, 5.0), "sts_score": (0.0, 5.0)}
 #: Scores and names of classes that data sets give besides a label: taken only when they are named
 SECOND_TARGET = {

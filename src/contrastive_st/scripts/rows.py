@@ -23,6 +23,7 @@ from contrastive_st.data import (
     tokenize,
 )
 from contrastive_st.data.docs_sets import texts_of, write_docs_corpus
+from contrastive_st.data.label_pairs import check_targets
 from contrastive_st.data.roles import KINDS, TARGETS, ColumnRoles
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
@@ -83,7 +84,7 @@ def read_rows(
         The rows to train on and to validate on.
 
     Raises:
-        InputError: there is no file, or its rows are of another kind.
+        InputError: there is no file, its rows are of another kind, or all have the same score or label.
     """
     if args.train_file is None:
         raise InputError("give --train_file, a file or a data set of the Hub")
@@ -103,6 +104,7 @@ def read_rows(
         texts, held_out = split_rows(texts, validation.validation_split, training.seed)
     if held_out is not None:
         training.evaluate_regularly()
+    check_targets(texts, roles)
     texts, held_out = (
         pairs_of_labels(part, training.seed, own.source) if part is not None and own.kind == "labelled_texts" else part
         for part, own in ((texts, roles), (held_out, held_out_roles))

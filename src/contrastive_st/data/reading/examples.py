@@ -16,7 +16,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contrastive_st.data.pair_sets import pair_set
-from contrastive_st.data.profile import BOOLEANS, MISSING, NUMBER, NUMBERS, is_blank, items_of, number_of, simple
+from contrastive_st.data.profile import (
+    BOOLEANS,
+    MISSING,
+    NUMBER,
+    NUMBERS,
+    Column,
+    is_blank,
+    items_of,
+    number_of,
+    simple,
+)
 from contrastive_st.data.reading.cells import Dropped, as_text
 from contrastive_st.data.reading.columns import CHUNK, columns_of
 from contrastive_st.data.reading.rows import Table
@@ -67,8 +77,8 @@ def read_examples(
         columns: as for `column_roles`.
         strict: as for `read_texts`.
         split: as for `read_texts`.
-        scale: the lowest and highest score; by default that of the column's name in `SCALES`, else 0 and 1. With a
-            scale, numbers in a column of labels are scores.
+        scale: the lowest and highest score; by default that of the column's name in `SCALES` if a score is above 1,
+            else 0 and 1. With a scale, numbers in a column of labels are scores.
         target: as for `column_roles`.
         header: as for `read_texts`.
         kinds: the kinds of rows that are wanted, keys of `KINDS`; by default any.
@@ -112,6 +122,8 @@ def _rows_of_columns(
     """The rows of a table without lists, and their roles, with the number of each class."""
     if scale and roles.target is not None:
         roles = replace(roles, columns={**roles.columns, roles.target: SCORE})
+    if roles.target is not None and roles.columns[roles.target] == SCORE and scale is None:
+        scale, roles = _scale_of(roles, table.profile[roles.target])
     texts = [name for name in roles.texts if table.profile[name].held != NUMBERS]  # numbers are there as text
     rows = columns_of(table, list(roles.columns), strict, roles.target, texts)
     if roles.target is not None:
@@ -121,6 +133,16 @@ def _rows_of_columns(
         if role in KEPT:
             rows = rows.remove_columns(name).add_column(role, [number_of(cell) for cell in rows[name]])
     return rows, roles
+
+
+def _scale_of(roles: ColumnRoles, scores: Column) -> tuple[tuple[float, float], ColumnRoles]:
+    """The scale of the scores, by the name of their column if one is above 1; and the roles, with a note of it."""
+    known = SCALES.get(plain_name(str(roles.target)))
+    if known is None or scores.high <= 1:
+        return (0.0, 1.0), roles
+    low, high = known
+    note = f"{roles.target} is taken as {low:g} to {high:g}, which becomes 0 to 1; --score_scale gives another scale"
+    return known, replace(roles, notes=(*roles.notes, note))
 
 
 def _has_fewer_negatives(table: Table, roles: ColumnRoles) -> bool:
@@ -171,7 +193,7 @@ def _with_target(
     numbers: NDArray[Any]
     none, classes = {"", *MISSING}, classes or {}
     if role == SCORE:
-        numbers = _scores(cells, none, scale or SCALES.get(plain_name(name), (0.0, 1.0)), check)
+        numbers = _scores(cells, none, scale or (0.0, 1.0), check)
     else:
         if not classes:
             none |= {"-1"} if name in table.classes else _unlabelled(Counter(cells), name)

@@ -464,6 +464,19 @@ def test_an_unknown_column_is_an_error(index):
 # --- Fusion
 
 
+def test_the_words_of_every_document_are_ranked(store):
+    """The best one is stored last, after more than ten thousand that have one of its words."""
+    from contrastive_st.search.postgres.store import VectorStore
+
+    count, vectors = 10_200, unit_vectors(10_200)
+    made = {"model": "m", "fingerprint": "f", "dimension": 8}
+    with VectorStore.create(store.database.where, "tickets", **made) as tickets:
+        texts = [f"Ticket {number}" for number in range(count - 1)]
+        tickets.upsert(range(count), [*texts, "Ticket XK-9921"], vectors, [{}] * count)
+        assert count - 1 in [hit.id for hit in tickets.search(vectors[0], 9, text="Ticket XK-9921")[0]]
+        tickets.drop()
+
+
 def test_reciprocal_rank_fusion_is_the_sum_of_reciprocal_ranks():
     rankings = [[4, 2, 9], [9, 7], [2]]
     plain = {}

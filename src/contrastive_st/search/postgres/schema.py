@@ -312,10 +312,10 @@ def any_word(language: str) -> Statement:
 
 
 def by_words(tables: Tables, language: str, filter: Filter) -> Statement:
-    """Ids of the k documents that a tsquery ranks first, of at most 10,000 that it finds."""
+    """Ids of the k documents that a tsquery ranks first, of all or at `most` so many that it finds."""
     condition = f"{_DOCUMENT} @@ %(tsquery)s::tsquery" + (f" AND {_MATCHES}" if filter else "")
     return _compose(
-        f"""SELECT id FROM (SELECT t.id, t.text FROM {{texts}} AS t WHERE {condition} LIMIT 10000) AS t
+        f"""SELECT id FROM (SELECT t.id, t.text FROM {{texts}} AS t WHERE {condition} LIMIT %(most)s) AS t
         ORDER BY ts_rank_cd({_DOCUMENT}, %(tsquery)s::tsquery, 1) DESC, id LIMIT %(k)s""",
         tables,
         language,

@@ -392,7 +392,8 @@ class VectorStore(StoreWrites):
         if not any_word:
             return []
         expected = _plan_rows(connection, queries.words_estimate(self.tables, language), {"any": any_word})
-        parameters = {"tsquery": any_word if expected <= EXACT_ROWS else all_words, "k": k}
+        tsquery, most = (any_word, None) if expected <= EXACT_ROWS else (all_words, EXACT_ROWS)
+        parameters = {"tsquery": tsquery, "most": most, "k": k}
         if filter:
             parameters["filter"] = as_jsonpath(filter)
         rows = connection.execute(queries.by_words(self.tables, language, filter), parameters).fetchall()

@@ -38,7 +38,8 @@ def test_every_format_gives_the_same_documents(tmp_path, name):
     corpus = open_corpus(write(tmp_path, name))
     assert [document.text for document in corpus.read()] == ['one, "two"', "three"]
     lists = {"vector": [1.0]} if name == "a.parquet" else {}
-    wanted = [{"year": 1999, "note": "n", **lists}, {"year": 2004, **lists}]
+    empty = {} if name in ("a.tsv", "a.csv") else {"note": ""}  # where "" is a value, and null another
+    wanted = [{"year": 1999, "note": "n", **lists}, {"year": 2004, **empty, **lists}]
     assert [document.metadata for document in corpus.read()] == wanted
     chosen = open_corpus(write(tmp_path, name), column="note", metadata=["year"])
     assert [(document.text, document.metadata) for document in chosen.read()] == [("n", {"year": 1999})]
@@ -52,6 +53,25 @@ def test_a_csv_with_blanks_after_its_commas(tmp_path):
         ("cats are here", {"year": 1999, "draft": "true"}), ("dogs, too", {"year": 2004, "draft": "no, not"}),
     ]  # fmt: skip
     assert "blanks after a delimiter are not part of the cells: " in report.lines()[0]
+
+
+def test_lists_and_objects_in_a_csv(tmp_path):
+    """Of a column where every cell is one; a note is text, though the first begins like a list."""
+    (tmp_path / "a.csv").write_text(
+        "text,tags,sizes,made,note\n"
+        'cats are here,"{a,""b, c""}",[1],"{""by"": {""name"": ""Ada""}}",[1]\n'
+        'dogs too,{},"[2, 3]",,see [1]\n'
+        'and birds,,,"{""by"": null}",\n'
+    )
+    corpus, report = open_corpus(str(tmp_path / "a.csv")), Report()
+    assert [document.metadata for document in corpus.read(report)] == [
+        {"tags": ["a", "b, c"], "sizes": [1], "made": {"by": {"name": "Ada"}}, "note": "[1]"},
+        {"tags": [], "sizes": [2, 3], "note": "see [1]"},
+        {"made": {"by": None}},
+    ]
+    assert report.lines() == ["each cell is read as a list or an object: column made; column sizes; column tags"]
+    chosen = open_corpus(str(tmp_path / "a.csv"), metadata=["tags"])
+    assert [document.metadata["tags"] for document in chosen.read()] == [["a", "b, c"], [], None]
 
 
 def test_cells_that_metadata_cannot_have_are_counted_and_durations_are_seconds(tmp_path):

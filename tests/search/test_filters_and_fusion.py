@@ -149,6 +149,8 @@ MEANING = [
     ({"a": "12.50"}, {"a": 12.5}, True), ({"a": "12.5"}, "a=12.50", True), ({"a": "1999.01"}, "a=1999", False),
     ({"a": "-3.000"}, {"a": Decimal("-3.00")}, True), ({"a": "1e3"}, "a=1e3", True),
     ({"a": True}, "a=true", True), ({"a": "True"}, "a=true", True), ({"a": "TRUE"}, {"a": True}, True),
+    ({"a": "t"}, "a=true", True), ({"a": "t"}, {"a": True}, True), ({"a": "f"}, "a!=false", False),
+    ({"a": "f"}, "a!=true", True), ({"a": True}, "a=t", False), ({"a": "t"}, "a=t", True),
     ({"a": False}, "a=true", False), ({"a": ["x", "y"]}, "a=y", True), ({"a": ["x", "y"]}, "a!=y", False),
     ({"a": ["x", "y"]}, "a!=z", True), ({"a": ["x", "y"]}, "a=x; a=y", True), ({"a": "x"}, "a=x; a=y", False),
     ({"a": "x"}, "a=y,x", True), ({"a": "x"}, "a!=y,x", False), ({"a": 5}, {"a": {">=": 5, "<": 6}}, True),
@@ -311,6 +313,8 @@ def plainly(row, condition):
 
 
 def same(wanted, value):
+    if str(wanted).lower() in ("true", "false") and value == str(wanted).lower()[0]:
+        return True
     if isinstance(wanted, bool) or isinstance(value, bool):
         return str(wanted).lower() == str(value).lower() and not isinstance(value, dict)
     if isinstance(wanted, str) and isinstance(value, str) and wanted.lower() == value.lower() in ("true", "false"):

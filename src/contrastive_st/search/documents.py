@@ -6,7 +6,6 @@ import functools
 import itertools
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +31,7 @@ from contrastive_st.data.reading.content import check_file, format_of, open_byte
 from contrastive_st.data.reading.table import open_file
 from contrastive_st.data.text_columns import text_column
 from contrastive_st.errors import InputError, one_line
+from contrastive_st.search.cells import CellReader, cell_reader
 from contrastive_st.search.document_readers import NOTES, READERS, SEVERAL, Encrypted, front_matter, read_document
 from contrastive_st.search.folder import (
     MISSING,
@@ -46,9 +46,8 @@ from contrastive_st.search.folder import (
 from contrastive_st.search.index import Files
 from contrastive_st.search.report import LeftOut, Report
 from contrastive_st.search.splitting import FILES, LINES, WHOLE, is_list, split
-from contrastive_st.search.values import as_id, as_metadata, plain
+from contrastive_st.search.values import as_id, as_metadata
 
-_INTEGER_OR_DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{0,13}[1-9])?")
 _LONGEST_VALUE = 1000  # characters: longer texts (and lists, as JSON) are not kept as metadata by default
 _LONGEST_DOCUMENT = 1 << 24  # bytes; a larger text file is a list, unless `lines` is False
 _SAMPLE = 4 << 20  # bytes in which lines are counted to estimate their number in a file
@@ -438,7 +437,9 @@ class _Choice:
         for place, (number, cells) in enumerate(table):
             for note in cells.get(NOTES, ()):
                 report.say(note, table.source)
-            column = column or self._column(table, cells, bool(file))
+            if not column:
+                column = self._column(table, cells, bool(file))
+                value = cell_reader(table, column, self.metadata, report)
             named.update(cells)
             text = cells.get(column)
             if text is not None and not isinstance(text, str):
@@ -449,7 +450,7 @@ class _Choice:
             text = "" if text is None or is_blank(text) else text.strip()
             if not text:
                 report.leave_out(SCANNED if table.unit == _PAGE else BLANK, table.where(number))
-            kept = self._kept(table, number, cells, column, report) if text else {}
+            kept = self._kept(table, number, cells, column, value, report) if text else {}
             if file:
                 kept.setdefault("file", file)
             yield Document(text, kept, (text,), first + place, None, table.where(number), file, place, whole)
@@ -467,24 +468,25 @@ class _Choice:
             return "text"
         return text_column(table, None if folder else self.columns[:1] or None)
 
-    def _kept(self, table: Table, number: int, cells: Mapping[str, Any], column: str, report: Report) -> dict[str, Any]:
-        delimited = format_of(Path(table.source)) in (".csv", ".tsv")
-        value, kept = (typed if delimited else plain), {}
+    def _kept(
+        self, table: Table, number: int, cells: Mapping[str, Any], column: str, value: CellReader, report: Report
+    ) -> dict[str, Any]:
+        kept = {}
         for name, cell in cells.items():
-            if delimited and cell and is_blank(cell) and name != column and name in (self.metadata or cells):
+            if table.delimited and cell and is_blank(cell) and name != column and name in (self.metadata or cells):
                 report.say(f"{cell!r} counts as null; JSON and Parquet can hold it as text", f"column {name}")
         if self.metadata is not None:
             try:
-                return {name: value(cells[name]) for name in self.metadata if name in cells}
+                return {name: value(name, cells[name]) for name in self.metadata if name in cells}
             except InputError as error:
                 raise InputError(f"{table.where(number)}: {error}; or leave the column out of --metadata") from error
         for name, cell in cells.items():
-            if name in (column, NOTES) or cell is None or cell == "":
+            if name in (column, NOTES) or cell is None:
                 continue
             try:
                 if not isinstance(cell, bytes) and len(cell if isinstance(cell, str) else str(cell)) > _LONGEST_VALUE:
                     report.long[name] += 1
-                elif (held := value(cell)) is not None:
+                elif (held := value(name, cell)) is not None:
                     kept[name] = held
             except InputError:
                 report.foreign[name] += 1
@@ -531,18 +533,6 @@ def _text(path: Path, source: str) -> dict[str, Any]:
     with reading(source), open_bytes(path) as file:
         text, front = front_matter(decode(file.read(), source)[0])
     return {**front, "text": text}
-
-
-def typed(cell: Any) -> Any:
-    """A cell of a delimited table, as a number where that is written in the same way; `007` and `1.10` stay text.
-
-    A blank cell is None, and so is what programs write for a missing value, such as `NA`.
-    """
-    if is_blank(cell):
-        return None
-    if not isinstance(cell, str) or not _INTEGER_OR_DECIMAL.fullmatch(cell.strip()):
-        return plain(cell)
-    return float(cell) if "." in cell else int(cell)
 
 
 def _estimated_rows(path: str | Path) -> int:

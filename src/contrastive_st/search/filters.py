@@ -14,9 +14,9 @@ The columns `(id)` and `(text)` are the id and the text of a document, not metad
 it.
 
 Numbers, moments, true and false are the same however they are held: `year=1999` finds 1999, "1999" and "1999.0",
-`day=2024-05-01` finds "2024-05-01 00:00:00", and `draft=true` finds true and "True". `Condition.wanted` lists all that
-a value equals, here and in PostgreSQL, so that both agree and an index serves it. No other value equals one of another
-type.
+`day=2024-05-01` finds "2024-05-01 00:00:00", and `draft=true` finds true, "True" and "t", as psql writes true.
+`Condition.wanted` lists all that a value equals, here and in PostgreSQL, so that both agree and an index serves it. No
+other value equals one of another type.
 """
 
 from __future__ import annotations
@@ -386,7 +386,7 @@ def _spellings(value: Scalar) -> list[str | bool | Decimal]:
         return []
     if isinstance(value, bool) or (isinstance(value, str) and value.lower() in ("true", "false")):
         said = value if isinstance(value, bool) else value.lower() == "true"
-        return [said, str(value), str(said), str(said).lower(), str(said).upper()]
+        return [said, str(value), str(said), str(said).lower(), str(said).upper(), "t" if said else "f"]
     if (number := _number(value, _PLAIN)) is None:
         return [str(value), *_moments(str(value))]
     digits = f"{number or 0:f}"  # without an exponent, and 0 instead of -0

@@ -41,6 +41,7 @@ class Table:
         sampled: rows from which the columns are known, if not all; of a stream.
         schema: the types of its columns, if they are stored.
         mapped: returns some columns as a data set that stays on disk, if they are stored.
+        delimited: whether it is delimited text, in which an empty cell is null and no cell has a type.
         classes: for each column of `datasets.ClassLabel`, or of lists of it, the names of its numbers; -1 is none.
     """
 
@@ -54,6 +55,7 @@ class Table:
     schema: pa.Schema | None = None
     mapped: Callable[[list[str]], datasets.Dataset] | None = None
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    delimited: bool = False
 
     def __iter__(self) -> Iterator[Row]:
         with reading(self.source):

@@ -151,7 +151,7 @@ def _delimited(
             cells = (None if cell == NULL else cell for cell in written)
             yield Row(number, dict(zip(layout.names, cells, strict=False)))
 
-    return Table(source, "row", read, layout.names, notes + layout.notes)
+    return Table(source, "row", read, layout.names, notes + layout.notes, delimited=True)
 
 
 def _arrow(path: Path, source: str) -> Table:

@@ -70,6 +70,19 @@ def test_null_of_postgresql_is_null_in_every_column(write):
     assert rows == [{"text": "One.", "year": None}, {"text": None, "year": "1999"}]
 
 
+def test_escapes_of_postgresql_are_read_where_a_cell_is_null(write):
+    written = 'text\tnote\nOne\\ntwo.\t\\N\n"Three" and\tC:\\\\new\n"Four."\t\\\\N\n'
+    table = open_table(write("a.tsv", written))
+    assert [tuple(row.cells.values()) for row in table] == [
+        ("One\ntwo.", None), ('"Three" and', "C:\\new"), ('"Four."', "\\N"),
+    ]  # fmt: skip
+    assert table.notes == (
+        r"\n, \t and \\ in a cell are escapes, because a cell is \N, as \copy of PostgreSQL writes null",
+    )
+    latex = open_table(write("b.tsv", written + "Five.\t\\alpha\n"))  # no export
+    assert next(iter(latex)).cells["text"] == "One\\ntwo."
+
+
 @pytest.mark.parametrize(
     ("name", "text", "note"),
     [

@@ -19,7 +19,9 @@ _SAMPLE = 1 << 20  # characters of the first rows
 NULL = r"\N"  # null in what \copy of PostgreSQL and SELECT INTO OUTFILE of MySQL write
 #: A line of a file whose text has no backslash but those of PostgreSQL's and MySQL's escapes
 _ESCAPED = re.compile(r"(?:[^\\]|\\[\\bfnrtvN])*")
-_ESCAPES = r"\n, \t or \\ in a cell, as \copy of PostgreSQL writes them, stay as they are; export with (format csv)"
+_STAY = r"\n, \t or \\ in a cell, as \copy of PostgreSQL writes them, stay as they are; export with (format csv)"
+_READ = r"\n, \t and \\ in a cell are escapes, because a cell is \N, as \copy of PostgreSQL writes null"
+_CHARACTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 MAYBE_A_TABLE = "the lines have tabs inside: each is read as one text; if the file is a table, name it .tsv"
 _SEP = re.compile(r"sep=(.)\r?\n?")  # the first line of a file for Excel
 
@@ -137,6 +139,15 @@ class Layout(NamedTuple):
     loose: bool
     dialect: Dialect
     notes: tuple[str, ...]
+    escaped: bool
+
+    def cell(self, written: str) -> str | None:
+        """What a cell holds; None for null."""
+        if written == NULL:
+            return None
+        if not self.escaped or "\\" not in written:
+            return written
+        return re.sub(r"\\(.)", lambda match: _CHARACTERS.get(match[1], match[1]), written)
 
 
 def find_layout(
@@ -157,8 +168,11 @@ def find_layout(
         if sum(map(len, first)) > _SAMPLE:
             break
     dialect = find_dialect(first, usual)
+    marked = dialect.delimiter == "\t" and any("\\" in line for line in first)
+    escapes, nulls = _escapes_and_nulls(lines()) if marked else (False, False)
+    escaped = escapes and nulls
     if dialect.delimiter == "\t" and dialect.quoted:
-        dialect = dialect._replace(quoted=not loose and _needs_quotes(lines()))
+        dialect = dialect._replace(quoted=not (escaped or loose) and _needs_quotes(lines()))
     rows = _first_rows(dialect, first)
     if rows and len(rows[0]) > 1 and all(cell[:1] == " " for cell in rows[0][1:]):
         dialect = dialect._replace(spaced=True)
@@ -174,15 +188,21 @@ def find_layout(
         notes.append(f"cells are separated by {_NAMES.get(dialect.delimiter, repr(dialect.delimiter))}")
     elif dialect.delimiter == "\0" and any("," in line for line in first):
         notes.append("one column: commas are text, because the first row has none")
-    if dialect.delimiter == "\t" and not dialect.quoted and _is_escaped(first):
-        notes.append(_ESCAPES)
-    return Layout(names, result.there, loose or result.names == STS_COLUMNS, dialect, tuple(notes))
+    if escapes and not dialect.quoted:
+        notes.append(_READ if escaped else _STAY)
+    return Layout(names, result.there, loose or result.names == STS_COLUMNS, dialect, tuple(notes), escaped)
 
 
-def _is_escaped(lines: Sequence[str]) -> bool:
-    """Whether cells have backslashes besides those of nulls, and each begins an escape."""
-    text = "".join(lines)
-    return "\\" in text.replace(NULL, "") and bool(_ESCAPED.fullmatch(text))
+def _escapes_and_nulls(lines: Iterable[str]) -> tuple[bool, bool]:
+    """Whether cells have backslashes that all begin an escape, and whether a cell is null; neither if some do not."""
+    escapes = nulls = False
+    for line in lines:
+        if "\\" in line:
+            if not _ESCAPED.fullmatch(line):
+                return False, False
+            escapes = escapes or "\\" in line.replace(NULL, "")
+            nulls = nulls or NULL in line.rstrip("\r\n").split("\t")
+    return escapes, nulls
 
 
 def _first_rows(dialect: Dialect, lines: Sequence[str]) -> list[list[str]]:

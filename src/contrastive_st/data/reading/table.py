@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from contrastive_st.data.reading.content import check_file, encoding_of, format_of, open_bytes, reading, text_lines
 from contrastive_st.data.reading.delimited import (
     MAYBE_A_TABLE,
-    NULL,
     distinct,
     find_layout,
     is_table,
@@ -148,8 +147,7 @@ def _delimited(
 
     def read() -> Iterator[Row]:
         for number, written in numbered_rows(layout, lines(), source):
-            cells = (None if cell == NULL else cell for cell in written)
-            yield Row(number, dict(zip(layout.names, cells, strict=False)))
+            yield Row(number, dict(zip(layout.names, map(layout.cell, written), strict=False)))
 
     return Table(source, "row", read, layout.names, notes + layout.notes, delimited=True)
 

@@ -428,7 +428,7 @@ def test_an_open_store_sees_the_index_that_another_process_builds(place):
             assert ids(server.search(QUERIES[0], 5)[0]) == ids(EXACT.search(QUERIES[0], 5)[0])
             assert server.now().index == kind
         store.drop()
-        with pytest.raises(InputError, match="there is no collection 'rebuilt'"):
+        with pytest.raises(InputError, match=r"^collection 'rebuilt' has been deleted$"):
             server.search(QUERIES[0])
 
 

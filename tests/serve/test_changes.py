@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import psycopg
 import pytest
 from store_places import store_place
 
@@ -14,7 +15,7 @@ from starlette.testclient import TestClient
 from contrastive_st import SentenceClassifier
 from contrastive_st.cli import main
 from contrastive_st.models.protocol import open_encoder
-from contrastive_st.search.postgres import naming
+from contrastive_st.search.postgres import database, naming
 from contrastive_st.search.postgres.store import VectorStore
 from contrastive_st.serve.api import IndexServed, Served, make_api
 from contrastive_st.serve.changes import ClassifierServed
@@ -51,6 +52,37 @@ def http(store):
     )  # fmt: skip
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         yield client
+
+
+def test_a_database_that_is_down_is_answered_soon_in_json(http, store, monkeypatch):
+    """The answer does not say where the database is."""
+
+    def down():
+        raise psycopg.OperationalError("connection refused")
+
+    def asked(path, **body):
+        answer = http.post(path, json=body, headers=READ if path == "/search" else WRITE)
+        return answer.status_code, answer.headers.get("retry-after"), answer.json().get("error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(database, "_SOON", 0.2)
+        broken.setattr(store.database, "_once", lambda work, seconds: down())
+        broken.setattr(store.database.server, "ensure_running", down)
+        wanted = 503, "2", "the database of the index does not answer; try again in 2 s"
+        assert asked("/search", query="whales") == asked("/upsert", documents=DOCUMENTS) == wanted
+        assert http.get("/health").status_code == 200
+    assert asked("/search", query="whales")[0] == 200
+
+
+def test_a_collection_that_is_deleted_while_it_is_served(store):
+    model = Served(open_encoder())
+    made = {"model": "m", "fingerprint": model.encoder.fingerprint, "dimension": model.encoder.dimension}
+    with VectorStore.create(store.database.where, "gone", **made) as gone:
+        app = make_api({"static-minilm": model}, {"gone": IndexServed(gone, model)})
+        with TestClient(app, base_url="http://localhost") as client, VectorStore(store.database.where, "gone") as other:
+            other.drop()
+            answer = client.post("/search", json={"query": "whales"})
+    assert (answer.status_code, answer.json()["error"]) == (404, "collection 'gone' has been deleted")
 
 
 def test_upserts_and_deletions_are_idempotent_by_id(http, store):

@@ -348,6 +348,10 @@ class Unreachable(InputError):
     """The database of an index does not answer now."""
 
 
+class DeletedCollection(InputError):
+    """A collection has been deleted while it was open."""
+
+
 def check_model(index: Any, fingerprint: str | None, what: str) -> None:
     """Check that vectors are of the model of an index.
 

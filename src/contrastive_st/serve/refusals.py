@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,16 +11,23 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from contrastive_st.search.index import UnknownColumn
+from contrastive_st.search.index import DeletedCollection, UnknownColumn, Unreachable
 from contrastive_st.search.values import one_line
 from contrastive_st.serve.schemas import error_answer
+
+logger = logging.getLogger(__name__)
+_RETRY = 2  # seconds
 
 
 async def refusal(request: Request, error: Exception) -> Response:
     """The answer to a request that raised an error."""
     status, message, headers = 400, str(error), dict(getattr(error, "headers", None) or {})
-    if isinstance(error, UnknownColumn):
+    if isinstance(error, (UnknownColumn, DeletedCollection)):
         status = 404
+    elif isinstance(error, Unreachable):
+        logger.warning("%s", error)  # the client is not told where the database is
+        status, message = 503, f"the database of the index does not answer; try again in {_RETRY} s"
+        headers["Retry-After"] = str(_RETRY)
     elif isinstance(error, HTTPException):
         status, message = error.status_code, str(error.detail)
     elif isinstance(error, RequestValidationError):

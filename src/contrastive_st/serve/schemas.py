@@ -296,7 +296,7 @@ class Health(BaseModel):
 
 # --- Errors, in the form of the API that was asked.
 
-_KINDS = {401: "authentication", 413: "too_large", 429: "overloaded"}
+_KINDS = {401: "authentication", 413: "too_large", 429: "overloaded", 503: "unhealthy"}
 
 
 class Error(BaseModel):
@@ -335,7 +335,7 @@ def error_answer(path: str, status: int, line: str, headers: Mapping[str, str]) 
 _ERRORS = {
     400: "It cannot be answered as it stands.",
     401: "The token of this server is missing or another one.",
-    404: "There is no such model, index or column.",
+    404: "There is no such model, index or column; or the collection of the index has been deleted.",
     408: "Its body came too slowly.",
     413: "It asks for too much, or has a text that is longer than the model reads and not to be truncated.",
     415: "Its body is compressed, or of another type than application/json.",
@@ -343,6 +343,7 @@ _ERRORS = {
     422: "Its body is not JSON, or a field is not as it should be.",
     429: "Too many requests at once; Retry-After says when to retry.",
 }  # fmt: skip
+_OF_AN_INDEX = {"/search", "/upsert", "/delete"}
 
 
 def errors_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | str, dict[str, Any]]:
@@ -350,7 +351,12 @@ def errors_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | 
     sent = {400, 413} | ({404, 408, 415, 422} if post else set()) | ({421} if loopback else set())
     sent |= ({401} if token else set()) | ({429} if path != "/health" else set()) | ({404} if "{" in path else set())
     model = OpenAIError if path.startswith("/v1/") else Error
-    stopping = {"description": "The server is stopping.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    stopping: dict[str, Any] = {
+        "description": "The server is stopping.",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    }
+    if path in _OF_AN_INDEX:
+        stopping |= {"model": model, "description": "The server is stopping, or the database does not answer."}
     return {**{status: {"model": model, "description": _ERRORS[status]} for status in sorted(sent)}, 503: stopping}
 
 

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.index import check_model
+from contrastive_st.search.index import DeletedCollection, check_model
 from contrastive_st.search.postgres.names import check_name
 from contrastive_st.search.postgres.schema import Tables, create_view
 
@@ -56,6 +56,7 @@ class Named:
 
         Raises:
             InputError: there is no such collection.
+            DeletedCollection: there is none any more.
         """
         asked = {"name": self.collection, "tables": self.tables.prefix if self.tables else None}
         # A lock that has waited for a new name of the row does not see who has it now, so it asks twice.
@@ -66,6 +67,8 @@ class Named:
                 self.model, self.fingerprint, self.dimension, self.storage, self.partitions, self.index = row[1:7]
                 self.language = row[7]
                 return
+        if self.tables:
+            raise DeletedCollection(f"collection {self.collection!r} has been deleted")
         _no_collection(connection, self.database, self.collection)
 
     def at(self, connection: StoreConnection, lock: bool = False) -> Any:
@@ -76,7 +79,8 @@ class Named:
             lock: keep it from being renamed or deleted until the end of the open transaction.
 
         Raises:
-            InputError: it has been deleted.
+            DeletedCollection: it has been deleted.
+            InputError: its vectors of the model that this stays with are gone.
             OtherModel: its vectors are of another model, and those of the former one are gone.
         """
         result = copy(self)

@@ -123,6 +123,16 @@ def test_files_hold_the_groups(tmp_path):
     assert [[member["id"] for member in group] for group in content] == [[m.id for m in group] for group in groups]
 
 
+def test_ids_that_are_text(tmp_path):
+    metadata = [{"sku": "talk-1"}, {"sku": "talk-2"}]
+    index = ExactIndex(["talk-1", "talk-2"], ["a cat", "the cat"], np.ones((2, 4), np.float32) / 2, metadata)
+    groups = find_duplicates(index)
+    assert [(member.id, member.nearest) for member in groups[0]] in (
+        [("talk-1", "talk-2"), ("talk-2", "talk-1")], [("talk-2", "talk-1"), ("talk-1", "talk-2")],
+    )  # fmt: skip
+    assert "1,talk-1,1.0000,talk-2,a cat" in save(groups, tmp_path / "d.csv").read_text()
+
+
 def test_texts_that_differ_in_a_number_alone():
     texts = ["Year 36 BC (XXXVI)", "Year 37 BC (XXXVII)", "a cat", "the cat", "Year 36 BC (XXXVI)"]
     vectors = np.array([[1, 0], [1, 0], [0, 1], [0, 1], [1, 0]], dtype=np.float32)

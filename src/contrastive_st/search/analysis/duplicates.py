@@ -30,16 +30,16 @@ class Member:
     """One document of a group.
 
     Args:
-        id: id of the document.
+        id: id of the document, as its source writes it.
         similarity: cosine to the nearest other member.
         nearest: id of that member.
         text: text of the document.
         metadata: metadata of the document.
     """
 
-    id: int
+    id: int | str
     similarity: float
-    nearest: int
+    nearest: int | str
     text: str
     metadata: dict[str, Any]
 
@@ -222,10 +222,10 @@ def _principal_basis(index: VectorIndex) -> NDArray[np.float32]:
 
 def _with_texts(index: VectorIndex, places: NDArray[np.int64], ids: NDArray[np.int64], links: _Links) -> Group:
     hits = {hit.id: hit for hit in index.get([int(ids[place]) for place in places])}
+    own_id = lambda id: hits[id].own_id if id in hits else id  # one that was deleted meanwhile
     return [
-        Member(int(ids[p]), float(links.best[p]), int(ids[links.nearest[p]]), hits[int(ids[p])].text,
-               hits[int(ids[p])].metadata)
-        for p in places if int(ids[p]) in hits
+        Member(hit.own_id, float(links.best[p]), own_id(int(ids[links.nearest[p]])), hit.text, hit.metadata)
+        for p in places if (hit := hits.get(int(ids[p])))
     ]  # fmt: skip
 
 

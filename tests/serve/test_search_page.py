@@ -139,6 +139,19 @@ def test_two_models_side_by_side_and_unknown_ones(served):
             SearchSession([Source(name, None, None) for name in names])
 
 
+def test_a_filter_on_a_column_of_one_source_alone():
+    encoder = WordEncoder()
+    texts, _ = topic_texts()
+    plain = topic_index(encoder=encoder, texts=texts, metadata=[{"other": 1} for _ in texts])
+    sources = [Source("dated", topic_index(encoder=encoder), encoder), Source("plain", plain, encoder)]
+    *_, (answers, views) = find(
+        SearchSession(sources), "tide", ["year>=2000"], 3, ["dated", "plain"], ["Show evidence"]
+    )
+    assert [len(answer.hits) for answer in answers] == [3, 0]
+    assert "plain: 0 hits" in views[1]
+    assert "no document has a value in the column &#x27;year&#x27;" in views[1]
+
+
 def test_the_evidence_is_what_the_cosine_loses(served):
     encoder = WordEncoder()
     query = encoder.encode(["tide ship"])[0]

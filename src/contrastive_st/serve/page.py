@@ -95,25 +95,35 @@ def find(
     """Answers, and the HTML of each: first the hits as soon as they are there, then with the evidence of the best ones,
     then with that of all.
 
-    What cannot be searched for is said in the HTML, with no answer.
+    A source that cannot be searched, such as one without the column of the filter, has a note in place of hits. If none
+    can be, the HTML says why, with no answer.
     """
     wanted, filter = _wanted(options), "; ".join(condition)
+    lowest = "auto" if "above" in wanted else None
     answers: list[Answer] = []
-    try:
-        for name in dict.fromkeys(names) if names else session.names[:1]:
-            lowest = "auto" if "above" in wanted else None
+    faults: list[Exception] = []
+    for name in dict.fromkeys(names) if names else session.names[:1]:
+        try:
             answers.append(session.answer(name, query or "", int(k or 10), filter, "hybrid" in wanted, lowest))
-    except Exception as error:
-        yield _said(error)
+        except Exception as error:
+            faults.append(error)
+            answers.append(Answer(name, query or "", np.zeros(0, np.float32), [], 0.0, 0.0, [_line(error)]))
+    if len(faults) == len(answers):
+        yield _said(faults[0])
         return
     yield from _explained(session, answers, "evidence" in wanted)
 
 
 def _said(error: Exception) -> tuple[list[Answer], list[str]]:
-    """What the page shows of an error of input or of the database; a defect of this package is raised again."""
+    """What the page shows of an error, with no answer."""
+    return [], [notice(_line(error), bad=True)]
+
+
+def _line(error: Exception) -> str:
+    """An error of input or of the database as a line; a defect of this package is raised again."""
     if not (line := shown_line(error)):
         raise error
-    return [], [notice(line, bad=True)]
+    return line
 
 
 def find_similar(
@@ -158,7 +168,7 @@ def _explained(
     yield answers, [answer_html(answer) for answer in answers]
     most = max(len(answer.hits) for answer in answers)
     for hits in (FIRST, most) if evidence and most > FIRST else (most,) if evidence else ():
-        answers = [session.explained(answer, hits) for answer in answers]
+        answers = [session.explained(answer, hits) if answer.hits else answer for answer in answers]
         yield answers, [answer_html(answer) for answer in answers]
 
 

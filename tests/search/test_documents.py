@@ -180,6 +180,12 @@ def test_a_missing_text_is_blank_and_a_missing_value_is_null(tmp_path):
     assert next(open_corpus(tmp_path / "a.jsonl").read()).metadata == {"place": "NA"}
 
 
+@pytest.mark.parametrize("name", ["-", "/dev/null"])
+def test_stdin_and_devices_are_no_corpora(name):
+    with pytest.raises(InputError, match="save .* a file"):
+        open_corpus(name)
+
+
 def test_missing_files_and_columns(tmp_path):
     for source in (str(tmp_path / "no.csv"), "./nothing.txt"):
         with pytest.raises(InputError, match="no such file"):

@@ -140,6 +140,8 @@ def hub_commit(source: str, split: str = "train") -> str:
 
 @contextlib.contextmanager
 def _on_hub(source: str, split: str) -> Iterator[re.Match[str]]:
+    if source == "-":
+        raise MissingData("-: rows are read more than once, which stdin cannot be; save them as a file and name that")
     match = HUB_NAME.fullmatch(source)
     if not match or format_of(source) in TABLES:
         raise MissingData(f"{source}: there is no such file; check the path (seen from {Path.cwd()})")

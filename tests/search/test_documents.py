@@ -182,7 +182,7 @@ def test_a_missing_text_is_blank_and_a_missing_value_is_null(tmp_path):
 
 @pytest.mark.parametrize("name", ["-", "/dev/null"])
 def test_stdin_and_devices_are_no_corpora(name):
-    with pytest.raises(InputError, match="save .* a file"):
+    with pytest.raises(InputError, match=r"save .* a file"):
         open_corpus(name)
 
 

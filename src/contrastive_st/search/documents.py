@@ -202,10 +202,10 @@ def _hub_corpus(source: str, split: str, choice: _Choice) -> Corpus:
 
 def _file_corpus(name: str, path: Path, choice: _Choice) -> Corpus:
     """The corpus of one file."""
+    check_file(path, choice.source)
     if format_of(path) not in (known := (*TABLES, *READERS)):
         extension, formats = path.suffix or "no extension", ", ".join(known)
         raise InputError(f"{choice.source}: no reader for {extension}; save or name it as one of {formats}")
-    check_file(path, choice.source)
     state = lambda: digest_of([*choice.asked, Path(name).name, content_digest(path)])
     read = functools.partial(choice.of_files, [Entry(str(path), path.name)], False, False)
     return Corpus(name, state, read, _estimated_rows(path), mixed=format_of(path) in READERS)

@@ -303,7 +303,7 @@ class Error(BaseModel):
     """An error in the form of text-embeddings-inference."""
 
     error: str
-    error_type: Literal["invalid_request", "authentication", "too_large", "overloaded"]
+    error_type: Literal["invalid_request", "authentication", "too_large", "overloaded", "unhealthy"]
 
 
 class OpenAIFault(BaseModel):

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+import statistics
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -129,6 +130,16 @@ def from_first(compute: Callable[[], Result], *, distributed: bool = True) -> Re
 def any_process(flag: bool) -> bool:
     """Whether `flag` is set on any process; a collective call."""
     return flag if world_size() == 1 else any(host_numbers(int(flag), None))
+
+
+def mean_over_processes(values: Mapping[str, float]) -> dict[str, float]:
+    """The mean of each value over the processes that have it; a collective call."""
+    if world_size() == 1:
+        return dict(values)
+    every: list[Any] = [None] * world_size()
+    dist.all_gather_object(every, dict(values))
+    names = dict.fromkeys(name for own in every for name in own)
+    return {name: statistics.fmean(own[name] for own in every if name in own) for name in names}
 
 
 def host_numbers(number: int, group: dist.ProcessGroup | None) -> list[int]:

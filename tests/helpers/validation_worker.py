@@ -125,6 +125,15 @@ def predictions(case, folder):
     return {"metrics": metrics, "predictions": predicted, "targets": torch.as_tensor(output.label_ids)}
 
 
+def losses_of_steps(folder, logging_steps):
+    """The mean loss of a run, as it returns it, and its log."""
+    trainer = trainer_for("pairs", folder, logging_steps=logging_steps, num_train_epochs=3, save_strategy="no")
+    output = trainer.train()
+    timed = ("epoch", "_per_second", "_runtime", "_gib", "_flos", "_share")
+    log = [{name: x for name, x in own.items() if not name.endswith(timed)} for own in trainer.state.log_history]
+    return {"returned": output.training_loss, "metrics": output.metrics["train_loss"], "log": log}
+
+
 def figures(metrics):
     timed = ("epoch", "_runtime", "_per_second", "_time")
     return {name: x for name, x in metrics.items() if not name.endswith(timed)}
@@ -134,6 +143,7 @@ def all_figures(folder):
     found = {case: figures(trainer_for(case, folder).evaluate()) for case in CASES}
     found["own pairs"] = own_pairs(folder)
     found["predictions"] = {case: predictions(case, folder) for case in ("pairs", "scores", "mixture", "cached")}
+    found["losses"] = {steps: losses_of_steps(folder, steps) for steps in (1, 2, 50)}
     return found | {"only scores": figures(texts_judged_by_scores(folder).evaluate())}
 
 

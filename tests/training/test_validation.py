@@ -117,6 +117,17 @@ def test_two_processes_find_what_one_does(found, case):
 
 
 @pytest.mark.slow
+def test_the_log_has_the_means_of_all_processes_however_often_it_is_written(found):
+    _, both = found
+    assert both[0]["losses"] == both[1]["losses"]
+    runs = both[0]["losses"]
+    assert runs[1]["returned"] == runs[1]["metrics"] == runs[1]["log"][-1]["train_loss"]
+    for steps in (2, 50):
+        assert runs[steps]["returned"] == pytest.approx(runs[1]["returned"], abs=1e-6)
+    assert {"accuracy", "uniformity"} <= runs[1]["log"][0].keys()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["pairs", "scores", "mixture", "cached"])
 def test_a_metric_of_the_user_sees_every_row_in_order_and_changes_no_other(found, case, tmp_path):
     alone, both = found

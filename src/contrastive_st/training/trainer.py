@@ -21,10 +21,11 @@ from torch import Tensor, nn
 from torch.utils.data import IterableDataset
 from transformers import PrinterCallback, SchedulerType, Trainer
 from transformers.integrations.integration_utils import TensorBoardCallback, default_logdir
+from transformers.trainer_utils import TrainOutput
 from transformers.training_args import OptimizerNames
 from transformers.utils import is_liger_kernel_available
 
-from contrastive_st.distributed import add_gradients, world_size
+from contrastive_st.distributed import add_gradients, mean_over_processes, world_size
 from contrastive_st.errors import InputError, about
 from contrastive_st.losses import Loss, default_gather
 from contrastive_st.losses.base import Check, deferred_checks
@@ -91,8 +92,9 @@ class ContrastiveTrainer(CheckpointTrainer):
 
     In addition to the loss, the log has the mean loss of each data set of a mixture (`loss_<name>`) and, for the last
     batch, the metrics of the loss (in-batch `accuracy`, the number of `candidates`, ...) and the `uniformity` (Wang and
-    Isola 2020) and `effective_rank` of the anchors. A warning is logged once if the embedding collapses or the loss
-    stays at ln(candidates). A NaN loss stops the run. On SIGTERM a checkpoint is saved and the run ends.
+    Isola 2020) and `effective_rank` of the anchors, each the mean over all processes. A warning is logged once if the
+    embedding collapses or the loss stays at ln(candidates). A NaN loss stops the run. On SIGTERM a checkpoint is saved
+    and the run ends.
 
     Validation rows (`eval_dataset`) have the same roles as the training rows; then there is an `eval_loss`, in
     evaluation mode and with the negatives of one process's batch, whatever the number of processes, and the metric of
@@ -281,11 +283,11 @@ class ContrastiveTrainer(CheckpointTrainer):
         self._train_batch_size = self.args.train_batch_size
         self.validation.check_best_metric()
         with self.sigterm, frozen_objects():
-            output = super().train(resume_from_checkpoint, trial, *args, **kwargs)
+            steps, _, metrics = super().train(resume_from_checkpoint, trial, *args, **kwargs)
         if not (self.finished_before or self.sigterm.stopped):
             self.learning.check(self.state)
         self.validation.report_best()
-        return output
+        return TrainOutput(steps, metrics["train_loss"], metrics)
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
         """As in transformers; errors name the options."""
@@ -482,8 +484,11 @@ class ContrastiveTrainer(CheckpointTrainer):
         self.read_losses()
         if "loss" in logs and self._last_views is not None:
             means = self.task_losses.metrics(lambda mean: self.accelerator.reduce(mean, "mean"))
-            logs = logs | means | self._view_metrics(*self._last_views) | self.throughput.metrics(world_size())
-        if "train_loss" in logs:
+            of_batch = mean_over_processes(self._view_metrics(*self._last_views))
+            logs = logs | means | of_batch | self.throughput.metrics(world_size())
+        if "train_loss" in logs and not self.finished_before:
+            # transformers adds the steps since the last log for this process alone; the result of `train` has it too
+            logs["train_loss"] = mean_over_processes({"": logs["train_loss"]})[""]
             logger.info(f"trained to step {self.state.global_step}; mean loss {logs['train_loss']:.4f}")
         super().log(logs, start_time)
 

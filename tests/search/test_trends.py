@@ -124,7 +124,9 @@ def test_values_are_put_into_groups(values, names, ordered):
 
 def test_documents_without_a_value_are_counted_and_leave_the_curve_as_it_is(by_year):
     texts, metadata = topic_texts()
-    index = topic_index(texts=[*texts, *texts[:30]], metadata=[*metadata, *[{"year": None}, {}, {"year": []}] * 10])
+    index = topic_index(
+        texts=[*texts, *texts[:30]], metadata=[*metadata, *[{"year": None}, {"year": ""}, {"year": []}] * 10]
+    )
     found = find_trends(index, "year", clusters=3)
     assert found.values == [*by_year.values, "(none)"]
     assert sum(cluster.counts[-1] for cluster in found.clusters) == 30

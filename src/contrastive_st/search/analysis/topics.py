@@ -260,7 +260,7 @@ class _Tally:
                 self.counts[label] += np.asarray(counted[labels == label].sum(0)).ravel()
         if self.by is not None:
             for label, entry in zip(labels, metadata, strict=True):
-                values = [value for value in values_of(entry, self.by) if value is not None]
+                values = [value for value in values_of(entry, self.by) if value not in (None, "")]
                 if held := [value for value in values if isinstance(value, (dict, list))]:
                     there = one_line(json.dumps(held[0], ensure_ascii=False), 60)
                     raise InputError(f"--by {self.by}: {there} is not one value; choose another column, or name a "

@@ -132,7 +132,7 @@ def test_a_decoder_that_reads_in_both_directions(folder, tokenizer, capsys):
         (["--lora_r", "2", "--lora_dropout", "1"], "lora_dropout 1.0: give a number of 0 or more and below 1"),
         (["--lora_r", "2", "--lora_target_modules", "nothing"], "lora_target_modules nothing"),
         (["--lora_r", "2", "--model_name_or_path", "static-minilm"], "LoRA needs an encoder of transformers"),
-        (["--bidirectional", "true"], "unknown setting bidirectional"),
+        (["--bidirectional", "true"], "bidirectional is for qwen2, "),
     ],
 )
 def test_bad_input_is_one_line(folder, capsys, flags, words):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -383,7 +384,9 @@ class _Finder:
         for name in texts if len(texts) > 1 else ():
             if (column := self.held[name]).category:
                 few = f"{len(column.distinct)} values in {column.count} rows"
-                self.notes.append(f"{name} has only {few}: if it is a class, name it, --columns ... {name}=label")
+                self.notes.append(
+                    f"{name} has only {few}: if it is a class, name it, --columns ... {shlex.quote(f'{name}=label')}"
+                )
         self.left_out.update({name: "no role is left for it" for name in named if name not in roles})
         lists = tuple(name for name in self.lists if name in roles)
         return ColumnRoles(self.source, roles, self.left_out, {}, tuple(self.notes), lists)
@@ -443,14 +446,14 @@ class _Finder:
         for name in self.left_out:
             column = self.held[name]
             if self.role[name] is None and column.held == TEXTS and column.measured and len(column.distinct) > 1:
-                mend = f"write them as numbers, such as 0.5, or leave the column out: --columns {' '.join(texts)}"
+                mend = f"write them as numbers, such as 0.5, or leave the column out: {_flag(*texts)}"
                 yield f"the values of column {name!r} ({column.example!r}) may be scores", mend
         for name in maybe:
             column = self.held[name]
             low, high = f"{column.low:g}", f"{column.high:g}"
             if len(maybe) > 1 or (self.scaled and not 0 <= column.low <= column.high <= 1):
-                scale, pair = f" --score_scale {low} {high}" if self.scaled else "", f"--columns {' '.join(texts)}"
-                mend = f"name it, {pair} {name}=score{scale}, or leave it out, {pair}"
+                scale = f" --score_scale {low} {high}" if self.scaled else ""
+                mend = f"name it, {_flag(*texts, f'{name}=score')}{scale}, or leave it out, {_flag(*texts)}"
                 yield f"the numbers in column {name!r} ({low} to {high}) may be scores", mend
             named[name] = SCORE
             del self.left_out[name]
@@ -473,7 +476,7 @@ class _Finder:
             held, refers = self.held[name].held, _REFERS.fullmatch(plain_name(name))
             if refers or (named[texts[0]] == ANCHOR and held == OTHER and self.role[name] != UNUSED):
                 what = f"{texts[0]!r} is the only text; {name!r} ({_shown(self.held[name].example)}) is not read"
-                yield what, f"replace it by the texts that it refers to, or train on crops: --columns {texts[0]}"
+                yield what, f"replace it by the texts that it refers to, or train on crops: {_flag(texts[0])}"
 
     @staticmethod
     def _like_scores(column: Column) -> bool:
@@ -485,12 +488,12 @@ class _Finder:
         """Columns that have their roles by position must hold many texts."""
         for name in texts:
             column = self.held[name]
-            others = " ".join(other for other in used if other != name)
+            others = _flag(*(other for other in used if other != name))
             if column.count >= 5 and len(column.distinct) == 1:
-                yield f"every cell of column {name!r} is {_shown(column.example)}", f"leave it out: --columns {others}"
+                yield f"every cell of column {name!r} is {_shown(column.example)}", f"leave it out: {others}"
             if column.category:
                 what = f"column {name!r} has {len(column.distinct)} values in {column.count} rows, so it is not a text"
-                yield what, f"leave it out, --columns {others}, or name its role, such as {name}=label"
+                yield what, f"leave it out, {others}, or name its role, such as {shlex.quote(f'{name}=label')}"
 
     def _placed(self, named: dict[str, str | None]) -> dict[str, str]:
         """The roles of all columns that training uses, in the order that collators expect."""
@@ -528,10 +531,10 @@ class _Finder:
         if texts and not (anchors or positives or negatives):
             yield f"besides {texts[0]!r} there is text in {', '.join(map(repr, unknown))}", ""
         if anchors and positives and spare:
-            used = " ".join([*anchors, *positives, *negatives, *target])
-            mend = f"leave it out, --columns {used}, or name its role: --columns {used} {spare[0]}={NEGATIVE}"
+            used = [*anchors, *positives, *negatives, *target]
+            mend = f"leave it out, {_flag(*used)}, or name its role: {_flag(*used, f'{spare[0]}={NEGATIVE}')}"
             if self.held[spare[0]].like_classes and not target:
-                mend = f"name it, --columns {used} {spare[0]}={LABEL}, or leave it out, --columns {used}"
+                mend = f"name it, {_flag(*used, f'{spare[0]}={LABEL}')}, or leave it out, {_flag(*used)}"
             yield f"the role of column {spare[0]!r} is unknown: it holds text, and its name is not that of a role", mend
         pair = anchors and positives
         if not pair and (len(spare) != 1 or not (anchors or positives) or (unknown and not self.given)):
@@ -570,9 +573,14 @@ class _Finder:
             varied = {name: len(self.held[name].distinct) not in (1, self.held[name].count) for name in self.names}
             labels = sorted(self.names, key=lambda name: (self.role[name] != LABEL, not varied[name]))
             texts = [*texts[:1], *(name for name in labels if name not in texts[:1])]
-        shown = " ".join(f"{name}={role}" for name, role in zip(texts, (first, second), strict=False))
-        example = f"--columns {shown or f'NAME={first} NAME={second}'} (of {', '.join(self.names)})"
+        shown = [f"{name}={role}" for name, role in zip(texts, (first, second), strict=False)]
+        example = f"{_flag(*shown or (f'NAME={first}', f'NAME={second}'))} (of {', '.join(self.names)})"
         return InputError(f"{self.source}: {what}; {mend or f'name their roles, such as {example}'}")
+
+
+def _flag(*columns: str) -> str:
+    """The flag that names some columns, as a shell takes it."""
+    return f"--columns {shlex.join(columns)}"
 
 
 def _shown(cell: Any) -> str:

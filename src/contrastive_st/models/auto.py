@@ -106,6 +106,10 @@ def open_model(
         raise unknown_pooling(checkpoint)
     name, config = checkpoint.name, config or load_config(checkpoint)
     kind = _class(config, name)
+    if "bidirectional" in given and config.model_type not in DECODERS:
+        raise InputError(
+            f"bidirectional is for {', '.join(DECODERS)}, and {name} is a {config.model_type}; leave it out"
+        )
     check_weights(checkpoint.model, name, given.get("variant"))
     settings, head = {**checkpoint.use, **({"default_prompt_name": None} if "prompts" in given else {})}, None
     if hasattr(kind, "projection"):

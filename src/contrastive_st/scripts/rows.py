@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -93,7 +94,7 @@ def read_rows(
         wanted = "; ".join(KINDS[kind].words for kind in kinds)
         raise InputError(
             f"{roles.source} has {roles.words}, but this script trains on {wanted}; name columns with --columns "
-            f"{' '.join(roles.texts)}, or run contrastive-st train --train_file, which trains on every kind"
+            f"{shlex.join(roles.texts)}, or run contrastive-st train --train_file, which trains on every kind"
         )
     texts = texts.take(min(args.max_train_samples or len(texts), len(texts)))
     held_out, held_out_roles = None, roles

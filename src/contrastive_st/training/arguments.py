@@ -102,6 +102,8 @@ class ContrastiveTrainingArguments(TrainingArguments):
     def __post_init__(self) -> None:
         self._check()
         if (device := asked_device()) not in (None, "cpu"):
+            with about(f"device {device}"):
+                torch.empty(0, device=device)
             os.environ["ACCELERATE_TORCH_DEVICE"] = str(device)  # which accelerate reads
         self.use_cpu |= device == "cpu" or not torch.accelerator.is_available()
         if self.disable_tqdm is None:

@@ -25,7 +25,7 @@ async def refusal(request: Request, error: Exception) -> Response:
     if isinstance(error, (UnknownColumn, DeletedCollection)):
         status = 404
     elif isinstance(error, Unreachable):
-        logger.warning("%s", error)  # the client is not told where the database is
+        logger.warning("%s", error)  # clients must not learn where the database is
         status, message = 503, f"the database of the index does not answer; try again in {_RETRY} s"
         headers["Retry-After"] = str(_RETRY)
     elif isinstance(error, HTTPException):

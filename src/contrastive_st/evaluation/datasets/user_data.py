@@ -232,7 +232,7 @@ def retrieval_splits(
     Args:
         corpus: the documents.
         queries: the queries.
-        judged: which document is how relevant to which query.
+        evaluated: which document is how relevant to which query.
         source: name of the set in messages.
         same: ids of queries that are documents, which are not ranked for themselves.
 

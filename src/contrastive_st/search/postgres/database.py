@@ -128,7 +128,7 @@ class Database:
                 store_schema.migrate(connection, self.schema)
             elif version != newest:
                 raise InputError(self._other_version(version, newest))
-            connection.configure(self.schema)  # an error of the pool's own connections would be told a minute later
+            connection.configure(self.schema)  # an error of the pool's own connections would come a minute later
 
     def _other_version(self, version: int, newest: int) -> str:
         if not version:

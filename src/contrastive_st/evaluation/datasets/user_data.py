@@ -223,7 +223,7 @@ def _texts_of(table: Table) -> dict[str, Entry]:
 def retrieval_splits(
     corpus: Mapping[str, str],
     queries: Mapping[str, str],
-    judged: Iterable[Judgement],
+    relevances: Iterable[Judgement],
     source: str,
     same: Iterable[str] = (),
 ) -> Splits:
@@ -232,14 +232,14 @@ def retrieval_splits(
     Args:
         corpus: the documents.
         queries: the queries.
-        evaluated: which document is how relevant to which query.
+        relevances: which document is how relevant to which query.
         source: name of the set in messages.
         same: ids of queries that are documents, which are not ranked for themselves.
 
     Raises:
         InputError: a judgement names a text that does not exist, or no query has a relevant document.
     """
-    given = list(judged)
+    given = list(relevances)
     relevance = [one for one in given if not math.isnan(one[2])]
     _warn_of_blank(len(given) - len(relevance), len(given), source)
     for query, document, _, where in relevance:

@@ -1,5 +1,6 @@
 """Addresses of a database in their usual spellings, and databases whose settings are not the embedded server's."""
 
+import threading
 import time
 
 import psycopg
@@ -153,7 +154,8 @@ def test_an_error_of_postgresql_comes_with_its_hint(database, capsys):
 def test_a_server_that_is_down_is_told_soon_and_found_again(server, monkeypatch):
     monkeypatch.setattr(module, "_SOON", 0.3)
     running, address = server
-    with VectorStore.create(address, "docs", **MADE) as store:
+    VectorStore.create(address, "docs", **MADE).close()
+    with VectorStore(address, "docs", patience=0.3) as store:
         store.upsert([1], ["a"], unit_vectors(1), [{}])
         running._run(running.pgdata, "pg_ctl", "-D", ".", "-m", "fast", "-w", "stop")
         started = time.monotonic()
@@ -162,4 +164,17 @@ def test_a_server_that_is_down_is_told_soon_and_found_again(server, monkeypatch)
                 store.count()
         assert time.monotonic() - started < 20
         running.ensure_running()
+        assert store.count() == 1
+
+
+@pytest.mark.slow
+def test_work_waits_for_a_server_that_is_restarted(server, monkeypatch):
+    monkeypatch.setattr(module, "_SOON", 0.3)
+    running, address = server
+    with VectorStore.create(address, "restarted", **MADE) as store:
+        running._run(running.pgdata, "pg_ctl", "-D", ".", "-m", "fast", "-w", "stop")
+        later = threading.Timer(1, running.ensure_running)
+        later.start()
+        store.upsert([1], ["a"], unit_vectors(1), [{}])
+        later.join()
         assert store.count() == 1

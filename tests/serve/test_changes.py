@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from contrastive_st import SentenceClassifier
 from contrastive_st.cli import main
 from contrastive_st.models.protocol import open_encoder
-from contrastive_st.search.postgres import database, naming
+from contrastive_st.search.postgres import naming
 from contrastive_st.search.postgres.store import VectorStore
 from contrastive_st.serve.api import IndexServed, Served, make_api
 from contrastive_st.serve.changes import ClassifierServed
@@ -65,7 +65,7 @@ def test_a_database_that_is_down_is_answered_soon_in_json(http, store, monkeypat
         return answer.status_code, answer.headers.get("retry-after"), answer.json().get("error")
 
     with monkeypatch.context() as broken:
-        broken.setattr(database, "_SOON", 0.2)
+        broken.setattr(store.database, "patience", 0.2)
         broken.setattr(store.database, "_once", lambda work, seconds: down())
         broken.setattr(store.database.server, "ensure_running", down)
         wanted = 503, "2", "the database of the index does not answer; try again in 2 s"

@@ -29,7 +29,7 @@ FILE_INDEXES = ("exact.ExactIndex",)
 
 
 def open_index(
-    where: str | Path | None = None, collection: str = "documents", *, fingerprint: str | None = None
+    where: str | Path | None = None, collection: str = "documents", *, fingerprint: str | None = None, **store: Any
 ) -> VectorIndex:
     """Open a store (a DSN or a folder of the embedded server; by default the default store) or a folder of shards.
 
@@ -37,6 +37,7 @@ def open_index(
         where: the DSN or the folder.
         collection: the collection, if it is a store.
         fingerprint: fingerprint of the model of the queries; an index of another model is refused.
+        store: further options of `VectorStore`, if it is a store.
 
     Returns:
         The index; close it after use.
@@ -48,18 +49,18 @@ def open_index(
     if (in_files := file_index(where)) is not None:
         opened: VectorIndex = in_files.open(where, fingerprint=fingerprint)
         return opened
-    store = vector_store()
+    store_class = vector_store()
     _check_there(where)
-    return store(where, collection, fingerprint=fingerprint)
+    return store_class(where, collection, fingerprint=fingerprint, **store)
 
 
-def open_named(name: str, store: str | None = None) -> VectorIndex:
-    """Open an index by one name: a folder of encoded shards, or a collection of the store.
+def open_named(name: str, store: str | None = None, **options: Any) -> VectorIndex:
+    """Open an index by one name: a folder of encoded shards, or a collection of the store, with its further options.
 
     Raises:
         InputError: as for `open_index`.
     """
-    return open_index(name) if file_index(name) is not None else open_index(store, name)
+    return open_index(name) if file_index(name) is not None else open_index(store, name, **options)
 
 
 def writable(index: VectorIndex, name: str) -> Any:

@@ -55,6 +55,7 @@ from contrastive_st.serve.gate import (
 from contrastive_st.serve.limits import (
     ALL_BYTES,
     ALL_FLOATS,
+    DATABASE_SECONDS,
     MOST_BYTES,
     MOST_INPUTS,
     MOST_UNDER_WAY,
@@ -448,7 +449,7 @@ def _opened(
     for model in args.model or ([] if args.index or args.classifier else [None]):
         serve(open_encoder(model, precision=args.precision, pooling=args.pooling))
     for name in dict.fromkeys(args.index or ()):
-        index = stack.enter_context(closing(open_named(name, args.store)))
+        index = stack.enter_context(closing(open_named(name, args.store, patience=DATABASE_SECONDS)))
         model = _served(index, models) or serve(open_encoder_for(index, precision=args.precision))
         indices[Path(name).name] = IndexServed(index, model)
     classifiers = {}

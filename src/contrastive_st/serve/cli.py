@@ -55,6 +55,7 @@ class Serve(StoreCommand):
         import_gradio()  # brings starlette, which the next modules import
         from contrastive_st.search.opening import open_encoder_for, open_named
         from contrastive_st.serve.gate import read_token, reserve, tell_if_open
+        from contrastive_st.serve.limits import DATABASE_SECONDS
         from contrastive_st.serve.serving import check_token, serve
         from contrastive_st.serve.session import SearchSession, Source
 
@@ -64,7 +65,7 @@ class Serve(StoreCommand):
             listener = stack.enter_context(reserve(self.host, self.port))
             sources = []
             for name, model in zip(names, models, strict=True):
-                index = stack.enter_context(closing(open_named(name, self.store)))
+                index = stack.enter_context(closing(open_named(name, self.store, patience=DATABASE_SECONDS)))
                 sources.append(Source(Path(name).name, index, open_encoder_for(index, model)))
             tell_if_open(self.host, token, "read these documents; --token")
             with suppress(KeyboardInterrupt):  # the usual end

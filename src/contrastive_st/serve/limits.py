@@ -21,6 +21,7 @@ BODY_SECONDS = 10  # for its body, and one more for each `BODY_RATE` bytes that 
 BODY_RATE = 64 << 10
 DROP_SECONDS, DROP_BYTES = 1, 1 << 20  # for the rest of a body that is not needed
 WRITE_SECONDS = 30  # for a client to take some of its answer
+DATABASE_SECONDS = 3  # for a database that does not answer, such as one that is restarted
 SHUTDOWN_SECONDS = 8  # for the answers under way when the server stops
 
 

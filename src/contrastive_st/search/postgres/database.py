@@ -24,8 +24,8 @@ _SETTINGS = {"plan_cache_mode": "force_custom_plan", "work_mem": "32MB", "hnsw.m
 POOL = 8  # connections; more clients than this wait for their turn
 #: What a parameter of the DSN or a variable of the environment, such as PGCLIENTENCODING, does not change
 _ALWAYS: dict[str, Any] = {"autocommit": True, "application_name": "contrastive-st", "client_encoding": "UTF8"}
-_WAIT = 60.0  # seconds for a connection, if the database answers ...
-_SOON = 3.0  # ... after which it is asked whether it does, and which it has to answer
+_SOON = 3.0  # seconds for a connection of the pool, after which the database is asked whether it answers
+PATIENCE = 60.0  # seconds for an answer, and then for a connection of a busy pool
 Result = TypeVar("Result")
 Query = LiteralString | sql.SQL | sql.Composed
 
@@ -81,13 +81,17 @@ class Database:
             `schema` of the DSN names the schema of the tables (`postgresql://host/name?schema=search`).
         pool: most connections at a time.
         setup: make the store, or migrate one of an earlier version; the embedded server always does.
+        patience: seconds that work waits for a database that does not answer, such as one that is restarted.
 
     Raises:
         InputError: the database has no store of this version.
         psycopg.Error: the database cannot be reached or cannot hold vectors.
     """
 
-    def __init__(self, where: str | Path | None = None, pool: int = POOL, *, setup: bool = False) -> None:
+    def __init__(
+        self, where: str | Path | None = None, pool: int = POOL, *, setup: bool = False, patience: float = PATIENCE
+    ) -> None:
+        self.patience = patience
         self.where, self.schema = split_schema(str(where or default_store()))
         self.shown = hide_password(self.where)
         self.server = EmbeddedServer(self.where) if dsn_of(self.where) is None else None
@@ -152,13 +156,13 @@ class Database:
             except (psycopg.OperationalError, psycopg.InterfaceError):  # also of a pool with no connection yet
                 self._revive()
             try:
-                return self._once(work, _WAIT)
+                return self._once(work, PATIENCE)
             except PoolTimeout as error:
                 raise Unreachable(f"{self.shown}: {first_line(error)}") from error
 
     def _revive(self) -> None:
         """Wait until the database answers, and drop the connections that are broken."""
-        deadline = time.monotonic() + _SOON
+        deadline = time.monotonic() + self.patience
         while True:
             try:
                 if self.server:

@@ -28,7 +28,7 @@ from contrastive_st.search.index import (
 )
 from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.copying import signs_of, vectors_of
-from contrastive_st.search.postgres.database import POOL, Database, StoreConnection
+from contrastive_st.search.postgres.database import PATIENCE, POOL, Database, StoreConnection
 from contrastive_st.search.postgres.loader import StoreLoader
 from contrastive_st.search.postgres.names import STORAGES, UNKNOWN_LANGUAGE, check_name
 from contrastive_st.search.postgres.naming import free_prefix
@@ -61,6 +61,7 @@ class VectorStore(StoreWrites):
         collection: its name; a database holds any number.
         fingerprint: fingerprint of the model of the queries; an error if another model made the collection.
         pool: most connections at a time; more clients wait for their turn.
+        patience: seconds that work waits for a database that does not answer.
 
     Raises:
         InputError: the collection does not exist or has another model or dimension, a newer version made the store, or
@@ -83,9 +84,10 @@ class VectorStore(StoreWrites):
         *,
         fingerprint: str | None = None,
         pool: int = POOL,
+        patience: float = PATIENCE,
     ) -> None:
         self.collection = check_name(collection)
-        self.database = where if isinstance(where, Database) else Database(where, pool)
+        self.database = where if isinstance(where, Database) else Database(where, pool, patience=patience)
         with ExitStack() as failed:
             failed.callback(self.close)
             self.database.run(self.load)

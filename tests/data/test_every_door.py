@@ -138,6 +138,21 @@ def test_numbers_too_long_for_a_score(tmp_path):
 # ---- what `save_to_disk` wrote
 
 
+def test_splits_that_are_not_read_are_said_unless_one_is_asked_for(tmp_path, caplog):
+    data = datasets.Dataset.from_dict({"text": ["why", "how"]})
+    datasets.DatasetDict({"train": data, "validation": data}).save_to_disk(tmp_path / "saved")
+    (tmp_path / "files").mkdir()
+    for name in ("train", "validation"):
+        (tmp_path / "files" / f"{name}.txt").write_text("why\nhow\n")
+    for name in ("saved", "files"):
+        caplog.clear()
+        read_texts(str(tmp_path / name))
+        assert f"{name}: only split train is read, not validation" in caplog.text
+        caplog.clear()
+        read_texts(str(tmp_path / name), split="train")
+        assert "only split" not in caplog.text
+
+
 def test_a_saved_folder_is_data_at_every_door(tmp_path):
     data = datasets.Dataset.from_dict({"question": ["why ", "how"], "answer": ["so", "thus"], "score": [0.5, 1.0]})
     data.save_to_disk(tmp_path / "one")

@@ -22,7 +22,7 @@ class LabelledTexts(NamedTuple):
 
 
 def read_labels(
-    source: Any, columns: Sequence[str | int] | None = None, *, separator: str | None = None, split: str = "train"
+    source: Any, columns: Sequence[str | int] | None = None, *, separator: str | None = None, split: str | None = None
 ) -> LabelledTexts:
     """Read a column of texts and one of labels, by names (`contrastive_st.data.roles.ROLES`) or as `columns` say.
 
@@ -37,7 +37,7 @@ def read_labels(
             `contrastive_st.data.reading.open_table`.
         columns: as for `column_roles`, such as `["review", "stars=label"]`.
         separator: what separates the labels of a cell, such as "|".
-        split: which split of a data set of the Hub.
+        split: as for `contrastive_st.data.read_texts`.
 
     Raises:
         InputError: the source cannot be read, does not have one column of texts and one of labels, or a label is

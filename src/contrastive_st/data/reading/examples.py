@@ -60,7 +60,7 @@ def read_examples(
     columns: Sequence[str | int] | None = None,
     *,
     strict: bool = False,
-    split: str = "train",
+    split: str | None = None,
     scale: tuple[float, float] | None = None,
     target: str | None = None,
     header: bool | None = None,

@@ -85,10 +85,8 @@ def _known(path: Path, source: str) -> Path:
 
 def _shards(folder: Path, source: str, split: str) -> list[Path]:
     """The files of a folder, of one format; of one split, if they are named after splits."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and format_of(path) in TABLES)
-    files = [path for path in files if not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)]
-    splits = {path: _SPLIT_OF.get(re.split(r"[-_.]", path.name.lower())[0]) or _SPLIT_OF.get(path.parent.name.lower())
-              for path in files}  # fmt: skip
+    splits = _files_in(folder)
+    files = list(splits)
     if any(splits.values()):
         there = sorted({str(one) for one in splits.values()})
         wanted = choice("split", _SPLIT_OF.get(split, split), there, source)
@@ -98,6 +96,14 @@ def _shards(folder: Path, source: str, split: str) -> list[Path]:
         result = f"of several formats ({', '.join(kinds)})" if kinds else "without files of rows"
         raise InputError(f"{source} is a folder {result}; name files, such as {source}/*{(kinds or TABLES)[0]}")
     return files
+
+
+def _files_in(folder: Path) -> dict[Path, str | None]:
+    """The files of rows in a folder in order, and the splits that they are named after."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and format_of(path) in TABLES)
+    files = [path for path in files if not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)]
+    named = {path: _SPLIT_OF.get(re.split(r"[-_.]", path.name.lower())[0]) for path in files}
+    return {path: split or _SPLIT_OF.get(path.parent.name.lower()) for path, split in named.items()}
 
 
 def stored(source: str, split: str = "train", **options: Any) -> Any:
@@ -155,10 +161,12 @@ def is_saved(path: Path) -> bool:
 
 
 def splits_of(path: Path) -> list[str]:
-    """The names of the splits in a folder of `save_to_disk`; none if it has one data set alone."""
+    """The names of the splits in a folder of `save_to_disk` or of files named after splits; none if it has none."""
     with reading(path):
-        there = (path / _SPLITS_SAVED).is_file()
-        return list(read_json(path / _SPLITS_SAVED, dict)["splits"]) if there else []
+        if (path / _SPLITS_SAVED).is_file():
+            return list(read_json(path / _SPLITS_SAVED, dict)["splits"])
+        files = {} if is_saved(path) or not path.is_dir() else _files_in(path)
+        return sorted({split for split in files.values() if split})
 
 
 def _from_disk(source: str, split: str) -> datasets.Dataset:

@@ -23,7 +23,7 @@ from contrastive_st.data.reading.memory import classes_of, in_memory
 from contrastive_st.data.reading.objects import json_rows
 from contrastive_st.data.reading.relevance import entries, is_beir, judgements, relevant_pairs
 from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows
-from contrastive_st.data.reading.sources import files_of, is_saved, names_in, path_of, stored
+from contrastive_st.data.reading.sources import files_of, is_saved, names_in, path_of, splits_of, stored
 
 if TYPE_CHECKING:
     import datasets
@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 
 
 def open_table(
-    source: Any, *, split: str = "train", header: bool | None = None, name: str | None = None, streaming: bool = False
+    source: Any,
+    *,
+    split: str | None = None,
+    header: bool | None = None,
+    name: str | None = None,
+    streaming: bool = False,
 ) -> Table:
     """Open a source as rows of cells by column.
 
@@ -51,7 +56,7 @@ def open_table(
 
     Args:
         source: as above; or rows in memory, as for `contrastive_st.data.reading.memory.in_memory`.
-        split: which split to read.
+        split: which split to read; by default `train`, and a note names the others in a folder.
         header: whether the first row of a table holds the names of its columns; by default it is found out.
         name: name of the source in messages.
         streaming: read a data set of the Hub as a stream, and not download it first.
@@ -68,7 +73,7 @@ def open_table(
         ...     table.names, list(table)[0].cells, table.notes
         (['text', 'year'], {'text': 'On tides, and more', 'year': '1999'}, ('cells are separated by semicolons',))
     """
-    names = names_in(source)
+    names, asked, split = names_in(source), split, split or "train"
     if names is None:
         return plain_rows(_held(source, name or "the data", split)).said()
     source = names[0] if len(names) == 1 else names
@@ -84,6 +89,9 @@ def open_table(
         table = _joined([open_file(path, str(path), header) for path in files], shown)
     if files and {format_of(path) for path in files} == {".parquet"}:
         table = _with_schema(table, files)
+    others = [own for own in splits_of(path_of(names[0])) if own != split] if len(names) == 1 else []
+    if others and asked is None:
+        table = replace(table, notes=(*table.notes, f"only split {split} is read, not {', '.join(others)}"))
     return plain_rows(table).said()
 
 

@@ -24,7 +24,7 @@ def read_texts(
     columns: Sequence[str | int] | None = None,
     *,
     strict: bool = False,
-    split: str = "train",
+    split: str | None = None,
     header: bool | None = None,
 ) -> datasets.Dataset:
     """Read one or more columns of text; white space around each cell is removed.
@@ -39,7 +39,8 @@ def read_texts(
         columns: the columns wanted, in that order, by name or by position from 0. By default all columns that
             hold strings. A column of numbers is read as text if you name it.
         strict: raise an error for a blank cell instead.
-        split: which split to read, of a data set of the Hub, a saved folder, or files named after splits.
+        split: which split to read, of a data set of the Hub, a saved folder, or files named after splits; by default
+            `train`, and a line of the log names the others.
         header: whether the first row of a table holds the names of the columns; by default it does if you name a
             column, and else `contrastive_st.data.reading.header.find_header` finds out.
 

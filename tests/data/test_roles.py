@@ -172,6 +172,25 @@ def test_classes_of_other_rows_are_those_of_the_rows_to_train_on(tmp_path, train
         read("other.csv", "3", roles.classes)
 
 
+@pytest.mark.parametrize("row", [{"messages": [{"role": "user", "content": "w"}]}, {"texts": ["w", "x"], "label": 0.5}])
+def test_texts_inside_a_cell_are_no_column_to_name(row):
+    with pytest.raises(InputError, match=f"no column holds text; give each text a column; '{next(iter(row))}' holds"):
+        read_examples([row])
+
+
+def test_numbers_of_classes_are_suggested_as_labels():
+    rows = [{"text": f"t{i}", "target": i % 4} for i in range(12)]
+    with pytest.raises(InputError, match=r"such as --columns text=text target=label \(of text, target\)"):
+        read_examples(rows)
+    assert read_examples(rows, ["text=text", "target=label"])[1].kind == "labelled_texts"
+
+
+def test_names_with_spaces_are_suggested_as_a_shell_takes_them():
+    rows = [{"Question 1": f"a{i}", "Question 2": f"b{i}", "Duplicate?": "yes" if i % 2 else "no"} for i in range(60)]
+    with pytest.raises(InputError, match=r"--columns 'Question 1' 'Question 2', or .* 'Duplicate\?=label'"):
+        read_examples(rows)
+
+
 def test_numbers_are_texts_where_they_are_asked_for(tmp_path):
     path = tmp_path / "sums.jsonl"
     path.write_text('{"question": "1 + 1?", "answer": 2}\n{"question": "1 + 2?", "answer": 3}\n')

@@ -55,6 +55,12 @@ def test_sts_is_measured_where_it_is_at_hand(text_file, tmp_path, data_root):
     assert -1 <= figures["eval_stsb_spearman"] <= 1
 
 
+def test_a_run_that_did_not_begin_is_not_in_the_way_of_the_next(text_file, tmp_path):
+    (tmp_path / "out" / "runs").mkdir(parents=True)
+    (tmp_path / "out" / ".training.lock").touch()
+    run("--save_steps", "2", text_file=text_file, output=tmp_path / "out")
+
+
 def test_a_checkpoint_of_another_run_is_not_written_over(text_file, tmp_path):
     run("--save_steps", "2", text_file=text_file, output=tmp_path / "out")
     before = (tmp_path / "out" / "model.safetensors").read_bytes()

@@ -573,6 +573,11 @@ class _Finder:
             varied = {name: len(self.held[name].distinct) not in (1, self.held[name].count) for name in self.names}
             labels = sorted(self.names, key=lambda name: (self.role[name] != LABEL, not varied[name]))
             texts = [*texts[:1], *(name for name in labels if name not in texts[:1])]
+        elif len(texts) == 2 and (last := self.held[texts[1]]).held == NUMBERS and (last.like_classes or last.category):
+            first, second = TEXT, LABEL  # such as `target`
+        nested = [name for name in self.names if self.held[name].held == OTHER and self.role[name] != UNUSED]
+        if nested and not texts:
+            mend = f"give each text a column; {nested[0]!r} holds {_shown(self.held[nested[0]].example)}"
         shown = [f"{name}={role}" for name, role in zip(texts, (first, second), strict=False)]
         example = f"{_flag(*shown or (f'NAME={first}', f'NAME={second}'))} (of {', '.join(self.names)})"
         return InputError(f"{self.source}: {what}; {mend or f'name their roles, such as {example}'}")

@@ -44,6 +44,10 @@ logger = logging.getLogger(__name__)
 STATE, RUN = "trainer_state.json", "resumable_run.json"
 _WRITTEN = ("checkpoint-*", "*.safetensors")  # files of a run
 _LOCK = ".training.lock"
+_BEFORE = (
+    "runs",
+    _LOCK,
+)  # what a run leaves that did not begin: the logs of TensorBoard, and the lock if it was killed
 _STATES = ("optimizer.pt", "scheduler.pt")
 _SUMS = "checksums.json"  # of the files below; optimizer.pt, an archive twice as large as the weights, has its own
 _SUMMED = (STATE, "*.safetensors", "rng_state*.pth", "scheduler.pt")
@@ -364,7 +368,8 @@ def check_output_dir(training: TrainingArguments, overwrite: bool = False) -> st
     """
     folder = Path(str(training.output_dir))
     checkpoint = asked_checkpoint(folder, training.resume_from_checkpoint)
-    if checkpoint is None and not overwrite and folder.is_dir() and any(folder.iterdir()):
+    held = folder.is_dir() and any(path.name not in _BEFORE for path in folder.iterdir())
+    if checkpoint is None and not overwrite and held:
         raise InputError(
             f"{folder}/ holds another run; choose another --output_dir, resume with --resume_from_checkpoint true, "
             "or give --overwrite_output_dir"

@@ -299,6 +299,8 @@ def test_bytes_that_are_not_utf8_are_decoded_and_said(write, caplog, name):
         ("cp932", ["これは質問です", "これは答えです"]),
         ("cp1250", ["Jak naprawić dziurawą dętkę?", "Kiedy przycinać jabłonie?"]),
         ("cp1252", ["Où est le café ?", "Größe", "¿Dónde está?", "Blåbær"]),
+        ("cp1252", [f"It’s “number {i}” of 50 – really…" for i in range(50)]),
+        ("cp1252", [f"It costs £{i} or {i}½" for i in range(50)]),
         ("cp1253", ["Πώς επισκευάζω ένα λάστιχο"]),
         ("koi8_r", ["Как починить велосипед?", "Когда обрезать яблони?"]),
         ("mac_roman", ["où est le café, près de la forêt à côté"]),

@@ -1,7 +1,8 @@
 """In which encoding some bytes that are not Unicode read best: the letters of a language tell.
 
 Each encoding has the languages that are written in it, and each language its characters beyond ASCII, the most frequent
-first. The encoding in which the bytes are likeliest, as a text of one of its languages, is the one they are in.
+first. The encoding in which the bytes are likeliest, as a text of one of its languages, is the one they are in. One
+letter again and again, such as a symbol in each row, is hardly more evidence than once: then the usual encoding is.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ import math
 import re
 from collections import Counter
 from functools import cache
-from itertools import pairwise
-from typing import NamedTuple
 
 _WESTERN = (
     "éèàêçâîôûùëïœü", "üäöß", "óíáéñúü¿¡ºª", "ãçáéíóõêâúàôºª", "èàùòìé", "äåöé", "æøåé", "ëéïöüè", "áðíéþúóöýæ",
     "àéèóòíçïúü·",
-    "éèáíóüäöàçñãêåæøßôûîëïõúùòìœðþýš",  # several of them, such as names of people
+    "éèáíóüäöàçñãêåæøßôûîëïõúùòìœðþýš",  # several of them, such as in names
+    "’“”–—‘…£€°•éñ", "£°€²³½±•§©®™µ¢¥†×·",  # English
 )  # fmt: skip
-_CENTRAL = ("ąęłóśżćńź", "íáéěýřžščůúňťďó", "íáčéžýšúľťôňďäĺŕó", "éáöőóüíúű", "čšžćđ", "ăîâşţ")
+_CENTRAL = (
+    "ąęłóśżćńź", "íáéěýřžščůúňťďó", "íáčéžýšúľťôňďäĺŕó", "éáöőóüíúű", "čšžćđ", "ăîâşţ",
+    "áéíóšžčćęąłúýěřśżńźôöüőűůňťďľäăâîşţđ",
+)  # fmt: skip
 _RUSSIAN = "оеаинтсрвлкмдпуяыьгзбчйхжшюцщэфъё"
 _CYRILLIC = (
     _RUSSIAN,
@@ -51,7 +54,7 @@ _LANGUAGES: dict[str, tuple[str, ...]] = {
     "cp1254": ("ıüşğçöİâîû",),
     "cp1255": ("יוהלאמרתבשנםחדקעפטגצןכסזךץףת",),
     "cp1256": ("اليمنروتبةعدسفهكقأحجشطصخضذثىغزئءإظؤآ،؟", "ايردنهومتبسشكزگفخقجعلپحآطصضغئثچظذژ،؟"),
-    "cp1257": ("ėšųįžūčąę", "āīēšūņļžčģķ", "äõüöšž"),
+    "cp1257": ("ėšųįžūčąę", "āīēšūņļžčģķ", "äõüöšž", "šžčūąęėįųāēīäõüöļņķģ"),
     "cp874": ("านรก่อเ้งมยลวดทัสตะิปีบคหแจพ์ูุืชขใไำโ็ผซธฉฐฟญถภศษณฝฮๆ",),
     "cp932": (_KANA,),
     "gb18030": (_SIMPLIFIED,),
@@ -73,21 +76,12 @@ _COMMON = {
     "big5": ("big5", 0xA4, 0xC6, 5401),
     "cp949": ("euc_kr", 0xB0, 0xC8, 2350),
 }
-_SYMBOLS = "“”‘’„‚«»–—…•€£§©®°·²³½¼¾µ±×™\u00a0"  # in any language
+_SYMBOLS = "“”‘’„‚«»–—…•·€£¢¥§©®°·²³½¼¾µ±×†™\u00a0"  # in any language
 _SYMBOL, _STRANGE = -5.0, -9.0  # log probabilities of each of them, and of any other character
-_UNUSUAL = -1.5  # for a letter where its language seldom has it
-_LETTER = re.compile(r"(?![a-zA-Z])[^\W\d_]")  # beyond ASCII
-_BESIDE_ASCII = re.compile(r"(?<=[a-zA-Z])(?![a-zA-Z])[^\W\d_]|(?![a-zA-Z])[^\W\d_](?=[a-zA-Z])")
-_RARER = 0.5  # what each place in the list of encodings costs: it decides where letters do not
-
-
-class _Characters(NamedTuple):
-    """The characters beyond ASCII in a text: how often each occurs, and where the letters among them stand."""
-
-    counts: Counter[str]
-    beside_ascii: int
-    alone: int
-    capitals_inside: int
+_UNUSUAL = -1.5  # more for a letter where its language seldom has it
+#: What each place in the list of encodings costs, and leaving the first twice as much more: where letters do not decide
+_RARER = 0.5
+_Seen = Counter[tuple[str, bool, bool]]
 
 
 def likeliest_encoding(sample: bytes) -> str:
@@ -97,37 +91,42 @@ def likeliest_encoding(sample: bytes) -> str:
         >>> likeliest_encoding("Crème brûlée".encode("cp1252")), likeliest_encoding("Почему?".encode("koi8-r"))
         ('cp1252', 'koi8_r')
     """
+    runs = Counter(re.findall(rb"[\x80-\xff]+", sample))
+    news = sum(math.log2(1 + count) for count in runs.values()) / max(runs.total(), 1)  # what occurs again says less
     encodings: dict[str, str] = {}
     scores: dict[str, float] = {}
     for place, (encoding, languages) in enumerate(_LANGUAGES.items()):
         with contextlib.suppress(UnicodeDecodeError):
             text = codecs.getincrementaldecoder(encoding)().decode(sample)  # the last character may be cut
-            characters = _characters(text)
-            score = max(_likelihood(characters, letters, encoding) for letters in languages) - _RARER * place
+            seen, cost = _seen(text), _RARER * (place + 2 * (place > 0))
+            score = news * max(_likelihood(seen, letters, encoding) for letters in languages) - cost
             encodings.setdefault(text, encoding)
             scores[text] = max(score, scores.get(text, -math.inf))
     return encodings[max(scores, key=scores.__getitem__)]
 
 
-def _characters(text: str) -> _Characters:
-    beside_ascii, letters = len(_BESIDE_ASCII.findall(text)), len(_LETTER.findall(text))
-    pairs = Counter(pairwise(text)).items()
-    capitals = sum(count for (one, two), count in pairs if one.islower() and two.isupper() and two > "\x7f")
-    counts = Counter(char for char in text if char > "\x7f")
-    return _Characters(counts, beside_ascii, letters - beside_ascii, capitals)
+def _seen(text: str) -> _Seen:
+    """How often each character beyond ASCII occurs, if beside a letter of ASCII, and if a capital inside a word."""
+    result: _Seen = Counter()
+    for (before, char, after), count in Counter(zip(f" {text}", text, f"{text[1:]} ", strict=False)).items():
+        if char > "\x7f":
+            beside = any(one.isascii() and one.isalpha() for one in (before, after))
+            result[char, beside, before.islower() and char.isupper()] += count
+    return result
 
 
-def _likelihood(characters: _Characters, letters: str, encoding: str) -> float:
+def _likelihood(seen: _Seen, letters: str, encoding: str) -> float:
     """The log probability of characters beyond ASCII, if they are those of a language."""
-    probability = _probabilities(letters, 0.5 if encoding in _COMMON else 0.9)
-    counts = characters.counts.items()
-    result = sum(count * probability.get(char, _others(char, encoding)) for char, count in counts)
-    if encoding in _COMMON:
-        return result
-    # Latin letters stand among those of ASCII, and those of other alphabets do not
-    latin = letters[0] < "\u0250"
-    result += _UNUSUAL * characters.alone if latin else _STRANGE * characters.beside_ascii
-    return result + 2 * _UNUSUAL * characters.capitals_inside
+    asian, latin = encoding in _COMMON, letters[0] < "\u0250" or letters[0] in _SYMBOLS
+    probability, result = _probabilities(letters, 0.5 if asian else 0.9), 0.0
+    for (char, beside, capital_inside), count in seen.items():
+        low = probability.get(char, _others(char, encoding))
+        if char.isalpha() and not asian:
+            # Latin letters stand among those of ASCII, and those of other alphabets do not
+            low = min(low, _STRANGE) if beside and not latin else low + _UNUSUAL * (latin and not beside)
+            low += 2 * _UNUSUAL * capital_inside
+        result += count * low
+    return result
 
 
 @cache

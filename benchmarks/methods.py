@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LOSS_COLUMNS = [
-    "MR", "SUBJ", "CR", "MPQA", "STS12", "STS13", "STS14", "STS15", "STS16", "STSb", "SICKr",
+    "MR", "SUBJ", "CR", "MPQA", "STS12", "STS13", "STS14", "STS15", "STS16", "supervised STS-B", "supervised SICK-R",
 ]  # fmt: skip
 CONTEXT_COLUMNS = ["MR", "SUBJ", "CR", "MPQA"]
 SYSTEM_COLUMNS = ["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "MR", "CR", "SST2", "TREC", "MRPC"]
@@ -16,8 +16,8 @@ TASKS = "MR,SUBJ,CR,MPQA,STS12,STS13,STS14,STS15,STS16,STSB-supervised,SICKR-sup
 FIGURE_OF: dict[str, tuple[str, str | None, str | None]] = {
     **{f"STS{year}": (f"STS{year}", "pearson", "mean") for year in range(12, 17)},
     "STS-B": ("STSB", "spearman", "all"),
-    "STSb": ("STSB-supervised", "pearson", "all"),
-    "SICKr": ("SICKR-supervised", "pearson", "all"),
+    "supervised STS-B": ("STSB-supervised", "pearson", "all"),
+    "supervised SICK-R": ("SICKR-supervised", "pearson", "all"),
 }
 
 _LOSSES = {

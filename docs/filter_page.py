@@ -44,8 +44,8 @@ def page() -> str:
 <!-- written by docs/filter_page.py -->
 
 A filter selects documents by their metadata. It means the same on the command line (`--filter`, which may be repeated),
-in Python, on the page of `serve`, over HTTP and in Haystack, for a store and for a folder of shards. Its grammar as
-text:
+in Python, on the page of `serve`, over HTTP and in Haystack, for a store and for a folder of shards. The grammar
+of a filter that is written as a string:
 
 ```text
 {grammar()}

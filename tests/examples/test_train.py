@@ -8,7 +8,7 @@ import torch
 from scripts import load
 
 from conftest import SENTENCES
-from contrastive_st import ContrastiveTrainer, InputError, SentenceEncoder
+from contrastive_st import ContrastiveTrainer, InputError, SentenceEncoder, commands
 from contrastive_st.models.protocol import open_encoder
 
 TINY = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_size", "4", "--max_steps", "3"]
@@ -74,6 +74,13 @@ def test_dimensions_and_guides_that_cannot_be(flags, words, text_file, tmp_path,
         run(*flags.split(), text_file=text_file, output=tmp_path / "out")
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_device_that_is_not_there_is_one_line(text_file, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("CONTRASTIVE_ST_DEVICE", "tpu")
+    job = lambda: run(text_file=text_file, output=tmp_path / "out")
+    assert commands.run(job) == 2
+    assert capsys.readouterr().err.startswith("error: device tpu: ")
 
 
 PROMPTS = {"query": "the cat ", "document": "old town: "}

@@ -23,6 +23,7 @@ import math
 import statistics
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from itertools import chain
 from typing import Any, TypeVar
 
 import torch
@@ -133,13 +134,13 @@ def any_process(flag: bool) -> bool:
 
 
 def mean_over_processes(values: Mapping[str, float]) -> dict[str, float]:
-    """The mean of each value over the processes that have it; a collective call."""
+    """The mean of each value over the processes that have it; a collective call. Where all have the same, that value."""
     if world_size() == 1:
         return dict(values)
     every: list[Any] = [None] * world_size()
     dist.all_gather_object(every, dict(values))
-    names = dict.fromkeys(name for own in every for name in own)
-    return {name: statistics.fmean(own[name] for own in every if name in own) for name in names}
+    held = {name: [own[name] for own in every if name in own] for name in dict.fromkeys(chain(*every))}
+    return {name: own[0] if len(set(own)) == 1 else statistics.fmean(own) for name, own in held.items()}
 
 
 def host_numbers(number: int, group: dist.ProcessGroup | None) -> list[int]:

@@ -134,7 +134,7 @@ def any_process(flag: bool) -> bool:
 
 
 def mean_over_processes(values: Mapping[str, float]) -> dict[str, float]:
-    """The mean of each value over the processes that have it; a collective call. Where all have the same, that value."""
+    """The mean of each value over the processes that have it, unchanged where all have the same; a collective call."""
     if world_size() == 1:
         return dict(values)
     every: list[Any] = [None] * world_size()

@@ -1,4 +1,4 @@
-"""Train a search encoder for the documentation of the installed Python packages, offline, in two minutes (`make demo`).
+"""Train a search encoder for the documentation of the installed Python packages, offline, in two minutes.
 
     accelerate launch examples/run_demo.py
 

@@ -107,8 +107,8 @@ class Encode(Options):
         "type of the vectors: float32, int8, or ubinary (only signs, eight per byte)", default="float32"
     )
     ranges: str | None = option(
-        "with --precision int8: a .npy file [2, d] with the minimum and the maximum of each dimension (default: those "
-        "of the first 16,384 texts)", metavar="FILE",
+        "for vectors of --precision int8: a .npy file [2, d] with the minimum and the maximum of each dimension "
+        "(default: those of the first 16,384 texts)", metavar="FILE",
     )  # fmt: skip
     normalize: bool = option("write unit vectors", default=False)
     bf16: bool = option("run the model in bfloat16 if the hardware is faster with it", default=False)

@@ -54,7 +54,8 @@ class Classify(TuningSettings):
         'if a text can have several labels: the separator between them, such as "|"', metavar="TEXT"
     )
     output: str | None = option(
-        "folder to save the classifier to (with --train_file) or load it from; default: --model, if it is a folder",
+        "folder of the classifier: with --train_file it is saved there, otherwise loaded from there (default: --model, if "
+        "it is a folder and not tuned; without a folder the classifier is not saved)",
         short="-o",
         metavar="FOLDER",
     )

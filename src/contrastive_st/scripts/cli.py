@@ -132,8 +132,8 @@ class Distill(Options):
     regularization: NotNegative = option("regularization strength in fitting a static student", default=0.1)
     max_length: Count = option("maximum length of a text in tokens, for a layer student", default=128)
     align: bool = option(
-        "prepare the student for queries to an index that the teacher encoded: its vectors are mapped linearly to the "
-        "teacher's, unless held-out texts are closer to the teacher's vectors without the map",
+        "prepare the student to encode queries for an index that the teacher made: a linear map of the student's "
+        "vectors is saved with it, unless its vectors of held-out texts are closer to the teacher's without the map",
         default=False,
     )
     batch_size: Count | None = option("texts per step (default: 512; for a layer student 128)", group="training")
@@ -144,7 +144,8 @@ class Distill(Options):
         "learning rate of AdamW (default: 0.001; for a layer student 0.0005)", group="training"
     )
     steps: CountOrZero | None = option(
-        "number of steps; 0: one pass over the texts (default: 1600, but at most 100 passes; for a layer student 0)",
+        "number of steps; 0 means one pass over the texts (default: 1600 for a static student, or 100 passes if these are "
+        "fewer steps; one pass for a student with layers)",
         group="training",
     )
     pair_weight: NotNegative | None = option(

@@ -130,8 +130,8 @@ class MiningOptions(NegativeRules):
         "the labels", default=False, aliases=("--scores",),
     )  # fmt: skip
     include_positives: bool = option(
-        "do not remove the positives from the texts nearest to the anchor, so that a row is a ranking to train a "
-        "reranker on; only with --output_format n-tuple",
+        "the columns negative_1, ... may hold positives of the anchor too: they are then the nearest texts by rank, as "
+        "candidates to train a reranker on; only with --output_format n-tuple",
         default=False,
     )
 

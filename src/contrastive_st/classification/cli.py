@@ -55,7 +55,7 @@ class Classify(TuningSettings):
     )
     output: str | None = option(
         "folder of the classifier: with --train_file it is saved there, otherwise loaded from there (default: --model, if "
-        "it is a folder and not tuned; without a folder the classifier is not saved)",
+        "it is a folder; with --tune there is no default)",
         short="-o",
         metavar="FOLDER",
     )

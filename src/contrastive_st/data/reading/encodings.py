@@ -106,7 +106,7 @@ def likeliest_encoding(sample: bytes) -> str:
 
 
 def _seen(text: str) -> _Seen:
-    """How often each character beyond ASCII occurs, if beside a letter of ASCII, and if a capital inside a word."""
+    """How often each character beyond ASCII occurs, if next to a letter of ASCII, and if a capital inside a word."""
     result: _Seen = Counter()
     for (before, char, after), count in Counter(zip(f" {text}", text, f"{text[1:]} ", strict=False)).items():
         if char > "\x7f":

@@ -54,8 +54,8 @@ class Classify(TuningSettings):
         'if a text can have several labels: the separator between them, such as "|"', metavar="TEXT"
     )
     output: str | None = option(
-        "folder of the classifier: with --train_file it is saved there, otherwise loaded from there (default: --model, if "
-        "it is a folder; with --tune there is no default)",
+        "folder of the classifier: with --train_file it is saved there, otherwise loaded from there (default: --model, "
+        "if it is a folder; with --tune there is no default)",
         short="-o",
         metavar="FOLDER",
     )

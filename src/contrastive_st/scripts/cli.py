@@ -144,8 +144,8 @@ class Distill(Options):
         "learning rate of AdamW (default: 0.001; for a layer student 0.0005)", group="training"
     )
     steps: CountOrZero | None = option(
-        "number of steps; 0 means one pass over the texts (default: 1600 for a static student, or 100 passes if these are "
-        "fewer steps; one pass for a student with layers)",
+        "number of steps; 0 means one pass over the texts (default: 1600 for a static student, or 100 passes if that "
+        "is fewer steps; one pass for a student with layers)",
         group="training",
     )
     pair_weight: NotNegative | None = option(

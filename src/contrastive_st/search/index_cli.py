@@ -64,7 +64,8 @@ class Index(CollectionCommand):
     hub_split: str = option("split of a data set of the Hub, or of a folder of save_to_disk", default="train")
     split_into: Literal["whole", "files", "lines", "sentences", "passages"] = option(
         "what becomes a document. whole: each file, but each page of a PDF, and each line of a text file that looks "
-        "like a list; files: each file, without these exceptions; lines, sentences, passages (about 100 words): each of these",
+        "like a list; files: each file, without these exceptions; lines, sentences, passages (about 100 words): "
+        "each of these",
         default="whole",
     )  # fmt: skip
     pool: bool = option(

@@ -61,7 +61,7 @@ The table shows metadata that a filter finds or does not find. Each element of a
 {chr(10).join(map(_row, EXAMPLES))}
 
 * A range (`<`, `<=`, `>`, `>=`) takes a number or an ISO date. In a range, text that is a decimal number counts as a
-  number, to 15 digits.
+  number; its first 15 digits are compared.
 * A range compares dates at the precision of the filter, so `date<=2024-05` includes all of May. With `=`, the whole
   date must be equal. A date without a time is midnight. Time zones are ignored.
 * Metadata are stored as JSON: dates and times as ISO 8601 text; durations as seconds; decimals and numpy's numbers as

@@ -173,7 +173,8 @@ def snippets(checkpoint: CheckpointMetadata, name: str) -> dict[str, str]:
         loaders.remove("transformers")
     filled = {
         "name": name, "sentences": _SENTENCES, "pooling": checkpoint.pooling,
-        "needs_remote_code": checkpoint.needs_remote_code, "backend": checkpoint.backend,
+        "needs_remote_code": checkpoint.needs_remote_code, "architecture": checkpoint.architecture,
+        "backend": checkpoint.backend,
     }  # fmt: skip
     templates = _templates(_literal)
     files = {loader: f"{re.sub('[ -]', '_', loader)}.py.jinja" for loader in loaders}

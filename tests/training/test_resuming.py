@@ -86,6 +86,7 @@ def test_a_finished_run_takes_no_further_step_and_says_so(make, tmp_path, caplog
     first.train()
     torch.manual_seed(9)
     again = make()
+    caplog.clear()  # of the first run, which other tests may have set to be logged
     with caplog.at_level(logging.INFO):
         assert again.train(resume_from_checkpoint=True).global_step == 4
     assert "the run is finished (step 4 of 4)" in caplog.text

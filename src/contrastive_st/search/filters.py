@@ -292,7 +292,7 @@ def _token(pattern: re.Pattern[str], text: str, position: int) -> tuple[Any, int
     if pattern is _VALUE and match and not quoted and _is_of_sql(match[0]):
         raise InputError(
             f"filter {one_line(text, 80)!r}: instead of AND and OR write topic=sea; year>=2000 (both) or topic=sea,sky "
-            "(either). Put a value that contains AND or OR and an operator in double quotes"
+            "(either). If AND or OR is part of a value, put the whole value in double quotes"
         )
     if match is None:
         raise InputError(

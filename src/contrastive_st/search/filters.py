@@ -237,16 +237,16 @@ def grammar() -> str:
         filter     = condition (";" condition)*           all conditions must hold
         condition  = column operator value ("," value)*   one of the values
         operator   = "=" | "!=" | "<" | "<=" | ">" | ">=" | "=="      == is the same as =
-        column     = text without the characters < > = ! ; or a quoted text
-        value      = text without the characters , ; or a quoted text, or null
+        column     = a quoted text, or a text that has none of   < > = ! ;
+        value      = null, or a quoted text, or a text that has none of   , ;
         quoted     = a string of JSON, such as "Hello, world" or "a \\"b\\""; or, as a value, 'Hello, world'
     """
     rules = {
         "filter": 'condition (";" condition)*           all conditions must hold',
         "condition": 'column operator value ("," value)*   one of the values',
         "operator": " | ".join(f'"{one}"' for one in (*OPERATORS, *_SAME)) + "      == is the same as =",
-        "column": f"text without the characters {' '.join(_COLUMN_ENDS)} or a quoted text",
-        "value": f"text without the characters {' '.join(_VALUE_ENDS)} or a quoted text, or null",
+        "column": f"a quoted text, or a text that has none of   {' '.join(_COLUMN_ENDS)}",
+        "value": f"null, or a quoted text, or a text that has none of   {' '.join(_VALUE_ENDS)}",
         "quoted": r"""a string of JSON, such as "Hello, world" or "a \"b\""; or, as a value, 'Hello, world'""",
     }
     return "\n".join(f"{name:10} = {rule}" for name, rule in rules.items())

@@ -381,7 +381,7 @@ def test_tables_numbered_alike_are_not_copies(tmp_path, caplog):
     pd.DataFrame({"query-id": [0, 1, 2], "corpus-id": [1, 0, 0]}).to_csv(tmp_path / "qrels.csv", index=False)
     labels = read_retrieval(tmp_path)["test"].labels
     assert labels[np.isnan(labels[:, 2])][:, :2].tolist() == [[2, 2]]
-    assert "2 documents have the id of a query and another text; they are ranked for it" in caplog.text
+    assert "documents with the id of a query and another text, ranked for it: 2" in caplog.text
 
 
 def test_a_missing_grade_is_left_out_and_a_missing_title_is_blank(tmp_path, caplog):

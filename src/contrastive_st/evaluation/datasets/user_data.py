@@ -189,7 +189,7 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
     shared = [] if itself else [key for key in asked if key in documents]
     same = [key for key in shared if asked[key].whole in (documents[key].text, documents[key].whole)]
     if other := len(shared) - len(same):
-        logger.warning(f"{folder}: {other:,} documents have the id of a query and another text; they are ranked for it")
+        logger.warning(f"{folder}: documents with the id of a query and another text, ranked for it: {other:,}")
     texts, asked_texts = ({key: text.whole for key, text in part.items()} for part in (documents, asked))
     return retrieval_splits(texts, asked_texts, judgements(relevance), str(folder), same)
 

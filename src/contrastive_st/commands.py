@@ -69,7 +69,7 @@ _GROUPS = {
     "model": "model models names teacher pooling precision revision max_length guide cross_encoder query_prompt "
     "query_prompt_name corpus_prompt corpus_prompt_name batch_size cache truncate",
     "indexing": "build_memory partitions shard_rows",
-    "indexing again": "replace restore sync watch",
+    "indexing again": "replace restore sync",
     "negatives": "range_min range_max num_negatives max_score absolute_margin relative_margin sampling_strategy "
     "include_positives",
     "server": "host port token token_file write_token_file allow_origin batch_tokens max_waiting_tokens",

@@ -118,7 +118,7 @@ def mail(subject, body, encoding="iso-8859-1"):
 
 
 def write_folder(folder):
-    """Forty files: twenty-six to be read in whole or in part, and fourteen of which nothing can be indexed."""
+    """Thirty-seven files: twenty-four to be read in whole or in part, and thirteen of which nothing can be indexed."""
 
     def put(name, content):
         path = folder / name
@@ -137,11 +137,6 @@ def write_folder(folder):
     put("rain.ipynb", json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
     put("report.pdf", pdf_of("Salmon return to the river", "", "Herring spawn in the bay"))
     put("invoice.eml", mail("Rechnung", "Größere Mengen Käse wurden geliefert."))
-    messages = [mail("Ferry", "The ferry is late again."), mail("Bees", "The bees have swarmed.")]
-    put("inbox.mbox", b"".join(b"From ann@example.org Mon Mar  4 10:00:00 2024\n" + one + b"\n" for one in messages))
-    article = "A '''puffin''' nests in [[burrow|burrows]]."
-    page = f"<page><title>Puffin</title><revision><text>{article}</text></revision></page>"
-    put("wiki.xml", f'<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/">{page}</mediawiki>')
     front = "---\ntitle: On bread\nauthor: Ann Lee\ndate: 2024-03-01\ntags: [food, wheat]\n---\n"
     put("bread.md", front + "# Bread\n\nSourdough needs <title> and a *night* to rise.\n\nBake it hot.\n")
     put("glass.md", "Glass is made from sand.<!-- not closed\n\nIt is blown while hot.\n")
@@ -174,7 +169,6 @@ def write_folder(folder):
     put("blank.html", "<title></title><p>")
     put("photo.jpg", b"\xff\xd8")
     put("tune.mp3", b"ID3")
-    put("data.xml", "<rows/>")
     put(".hidden.md", "Hidden.")
     put(".git/config", "x")
     (folder / "gone.md").symlink_to(folder / "nowhere")

@@ -7,7 +7,6 @@ import math
 import shutil
 import signal
 import sys
-import time
 from abc import ABC, abstractmethod
 from argparse import SUPPRESS
 from collections import Counter
@@ -187,52 +186,35 @@ class Delete(StoreCommand):
         "a file of ids, one per line, such as those that search prints; - is stdin", metavar="FILE"
     )
     yes: bool = option("delete without asking for confirmation; required if there is no terminal", default=False)
-    purge: bool = option(
-        "also erase from the disk everything that was ever deleted or replaced in the collection", default=False
-    )
 
     def conflicts(self) -> Iterator[str]:
         """Yield two ways to name documents, or none."""
-        given = [part for part in (self.filter, self.ids) if part is not None]
-        if len(given) > 1 or not (given or self.purge):
+        if (self.filter is None) == (self.ids is None):
             yield "give --filter or --ids, one of them"
 
     def run(self) -> None:
-        """Print what will be deleted, ask, and delete it; erase its remains from the disk."""
+        """Print what will be deleted, ask, and delete it."""
         from contrastive_st.search.filters import as_filter
+        from contrastive_st.search.index import check_filter
         from contrastive_st.search.opening import open_index, writable
-        from contrastive_st.search.values import as_id
+        from contrastive_st.search.values import as_id, one_line
 
         filter = as_filter(self.filter)
         ids = {as_id(line): line.strip() for line in _lines(self.ids) if line.strip()} if self.ids else {}
         with closing(open_index(self.store, self.collection)) as opened:
             index = writable(opened, str(self.store or "the store"))
-            if self.filter or self.ids:
-                self._delete(index, filter, ids)
-            if self.purge:
-                from contrastive_st.search.postgres.purge import purge
-
-                started = time.perf_counter()
-                purge(index)
-                note(f"what was deleted is erased from the tables of {self.collection!r} in "
-                     f"{time.perf_counter() - started:.0f} s; backups and replicas still have it")  # fmt: skip
-
-    def _delete(self, index: Any, filter: Any, ids: dict[int, str]) -> None:
-        from contrastive_st.search.index import check_filter
-        from contrastive_st.search.values import one_line
-
-        known = set() if filter else set(index.known(list(ids)))
-        if unknown := [name for id, name in ids.items() if id not in known]:
-            note(f"no document has {len(unknown):,} of the ids: {one_line(', '.join(unknown[:10]))}"
-                 + ", ..." * (len(unknown) > 10))  # fmt: skip
-        count = index.count(filter) if filter else len(known)
-        which = f"with {filter}" if filter else f"of {len(ids):,} ids"
-        tell(f"{count:,} of {len(index):,} documents in {self.collection!r} {which}")
-        check_filter(index, filter, count > 0)
-        if count and not (self.yes or _confirmed(f"delete {count:,} documents? [y/N] ")):
-            raise InputError("nothing was deleted; without a terminal to ask on, give --yes")
-        deleted = index.delete_matching(filter) if count and filter else index.delete(list(ids))
-        note(f"deleted {deleted:,} documents; {len(index):,} are left in {self.collection!r}")
+            known = set() if filter else set(index.known(list(ids)))
+            if unknown := [name for id, name in ids.items() if id not in known]:
+                note(f"no document has {len(unknown):,} of the ids: {one_line(', '.join(unknown[:10]))}"
+                     + ", ..." * (len(unknown) > 10))  # fmt: skip
+            count = index.count(filter) if filter else len(known)
+            which = f"with {filter}" if filter else f"of {len(ids):,} ids"
+            tell(f"{count:,} of {len(index):,} documents in {self.collection!r} {which}")
+            check_filter(index, filter, count > 0)
+            if count and not (self.yes or _confirmed(f"delete {count:,} documents? [y/N] ")):
+                raise InputError("nothing was deleted; without a terminal to ask on, give --yes")
+            deleted = index.delete_matching(filter) if count and filter else index.delete(list(ids))
+            note(f"deleted {deleted:,} documents; {len(index):,} are left in {self.collection!r}")
 
 
 def _confirmed(question: str) -> bool:

@@ -1,4 +1,4 @@
-"""Documents as plain text: HTML, Markdown, PDF, office files, mail, wikis; with what they say of author, date, tags.
+"""Documents as plain text: HTML, Markdown, PDF, office files, mail; with what they say of author, date, tags.
 
 `READERS` has a function for each extension. Office files, PDF and most others are read by kreuzberg, HTML by the
 standard library, whose parser goes on after a tag that is not closed, and Markdown as the HTML that markdown-it makes.
@@ -10,7 +10,6 @@ import contextlib
 import importlib
 import importlib.util
 import json
-import mailbox
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +17,6 @@ from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import yaml
 
@@ -43,8 +41,6 @@ _OF_BROWSERS = re.compile(
 _SAVED = re.compile(r"<!--\s*(?:saved from url=\(\d+\)|Page saved with SingleFile\s+url:\s*)([^\s<>]+)")  # by browsers
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
 _FOOTNOTE = re.compile(r"^\.\. \[[^\]\n]+\]|\\footnote\b|^\[fn:", re.MULTILINE)  # of .rst, .tex, .org
-_WIKI_LINK = re.compile(r"\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]")
-_WIKI_MARKUP = re.compile(r"'{2,5}|^=+ *|=+ *$|<ref[^<>]*>[^<]*</ref>|</?\w[^<>]*>|<!--[^<]*-->", re.MULTILINE)
 
 
 class Encrypted(InputError):
@@ -54,8 +50,7 @@ class Encrypted(InputError):
 def read_document(path: Path, source: str) -> Iterator[Cells]:
     """Yield the parts of a document: `text`, `title` if it has one, and what it says of author, date and tags.
 
-    A PDF has a part for each page, with its number as `page`, a mailbox or wiki one for each message or article; any
-    other document is one part.
+    A PDF has a part for each page, with its number as `page`; any other document is one part.
 
     Args:
         path: the file; its extension is one of `READERS`.
@@ -71,7 +66,7 @@ def read_document(path: Path, source: str) -> Iterator[Cells]:
 
 def missing_reader(suffix: str) -> bool:
     """Whether documents with this extension need the extra `documents`, which is not installed."""
-    needs: dict[Any, str] = {_markdown: "markdown_it", _office: "kreuzberg", _mailbox: "kreuzberg"}
+    needs: dict[Any, str] = {_markdown: "markdown_it", _office: "kreuzberg"}
     return READERS[suffix] in needs and importlib.util.find_spec(needs[READERS[suffix]]) is None
 
 
@@ -299,33 +294,6 @@ def _iso(date: str) -> str:
     return date
 
 
-# --- Several documents in a file.
-
-
-def _mailbox(path: Path, source: str) -> Iterator[Cells]:
-    with contextlib.closing(mailbox.mbox(path, create=False)) as box:
-        for message in box:
-            yield from _extracted(message.as_bytes(), "message/rfc822", source)
-
-
-def _wiki(path: Path, source: str) -> Iterator[Cells]:
-    """The articles of a dump of MediaWiki, read as a stream, without redirects."""
-    with reading(source), open_bytes(path) as file:
-        title, root = "", None
-        for event, element in ElementTree.iterparse(file, ("start", "end")):
-            tag = element.tag.rpartition("}")[2]
-            if root is None:
-                root = element
-                if tag != "mediawiki":
-                    raise InputError(f"{source}: the reader of .xml is for dumps of MediaWiki, and this is <{tag}>")
-            if event == "end" and tag == "title":
-                title = element.text or ""
-            elif event == "end" and tag == "text" and not (element.text or "#").lstrip().upper().startswith("#"):
-                yield {"title": title, "text": _WIKI_MARKUP.sub("", _WIKI_LINK.sub(r"\1", element.text or ""))}
-            elif event == "end" and tag == "page":
-                root.clear()
-
-
 def _content(path: Path, source: str) -> bytes:
     with reading(source), open_bytes(path) as file:
         content = b"" if path.stat().st_size > LARGEST else file.read(LARGEST + 1)
@@ -347,8 +315,6 @@ def _needed(module: str, source: str) -> Any:
 
 
 _OF_TEXT = (".rst", ".org", ".tex", ".ipynb", ".fb2")
-#: What the parts of a file are called that has several
-SEVERAL = {".pdf": "page", ".mbox": "message", ".xml": "article"}
 _SHEETS = (".xlsx", ".xls", ".ods")
 _OFFICE = ".docx .doc .odt .rtf .pptx .ppt .xlsx .xls .ods .epub .fb2 .rst .org .tex .ipynb .eml .msg .pdf".split()  # noqa: SIM905
 #: The reader of each extension
@@ -356,6 +322,4 @@ READERS: dict[str, Callable[[Path, str], Iterator[Cells]]] = {
     **dict.fromkeys((".html", ".htm", ".xhtml"), _html),
     **dict.fromkeys((".md", ".markdown"), _markdown),
     **dict.fromkeys(_OFFICE, _office),
-    ".mbox": _mailbox,
-    ".xml": _wiki,
 }

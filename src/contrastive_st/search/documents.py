@@ -32,7 +32,7 @@ from contrastive_st.data.reading.table import open_file
 from contrastive_st.data.text_columns import text_column
 from contrastive_st.errors import InputError, one_line
 from contrastive_st.search.cells import CellReader, cell_reader
-from contrastive_st.search.document_readers import NOTES, READERS, SEVERAL, Encrypted, front_matter, read_document
+from contrastive_st.search.document_readers import NOTES, READERS, Encrypted, front_matter, read_document
 from contrastive_st.search.folder import (
     MISSING,
     UNREADABLE,
@@ -498,9 +498,9 @@ class _Choice:
         source = entry.name if folder else self.source
         if suffix in READERS:
             parts = lambda: ({**part, "file": entry.name} for part in read_document(path, source))
-            if suffix == ".pdf" and self.lines is False:
-                return Table(source, _DOCUMENT, lambda: _rows(_joined(parts())), ["text"])
-            return Table(source, SEVERAL.get(suffix, _DOCUMENT), lambda: _rows(parts()), ["text"])
+            pages = suffix == ".pdf" and self.lines is not False
+            joined = _joined if suffix == ".pdf" and not pages else iter
+            return Table(source, "page" if pages else _DOCUMENT, lambda: _rows(joined(parts())), ["text"])
         table = open_file(path, source, header_of(self.columns))
         if table.unit != "line" or table.columns != ["text"]:
             return table

@@ -34,7 +34,7 @@ class Index(CollectionCommand):
     """encode a corpus and write it to a store (PostgreSQL) or to parquet shards
 
     contrastive-st index talks.csv --column abstract --collection talks
-    contrastive-st index notes/ --split_into passages --watch
+    contrastive-st index notes/ --split_into passages --sync
     """
 
     corpus: str = option(
@@ -106,38 +106,16 @@ class Index(CollectionCommand):
         "bring back documents that were removed with `delete` and are still in the corpus", default=False
     )
     sync: bool = option("delete documents whose file or id is no longer in the corpus", default=False)
-    watch: bool = option("index a folder again whenever files in it change, until interrupted", default=False)
     strict: bool = option("stop at the first row or file that cannot be indexed, instead of skipping it", default=False)
 
     def run(self) -> None:
         """Encode and write the missing shards; build the index when all shards are there."""
-        check_name(self.collection)
-        if not self.watch:
-            self._index()
-            return
-        from contrastive_st.errors import one_line
-        from contrastive_st.search.opening import open_database
-        from contrastive_st.search.watching import settled_changes, state_of
-
-        look = partial(state_of, Path(self.corpus).expanduser())
-        before = look()
-        self._index()
-        with closing(open_database(self.store)):  # keeps an embedded server running
-            note(f"watching {self.corpus} until interrupted")
-            for _ in settled_changes(look, before):
-                try:
-                    self._index()
-                except Exception as error:
-                    if not (line := one_line(error)):
-                        raise
-                    note(f"not indexed, until the files change again: {line}")
-
-    def _index(self) -> None:
         from contrastive_st.search.ingest import index_corpus, load_shards
         from contrastive_st.search.opening import model_name
         from contrastive_st.search.report import Report
         from contrastive_st.search.shards import RECORD, Encoding, ShardFolder
 
+        check_name(self.collection)
         started, report, shown = time.perf_counter(), Report(self.strict), progress_is_shown()
         if self.corpus and Path(self.corpus).expanduser().joinpath(RECORD).is_file():
             shards = ShardFolder(self.corpus)
@@ -166,11 +144,9 @@ class Index(CollectionCommand):
             yield f"--storage {self.storage}: {'shards' if self.output else 'the store'} can hold {', '.join(storages)}"
         if self.id_column and self.installed_docs:
             yield "--id_column needs a corpus with columns; leave one of the options out"
-        if self.output and (self.sync or self.watch or self.replace or self.restore):
-            yield ("--sync, --watch, --replace and --restore work with a store; leave --output out, or remove its "
-                   "folder to encode everything again")  # fmt: skip
-        if self.watch and not Path(self.corpus).expanduser().is_dir():
-            yield f"--watch needs a folder; {self.corpus or 'the installed documentation'} is not a folder"
+        if self.output and (self.sync or self.replace or self.restore):
+            yield ("--sync, --replace and --restore work with a store; leave --output out, or remove its folder to "
+                   "encode everything again")  # fmt: skip
         if self.pool and self._whole:
             yield "--pool averages the chunks of a document; give --split_into too"
 

@@ -25,10 +25,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import chain
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from contrastive_st.errors import InputError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -439,6 +443,52 @@ def add_gradients(tables: Collection[int], bucket: dist.GradBucket) -> torch.fut
     done = torch.futures.Future()
     done.set_result(total)
     return done
+
+
+def check_first_step(model: nn.Module) -> None:
+    """Have the first optimizer step of a model refused if several processes train it and do not average its gradients.
+
+    The next step of an optimizer with weights of the model compares the sums and norms of the gradients, whatever loop
+    calls it, in one collective call. Weights that FSDP shards are not compared.
+
+    Args:
+        model: in its forward pass.
+    """
+    if not _UNCHECKED and not _hooks:
+        _hooks.append(register_optimizer_step_pre_hook(_compare_gradients))
+    _UNCHECKED[model] = {name: weight.shape for name, weight in model.named_parameters() if weight.requires_grad}
+
+
+_UNCHECKED: WeakKeyDictionary[nn.Module, dict[str, torch.Size]] = WeakKeyDictionary()
+_hooks: list[Any] = []
+
+
+def _compare_gradients(optimizer: torch.optim.Optimizer, *step: Any) -> None:
+    stepped = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
+    for model in [model for model in _UNCHECKED if not stepped.isdisjoint(map(id, model.parameters()))]:
+        shapes = _UNCHECKED.pop(model)
+        found: dict[str, Tensor] = {}
+        for name, weight in model.named_parameters():
+            if shapes.get(name) == weight.shape and not hasattr(weight, "to_local"):  # else a shard of FSDP
+                gradient = torch.zeros_like(weight) if weight.grad is None else weight.grad
+                gradient = gradient.coalesce().values() if gradient.is_sparse else gradient
+                found[name] = torch.stack(
+                    [gradient.sum(dtype=torch.float64), torch.linalg.vector_norm(gradient, dtype=torch.float64)]
+                )
+        if not found:
+            continue
+        sums = torch.stack(list(found.values()))
+        bounds = torch.cat([sums, -sums], 1)
+        dist.all_reduce(bounds, dist.ReduceOp.MAX)
+        spread, norms = bounds[:, :2] + bounds[:, 2:], bounds[:, 1:2]
+        differing = [name for name, apart in zip(found, (spread > 1e-3 * norms).any(1).tolist(), strict=True) if apart]
+        if differing:
+            raise InputError(
+                f"{len(differing)} of {len(found)} gradients, such as that of {differing[0]}, differ between the "
+                f"{world_size()} processes: nothing averages them, and each process would train another model. Wrap "
+                "the model in DistributedDataParallel. The Trainer of transformers does not do so if evaluate() is "
+                "called before train(); ContrastiveTrainer does"
+            )
 
 
 LOCAL = Gather()

@@ -15,6 +15,7 @@ from transformers import PreTrainedConfig
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import ModelOutput, can_return_tuple
 
+from contrastive_st.distributed import check_first_step, world_size
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import ADAPTER, check_weights
 from contrastive_st.files.reading import weight_types
@@ -63,6 +64,7 @@ class ForCL(_Base):
     #: Most tokens that a row may be padded to; if None, rows are not padded to more than the length of their batch
     positions: Any = None
     save_dtype: torch.dtype | None = None  # of saved weights, if another than that of the model
+    _checks_first_step = False
     accepts_loss_kwargs = False  # the loss is a mean over the batch: the Trainer divides it when accumulating
 
     def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
@@ -101,6 +103,9 @@ class ForCL(_Base):
         Raises:
             InputError: the loss is a constant: it has no gradient of the views.
         """
+        if views.requires_grad and world_size() > 1 and not self._checks_first_step:
+            self._checks_first_step = True
+            check_first_step(self)
         if isinstance(self.settings.loss, WordsLoss):
             return 0.0 * views.sum()
         queued: dict[str, Any] = {} if queue is None else {"queue": queue}  # only InfoNCE accepts one

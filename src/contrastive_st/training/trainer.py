@@ -282,12 +282,19 @@ class ContrastiveTrainer(CheckpointTrainer):
         fit_batch(self.train_dataset, self.args)
         self._train_batch_size = self.args.train_batch_size
         self.validation.check_best_metric()
+        self._undo_preparation()
         with self.sigterm, frozen_objects():
             steps, _, metrics = super().train(resume_from_checkpoint, trial, *args, **kwargs)
         if not (self.finished_before or self.sigterm.stopped):
             self.learning.check(self.state)
         self.validation.report_best()
         return TrainOutput(steps, metrics["train_loss"], metrics)
+
+    def _undo_preparation(self) -> None:
+        """Forget that accelerate has prepared the model for an evaluation: it would not prepare it for training."""
+        if self.model_wrapped is self.model and not (self.is_fsdp_enabled or self.is_deepspeed_enabled):
+            self.accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
+            vars(self.model).pop("_is_accelerate_prepared", None)
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
         """As in transformers; errors name the options."""

@@ -1,10 +1,10 @@
 """What each trick of `contrastive_st/speed/`, and the GRU over packed words, gains: the same work with and without it.
 
-    OMP_NUM_THREADS=1 python benchmarks/speed_tricks.py               # processor time
-    OMP_NUM_THREADS=2 python benchmarks/speed_tricks.py cores --wall  # what is gained by not waiting
+    OMP_NUM_THREADS=1 python benchmarks/speed_tricks.py
 
 all-MiniLM-L6-v2 and sentences of natural lengths; a training step is of 64 pairs. Each line has the median of the
-ratios of neighbouring rounds, and their range. A trick that gains less than 1.1 times has no place in the package.
+ratios of neighbouring rounds in processor time, and their range. A trick that gains less than 1.1 times has no place in
+the package.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import torch
 from contrastive_st import SentenceEncoder
 from contrastive_st.models import modeling, running
 from contrastive_st.models.architectures.quickthoughts import PackedGRU, Packing, run_packed
-from contrastive_st.models.auto import AutoModelForCL, load_tokenizer
-from contrastive_st.speed import attention, dropout, garbage
+from contrastive_st.models.auto import AutoModelForCL
+from contrastive_st.speed import attention, dropout
 from contrastive_st.tokens import pad_rows
 from machine import machine
 
@@ -66,19 +66,6 @@ def encoding(precision: str) -> Work:
     return lambda: encoder.encode_rows(rows)
 
 
-def reading() -> Work:
-    """Reading 512 pairs as lists, which sets off the garbage collector."""
-    rows, tokenizer = sentences(1024), load_tokenizer(MODEL)
-
-    def work() -> None:
-        with garbage.frozen_objects():
-            for _ in range(10):
-                batch = [{"input_ids": [list(row)], "attention_mask": [[1] * len(row)]} for row in rows]
-                pad_rows([row["input_ids"][0] for row in batch], tokenizer.pad_token_id)
-
-    return work
-
-
 def recurrent() -> Work:
     """A forward and a backward pass of a GRU over 200 sentences, whose words are packed."""
     layer, rows = PackedGRU(300, 400), sentences(200)
@@ -113,31 +100,23 @@ TRICKS: dict[str, list[tuple[str, Callable[[], Work], Callable[[], Any]]]] = {
             lambda: patch.object(running, "packed_products", lambda model: contextlib.nullcontext()),
         ),
     ],
-    "cores": [
-        (f"encoding in {precision}", lambda precision=precision: encoding(precision),
-         lambda: patch.object(running.Running, "_on_cores", False))
-        for precision in ("fp32", "bf16")
-    ],
     "gru": [("a GRU in training", recurrent, lambda: patch.object(PackedGRU, "forward", of_torch))],
-    "garbage": [("reading pairs", reading, lambda: patch.object(garbage, "speed_is_on", off))],
 }  # fmt: skip
 
 
-def seconds(work: Work, clock: Callable[[], float]) -> float:
-    """The time of one call."""
-    started = clock()
+def seconds(work: Work) -> float:
+    """The processor time of one call."""
+    started = time.process_time()
     work()
-    return clock() - started
+    return time.process_time() - started
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tricks", nargs="*", default=[name for name in TRICKS if name != "cores"])
+    parser.add_argument("tricks", nargs="*", default=list(TRICKS))
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--wall", action="store_true", help="wall time in place of processor time")
     args = parser.parse_args()
-    clock = time.perf_counter if args.wall else time.process_time
     print(machine())
     for name in args.tricks:
         for what, make, switched_off in TRICKS[name]:
@@ -145,9 +124,9 @@ def main() -> None:
             work = make()
             ratios = []
             for round in range(args.rounds + 1):
-                fast = seconds(work, clock)
+                fast = seconds(work)
                 with switched_off():
-                    slow = seconds(work, clock)
+                    slow = seconds(work)
                 ratios += [slow / fast] if round else []
             low, high = min(ratios), max(ratios)
             print(f"{name:10} {what:22} x {statistics.median(ratios):.2f}  ({low:.2f} to {high:.2f})", flush=True)

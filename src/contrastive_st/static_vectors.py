@@ -219,7 +219,6 @@ class StaticVectors(StaticTable):
 
     pooling = "mean"
     device = "cpu"
-    parallel_buckets = 1
     bucket_limits: dict[str, float] = {"max_padding": 1.0, "max_tokens": 16_384}  # nothing is padded here
 
     def __init__(

@@ -1,5 +1,7 @@
 """Bulk encoding gives the vectors of the plain encoder, whatever the order, the batch and the precision."""
 
+import os
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +13,7 @@ from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.models.protocol import open_encoder
+from contrastive_st.models.running import _one_ahead
 from contrastive_st.precision import bf16_is_fast
 from contrastive_st.search.documents import cut, texts_corpus
 from contrastive_st.search.exact import ExactIndex
@@ -148,3 +151,37 @@ def test_an_index_leaves_out_what_it_cannot_find(tmp_path, capsys):
     assert "knows none of the tokens of '😀'" in capsys.readouterr().err
     assert main([*command[:3], str(tmp_path / "other"), "--strict"]) == 2
     assert "line 2 is without a token" in capsys.readouterr().err
+
+
+def test_a_stream_that_has_nothing_now_gets_the_next_result_first():
+    """Each result is asked for by a None; a stream that waited for one without it would wait forever."""
+    results = []
+
+    def stream():
+        yield from (0, 1)
+        for number in range(2, 6):
+            while len(results) < number - 1:
+                yield None
+            yield number
+
+    for result in _one_ahead(lambda item: 10 * item, stream()):
+        results.append(result)
+    assert results == [0, 10, 20, 30, 40, 50]
+    assert list(_one_ahead(abs, iter([-1, None, -2]))) == [1, 2]
+    assert list(_one_ahead(abs, iter([]))) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_process_forked_after_products_on_several_threads_does_not_wait_for_them():
+    threads, x = torch.get_num_threads(), torch.ones(512, 512)
+    torch.set_num_threads(2)
+    try:
+        (x @ x).exp()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)  # ends a process that hangs
+            os._exit(0 if (x @ x).exp().isinf().all() else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        torch.set_num_threads(threads)

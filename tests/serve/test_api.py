@@ -411,29 +411,6 @@ def test_requests_are_encoded_together_and_each_gets_its_own():
     assert all(sum(map(len, rows)) <= 30 for rows in slow.passes)
 
 
-def test_few_texts_are_cut_into_buckets_of_similar_lengths_for_every_core():
-    """Of what waits there are two buckets for each core, or buckets with little padding, of 256 tokens at least."""
-    slow, lengths = Slow(), np.random.default_rng(0).integers(5, 200, 64)
-
-    async def many(parallel):
-        batcher = Batcher(slow, {"min_tokens": 2048, "max_tokens": 2048}, parallel=parallel)
-        await asyncio.gather(*(batcher.submit([[1] * int(length)]) for length in lengths))
-
-    def useful():
-        padded = sum(len(rows) * max(map(len, rows)) for rows in slow.passes)
-        return len(slow.passes), sum(lengths) / padded
-
-    asyncio.run(many(1))
-    count, share = useful()
-    slow.passes.clear()
-    asyncio.run(many(2))
-    more, better = useful()
-    assert more >= 4
-    assert more > count
-    assert better > max(share, 0.9)
-    assert sum(map(len, slow.passes)) == 64
-
-
 def test_rows_that_come_while_others_are_computed_are_taken_at_once():
     """A model that is two buckets ahead: whoever gets the first vectors is not kept waiting for the second ones."""
     seen, events = [], []

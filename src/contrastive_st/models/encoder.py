@@ -393,11 +393,6 @@ class SentenceEncoder:
         return dict(self._running.bucket_limits)
 
     @property
-    def parallel_buckets(self) -> int:
-        """Number of buckets that are computed at the same time."""
-        return self._running.parallel_buckets
-
-    @property
     def max_length(self) -> int | None:
         """Maximum number of tokens of a text; None if there is no limit. None restores that of the checkpoint."""
         return self._max_length

@@ -85,7 +85,6 @@ class GraphVectors:
     """
 
     device = "cpu"
-    parallel_buckets = 1
     bucket_limits: dict[str, float] = {"min_tokens": 2048, "max_tokens": 2048}
 
     def __init__(self, checkpoint: Checkpoint, precision: str = "fp32") -> None:

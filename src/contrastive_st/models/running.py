@@ -40,8 +40,8 @@ from contrastive_st.models.wrapped import (
     sentence_vectors,
 )
 from contrastive_st.precision import bf16_is_fast
+from contrastive_st.prefetch import in_forked_processes
 from contrastive_st.speed import speed_is_on
-from contrastive_st.speed.cores import on_cores
 from contrastive_st.speed.products import packed_products
 from contrastive_st.static_vectors import Reading, StaticTable, StaticVectors
 from contrastive_st.tokens import (
@@ -159,11 +159,6 @@ class Running:
         return _BUCKETS["cpu" if self.device.type == "cpu" else "cuda"]
 
     @property
-    def parallel_buckets(self) -> int:
-        """Number of buckets that are computed at the same time."""
-        return torch.get_num_threads() if self._on_cores else 1
-
-    @property
     def pooling(self) -> str:
         """The pooling, for `SentenceEncoder.pooling`."""
         if getattr(self.model, "is_table", False):
@@ -172,11 +167,7 @@ class Running:
         return str(getattr(self.model, "pooling", None) or recorded or "the model's own")
 
     def length(self, asked: int | None) -> int | None:
-        """Maximum number of tokens of a text; None if there is no limit.
-
-        Raises:
-            InputError: it leaves no room besides a template.
-        """
+        """Maximum number of tokens of a text; None if there is no limit."""
         return most_tokens(asked or self.tokenizer.model_max_length, self.model.config)
 
     def on(self, device: str | torch.device) -> Any:
@@ -361,18 +352,16 @@ class Running:
                 self.model.train(was_training)
 
     def _computed(self, forward: Callable[[Item], Tensor], buckets: Iterable[Item | None]) -> Iterator[Tensor]:
-        """`map(forward, buckets)`, as this device computes several buckets fastest."""
-        return (on_cores if self._on_cores else _one_ahead)(forward, buckets)
-
-    @property
-    def _on_cores(self) -> bool:
-        return speed_is_on() and self.device.type == "cpu"
+        """`map(forward, buckets)`; None is as for `SentenceEncoder.encode_buckets`."""
+        if self.device.type == "cpu":
+            return (forward(bucket) for bucket in buckets if bucket is not None)
+        return _one_ahead(forward, buckets)
 
 
 def _one_ahead(work: Callable[[Item], Result], items: Iterable[Item | None]) -> Iterator[Result]:
     """`map(work, items)`, one item behind: a GPU computes the next one while the host reads the result of this.
 
-    None is as for `on_cores`.
+    At None, the next result comes before another item is read.
     """
     started: deque[Result] = deque()
     for item in items:
@@ -381,6 +370,13 @@ def _one_ahead(work: Callable[[Item], Result], items: Iterable[Item | None]) -> 
         if len(started) > (item is not None):
             yield started.popleft()
     yield from started
+
+
+@in_forked_processes
+def _one_thread() -> None:
+    """A forked process lacks the threads of GNU's OpenMP, for which torch's next product would wait forever. With one
+    thread, OpenMP asks for no others."""
+    torch.set_num_threads(1)
 
 
 def _usable(asked: str | torch.device | None) -> torch.device:

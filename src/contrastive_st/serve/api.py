@@ -442,7 +442,7 @@ def _opened(
         if encoder.name in models:
             raise InputError(f"two models are called {encoder.name}; rename a folder")
         limits = args.batch_tokens, args.max_waiting_tokens
-        batcher = Batcher(encoder.encode_buckets, encoder.bucket_limits, *limits, parallel=encoder.parallel_buckets)
+        batcher = Batcher(encoder.encode_buckets, encoder.bucket_limits, *limits)
         models[encoder.name] = Served(encoder, args.truncate, batcher)
         return models[encoder.name]
 

@@ -23,10 +23,8 @@ Bucket = tuple[Rows, str]
 
 # One thread for all that torch computes, opening a model included: each thread that computes has its OpenMP threads,
 # and if there are more of them than cores, they sleep after every product instead of waiting for the next.
-# (Many texts are computed by the threads of `on_cores`.)
 COMPUTING = ThreadPoolExecutor(1, thread_name_prefix="computing")
 _OLDEST = 3  # one bucket of so many is that of the oldest row
-_LEAST = 256  # tokens in a bucket of a core, if so many wait; with fewer, its products are slow
 _TURN = 1.0  # seconds after which a busy model lets another one compute
 
 
@@ -69,8 +67,6 @@ class Batcher:
         batch_tokens: so many of the tokens that wait, the oldest first, are sorted into buckets.
         most_waiting: tokens that may wait or be under way; a request beyond is refused with the seconds to wait.
         gather: seconds that the first request of an idle server waits for others.
-        parallel: number of buckets that the model computes at the same time. Buckets are so small that there are twice
-            as many, where enough tokens wait: one for each core, and the next ones.
 
     Example:
         >>> async def two_clients():
@@ -90,10 +86,9 @@ class Batcher:
         batch_tokens: int = 65_536,
         most_waiting: int = 1 << 20,
         gather: float = 0.003,
-        parallel: int = 1,
     ) -> None:
         self.encode, self.limits, self.batch_tokens = encode, dict(limits or {"max_tokens": 2048}), batch_tokens
-        self.most_waiting, self.gather, self.parallel = most_waiting, gather, parallel
+        self.most_waiting, self.gather = most_waiting, gather
         self.waiting = 0  # tokens
         self.batches: Callable[[int], object] = lambda rows: None  # called with the number of rows of each bucket
         self._rows: deque[_Row] = deque()
@@ -180,12 +175,6 @@ class Batcher:
             else:
                 return
 
-    def _limits(self) -> dict[str, float]:
-        if self.parallel == 1:
-            return self.limits
-        most = max(self.waiting // (2 * self.parallel), _LEAST)
-        return {**self.limits, "min_tokens": _LEAST, "max_tokens": min(most, self.limits.get("max_tokens", most))}
-
     def _next(self) -> list[_Row]:
         """Rows of a similar length and the same prompt as the oldest row has; empty if none waits."""
         with self._mutex:
@@ -202,7 +191,7 @@ class Batcher:
             if not window:
                 return []
             lengths = np.array([row.tokens for row in window])
-            buckets = bucket_rows(lengths, **self._limits())  # type: ignore[arg-type]
+            buckets = bucket_rows(lengths, **self.limits)  # type: ignore[arg-type]
             self._taken += 1
             if self._taken % _OLDEST:
                 best = max(buckets, key=lambda bucket: lengths[bucket].sum())

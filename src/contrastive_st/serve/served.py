@@ -62,9 +62,7 @@ class Served:
 
     def __post_init__(self) -> None:
         encoder = self.encoder
-        self.batcher = self.batcher or Batcher(
-            encoder.encode_buckets, encoder.bucket_limits, parallel=encoder.parallel_buckets
-        )
+        self.batcher = self.batcher or Batcher(encoder.encode_buckets, encoder.bucket_limits)
         self.dimension: int = self.encoder.dimension
 
     def rows(self, given: Any, prompt: str, truncate: bool | None) -> tuple[Rows, list[int]]:

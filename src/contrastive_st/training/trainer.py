@@ -34,7 +34,6 @@ from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.base import text_hashes, with_key_embeddings
 from contrastive_st.models.wrapped import EncoderForCL, contrastive
 from contrastive_st.random_state import preserved_random_state
-from contrastive_st.speed.garbage import frozen_objects
 from contrastive_st.speed.packing import has_flash_attention
 from contrastive_st.speed.sharing import FreeCores
 from contrastive_st.terminal import is_quiet
@@ -283,7 +282,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         self._train_batch_size = self.args.train_batch_size
         self.validation.check_best_metric()
         self._undo_preparation()
-        with self.sigterm, frozen_objects():
+        with self.sigterm:
             steps, _, metrics = super().train(resume_from_checkpoint, trial, *args, **kwargs)
         if not (self.finished_before or self.sigterm.stopped):
             self.learning.check(self.state)

@@ -10,7 +10,7 @@ after the other in the order of the list, and none begins after `--until` second
   at three weights;
 * the same with transformer towers, at two rates, and with word vectors frozen and trained together;
 * SimCSE on a small BERT, which is first trained on the same text by masked LM: temperatures, masked LM as a second
-  loss, and the alignment and uniformity of STS-B dev on the way (Figure 2 of Gao et al. 2021); PromptBERT and TSDAE
+  loss, and the alignment and uniformity of STS-B dev on the way (Figure 2 of Gao et al. 2021); TSDAE
   on the same BERT;
 * a student of `model_cards/minilm-1-layer`, over shuffled sentences and over a short path through its vectors.
 
@@ -42,7 +42,6 @@ TASKS = "STS12,STS14,STS15,STSB,SICKR"
 COLUMNS = ("STS12", "STS14", "STS15", "STS-B", "mean", "STS-B dev", "SICK-R trial")
 GRU = "--hidden_size 300 --embedding_size 200 --vocab_size 20000 --max_length 50 --targets next --eval_strategy no"
 SIMCSE = "--max_length 32 --pooling mean --dropout 0.1 --per_device_train_batch_size 64 --learning_rate 1e-4"
-PROMPTED = "--max_length 48 --per_device_train_batch_size 64 --learning_rate 1e-4"  # 48: the template is counted
 RESTORED = "--max_length 32 --per_device_train_batch_size 64 --learning_rate 1e-4"
 BERT = "--hidden_size 256 --block_size 64 --vocab_size 16000 --save_strategy no"
 STUDENT = "--hidden_size 256 --num_layers 3 --max_length 32 --warmup_steps 0.1 --per_device_train_batch_size 128"
@@ -94,7 +93,6 @@ def runs(args: argparse.Namespace) -> Iterator[Run]:
             second = f"{SIMCSE} --do_mlm true --mlm_weight {weight}" if weight != "0" else SIMCSE
             flags = f"{second} --temperature 0.1 --max_steps {args.lift_steps}"
             yield Run(f"SimCSE with masked LM, weight {weight}", seed, "simcse", flags, needs_base=True)
-        yield Run("PromptBERT", seed, "promptbert", f"{PROMPTED} --max_steps {args.lift_steps}", needs_base=True)
         yield Run("TSDAE", seed, "tsdae", f"{RESTORED} --max_steps {args.lift_steps}", needs_base=True)
         for order in ("0", str(args.order_seconds)):
             flags = f"{STUDENT} --learning_rate 1e-3 --max_steps {args.student_steps} --order_seconds {order}"

@@ -115,17 +115,11 @@ def _universal(encoder: str, *flags: str) -> Method:
 
 
 SYSTEMS = (
-    _simcse("start", "the BERT that the next nine start from", " ".join(_UNTRAINED), 2, 64, CORPUS[1:]),
+    _simcse("start", "the BERT that the next eight start from", " ".join(_UNTRAINED), 2, 64, CORPUS[1:]),
     _simcse("simcse", "SimCSE, unsupervised", "--learning_rate 3e-5", 2, 64, CORPUS[1:]),
     _simcse(
         "cutoff", "Cutoff, span, with consistency",
         "--learning_rate 3e-5 --cutoff span --cutoff_ratio 0.1 --js_weight 1", 2, 64, CORPUS[1:], "cutoff",
-    ),
-    Method(
-        "promptbert", "PromptBERT",
-        ("--templates", 'This sentence of "[X]" means [MASK].', 'This sentence : "[X]" means [MASK].', "--max_length",
-         "40", "--learning_rate", "3e-5"),
-        script="promptbert", batch=64, texts=2, files={"--train_file": CORPUS[1:]}, starts_from_encoder=True,
     ),
     _simcse("tsdae", "TSDAE", "--learning_rate 3e-5 --deletion_ratio 0.6", 1, 64, CORPUS[1:], "tsdae"),
     _simcse("simcse_nli", "SimCSE, supervised", "--learning_rate 5e-4", 3, 128, TRIPLETS),

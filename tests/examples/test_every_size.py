@@ -36,7 +36,6 @@ RUNS = {
     "simcse texts": ["train", "simcse", "--train_file", "texts.txt", *BERT],
     "simcse, read while training": ["train", "simcse", "--train_file", "texts.txt", "--shuffle_buffer", "10", *BERT],
     "simcse pairs": ["train", "simcse", "--train_file", "pairs.csv", *BERT],
-    "promptbert": ["train", "promptbert", "--train_file", "texts.txt", *BERT],
     "tsdae": ["train", "tsdae", "--train_file", "texts.txt", *BERT],
     "cutoff texts": ["train", "cutoff", "--train_file", "texts.txt", *BERT],
     "cutoff pairs": ["train", "cutoff", "--train_file", "pairs.csv", *BERT],

@@ -38,7 +38,6 @@ RUNS = {
         *TRAIN,
     ],
     "run_tsdae.py": [*BERT, *TRAIN],
-    "run_promptbert.py": [*BERT, *TRAIN],
     "run_cutoff.py": [*BERT, *TRAIN],
     "run_cutoff.py pairs": ["--train_file", "pairs.csv", "--cutoff", "token", *BERT, *TRAIN],
     "run_mixture.py": ["--mixture", "mixture.yaml", *BERT, *TRAIN],

@@ -194,7 +194,6 @@ METHODS = {
     "token_cutoff": cut_bert("token"),
     "span_cutoff": cut_bert("span"),
     "feature_cutoff": cut_bert("feature"),
-    "template": bert(2, pooling="mask", template=(0, 1, 0)),
     "mlm": bert(2, do_mlm=True, mlm_weight=0.3),
     "decoder-last": decoder(),
     "decoder-bidirectional": decoder(bidirectional=True, pooling="mean", symmetric=True),
@@ -232,7 +231,7 @@ ONCE = (
 EVERY_WAY = (
     "info_nce-V2", "info_nce-V3", "window-one_tower", "next-kl", "next-decoding",
     "skip_thoughts", "tsdae", "window-smoothed", "tfidf_bin-kl", "next-cosine",
-    "window-one_mean_tower", "prompted", "template", "mlm", "decoder-last", "decoder-bidirectional", "multi_task",
+    "window-one_mean_tower", "prompted", "mlm", "decoder-last", "decoder-bidirectional", "multi_task",
     "classification-bilstm", "multi_task-dan", "embeddings-static", "user-encoder", "user_regression-encoder",
     "static-info_nce",
 )  # fmt: skip

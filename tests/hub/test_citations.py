@@ -23,8 +23,6 @@ ARCHITECTURES = {
 OF_LOSSES = [
     ({"loss": "info_nce"}, {"collator": "DropoutPairCollator"}, "SimCSE, unsupervised", ["gao2021simcse"]),
     ({"loss": "info_nce"}, {"collator": "NLITripletCollator"}, "SimCSE, supervised", ["gao2021simcse"]),
-    ({"loss": "info_nce", "pooling": "mask"}, {"collator": "TemplatePairCollator"}, "PromptBERT",
-     ["jiang2022promptbert"]),
     ({"loss": "info_nce"}, {"collator": "PairCollator"}, "InfoNCE on pairs", ["oord2018representation"]),
     ({"loss": "info_nce"}, {"collator": "PairCollator", "hyper_parameters": {"momentum_queue": 64}}, "CERT",
      ["fang2020cert", "he2020momentum"]),

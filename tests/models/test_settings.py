@@ -13,7 +13,7 @@ from contrastive_st.models.configuration import ContrastiveConfig
 
 OF_BERT = {
     "pooling": "mean", "mlp_only_train": False, "do_mlm": False, "mlm_weight": 0.1, "cutoff": None, "cutoff_ratio": 0.1,
-    "template": None, "prompts": {}, "default_prompt_name": None, "truncate_dim": None, "include_prompt": True,
+    "prompts": {}, "default_prompt_name": None, "truncate_dim": None, "include_prompt": True,
     "dense": [], "normalize": False, "similarity": "cosine",
 }  # fmt: skip
 

@@ -9,7 +9,6 @@ from .collators import (
     NLITripletCollator as NLITripletCollator,
     PairCollator as PairCollator,
     TeacherCollator as TeacherCollator,
-    TemplatePairCollator as TemplatePairCollator,
     fit_idf as fit_idf,
 )
 from .cooccurrence import (
@@ -35,13 +34,10 @@ from .roles import ColumnRoles as ColumnRoles, column_roles as column_roles
 from .splits import sample as sample, split_by_first as split_by_first, split_rows as split_rows
 from .tokenization import tokenize as tokenize
 from .tokenizers import (
-    Template as Template,
     check_max_length as check_max_length,
-    read_template as read_template,
     train_subword_tokenizer as train_subword_tokenizer,
     train_word_tokenizer as train_word_tokenizer,
     train_wordpiece as train_wordpiece,
-    with_template as with_template,
     word_tokenizer as word_tokenizer,
 )
 from .word_vectors import (

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBase
 
-from contrastive_st.data.tokenizers import Template
 from contrastive_st.errors import InputError, choice
 from contrastive_st.options import Options, Share
 from contrastive_st.tokens import pad_rows
@@ -363,38 +362,6 @@ class CropPairCollator(PairCollator, Options):
         size = max(round((end - first) * random.uniform(*self.shares)), 1)
         start = first + int(random.integers(end - first - size + 1))
         return [*ids[:first], *ids[start : start + size], *ids[end:]]
-
-
-@dataclass
-class TemplatePairCollator(PairCollator):
-    """Collate rows with one text, tokenized inside a template; the second view has another template (PromptBERT).
-
-    Args:
-        templates: the template that the rows were tokenized with, and the one of the second view. Both must have the
-            same number of tokens before and after the text, and [MASK] in the same place.
-
-    Example:
-        The templates `4 [X] 5 [MASK]` and `6 [X] 7 [MASK]`, where 9 is [MASK]::
-
-            [{"input_ids": [2, 4, 8, 5, 9, 3]}]  ->  input_ids  [[[2, 4, 8, 5, 9, 3],
-                                                                  [2, 6, 8, 7, 9, 3]]]
-    """
-
-    templates: tuple[Template, Template] = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        first, second = (", ".join(map(str, template.shape)) for template in self.templates)
-        if first != second:
-            raise InputError(
-                f"the two templates have {first} and {second} tokens before the sentence, after it and after [MASK]; "
-                "give templates with the same numbers"
-            )
-
-    def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
-        """The ids of the text in the first template, and in the second."""
-        ids = list(texts_of(row, 1, 1)[0])
-        first, second = self.templates
-        return [ids, [*second.before, *ids[len(first.before) : len(ids) - len(first.after)], *second.after]]
 
 
 @dataclass

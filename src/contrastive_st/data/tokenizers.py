@@ -1,14 +1,14 @@
-"""Make tokenizers: WordPiece, word-level, subword, and with a template around each text."""
+"""Make tokenizers: WordPiece, word-level and subword."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, cast
 
 from annotated_types import Ge, Gt, Le
-from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from contrastive_st.errors import InputError
@@ -251,88 +251,6 @@ def _fast(backend: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
         model_input_names=["input_ids", "attention_mask"],
         split_special_tokens=True,  # otherwise "[PAD]" inside a text would be padding
     )
-
-
-# --- Templates: words around each text, with a [MASK] at which the embedding is taken (PromptBERT).
-
-
-class Template(NamedTuple):
-    """Token ids of a template around a sentence, including [CLS] and [SEP].
-
-    Attributes:
-        before: token ids before the sentence.
-        after: token ids after the sentence.
-        behind: how many tokens of `after` come after [MASK].
-    """
-
-    before: list[int]
-    after: list[int]
-    behind: int
-
-    @property
-    def shape(self) -> list[int]:
-        """The `template` of `ContrastiveConfig`."""
-        return [len(self.before), len(self.after), self.behind]
-
-
-def read_template(text: str, tokenizer: Any) -> Template:
-    """Tokenize a template such as `This sentence of "[X]" means [MASK].`, where [X] is replaced by the sentence.
-
-    Args:
-        text: the template, with one [X] and, after it, one [MASK] (for any tokenizer, whatever its mask token is).
-        tokenizer: a fast tokenizer with a start token, an end token and a mask token.
-
-    Raises:
-        InputError: the text is not a template, or the tokenizer lacks one of these tokens.
-
-    Example:
-        >>> tokenizer = train_wordpiece(["a b c", "a b c"], vocab_size=20)
-        >>> tokenizer.convert_ids_to_tokens(range(8))
-        ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'a', 'b', 'c']
-        >>> read_template("a [X] b [MASK] c", tokenizer)
-        Template(before=[2, 5], after=[6, 4, 7, 3], behind=2)
-    """
-    first, result, rest = text.partition("[X]")
-    if not result or "[X]" in rest or "[MASK]" in first or rest.count("[MASK]") != 1:
-        raise InputError(f"the template {text!r} needs one [X] for the sentence and, after it, one [MASK]")
-    special = [getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "mask")]
-    if None in special or not tokenizer.is_fast:
-        raise InputError("a template needs a fast tokenizer with [CLS], [SEP] and [MASK]; use another base encoder")
-    cls, sep, mask = special
-    ids = [tokenizer.encode(part, add_special_tokens=False) for part in (first.rstrip(), *rest.split("[MASK]"))]
-    return Template([cls, *ids[0]], [*ids[1], mask, *ids[2], sep], len(ids[2]) + 1)
-
-
-def with_template(tokenizer: Any, template: Template, max_length: int) -> PreTrainedTokenizerFast:
-    """The same tokenizer, which now puts the template around every text, also after it was saved and loaded.
-
-    Args:
-        tokenizer: a fast tokenizer.
-        template: the result of `read_template`.
-        max_length: the new tokenizer's `model_max_length`; texts are truncated so that the template fits in.
-
-    Raises:
-        InputError: `max_length` leaves no room for a text.
-
-    Example:
-        >>> tokenizer = train_wordpiece(["a b c", "a b c"], vocab_size=20)
-        >>> tokenizer = with_template(tokenizer, read_template("a [X] b [MASK]", tokenizer), max_length=8)
-        >>> tokenizer.decode(tokenizer("c c c c c c", truncation=True)["input_ids"])
-        '[CLS] a c c c b [MASK] [SEP]'
-    """
-    around_text = sum(template.shape[:2])
-    checked(f"max_length with a template of {around_text} tokens", max_length, Annotated[int, Gt(around_text)])
-    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-    around = [{"id": f"<{name}>", "ids": ids, "tokens": tokenizer.convert_ids_to_tokens(ids)}
-              for name, ids in (("before", template.before), ("after", template.after))]  # fmt: skip
-    backend.post_processor = processors.TemplateProcessing("<before> $A <after>", "$A $B", around)
-    backend.no_truncation()
-    backend.no_padding()
-    # not the class of the given tokenizer, which would only add [CLS] and [SEP] when it is loaded again
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend, model_max_length=max_length, model_input_names=tokenizer.model_input_names,
-        padding_side="right", **tokenizer.special_tokens_map,
-    )  # fmt: skip
 
 
 def check_max_length(max_length: int, limit: int) -> int:

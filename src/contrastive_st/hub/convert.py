@@ -155,8 +155,6 @@ def _open(checkpoint: Checkpoint, pooling: str | None) -> ContrastiveMixin:
 
 def _layout_fault(model: ContrastiveMixin, to: str) -> str:
     """Why a model cannot be written in a layout; blank if it can."""
-    if to != "package" and model.settings.pooling == "mask":
-        return "the pooling at the [MASK] of a template can only be written in this package's layout"
     if to == "simcse" and model.config.model_type not in _SIMCSE_FAMILIES:
         return f"SimCSE's layout is for {' and '.join(_SIMCSE_FAMILIES)}, not {model.config.model_type}"
     return ""

@@ -115,7 +115,7 @@ class CheckpointMetadata:
     @property
     def opens_in_sentence_transformers(self) -> bool:
         """Whether the folder has the files that `SentenceTransformer(folder)` reads."""
-        return (self.folder / "modules.json").is_file() and self.pooling != "mask"
+        return (self.folder / "modules.json").is_file()
 
     @cached_property
     def max_length(self) -> int | None:

@@ -145,8 +145,6 @@ def _faults(model: Any) -> Iterator[str]:
         yield f"{model.name_or_path} is an adapter already; train it without lora_r, or merge it first"
     if not model.name_or_path:
         yield "LoRA needs a saved base model, but this encoder is new; give model_name_or_path"
-    if model.settings.pooling == "mask":
-        yield "pooling mask keeps its template in the config, but an adapter has no config; leave LoRA out"
     if getattr(model, "direction_changed", False):
         yield (
             f"bidirectional changes {model.name_or_path}, and an adapter is opened with the unchanged base; save the "

@@ -24,9 +24,6 @@ from contrastive_st.vectors import SIMILARITIES
 PROMPTS_FILE = "config_sentence_transformers.json"
 #: Where that file says which prompt its prompt `document`, which sentence-transformers always has, repeats
 SAME_PROMPT = "document_prompt_name"
-#: The type in `modules.json` for a pooling that sentence-transformers lacks: it then refuses the folder instead of
-#: using the mean
-MASK_POOLING = "contrastive_st.MaskPooling"
 #: Activations of a dense layer after the pooling, as torch names them
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid", "LeakyReLU", "ELU", "Mish", "Softplus")
 #: The kind of a model of sentence-transformers that gives one vector per text
@@ -304,8 +301,6 @@ def written_by_another(folder: Path) -> bool:
 def _kind(entry: dict[str, Any], folder: Path) -> str:
     """The class name of a module; a class from outside sentence-transformers is refused."""
     name = entry.get("type")
-    if name == MASK_POOLING:
-        return "Pooling"
     if not isinstance(name, str) or not name.startswith("sentence_transformers."):
         raise InputError(
             f"{folder} needs code from its own repository (modules.json names {name}); this package runs no remote code"
@@ -448,13 +443,6 @@ def max_positions(config: Any) -> int:
 
 
 def most_tokens(asked: float, config: Any) -> int | None:
-    """Maximum number of tokens of a text, at most the model's number of positions; None if there is no limit.
-
-    Raises:
-        InputError: it leaves no room besides a template.
-    """
+    """Maximum number of tokens of a text, at most the model's number of positions; None if there is no limit."""
     length = min(asked, max_positions(config))
-    before, after, _ = (getattr(config, "contrastive", None) or {}).get("template") or (0, 0, 0)
-    if length <= before + after > 0:
-        raise InputError(f"max_length {length} leaves no room besides the {before + after} tokens of the template")
     return int(length) if length < 1 << 29 else None

@@ -13,8 +13,8 @@ from contrastive_st.errors import InputError, choice
 from contrastive_st.losses import LOSSES, Loss, as_loss
 from contrastive_st.losses.base import loss_class
 from contrastive_st.losses.custom import recorded_loss
-from contrastive_st.models.pooling import check_template, dense_settings
-from contrastive_st.models.poolings import WITHOUT_HEAD
+from contrastive_st.models.pooling import dense_settings
+from contrastive_st.models.poolings import WITHOUT_HEAD, check_pooling
 from contrastive_st.options import PROMPTS, Count, NotNegative, Options, Share
 
 
@@ -80,10 +80,7 @@ class ContrastiveConfig(LossConfig):
     """The settings of a ForCL model over an encoder of transformers: how it pools, and what training adds.
 
     Args:
-        pooling: one of `contrastive_st.models.pooling.POOLINGS`, or `mask`, the state at the [MASK] of a template.
-        template: for the pooling `mask`: the number of tokens of the template before the sentence, the number after it,
-            and how many of the latter come after [MASK]. The words are in the tokenizer
-            (`contrastive_st.data.with_template`).
+        pooling: one of `contrastive_st.models.pooling.POOLINGS`.
         mlp_only_train: use the projection head only in training (unsupervised SimCSE).
         do_mlm: add a masked-language-model loss on separately masked inputs.
         mlm_weight: weight of that loss.
@@ -100,7 +97,6 @@ class ContrastiveConfig(LossConfig):
     mlm_weight: NotNegative = 0.1
     cutoff: Literal["token", "span", "feature"] | None = None
     cutoff_ratio: Share = 0.1
-    template: Sequence[int] | None = None
     include_prompt: bool = True
     dense: Sequence[Mapping[str, Any]] = ()
     normalize: bool = False
@@ -108,11 +104,9 @@ class ContrastiveConfig(LossConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "dense", [dense_settings(layer) for layer in self.dense])  # complete in the config
-        check_template(self.pooling, self.template, self.cutoff)
-        if not self.include_prompt and self.pooling in ("cls", "mask"):
-            raise InputError(f"pooling {self.pooling} does not support include_prompt=False; choose {WITHOUT_HEAD}")
-        if self.pooling == "mask" and any(self.prompts.values()):
-            raise InputError("pooling mask puts a template around texts and takes no prompts; leave out the prompts")
+        check_pooling(self.pooling)
+        if not self.include_prompt and self.pooling == "cls":
+            raise InputError(f"pooling cls does not support include_prompt=False; choose {WITHOUT_HEAD}")
 
 
 Config = TypeVar("Config", bound=LossConfig)

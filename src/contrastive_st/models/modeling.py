@@ -16,11 +16,10 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses import TSDAELoss
-from contrastive_st.losses.info_nce import InfoNCE
 from contrastive_st.models.adapters import attach, has_adapter, save_adapter
 from contrastive_st.models.base import ForCL
 from contrastive_st.models.configuration import ContrastiveConfig, is_plain_encoder
-from contrastive_st.models.pooling import draw_cutoff, final_layers, scaled_output, template_alone
+from contrastive_st.models.pooling import draw_cutoff, final_layers, scaled_output
 from contrastive_st.models.poolings import WITHOUT_HEAD, needs_all_layers, pool
 from contrastive_st.models.saving import weights_as
 from contrastive_st.models.words import Rows, VectorDecoder, Words, cross_entropies, row_index
@@ -40,10 +39,6 @@ class ContrastiveMixin(ForCL):
     The projection head (Linear + Tanh over the first token) *is* the backbone's pooler. So a checkpoint with
     `pooling="cls"` opens in plain `AutoModel`, and its `pooler_output` is the sentence embedding. A family without a
     pooler supports every pooling except `cls`.
-
-    With the pooling `mask` (PromptBERT), the embedding is the state h at the [MASK] of a template. In training, views
-    for a contrastive loss are head(h - h'), where h' is the state at [MASK] when the text is masked out and only the
-    template is read.
 
     The layers after the pooling, `after`, are part of the model: dense layers and `Normalize`, as the settings `dense`
     and `normalize` say. They are trained with the encoder.
@@ -240,15 +235,9 @@ class ContrastiveMixin(ForCL):
         return self.settings.pooling == "cls" and (self.training or not self.settings.mlp_only_train)
 
     @property
-    def denoises(self) -> bool:
-        """Whether training uses the views of PromptBERT: pooling `mask` with a contrastive loss."""
-        loss = self.settings.loss
-        return self.settings.pooling == "mask" and isinstance(getattr(loss, "inner", loss), InfoNCE)
-
-    @property
     def has_trained_head(self) -> bool:
         """Whether the views in training go through the head."""
-        return self.projection is not None and (self.settings.pooling == "cls" or self.denoises)
+        return self.projection is not None and self.settings.pooling == "cls"
 
     # ------------------------------------------------------------------ inside
 
@@ -283,14 +272,8 @@ class ContrastiveMixin(ForCL):
             with cut, self._attention(padded=padded, kernels=kernels):
                 output = self.backbone(attention_mask=attention_mask, **rows)
         layers = _of_last(output, "hidden_states") if needs_all_layers(settings.pooling) else [output.last_hidden_state]
-        behind = settings.template[2] if settings.template else None
         pooled = attention_mask if text_mask is None else attention_mask * text_mask
-        embedding = output.pooler_output if self.uses_head else pool(layers, pooled, settings.pooling, behind)
-        if self.denoises and self.training:
-            with self._attention(padded=_padded(lengths, 0, True)):
-                alone = self.backbone(attention_mask=template_alone(attention_mask, settings.template), **rows)
-            embedding = embedding - pool([alone.last_hidden_state], attention_mask, "mask", behind)
-            embedding = embedding if self.projection is None else self.projection(embedding[:, None])
+        embedding = output.pooler_output if self.uses_head else pool(layers, pooled, settings.pooling)
         return BaseModelOutputWithPooling(
             last_hidden_state=output.last_hidden_state, pooler_output=self.after(embedding),
             hidden_states=_of_last(output, "hidden_states"), attentions=_of_last(output, "attentions"),
@@ -319,7 +302,7 @@ class ContrastiveMixin(ForCL):
         within = getattr(self.config, "sliding_window", None)  # tokens to either side, in some layers
         seen = within is None or int(lengths.max()) <= within + 1
         compiled = self.backbone._compiled_call_impl is not None  # for rows of their own
-        return seen and not (self.settings.cutoff or self.denoises or self._recomputes or self._noisy or compiled)
+        return seen and not (self.settings.cutoff or self._recomputes or self._noisy or compiled)
 
     @property
     def _noisy(self) -> bool:

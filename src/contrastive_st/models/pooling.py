@@ -1,4 +1,4 @@
-"""What a pooling has before and after it: cutoff and templates, dense layers and `Normalize`."""
+"""What a pooling has before and after it: cutoff, dense layers and `Normalize`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from contrastive_st.errors import InputError, choice
+from contrastive_st.errors import choice
 from contrastive_st.losses.functional import normalize
 from contrastive_st.models.checkpoint import ACTIVATIONS
-from contrastive_st.models.poolings import check_pooling
 from contrastive_st.options import Count, Options, from_keys
 
 # --- Cutoff (Shen et al. 2020, https://arxiv.org/abs/2009.13818): set parts of a sentence's embedding matrix to zero.
@@ -65,41 +64,6 @@ def scaled_output(module: nn.Module, factors: Tensor) -> Iterator[None]:
         yield
     finally:
         handle.remove()
-
-
-# --- Templates (PromptBERT, Jiang et al. 2022, https://arxiv.org/abs/2201.04337): words and a [MASK] around a text.
-
-
-def check_template(pooling: str, template: Sequence[int] | None, cutoff: str | None = None) -> None:
-    """Raise `InputError` for an unknown pooling, an impossible template, or a template with a cutoff.
-
-    Args:
-        pooling: `mask`, or one of `POOLINGS`.
-        template: number of tokens before the sentence, number after it, and how many of the latter come after [MASK].
-        cutoff: the kind of cutoff, if any; it would remove tokens of the template.
-    """
-    if pooling != "mask" or template is None:
-        check_pooling(pooling)
-    elif len(template) != 3 or not template[0] >= 0 <= template[2] < template[1]:
-        raise InputError(
-            f"template {list(template)}: give the number of tokens before the sentence, the number after it ([MASK] "
-            "included), and the number after [MASK]"
-        )
-    elif cutoff is not None:
-        raise InputError("a cutoff would remove tokens of the template; leave out one of the two")
-
-
-def template_alone(attention_mask: Tensor, template: Sequence[int]) -> Tensor:
-    """The attention mask `[N, L]` of a template without its sentence; the template's tokens keep their positions.
-
-    Example:
-        >>> template_alone(torch.tensor([[1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1]]), (1, 2, 0))
-        tensor([[1, 0, 0, 1, 1, 0],
-                [1, 0, 0, 0, 1, 1]])
-    """
-    places = torch.arange(attention_mask.shape[1], device=attention_mask.device)
-    ends = attention_mask.sum(1, keepdim=True) - template[1]
-    return attention_mask * ((places < template[0]) | (places >= ends))
 
 
 # --- Layers after the pooling: dense layers with their activations, and `Normalize`.

@@ -19,8 +19,8 @@ def _first(states: Tensor, mask: Tensor) -> Tensor:
     return states[_rows(states), (mask != 0).int().argmax(1)]
 
 
-def _last(states: Tensor, mask: Tensor, behind: int = 0) -> Tensor:
-    return states[_rows(states), (_places(states) * (mask != 0)).amax(1) - behind]
+def _last(states: Tensor, mask: Tensor) -> Tensor:
+    return states[_rows(states), (_places(states) * (mask != 0)).amax(1)]
 
 
 def _max(states: Tensor, mask: Tensor) -> Tensor:
@@ -85,13 +85,11 @@ POOLINGS = {
 }
 #: The names of those that need no head
 WITHOUT_HEAD = ", ".join(name for name in POOLINGS if name != "cls")
-#: The state at the [MASK] of a template, which is part of the model: no pooling to choose
-_MASK = Pooling(_last, "mask")
 
 
 def pooling_of(name: str) -> Pooling:
-    """The row of a pooling, also of `mask`."""
-    return _MASK if name == "mask" else POOLINGS[check_pooling(name)]
+    """The row of a pooling, or `InputError` with the list."""
+    return POOLINGS[check_pooling(name)]
 
 
 def check_pooling(pooling: str) -> str:
@@ -115,15 +113,14 @@ def needs_all_layers(pooling: str) -> bool:
     return len(pooling_of(pooling).layers) > 1
 
 
-def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str, behind: int | None = None) -> Tensor:
+def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str) -> Tensor:
     """Pool token states `[N, L, d]` to sentence vectors `[N, d]`.
 
     Args:
         hidden_states: the states of all layers, from the embedding layer to the last. If not
             `needs_all_layers(pooling)`, only the last is read.
         attention_mask: `[N, L]`, 1 on the tokens to pool: all real tokens, or those after a prompt.
-        pooling: `mask`, or one of `POOLINGS`.
-        behind: for `mask`, the number of tokens after the [MASK] of a template.
+        pooling: one of `POOLINGS`.
 
     Example:
         >>> import torch
@@ -131,8 +128,6 @@ def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str, 
         >>> pool([states], torch.tensor([[1, 1, 0]]), "mean")
         tensor([[2.]])
     """
-    if pooling == "mask" and behind is not None:
-        return _last(hidden_states[-1], attention_mask, behind)
-    row = POOLINGS[check_pooling(pooling)]
+    row = pooling_of(pooling)
     states, *more = [hidden_states[layer] for layer in row.layers]
     return row.pool(sum(more, states) / len(row.layers) if more else states, attention_mask)

@@ -24,7 +24,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
 from contrastive_st.files.reading import read_json, weight_types
 from contrastive_st.files.writing import write_json
-from contrastive_st.models.checkpoint import MASK_POOLING, PROMPTS_FILE, SAME_PROMPT, Checkpoint
+from contrastive_st.models.checkpoint import PROMPTS_FILE, SAME_PROMPT, Checkpoint
 from contrastive_st.models.poolings import POOLINGS, needs_all_layers, pooling_of
 from contrastive_st.tokens import DOCUMENT
 
@@ -197,8 +197,6 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
     entries = [
         {"idx": i, "name": str(i), "path": path, "type": _MODULES + name} for i, (path, name) in enumerate(modules)
     ]
-    if settings.pooling == "mask":
-        entries[1]["type"] = MASK_POOLING
     write_json(folder / "modules.json", entries)
     write_use(folder, settings)
 

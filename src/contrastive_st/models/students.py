@@ -135,7 +135,7 @@ def trimmed_tokenizer(tokenizer: Any, vocabulary: Iterable[str]) -> tuple[PreTra
         raise InputError(
             "only the vocabulary of a WordPiece tokenizer can be trimmed, and this is another kind; leave it out"
         )
-    around = (state.get("post_processor") or {}).get("special_tokens", {}).values()  # also the words of a template
+    around = (state.get("post_processor") or {}).get("special_tokens", {}).values()  # that it adds to every text
     old, kept = state["model"]["vocab"], set(vocabulary) | set(tokenizer.all_special_tokens)
     kept |= {name for token in around for name in token["tokens"]}
     single = {token for token in old if len(token.removeprefix("##")) == 1}

@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import BertConfig, PreTrainedConfig
 
-from contrastive_st.data import check_max_length, read_template, train_wordpiece, with_template
+from contrastive_st.data import check_max_length, train_wordpiece
 from contrastive_st.errors import InputError
 from contrastive_st.models import AutoModelForCL, BertForCL
 from contrastive_st.models.adapters import add_lora
@@ -61,7 +61,6 @@ def open_encoder(
     texts: Iterable[str],
     resume: str | None = None,
     pooling: str | None = None,
-    template: str | None = None,
     **settings: Any,
 ) -> tuple[Any, Any]:
     """The encoder to train and its tokenizer: a given checkpoint, or a small BERT whose vocabulary is of the texts.
@@ -71,7 +70,6 @@ def open_encoder(
         texts: the training texts, for the vocabulary of a new encoder.
         resume: the checkpoint that the run resumes from, whose tokenizer is used instead of a new one.
         pooling: that of an encoder that records none; without it a new one has `mean`, and a given one is refused.
-        template: put around every text, which is embedded at its [MASK] (PromptBERT).
         settings: settings of the model, such as those of its loss.
 
     Returns:
@@ -88,7 +86,6 @@ def open_encoder(
         length = check_max_length(args.max_length or _FROM_SCRATCH, 512)
         learned_from = chain(texts, *[(args.named_prompts or {}).values()] * 2)  # what occurs once is left out
         tokenizer: Any = load_tokenizer(resume) if resume else train_wordpiece(learned_from, args.vocab_size, length)
-        settings |= _template_settings(template, tokenizer)
         config = with_dropout(small_bert(len(tokenizer), args.hidden_size, args.num_layers, length), args.dropout)
         model: Any = BertForCL(config, **{"pooling": pooling or "mean", **settings})
     else:
@@ -99,18 +96,11 @@ def open_encoder(
         for name in ("new_head", "bidirectional"):
             settings |= {} if getattr(args, name) is None else {name: getattr(args, name)}
         tokenizer = load_tokenizer(checkpoint)
-        settings |= _template_settings(template, tokenizer)
         model = AutoModelForCL.from_pretrained(checkpoint, config=config, with_head=True, **settings)
         if args.max_length is not None:
             tokenizer.model_max_length = check_max_length(args.max_length, max_positions(model.config))
-    if template is not None:
-        tokenizer = with_template(tokenizer, read_template(template, tokenizer), tokenizer.model_max_length)
     lora = args.lora
     return model if args.lora_r is None else add_lora(model, args.lora_r, **lora), tokenizer
-
-
-def _template_settings(template: str | None, tokenizer: Any) -> dict[str, Any]:
-    return {} if template is None else {"pooling": "mask", "template": read_template(template, tokenizer).shape}
 
 
 def small_bert(vocab_size: int, hidden_size: int, num_layers: int, max_length: int, **others: Any) -> BertConfig:

@@ -90,8 +90,6 @@ def _of_loss(settings: Mapping[str, Any], training: Mapping[str, Any]) -> Method
     loss = "consistent_info_nce" if settings.get("cutoff") else str(settings.get("loss") or "not recorded")
     kind = LOSSES.get(loss)
     own = _entries(kind.citation) if kind else ()
-    if settings.get("pooling") == "mask" and loss != "consistent_info_nce":
-        return Method("PromptBERT", "promptbert", _works("jiang2022promptbert"))
     if loss == "info_nce" and (training.get("hyper_parameters") or {}).get("momentum_queue"):
         return Method("CERT", "cert", _works("fang2020cert", "he2020momentum"))
     if loss == "info_nce" and (result := _PAIRS.get(str(training.get("collator")))):

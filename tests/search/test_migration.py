@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import threading
 import time
 
@@ -10,9 +11,8 @@ import pytest
 from store_places import store_place
 
 from contrastive_st.errors import InputError
-from contrastive_st.models.linear_map import LinearMap
-from contrastive_st.search.migration.look import Interval, look, ndcg
 from contrastive_st.search.migration.moving import Move, finish, roll_back
+from contrastive_st.search.migration.sample import interval, ndcg, sample
 from contrastive_st.vectors import unit_vectors
 
 pytestmark = pytest.mark.slow
@@ -105,8 +105,7 @@ def moving(store, encoder=NEW, **options):
                                                                ("none", "vector", 1)])  # fmt: skip
 def test_a_move_ends_as_a_fresh_index(place, index, storage, partitions):
     with made(place, f"{index}_moves", index=index, storage=storage, partitions=partitions) as store:
-        move = moving(store)
-        move.run(move.look(seconds=1))
+        moving(store).run()
         with opened(place, f"{index}_moves", NEW) as after:
             holds(after, NEW, documents())
             assert (after.model, after.dimension, after.index) == ("new", 24, index)
@@ -126,79 +125,54 @@ def test_a_move_ends_as_a_fresh_index(place, index, storage, partitions):
             store.search(OLD.encode(["topic1"])[0])
 
 
-def test_bridges_only_where_lifted_vectors_are_better(place):
-    with made(place, "related") as store, made(place, "unrelated") as other:
-        found = moving(store).look(seconds=5)
-        assert found.bridge
-        assert found.recall.gain.low > 0
-        assert not moving(other, OTHER).look(seconds=5).bridge
-        assert any("lifted" in line for line in found.lines())
+class Killed(Exception):
+    pass
 
 
-def test_lifted_vectors_answer_until_all_is_encoded(place):
-    with made(place, "lifted") as store:
-        move = moving(store)
-        found = move.look(seconds=5)
-
-        class Killed(Exception):
-            pass
+def test_the_old_model_answers_until_all_is_encoded_and_a_killed_move_goes_on(place):
+    with made(place, "killed") as store:
 
         def die(done, missing):
-            if done < 600:
-                raise Killed
+            raise Killed
 
         stopped = moving(store, advance=die)
         stopped._fill_batch = 100
         with pytest.raises(Killed):
-            stopped.run(found)
-        with opened(place, "lifted", NEW) as bridge:
-            lift = found.lift
-            vectors = bridge.vectors(list(range(COUNT)))
-            assert np.allclose(vectors, lift(OLD.encode([text_of(i) for i in range(COUNT)])), atol=5e-3)
-            assert bridge.describe()["space 2"].startswith("vectors of new")
-            assert "100 of 600 documents encoded" in bridge.describe()["space 2"]
-            done = COUNT - bridge.lacking(next(one for one in bridge.spaces() if one.number == 2))
-            assert done == 100
+            stopped.run()
+        with opened(place, "killed") as after:
+            assert after.model == "old"
+            holds(after, OLD, documents())
+            assert "100 of 600 documents encoded" in after.describe()["space 1"]
             calls = NEW.calls
-            moving(bridge).run(None)  # as the command does when it is called again: nothing is encoded twice
+            moving(after).run()  # as the command does when it is called again: nothing is encoded twice
             assert NEW.calls == calls + 1
-            holds(bridge, NEW, documents())
+        with opened(place, "killed", NEW) as after:
+            holds(after, NEW, documents())
 
 
-@pytest.mark.parametrize("bridge", [True, False])
-def test_what_is_written_meanwhile_is_right(place, bridge):
-    name = f"written_{bridge}".lower()
-    with made(place, name) as old:
+def test_what_is_written_meanwhile_is_right(place):
+    with made(place, "written") as old:
         expected = documents()
-        move, found = moving(old), moving(old).look(seconds=5)
 
         def meanwhile(done, missing):
-            if done == move._fill_batch:
+            if done == 100:
                 changed = f"changed {missing}"
                 old.upsert([3, 700], [changed, "added"], OLD.encode([changed, "added"]))  # by whoever has the old model
                 expected.update({3: changed, 700: "added"})
                 old.delete([5, 6])
                 expected.pop(5, None), expected.pop(6, None)
-                if bridge:
-                    with opened(place, name, NEW) as new:
-                        new.upsert(
-                            [4, 701], ["by the new model", "added too"], NEW.encode(["by the new model", "added too"])
-                        )
-                        expected.update({4: "by the new model", 701: "added too"})
-                        assert new.search(NEW.encode(["added too"])[0], 1)[0][0].id == 701
-                        assert old.search(OLD.encode(["added"])[0], 1)[0][0].id == 700
-                        hits = new.search(NEW.encode([text_of(5)])[0], 600)[0]
-                        assert {hit.id: hit.text for hit in hits} == expected
+                assert old.search(OLD.encode(["added"])[0], 1)[0][0].id == 700
 
-        move._fill_batch, move.advance = 100, meanwhile
-        move.run(found if bridge else None)
-        with opened(place, name, NEW) as after:
+        move = moving(old, advance=meanwhile)
+        move._fill_batch = 100
+        move.run()
+        with opened(place, "written", NEW) as after:
             holds(after, NEW, expected)
 
 
 def test_rolls_back_with_all_that_was_written(place):
     with made(place, "back") as store:
-        store.migrate(NEW, "new", seconds=1)
+        store.migrate(NEW, "new")
         with opened(place, "back", NEW) as new:
             new.upsert([2, 900], ["changed", "added"], NEW.encode(["changed", "added"]))
             new.delete([7])
@@ -215,7 +189,7 @@ def test_rolls_back_with_all_that_was_written(place):
 def test_texts_that_the_new_model_does_not_know_stay_and_are_not_found(place):
     with made(place, "silent", count=50) as store:
         store.upsert([60], ["unknown"], OLD.encode(["topic1"]))
-        moving(store).run(None)
+        moving(store).run()
         with opened(place, "silent", NEW) as after:
             assert after.get([60])[0].text == "unknown"
             assert 60 not in [hit.id for hit in after.search(NEW.encode(["topic1"])[0], 60)[0]]
@@ -240,8 +214,7 @@ def test_a_search_in_between_never_fails_and_always_finds(place):
         threads = [threading.Thread(target=ask) for _ in range(2)]
         for thread in threads:
             thread.start()
-        move = moving(store)
-        move.run(move.look(seconds=1))
+        moving(store).run()
         with opened(place, "asked") as new:
             finish(new)
         stop.set()
@@ -253,7 +226,7 @@ def test_a_search_in_between_never_fails_and_always_finds(place):
 
 def test_a_collection_is_dropped_with_all_its_vectors(place):
     with made(place, "dropped", count=50) as store:
-        moving(store).run(None)
+        moving(store).run()
         store.drop()
         assert store.database.rows("SELECT relname FROM pg_class WHERE relname LIKE 'dropped%'") == []
 
@@ -269,7 +242,7 @@ def test_servers_follow(place, monkeypatch):
         session = SearchSession([Source("served", store, OLD)])
         assert session.answer("served", text_of(9), 1).hits[0].id == 9
         with opened(place, "served") as other:
-            moving(other).run(None)
+            moving(other).run()
             assert session.answer("served", text_of(9), 1).hits[0].id == 9  # by the old vectors
             for _ in range(100):
                 if session.sources["served"].encoder is NEW:
@@ -284,47 +257,38 @@ def test_servers_follow(place, monkeypatch):
 
 def test_one_move_at_a_time(place):
     with made(place, "single", count=50) as store:
-        moving(store).run(None)
+        moving(store).run()
         with opened(place, "single") as after:
             with pytest.raises(InputError, match="searches already use"):
-                moving(after).run(None)
+                moving(after).run()
             with pytest.raises(InputError, match="has begun"):
-                moving(after, OTHER).run(None)
+                moving(after, OTHER).run()
 
 
-def test_labelled_queries_decide(place):
+def test_the_sample_has_ndcg_of_both_models(place):
     with made(place, "labelled") as store:
         answers = {text_of(i): [i] for i in range(100)}
-        found = look(store, NEW, seconds=5, answers=answers, old_encoder=OLD)
-        assert len(found.labelled.old) == 100
-        assert found.labelled.new.mean() > 0.9
-        assert any("nDCG@10" in line for line in found.lines())
-        answers = {"topic1": [10**6]}
+        found = sample(store, OTHER, answers, OLD)
+        assert (found.documents, found.sampled) == (COUNT, COUNT)
+        assert [len(values) for values in found.ndcg] == [100, 100]
+        for encoder, values in zip((OLD, OTHER), found.ndcg, strict=True):
+            hits = np.argsort(-encoder.encode(list(answers)) @ encoder.encode(list(documents().values())).T)[:, :10]
+            assert np.allclose(values, ndcg(hits, list(answers.values())), atol=0.02)
+        assert "nDCG@10 of 100 queries" in found.lines()[1]
+        assert sample(store, NEW).ndcg == ()
         with pytest.raises(InputError, match="no document 1000000"):
-            look(store, NEW, answers=answers, old_encoder=OLD)
+            sample(store, NEW, {"topic1": [10**6]}, OLD)
 
 
-def test_the_map_is_that_of_the_normal_equations():
-    rng = np.random.default_rng(0)
-    old, new = rng.standard_normal((50, 4)), rng.standard_normal((50, 3))
-    a = np.hstack([old, np.ones((50, 1))])
-    gram = (old - old.mean(0)).T @ (old - old.mean(0))
-    penalty = np.diag([*[0.3 * np.trace(gram) / 4] * 4, 0.0])
-    assert np.allclose(LinearMap.fit(old, new).matrix, np.linalg.solve(a.T @ a + penalty, a.T @ new), atol=1e-5)
-    assert np.array_equal(
-        LinearMap.from_bytes(LinearMap(old.astype(np.float32)).to_bytes()).matrix, old.astype(np.float32)
-    )
-
-
-def test_the_interval_is_of_paired_differences():
+def test_the_interval_is_that_of_the_mean():
     values = np.random.default_rng(1).standard_normal(400)
-    found = Interval.of(values)
-    assert found.mean == pytest.approx(values.mean())
-    assert found.high - found.low == pytest.approx(2 * 1.96 * values.std() / 20, rel=0.1)
+    mean, low, high = map(float, re.findall(r"-?\d\.\d+", interval(values)))
+    assert mean == pytest.approx(values.mean(), abs=1e-3)
+    assert high - low == pytest.approx(2 * 1.96 * values.std() / 20, rel=0.1)
     assert ndcg(np.array([[1, 2, 3]]), [[3, 1]])[0] == pytest.approx((1 + 0.5) / (1 + 1 / np.log2(3)))
 
 
-def test_the_command_looks_moves_and_goes_back(place, tmp_path, capsys):
+def test_the_command_estimates_moves_and_goes_back(place, tmp_path, capsys):
     from contrastive_st.cli import main
     from contrastive_st.files.folders import SHIPPED
 
@@ -340,7 +304,8 @@ def test_the_command_looks_moves_and_goes_back(place, tmp_path, capsys):
     assert "all 250 documents are encoded in about" in out
     with opened(place, "command") as untouched:
         assert len(untouched.spaces()) == 1
-    assert main([*move, "--seconds", "1"]) == 0
+    assert main([*move, "--queries", str(tmp_path / "queries.csv")]) == 2  # without --dry_run
+    assert main(move) == 0
     with opened(place, "command") as moved:
         assert moved.model == one_layer
     assert main(["migrate", "command", "--rollback", *store]) == 0
@@ -403,25 +368,20 @@ def test_a_folder_moves_too(folder):
     from contrastive_st.search.exact import ExactIndex
     from contrastive_st.search.migration.folders import MovableFolder
 
-    index = MovableFolder(folder)
-    found = moving(index).look(seconds=5)
-    assert found.bridge
-
     def die(done, missing):
-        if ExactIndex.open(folder).fingerprint == NEW.fingerprint:  # the bridge answers, and a shard was encoded
-            raise KeyboardInterrupt
+        raise Killed
 
-    with pytest.raises(KeyboardInterrupt):
-        moving(index, advance=die).run(found)
-    assert np.allclose(ExactIndex.open(folder).vectors([7]), found.lift(OLD.encode([text_of(7)])), atol=1e-5)
+    with pytest.raises(Killed):
+        moving(MovableFolder(folder), advance=die).run()
+    found_in(folder, OLD)
     calls = NEW.calls
-    moving(MovableFolder(folder)).run(None)
+    moving(MovableFolder(folder)).run()
     assert NEW.calls == calls + 5
     found_in(folder, NEW)
     roll_back(MovableFolder(folder), None)
     found_in(folder, OLD)
     assert not list(folder.glob("space-*"))
-    moving(MovableFolder(folder)).run(None)
+    moving(MovableFolder(folder)).run()
     finish(MovableFolder(folder))
     found_in(folder, NEW)
     assert not list(folder.glob("shard-*"))

@@ -131,11 +131,6 @@ class Distill(Options):
     )
     regularization: NotNegative = option("regularization strength in fitting a static student", default=0.1)
     max_length: Count = option("maximum length of a text in tokens, for a layer student", default=128)
-    align: bool = option(
-        "prepare the student to encode queries for an index that the teacher made: a linear map of the student's "
-        "vectors is saved with it, unless its vectors of held-out texts are closer to the teacher's without the map",
-        default=False,
-    )
     batch_size: Count | None = option("texts per step (default: 512; for a layer student 128)", group="training")
     pair_batch_size: Count | None = option(
         "pairs or triplets per step (default: 512; for a layer student 64)", group="training"

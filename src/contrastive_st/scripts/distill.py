@@ -38,7 +38,6 @@ from contrastive_st.models.auto import load_tokenizer
 from contrastive_st.models.base import text_hashes
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
-from contrastive_st.models.query_space import align
 from contrastive_st.models.saving import write_tensors
 from contrastive_st.models.static_encoder import StaticEncoder, StaticFit, silent_ids, static_tokenizer, token_rows
 from contrastive_st.models.students import student_of, teacher_vectors
@@ -145,12 +144,6 @@ def _distill(args: Any, output: Path) -> dict[str, Any]:
     encoder.model.drop_heads()
     with replace_model(output) as new:
         save(encoder, new, args.storage)
-        if args.align:
-            space = align(new, teacher, texts, vectors)
-            say(
-                f"mean cosine to the teacher's vectors of held-out texts: {space.agreement:.3f} (search accepts the "
-                "student as --model)"
-            )
         write_training_metadata(metadata_of(args, teacher, encoder.model, len(texts), training, run), new)
     write_card(output)
     table = compare(args.teacher, teacher, output, texts, vectors)

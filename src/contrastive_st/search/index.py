@@ -225,14 +225,12 @@ class Space:
         model: the name or folder of its model.
         fingerprint: of that model.
         dimension: d.
-        source: the number of the space whose vectors were lifted into this one; None if the model made them itself.
     """
 
     number: int
     model: str
     fingerprint: str
     dimension: int
-    source: int | None = None
 
 
 class MovableIndex(VectorIndex, Protocol):
@@ -241,19 +239,8 @@ class MovableIndex(VectorIndex, Protocol):
     def spaces(self) -> list[Space]:
         """All spaces, the live one first."""
 
-    def within(self, space: Space) -> MovableIndex:
-        """The same documents with the vectors of another space."""
-
-    def add_space(self, space: Space, lift: bytes | None = None) -> Space:
-        """Add a space without vectors, or return the one with this model and source; the number is chosen here.
-
-        Args:
-            space: what it is.
-            lift: the map from the source, for documents that are added meanwhile with vectors of that.
-        """
-
-    def lift_of(self, space: Space) -> bytes:
-        """The map with which a space was added."""
+    def add_space(self, space: Space) -> Space:
+        """Add a space without vectors, or return the one with this model; the number is chosen here."""
 
     def missing(self, space: Space, after: int | None, limit: int) -> tuple[Ids, list[str]]:
         """Documents without a vector in a space, ordered by id, from the first id after `after` on."""

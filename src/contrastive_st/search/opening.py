@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from contrastive_st.errors import InputError, first_line, require
 from contrastive_st.models.protocol import Encoder, open_encoder
-from contrastive_st.models.query_space import InSpace, QuerySpace
 from contrastive_st.search.index import VectorIndex, Vectors, check_model
 from contrastive_st.search.postgres.server import default_store
 from contrastive_st.search.values import one_line
@@ -133,23 +132,12 @@ def vector_store() -> type[VectorStore]:
 def open_encoder_for(index: VectorIndex, model: str | SentenceEncoder | None = None, **options: Any) -> Any:
     """The encoder for the queries of an index: the given model, else the one that made the index.
 
-    A model whose folder records that its vectors are compared with those of the index's model is taken too.
-
     Raises:
         InputError: the model cannot be opened, or is not of this index.
     """
     encoder = open_encoder(model or index.model or None, **{"precision": "auto", **options})
-    if (result := encoder_of(index, encoder)) is None:
-        check_model(index, encoder.fingerprint, "the index")
-    return result
-
-
-def encoder_of(index: VectorIndex, encoder: Any) -> Any:
-    """An encoder as it encodes queries of an index; None if it does not."""
-    if encoder.fingerprint == index.fingerprint:
-        return encoder
-    recorded = QuerySpace.of(encoder)
-    return InSpace(encoder, *recorded) if recorded and recorded[0].fingerprint == index.fingerprint else None
+    check_model(index, encoder.fingerprint, "the index")
+    return encoder
 
 
 class Follower:

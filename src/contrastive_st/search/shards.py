@@ -30,8 +30,7 @@ FIRST = 1 << 40  # most documents of a source: ids are `source number * FIRST + 
 class Encoding:
     """The record of a folder: its model, its corpus, and how vectors are stored (`float32`, `int8`, `ubinary`).
 
-    `space` is the number of the folder (`space-1`, ...) with the shards that answer, 0 for this folder itself; `source`
-    that of the space whose vectors were lifted into these.
+    `space` is the number of the folder (`space-1`, ...) with the shards that answer, 0 for this folder itself.
     """
 
     model: str
@@ -43,7 +42,6 @@ class Encoding:
     precision: str = "float32"
     own_ids: bool = False
     space: int = 0
-    source: int | None = None
 
     @classmethod
     def read(cls, record: Path) -> Encoding:

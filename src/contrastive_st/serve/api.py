@@ -32,7 +32,7 @@ from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.floor import Floors, above, below
 from contrastive_st.search.index import OtherModel, unmet
-from contrastive_st.search.opening import Follower, encoder_of, open_encoder_for, open_named, writable
+from contrastive_st.search.opening import Follower, open_encoder_for, open_named, writable
 from contrastive_st.search.values import json_id
 from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
 from contrastive_st.serve.batcher import COMPUTING, Batcher
@@ -450,7 +450,8 @@ def _opened(
         serve(open_encoder(model, precision=args.precision, pooling=args.pooling))
     for name in dict.fromkeys(args.index or ()):
         index = stack.enter_context(closing(open_named(name, args.store, patience=DATABASE_SECONDS)))
-        model = _served(index, models) or serve(open_encoder_for(index, precision=args.precision))
+        same = (item for item in models.values() if item.encoder.fingerprint == index.fingerprint)
+        model = next(same, None) or serve(open_encoder_for(index, precision=args.precision))
         indices[Path(name).name] = IndexServed(index, model)
     classifiers = {}
     if args.classifier:
@@ -460,12 +461,3 @@ def _opened(
         same = (item for item in models.values() if item.encoder.fingerprint == classifier.encoder_.fingerprint)
         classifiers[Path(name).name] = ClassifierServed(classifier, next(same, None) or serve(classifier.encoder_))
     return models, indices, classifiers
-
-
-def _served(index: Any, models: Mapping[str, Served]) -> Served | None:
-    """The first of the models that encodes queries of an index."""
-    for item in models.values():
-        encoder = encoder_of(index, item.encoder)
-        if encoder is not None:
-            return item if encoder is item.encoder else Served(encoder, item.truncate)
-    return None

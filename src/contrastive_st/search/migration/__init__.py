@@ -1,1 +1,1 @@
-"""Another model for an index that goes on answering: a map between two models, what it is worth, and the move."""
+"""Another model for an index that goes on answering: a sample, the move, and the same for folders."""

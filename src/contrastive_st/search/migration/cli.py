@@ -13,14 +13,12 @@ from annotated_types import Gt, Le
 
 from contrastive_st.commands import MODEL_HELP, POOLING_HELP, PRECISION_HELP
 from contrastive_st.errors import InputError
-from contrastive_st.options import NotNegative, option
+from contrastive_st.options import option
 from contrastive_st.search.cli import ModelPrecision, StoreCommand, recorded_encoder
 from contrastive_st.terminal import note, progress_is_shown, say
 
 if TYPE_CHECKING:
-    from contrastive_st.search.migration.look import Answers, Look
     from contrastive_st.search.migration.moving import Move
-
 
 _CHECKED, _SAME = 50, 0.99  # documents whose vectors are compared with those of their texts, and the least median
 
@@ -34,13 +32,8 @@ class Migrate(StoreCommand):
 
     collection: str = option("name of the collection, or a folder of shards", positional=True)
     model: str | None = option(f"the new model: {MODEL_HELP}", short="-m")
-    seconds: NotNegative = option(
-        "time limit for encoding a sample of up to 5,000 documents. A map from old to new vectors is fitted to it and "
-        "tested; a good map lets searches use the new model before all documents are encoded",
-        default=60.0,
-    )
     queries: str | None = option(
-        "queries for the test of the mapped vectors on the sample: a table with the columns query and id (of a "
+        "with --dry_run: queries for nDCG of both models on the sample; a table with the columns query and id (of a "
         "document that answers the query)"
     )
     retrieval: str | None = option(
@@ -52,7 +45,8 @@ class Migrate(StoreCommand):
         default=1.0,
     )
     dry_run: bool = option(
-        "only estimate the time, the disk space, and the quality of the old vectors mapped to the new model",
+        "only estimate the time and the disk space, from a sample of 5,000 documents or as many as are encoded in a "
+        "minute; and nDCG of both models, with --queries or --retrieval",
         default=False,
     )
     rollback: bool = option("return to the old vectors, and remove the new ones", default=False)
@@ -66,9 +60,11 @@ class Migrate(StoreCommand):
         """Yield steps that exclude each other."""
         if self.rollback + self.finish + self.dry_run > 1:
             yield "give one of --dry_run, --finish and --rollback"
+        if (self.queries or self.retrieval) and not self.dry_run:
+            yield "--queries and --retrieval compare the models, which only --dry_run does"
 
     def run(self) -> None:
-        """Look, bridge, encode and switch; or finish, or roll back."""
+        """Encode and switch; or only estimate, finish, or roll back."""
         from contrastive_st.models.protocol import open_encoder
         from contrastive_st.search.exact import ExactIndex
         from contrastive_st.search.migration.folders import MovableFolder
@@ -90,18 +86,35 @@ class Migrate(StoreCommand):
                 self._move(index, move)
 
     def _move(self, index: Any, move: Move) -> None:
+        from contrastive_st.search.migration.answers import read_answers, read_retrieval
+        from contrastive_st.search.migration.sample import sample
+
         if move.begun and not self.dry_run:
-            return move.run(None)
-        answers, old = self._answers(), self._former(index)
-        if answers and old is None:
+            return move.run()
+        former = self._former(index)
+        if not self.dry_run:
+            return move.run()
+        answers: dict[str, list[Any]] = {}
+        for given in (read_answers(self.queries) if self.queries else {},
+                      read_retrieval(Path(self.retrieval)) if self.retrieval else {}):  # fmt: skip
+            for query, ids in given.items():
+                answers.setdefault(query, []).extend(ids)
+        if answers and former is None:
             raise InputError(
                 "--queries and --retrieval need the old model, which cannot be opened, to encode the queries"
             )
-        look = move.look(seconds=self.seconds, answers=answers, old_encoder=old)
-        none = ["no sample: the collection has so few documents that all are encoded at once"]
-        for line in [*(look.lines() if look else none), *self._costs(move, look)]:
+        found = sample(index, move.encoder, answers, former)
+        needed, free = move.bytes_needed()
+        room = "" if free is None else f" of the {free / 2**30:,.1f} GiB that are free"
+        seconds = found.documents / found.rate / self.share
+        end = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() + seconds))
+        for line in (
+            *found.lines(),
+            f"disk space needed until --finish: about {needed / 2**30:,.2f} GiB{room}",
+            f"all {found.documents:,} documents are encoded in about {_span(seconds)}, at {end}",
+        ):
             say(line)
-        return None if self.dry_run else move.run(look)
+        return None
 
     def _former(self, index: Any) -> Any:
         """The model that answers now, if it can be opened.
@@ -128,28 +141,6 @@ class Migrate(StoreCommand):
                 "index the corpus with the new model, in another collection"
             )
         return encoder
-
-    def _costs(self, move: Move, look: Look | None) -> list[str]:
-        """What the move takes."""
-        needed, free = move.bytes_needed(look is not None and look.bridge)
-        room = "" if free is None else f" of the {free / 2**30:,.1f} GiB that are free"
-        lines = [f"disk space needed until --finish: about {needed / 2**30:,.2f} GiB{room}"]
-        if look is not None:
-            seconds = look.documents / look.rate / self.share
-            end = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() + seconds))
-            lines.append(f"all {look.documents:,} documents are encoded in about {_span(seconds)}, at {end}")
-        return lines
-
-    def _answers(self) -> Answers | None:
-        """The queries with the ids of their answers, of `--queries` and `--retrieval`."""
-        from contrastive_st.search.migration.answers import read_answers, read_retrieval
-
-        result: dict[str, list[Any]] = {}
-        for answers in (read_answers(self.queries) if self.queries else {},
-                        read_retrieval(Path(self.retrieval)) if self.retrieval else {}):  # fmt: skip
-            for query, ids in answers.items():
-                result.setdefault(query, []).extend(ids)
-        return result or None
 
 
 def _span(seconds: float) -> str:

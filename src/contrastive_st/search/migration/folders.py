@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from contrastive_st.files.writing import write_files
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.index import Ids, Space, Vectors
 from contrastive_st.search.shards import RANGES, RECORD, Encoding, ShardFolder, space_folder
 
-_FORMER, _LIFT = "former.json", "lift.npy"  # the record of space 0, while another answers; the map into a space
+_FORMER = "former.json"  # the record of space 0, while another answers
 
 
 class MovableFolder:
@@ -46,33 +45,20 @@ class MovableFolder:
         numbers += [0] if live == 0 or (self.folder / _FORMER).exists() else []
         return [self._space(number) for number in sorted(numbers, key=lambda number: (number != live, number))]
 
-    def within(self, space: Space) -> ExactIndex:
-        """The same documents with the vectors of another space."""
-        live = self._live().space
-        return self.index if space.number == live else ExactIndex.open(space_folder(self.folder, space.number))
-
-    def add_space(self, space: Space, lift: bytes | None = None) -> Space:
-        """Add a space without vectors, or return the one with this model and source."""
+    def add_space(self, space: Space) -> Space:
+        """Add a space without vectors, or return the one with this model."""
         known = self.spaces()
         for one in known:
-            if (one.fingerprint, one.source) == (space.fingerprint, space.source):
+            if one.fingerprint == space.fingerprint:
                 return one
         if not (self.folder / _FORMER).exists() and self._live().space == 0:
             self._live().write(self.folder / _FORMER)
         number = max(one.number for one in known) + 1
         made = replace(
-            self._live(), model=space.model, fingerprint=space.fingerprint, dimension=space.dimension, space=0,
-            source=space.source,
-        )  # fmt: skip
-        place = space_folder(self.folder, number)
-        if lift is not None:
-            write_files(place, {_LIFT: lift})
-        made.write(place / RECORD)
+            self._live(), model=space.model, fingerprint=space.fingerprint, dimension=space.dimension, space=0
+        )
+        made.write(space_folder(self.folder, number) / RECORD)
         return replace(space, number=number)
-
-    def lift_of(self, space: Space) -> bytes:
-        """The map with which a space was added."""
-        return (space_folder(self.folder, space.number) / _LIFT).read_bytes()
 
     def missing(self, space: Space, after: int | None, limit: int) -> tuple[Ids, list[str]]:
         """The documents of the first shard that a space does not have, whatever the limit."""
@@ -140,7 +126,7 @@ class MovableFolder:
 
     def _space(self, number: int) -> Space:
         made = self._record(number)
-        return Space(number, made.model, made.fingerprint, made.dimension, made.source)
+        return Space(number, made.model, made.fingerprint, made.dimension)
 
     def _paths(self, number: int) -> list[Path]:
         return sorted(space_folder(self.folder, number).glob("shard-*.parquet"))

@@ -24,7 +24,7 @@ _ROW = (
 _BY_NAME = "WHERE name = %(name)s OR tables = (SELECT collection FROM _aliases AS a WHERE a.name = %(name)s)"
 _SPACE = (
     "SELECT space, model, fingerprint, dimension, index FROM _spaces WHERE collection = %(tables)s"
-    " AND (space = %(space)s OR (fingerprint = %(fingerprint)s AND source IS NULL))"
+    " AND (space = %(space)s OR fingerprint = %(fingerprint)s)"
 )
 _BY_TABLES = "WHERE tables = %(tables)s"
 Result = TypeVar("Result")

@@ -88,7 +88,7 @@ MIGRATIONS = (
     );
     """,
     # Vectors of several models: the row of a collection describes the live space, and has its number; `_spaces` has all
-    # of them, once there was a second one. `lift` maps the vectors of the space `source` into a space.
+    # of them, once there was a second one.
     """
     ALTER TABLE collections ADD space int NOT NULL DEFAULT 0;
     CREATE TABLE _spaces (
@@ -98,8 +98,6 @@ MIGRATIONS = (
         fingerprint text NOT NULL,
         dimension int NOT NULL,
         index text NOT NULL DEFAULT 'none',
-        source int,
-        lift bytea,
         added timestamptz NOT NULL DEFAULT now(),
         PRIMARY KEY (collection, space)
     );

@@ -1,9 +1,9 @@
 """The spaces of a collection: vectors of several models for the same documents, one of which answers.
 
 A vector in any space is that of the text that its document has now. Whoever writes a document also writes its vector in
-each space of the same model and, by the map, in those that are lifted from it; from the others the vector of a text
-that has changed is removed, and is missing there until it is encoded. A document that is deleted takes its vectors
-along, by foreign keys. A space answers only if none is missing.
+each space of the same model; from the others the vector of a text that has changed is removed, and is missing there
+until it is encoded. A document that is deleted takes its vectors along, by foreign keys. A space answers only if none
+is missing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import numpy as np
 from psycopg import sql
 
 from contrastive_st.errors import InputError
-from contrastive_st.models.linear_map import LinearMap
 from contrastive_st.search.index import Ids, OtherModel, Space, Vectors
 from contrastive_st.search.postgres.copying import Put, code_rows, merge_rows, vector_rows
 from contrastive_st.search.postgres.names import FLOAT_BYTES, SIGNS
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 _FIRST = -(1 << 63)
 _LINKS = 340  # bytes of a row in the graph besides its vector
-_ALL = """SELECT s.space, s.model, s.fingerprint, s.dimension, s.source FROM _spaces AS s
+_ALL = """SELECT s.space, s.model, s.fingerprint, s.dimension FROM _spaces AS s
     JOIN collections AS c ON c.tables = s.collection WHERE s.collection = %s ORDER BY s.space <> c.space, s.space"""
 _KEEP = """UPDATE _spaces AS s SET index = c.index FROM collections AS c
     WHERE c.tables = s.collection AND s.space = c.space AND s.collection = %s"""
@@ -43,20 +42,18 @@ _NAMES = "SELECT name FROM collections WHERE tables = %s UNION SELECT name FROM 
 class StoreSpaces(Named):
     """What `MovableIndex` asks of a collection."""
 
-    def migrate(self, encoder: Any, model: str, *, seconds: float = 60.0, share: float = 1.0) -> None:
+    def migrate(self, encoder: Any, model: str, *, share: float = 1.0) -> None:
         """Move to another model, as `contrastive-st migrate` does; whoever has the collection open goes on.
 
         Args:
             encoder: the new model.
             model: the folder or the name that the collection records of it.
-            seconds: time for the look.
             share: of the time that this process works at encoding.
         """
         from contrastive_st.search.migration.moving import Move
 
         index: Any = self
-        move = Move(index, encoder, model, share)
-        move.run(None if move.begun else move.look(seconds=seconds))
+        Move(index, encoder, model, share).run()
 
     def spaces(self) -> list[Space]:
         """All spaces, the live one first."""
@@ -73,14 +70,14 @@ class StoreSpaces(Named):
         """The same documents with the vectors of another space."""
         return self.database.run(lambda connection: self._inside(connection, space))
 
-    def add_space(self, space: Space, lift: bytes | None = None) -> Space:
-        """Add a space without vectors, or return the one with this model and source."""
+    def add_space(self, space: Space) -> Space:
+        """Add a space without vectors, or return the one with this model."""
 
         def work(connection: StoreConnection) -> Space:
             now = self._alone(connection)
             known: list[Space] = now._spaces(connection)
             for one in known:
-                if (one.fingerprint, one.source) == (space.fingerprint, space.source):
+                if one.fingerprint == space.fingerprint:
                     return one
             if not connection.execute("SELECT FROM _spaces WHERE collection = %s", (now.tables.prefix,)).rowcount:
                 connection.execute(
@@ -92,22 +89,16 @@ class StoreSpaces(Named):
                 follow(connection, now.tables.vectors, now.tables.texts)
             number = max(one.number for one in known) + 1
             connection.execute(
-                "INSERT INTO _spaces (collection, space, model, fingerprint, dimension, source, lift)"
-                " VALUES (%s, %s, %s, %s, %s, %s, %s)",
-                (now.tables.prefix, number, storable(space.model), space.fingerprint, space.dimension, space.source,
-                 lift),
-            )  # fmt: skip
+                "INSERT INTO _spaces (collection, space, model, fingerprint, dimension) VALUES (%s, %s, %s, %s, %s)",
+                (now.tables.prefix, number, storable(space.model), space.fingerprint, space.dimension),
+            )
             now.tables = Tables(now.tables.prefix, now.tables.schema, number)
             create_vectors(connection, now.tables, space.dimension, now.storage, now.partitions)
             follow(connection, now.tables.vectors, now.tables.texts)
-            return Space(number, space.model, space.fingerprint, space.dimension, space.source)
+            return Space(number, space.model, space.fingerprint, space.dimension)
 
         made: Space = self.database.transact(work)
         return made
-
-    def lift_of(self, space: Space) -> bytes:
-        """The map with which a space was added."""
-        return self.database.run(lambda connection: bytes(self.at(connection)._lift(connection, space.number)))
 
     def missing(self, space: Space, after: int | None, limit: int) -> tuple[Ids, list[str]]:
         """Documents without a vector in a space, ordered by id."""
@@ -229,9 +220,6 @@ class StoreSpaces(Named):
             other.tables = Tables(self.tables.prefix, self.tables.schema, space.number)
             if space.fingerprint == self.fingerprint:
                 other.write_vectors(connection, ids, vectors, merge_rows)
-            elif space.source == self.tables.space:
-                lift = LinearMap.from_bytes(self._lift(connection, space.number))
-                other.write_vectors(connection, ids, lift(vectors), merge_rows)
             elif space.number == self._live(connection):
                 what = f"collection {self.collection!r}"
                 raise OtherModel(f"{what} has moved to {space.model}; open it again, and encode with that")
@@ -254,8 +242,7 @@ class StoreSpaces(Named):
         live, *others = self.spaces()
         total, shown = self.now().count(), {}
         for space in [live, *others] if others else []:
-            kind = "encoded" if space.source is None else "lifted"
-            done = f"{total - self.lacking(space):,} of {total:,} documents {kind}"
+            done = f"{total - self.lacking(space):,} of {total:,} documents encoded"
             answers = ", which searches use" if space == live else ""
             shown[f"space {space.number}"] = f"vectors of {space.model} ({space.fingerprint[:8]}){answers}; {done}"
         return shown
@@ -284,10 +271,6 @@ class StoreSpaces(Named):
     def _live(self, connection: StoreConnection) -> int:
         statement = "SELECT space FROM collections WHERE tables = %s"
         return int(connection.value(statement, (self.tables.prefix,)))
-
-    def _lift(self, connection: StoreConnection, number: int) -> bytes:
-        statement = "SELECT lift FROM _spaces WHERE collection = %s AND space = %s"
-        return bytes(connection.value(statement, (self.tables.prefix, number)))
 
     def _lacking(self, connection: StoreConnection) -> int:
         missing = "SELECT count(*) FROM {texts} AS t WHERE NOT EXISTS (SELECT 1 FROM {vectors} AS v WHERE v.id = t.id)"

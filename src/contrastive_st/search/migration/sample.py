@@ -1,0 +1,123 @@
+"""What a new model costs and is worth for an index, measured on a sample of its documents before anything changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastive_st.errors import InputError
+from contrastive_st.search.index import Id, VectorIndex, Vectors
+from contrastive_st.search.values import as_id
+from contrastive_st.vectors import top_k_in_blocks, unit_vectors
+
+K = 10  # hits of a query
+_MOST, _SECONDS = 5_000, 60.0  # documents of a sample, and how long to encode them
+_DRAWS, _BATCH, _BLOCK = 2_000, 256, 32_768
+Values = NDArray[np.float64]
+#: Queries with the ids of the documents that answer them
+Answers = Mapping[str, Sequence[Id]]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a sample says of a change of the model.
+
+    Args:
+        documents: how many the index has.
+        sampled: how many were encoded with the new model.
+        rate: documents that the new model encodes in a second.
+        ndcg: nDCG@10 of each query in the sample, by the old and by the new model, `[Q]` each; empty without queries.
+    """
+
+    documents: int
+    sampled: int
+    rate: float
+    ndcg: tuple[Values, ...]
+
+    def lines(self) -> list[str]:
+        """The results as lines of text."""
+        lines = [f"sample: {self.sampled:,} of {self.documents:,} documents encoded, {self.rate:,.0f} a second"]
+        if self.ndcg:
+            old, new = self.ndcg
+            lines.append(
+                f"nDCG@{K} of {len(old):,} queries in the sample: old model {interval(old)}, new model "
+                f"{interval(new)}, difference {interval(new - old)}"
+            )
+        return lines
+
+
+def sample(index: VectorIndex, encoder: Any, answers: Answers | None = None, old_encoder: Any = None) -> Sample:
+    """Encode random documents with a new model, and search them by both models.
+
+    Args:
+        index: the index.
+        encoder: the new model.
+        answers: queries with the ids of documents that answer them, all of which are in the sample.
+        old_encoder: the model of the index, for the queries of `answers`.
+
+    Raises:
+        InputError: the new model knows no token of the documents, or the index does not have the answers.
+    """
+    relevant = [sorted({as_id(id) for id in ids}) for ids in (answers or {}).values()]
+    wanted = sorted({id for ids in relevant for id in ids})
+    drawn = index.draw(_MOST)
+    ids = np.concatenate([np.array(wanted, np.int64), drawn[~np.isin(drawn, wanted)]])[: max(_MOST, len(wanted))]
+    if not len(ids):
+        raise InputError("the index has no documents")
+    started, batches = time.perf_counter(), list[Vectors]()
+    for start in range(0, len(ids), _BATCH):
+        if start and start >= len(wanted) and time.perf_counter() - started > _SECONDS:
+            break
+        texts = [hit.text for hit in index.get(ids[start : start + _BATCH].tolist())]
+        ((_, vectors),) = encoder.encode_stream([texts])
+        batches.append(vectors)
+    took, new = time.perf_counter() - started, np.concatenate(batches)
+    ids = ids[: len(new)]
+    if not new.any():
+        raise InputError(f"{encoder.name} knows none of the tokens of the documents; choose another model")
+    ndcgs = []
+    if answers:
+        for model, documents in ((old_encoder, unit_vectors(index.vectors(ids.tolist()))), (encoder, new)):
+            queries = unit_vectors(np.asarray(model.encode_query(list(answers))))
+            ndcgs.append(ndcg(ids[_nearest(queries, documents)], relevant))
+    return Sample(len(index), len(ids), len(ids) / took, tuple(ndcgs))
+
+
+def interval(values: Values) -> str:
+    """The mean of values `[Q]` with its 95% interval by bootstrap over the queries.
+
+    Example:
+        >>> interval(np.ones(7))
+        '1.000 (1.000 to 1.000)'
+    """
+    counts = np.random.default_rng(0).multinomial(len(values), np.full(len(values), 1 / len(values)), _DRAWS)
+    low, high = np.percentile(counts @ values / len(values), [2.5, 97.5])
+    return f"{values.mean():.3f} ({low:.3f} to {high:.3f})"
+
+
+def _nearest(queries: Vectors, documents: Vectors) -> NDArray[np.int64]:
+    def compare(rows: slice, part: slice) -> Any:
+        return queries[rows] @ documents[part].T
+
+    return top_k_in_blocks(compare, len(queries), len(documents), K, _BLOCK)[1]
+
+
+def ndcg(ranked: NDArray[np.int64], relevant: Sequence[Sequence[int]]) -> Values:
+    """nDCG of each query `[Q]`, of the ids that it finds `[Q, k]`, where an answer is relevant or not.
+
+    Example:
+        >>> ndcg(np.array([[7, 8], [7, 8]]), [[7], [8]]).round(2).tolist()
+        [1.0, 0.63]
+    """
+    discounts = 1 / np.log2(np.arange(2, ranked.shape[1] + 2))
+    return np.array(
+        [
+            float(np.isin(top, list(true)) @ discounts / discounts[: len(true)].sum())
+            for top, true in zip(ranked, relevant, strict=True)
+        ]
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -194,6 +195,39 @@ def _tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest
         else:  # a tokenizer that does more than its backend, or has none
             rows += tokenizer(sound[1:], **asked)["input_ids"] if sound[1:] else []
     return rows
+
+
+def tokenizer_state(tokenizer: Any) -> dict[str, Any]:
+    """What decides the token ids of a tokenizer: equal states give equal ids, and can be written as JSON.
+
+    Caches of token ids and the hash of a model use it. The maximum length is not part of it.
+
+    Args:
+        tokenizer: any tokenizer of transformers, or an object with a `backend_tokenizer`.
+
+    Example:
+        >>> from contrastive_st.data import word_tokenizer
+        >>> cats, dogs = (word_tokenizer(["a", name]) for name in ("cat", "dog"))
+        >>> tokenizer_state(cats) == tokenizer_state(cats), tokenizer_state(cats) == tokenizer_state(dogs)
+        (True, False)
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        state: dict[str, Any] = json.loads(backend.to_str())
+        state |= {"truncation": None, "padding": None}  # these change when it is used
+        if backend.encode_special_tokens:
+            state["encode_special_tokens"] = True
+    else:  # written in Python: its class and its settings decide, but for names of folders and files
+        settings = {name: str(own) for name, own in tokenizer.init_kwargs.items() if not _is_path(name)}
+        added = {str(number): repr(token) for number, token in tokenizer.added_tokens_decoder.items()}
+        state = {"class": type(tokenizer).__name__, "settings": settings, "added": added, "vocab": tokenizer.get_vocab()}
+    if getattr(tokenizer, "truncation_side", "right") != "right":
+        state["truncation_side"] = tokenizer.truncation_side
+    return state
+
+
+def _is_path(setting: str) -> bool:
+    return setting == "model_max_length" or setting.endswith(("_file", "name_or_path"))
 
 
 def lowercase(backend: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
@@ -23,7 +24,7 @@ from contrastive_st.data.reading.memory import splits_in, visible
 from contrastive_st.data.reading.sources import names_in
 from contrastive_st.data.roles import ANCHOR, NEGATIVE, POSITIVE, SCORE, TARGETS, TEXT, column_roles, role_of
 from contrastive_st.errors import InputError, choice
-from contrastive_st.tokens import prompt_length, token_ids
+from contrastive_st.tokens import prompt_length, token_ids, tokenizer_state
 from contrastive_st.word_cache import WordCache, reads_word_by_word
 
 logger = logging.getLogger(__name__)
@@ -214,9 +215,8 @@ def _tokenized_rows(rows: Dataset, encoding: _Encoding, num_proc: int | None) ->
     """Rows with ids in place of their columns of text, from the cache of `datasets` if they are there."""
     names = [name for name in rows.column_names if name not in TARGETS]
     # the cache file is named after the inputs, because a pickle of the tokenizer changes when the tokenizer is used
-    tokenizer = encoding.tokenizer
-    words, around = sorted(tokenizer.get_vocab().items()), tokenizer.encode("")
-    given = [rows._fingerprint, words, repr(tokenizer), around, encoding.max_length]
+    state = json.dumps(tokenizer_state(encoding.tokenizer), sort_keys=True)
+    given = [rows._fingerprint, state, encoding.max_length]
     name = Hasher.hash([*given, *encoding.prompts_of(names).items()] if encoding.lengths(names) else given)
     folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
     folder.mkdir(parents=True, exist_ok=True)

@@ -53,6 +53,7 @@ from contrastive_st.tokens import (
     padded_widths,
     prompt_length,
     token_ids,
+    tokenizer_state,
 )
 
 #: Options of `bucket_rows` for a forward pass; on a CPU all have about as many tokens, so that few shapes are compiled
@@ -465,8 +466,5 @@ def model_hash(weights: dict[str, Tensor], tokenizer: Any, *settings: object) ->
         tensor = weights[name].detach().cpu().contiguous()
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.flatten().view(torch.uint8).numpy().data)
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    content = json.loads(backend.to_str()) if backend is not None else tokenizer.get_vocab()
-    content |= {"truncation": None, "padding": None}  # these change when it is used
-    digest.update(json.dumps([content, *map(str, settings)], sort_keys=True).encode())
+    digest.update(json.dumps([tokenizer_state(tokenizer), *map(str, settings)], sort_keys=True).encode())
     return digest.hexdigest()

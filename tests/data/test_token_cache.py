@@ -1,0 +1,64 @@
+"""Token ids are kept between runs; a tokenizer that reads in another way does not get those of the one before it."""
+
+import copy
+
+import datasets
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
+
+from contrastive_st import SentenceEncoder, tokenize
+from contrastive_st.models.running import model_hash
+
+TEXT = "Cat-Sat on THE mat."
+ROWS = datasets.Dataset.from_dict({"text": [TEXT, "a cat"]})
+PARTS = ["[UNK]", "[CLS]", "c", "a", "t", "s", "o", "n", "h", "e", "m", ".", "-", " ", "C", "S", "T", "H", "E", "at", "Cat"]
+
+
+def fast(merges=(("a", "t"),), normalizer=None, splitter=None, **options):
+    vocabulary = {part: number for number, part in enumerate(PARTS)}
+    backend = Tokenizer(models.BPE(vocabulary, list(merges), unk_token="[UNK]"))
+    backend.normalizer, backend.pre_tokenizer = normalizer, splitter
+    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]", cls_token="[CLS]", **options)
+
+
+def starting():
+    tokenizer = fast()
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A", special_tokens=[("[CLS]", 1)])
+    return tokenizer
+
+
+OTHERS = {
+    "normalizer": fast(normalizer=normalizers.Lowercase()),
+    "pre-tokenizer": fast(splitter=pre_tokenizers.CharDelimiterSplit("-")),
+    "merges": fast(merges=[]),
+    "first token": starting(),
+    "side that is cut": fast(truncation_side="left"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_another_tokenizer_with_the_same_vocabulary_reads_for_itself(other):
+    before = tokenize(ROWS, fast(), 8)["input_ids"][:]
+    after = tokenize(ROWS, other, 8)["input_ids"][:]
+    assert after == [other(text, truncation=True, max_length=8)["input_ids"] for text in ROWS["text"]] != before
+    assert model_hash({}, other) != model_hash({}, fast())
+
+
+def test_a_tokenizer_written_in_python_is_known_by_its_settings():
+    one, other = ByT5Tokenizer(eos_token="</s>"), ByT5Tokenizer(eos_token="<pad>")
+    assert tokenize(ROWS, one, 8)["input_ids"][0] != tokenize(ROWS, other, 8)["input_ids"][0]
+    assert model_hash({}, one) != model_hash({}, other)
+    assert model_hash({}, one) == model_hash({}, copy.deepcopy(one))
+
+
+def test_a_tokenizer_that_was_used_is_the_same(caplog):
+    tokenizer = SentenceEncoder().tokenizer
+    first = tokenize(ROWS, tokenizer, 8)
+    tokenizer(TEXT, truncation=True, max_length=3, padding="max_length")
+    assert tokenize(ROWS, tokenizer, 8)._fingerprint == first._fingerprint

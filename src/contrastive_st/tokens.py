@@ -220,7 +220,8 @@ def tokenizer_state(tokenizer: Any) -> dict[str, Any]:
     else:  # written in Python: its class and its settings decide, but for names of folders and files
         settings = {name: str(own) for name, own in tokenizer.init_kwargs.items() if not _is_path(name)}
         added = {str(number): repr(token) for number, token in tokenizer.added_tokens_decoder.items()}
-        state = {"class": type(tokenizer).__name__, "settings": settings, "added": added, "vocab": tokenizer.get_vocab()}
+        state = {"class": type(tokenizer).__name__, "settings": settings, "added": added}
+        state["vocab"] = tokenizer.get_vocab()
     if getattr(tokenizer, "truncation_side", "right") != "right":
         state["truncation_side"] = tokenizer.truncation_side
     return state

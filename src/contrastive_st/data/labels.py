@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from contrastive_st.data.profile import is_blank, items_of, simple, value_of
 from contrastive_st.data.reading import header_of, open_table
 from contrastive_st.data.reading.cells import Dropped, as_text
+from contrastive_st.data.reading.rows import of_class
 from contrastive_st.data.roles import column_roles
 
 logger = logging.getLogger(__name__)
@@ -57,13 +58,14 @@ def read_labels(
         logger.warning(f"{table.source}: {note}")
     (text,), (target, *others) = roles.texts, roles.labels
     names = table.classes.get(target)
+    label = lambda cell: simple(cell) if names is None else of_class(simple(cell), names)
     several = separator is not None or target in roles.lists or bool(others)
     texts, labels, dropped = [], [], Dropped(table, [text, *roles.labels], "lack a text or a label")
     for number, cells in table:
         where = table.where(number)
         one = as_text(cells.get(text), text, where, only_strings=True).strip()
-        items = _marked(cells, roles.labels) if others else _items(simple(cells.get(target)), target in roles.lists)
-        given = None if items is None else _labels(_named(items, names), target, where, separator)
+        items = _marked(cells, roles.labels) if others else _items(label(cells.get(target)), target in roles.lists)
+        given = None if items is None else _labels(items, target, where, separator)
         if is_blank(one) or given is None or not (given or several):
             dropped.add(number, cells)
         else:
@@ -102,11 +104,6 @@ def _marked(cells: Mapping[str, Any], names: Sequence[str]) -> list[Any] | None:
     """Those of the columns that are 1 in a row, None where one of them is blank."""
     marks = {name: cells.get(name) for name in names}
     return None if any(map(is_blank, marks.values())) else [name for name, mark in marks.items() if value_of(mark)]
-
-
-def _named(items: list[Any], names: Sequence[str] | None) -> list[Any]:
-    """The names of the classes of a `ClassLabel`, and nothing for its -1; other labels as they are."""
-    return items if names is None else [names[item] for item in items if item is not None and item >= 0]
 
 
 def _labels(items: list[Any], name: str, where: str, separator: str | None) -> list[str]:

@@ -109,8 +109,9 @@ class SoftmaxLoss(Loss):
 
     @classmethod
     def settings_from(cls, rows: Any) -> dict[str, Any]:
-        """`num_labels`, from the labels."""
-        return {"num_labels": max(rows["label"][:]) + 1}
+        """`num_labels`, from the names of the classes, or else from the labels."""
+        names = getattr(rows.features["label"], "names", None)
+        return {"num_labels": len(names) if names else max(rows["label"][:]) + 1}
 
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL

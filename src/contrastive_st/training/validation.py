@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import EarlyStoppingCallback, TrainerCallback, TrainerControl
 
+from contrastive_st.data.classes import numbered_as
 from contrastive_st.data.mixture import Mixture
 from contrastive_st.distributed import LOCAL, Gather, default_gather, processes
 from contrastive_st.errors import InputError
@@ -316,7 +317,7 @@ class Validation:
     def loader(self, data: Any, measured: bool = True) -> Any:
         """The batches of this process, of validation rows; with `measured`, there is the metric that fits them."""
         trainer = self.trainer
-        rows: Any = data if hasattr(data, "__len__") else list(data)
+        rows: Any = numbered_as(data if hasattr(data, "__len__") else list(data), trainer.train_dataset)
         parts = parts_of(rows)
         self._measures = self._kinds(rows) if measured else dict.fromkeys(parts)
         own = shares(parts, trainer.args.eval_batch_size, *processes())

@@ -178,14 +178,20 @@ def _with_target(
     Rows without a score or a label are left out.
     """
     name, role = str(roles.target), roles.columns[str(roles.target)]
-    cells = [(cell or "").strip() for cell in data[name][:]]
+    names = table.classes.get(name, ()) if role != SCORE else ()
+    named = {"-1": "", **{str(number): own for number, own in enumerate(names)}} if names else {}
+
+    def plain(cell: Any) -> str:
+        text = "" if cell is None else str(cell).strip()
+        return named.get(text, text)
+
+    cells = [plain(cell) for cell in data[name][:]]
 
     def check(valid: Callable[[str], bool], what: str) -> None:
         """Raise an error with the first row of the source whose cell is not valid."""
         if (bad := next((cell for cell in cells if not valid(cell)), None)) is not None:
             written = ((row.number, row.cells.get(name)) for row in table)
-            same = lambda cell: ("" if cell is None else str(cell).strip().lower()) == bad.lower()
-            where = (table.where(number) for number, cell in written if same(cell))
+            where = (table.where(number) for number, cell in written if plain(cell).lower() == bad.lower())
             raise InputError(f"{next(where, table.source)}: {bad[:40]!r} in column {name!r} {what}")
 
     if strict:
@@ -195,8 +201,11 @@ def _with_target(
     if role == SCORE:
         numbers = _scores(cells, none, scale or (0.0, 1.0), check)
     else:
-        if not classes:
-            none |= {"-1"} if name in table.classes else _unlabelled(Counter(cells), name)
+        if names:  # any name is one, such as "NA"
+            none = {""}
+            classes = classes or {own: number for number, own in enumerate(names)}
+        elif not classes:
+            none |= _unlabelled(Counter(cells), name)
             classes = _classes([cell for cell in cells if cell not in none], none, check)
         numbers, none = _labels(cells, none, classes, check)
     kept = np.flatnonzero(numbers >= 0)
@@ -206,7 +215,8 @@ def _with_target(
         marks = sorted(set(cells) & none - {""})
         shown = f" ({', '.join(marks)})" if marks else ""
         logger.warning(f"{table.source}: left out {without} rows without a {role}{shown}")
-    rows = data.remove_columns(name).add_column(role, numbers)
+    feature = _feature(classes) if role != SCORE else None
+    rows = data.remove_columns(name).add_column(role, numbers, feature=feature)
     return rows.select(kept) if without else rows, classes
 
 
@@ -256,6 +266,16 @@ def _labels(
     what = f"is not a class of the rows to train on, which are {', '.join(names.values())}"
     check(lambda cell: number[cell] >= 0 or cell in none, what)
     return np.array([number[cell] for cell in cells]), none
+
+
+def _feature(classes: Mapping[str, int]) -> datasets.ClassLabel | None:
+    """The names of classes in the order of their numbers; None where each class is the number that it has."""
+    if all(_is_class(cell) and int(float(cell)) == number for cell, number in classes.items()):
+        return None
+    if {cell.lower() for cell in classes} <= set(NLI_LABELS):
+        return datasets.ClassLabel(names=list(NLI_LABELS))
+    names = {number: cell for cell, number in sorted(classes.items(), reverse=True)}
+    return datasets.ClassLabel(names=[names[number] for number in sorted(names)])
 
 
 def _value(cell: str) -> float | str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +16,7 @@ from contrastive_st.errors import InputError, choice
 
 if TYPE_CHECKING:
     import datasets
+    import pyarrow as pa
 
 _STREAMED = 1000  # rows of a stream from which its columns are known
 
@@ -99,7 +101,18 @@ def classes_of(features: Mapping[str, Any]) -> dict[str, list[str]]:
     import datasets
 
     kinds = {name: getattr(kind, "feature", kind) for name, kind in features.items()}  # of a list, its items
-    return {name: kind.names for name, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)}
+    return {name: list(kind.names) for name, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)}
+
+
+def stored_classes(schema: pa.Schema) -> dict[str, list[str]]:
+    """The same for the schema of a file, in which `datasets` has written its features."""
+    if b"huggingface" not in (schema.metadata or {}):
+        return {}
+    import datasets
+
+    with contextlib.suppress(ValueError):  # a type that `datasets` does not have
+        return classes_of(datasets.Features.from_arrow_schema(schema))
+    return {}
 
 
 def _transformed(data: datasets.Dataset) -> Iterator[Row]:

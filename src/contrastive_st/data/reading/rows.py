@@ -108,6 +108,18 @@ class Table:
         return self
 
 
+def of_class(cell: Any, values: Sequence[Any]) -> Any:
+    """The value, such as the name, of the class in a cell of a `datasets.ClassLabel`, None for -1; a list for a list.
+
+    Example:
+        >>> of_class(1, ["no", "yes"]), of_class([0, 1], ["no", "yes"]), of_class(-1, ["no", "yes"])
+        ('yes', ['no', 'yes'], None)
+    """
+    if isinstance(cell, list):
+        return [value for item in cell if (value := of_class(item, values)) is not None]
+    return None if cell is None or cell < 0 else values[cell]
+
+
 def arrow_rows(batches: Iterable[Any], source: str) -> Iterator[Row]:
     """The rows of Arrow batches, with numbers that go on from batch to batch."""
     number = 0

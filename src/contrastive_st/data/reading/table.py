@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,12 @@ from contrastive_st.data.reading.delimited import (
     numbered_rows,
 )
 from contrastive_st.data.reading.layouts import plain_rows
-from contrastive_st.data.reading.memory import classes_of, in_memory
+from contrastive_st.data.reading.memory import in_memory, stored_classes
 from contrastive_st.data.reading.objects import json_rows
 from contrastive_st.data.reading.relevance import entries, is_beir, judgements, relevant_pairs
-from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows
+from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows, of_class
 from contrastive_st.data.reading.sources import files_of, is_saved, names_in, path_of, splits_of, stored
+from contrastive_st.errors import InputError
 
 if TYPE_CHECKING:
     import datasets
@@ -132,10 +134,13 @@ def _with_schema(table: Table, files: Sequence[Path]) -> Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    schemas = [pq.read_schema(path) for path in files]
+    if any(stored_classes(schema) != table.classes for schema in schemas):
+        return table  # the numbers of its classes are those of one file alone
     with contextlib.suppress(ValueError):
-        schema = pa.unify_schemas([pq.read_schema(path) for path in files], promote_options="permissive")
-        features = datasets.Features.from_arrow_schema(schema)
-        return replace(table, mapped=partial(_mapped, files), schema=schema, classes=classes_of(features))
+        schema = pa.unify_schemas(schemas, promote_options="permissive")
+        datasets.Features.from_arrow_schema(schema)
+        return replace(table, mapped=partial(_mapped, files), schema=schema)
     return table
 
 
@@ -174,11 +179,12 @@ def _arrow(path: Path, source: str) -> Table:
             yield from _ipc(mapped)
 
     if format_of(path) == ".parquet":
-        names = pq.read_schema(path).names
+        schema = pq.read_schema(path)
     else:
         with pa.memory_map(str(path)) as mapped:
-            names = next(iter(_ipc(mapped))).schema.names
-    return Table(source, "row", lambda: arrow_rows(batches(), source), distinct(names, source))
+            schema = next(iter(_ipc(mapped))).schema
+    names, classes = distinct(schema.names, source), stored_classes(schema)
+    return Table(source, "row", lambda: arrow_rows(batches(), source), names, classes=classes)
 
 
 def _ipc(mapped: Any) -> Iterator[pa.RecordBatch]:
@@ -222,21 +228,36 @@ def _beir(folder: Path, source: str, split: str) -> Table:
 
 
 def _joined(parts: Sequence[Table], source: str) -> Table:
-    """Tables one after the other; a column that one of them lacks is missing in its rows."""
+    """Tables one after the other; a column that one of them lacks is missing in its rows.
+
+    The classes of a column of `datasets.ClassLabel` are those of all tables; if a table has other cells there, the
+    cells are their names.
+    """
     files: list[tuple[int, str]] = []
+    named = dict.fromkeys(name for part in parts for name in part.classes)
+    shared = [name for name in named if all(name in part.classes for part in parts)]
+    classes = {name: list(dict.fromkeys(chain(*(part.classes[name] for part in parts)))) for name in shared}
 
     def read() -> Iterator[Row]:
         before, number = 0, 0
         files.clear()
         for part in parts:
             files.append((before, part.source))
+            values = {name: list(map(classes[name].index, own)) if name in classes else own
+                      for name, own in part.classes.items()}  # fmt: skip
             for row in part:
                 number = before + row.number
-                yield Row(number, row.cells)
+                labels = {name: of_class(row.cells[name], own) for name, own in values.items()}
+                if bare := [name for name in named if name not in values and isinstance(row.cells.get(name), int)]:
+                    raise InputError(
+                        f"{part.where(row.number)}: column {bare[0]!r} has numbers, and other files have names for "
+                        "their classes there; write the names in this file too"
+                    )
+                yield Row(number, {**row.cells, **labels})
             before = number
 
     names = None
     if all(part.columns is not None for part in parts):
         names = list(dict.fromkeys(name for part in parts for name in part.columns or ()))
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
-    return Table(source, parts[0].unit, read, names, notes, files)
+    return Table(source, parts[0].unit, read, names, notes, files, classes=classes)

@@ -1,0 +1,112 @@
+"""A class is its name: sources that number the same classes differently are read alike, whatever the door."""
+
+import numpy as np
+import pytest
+from datasets import ClassLabel, Dataset, Features, Value
+
+from contrastive_st import (
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    InputError,
+    LabelledPairCollator,
+    Mixture,
+    SoftmaxLoss,
+    read_examples,
+    tokenize,
+)
+from contrastive_st.data import MixtureCollator
+from contrastive_st.data.classes import class_names, numbered_as
+from contrastive_st.data.labels import read_labels
+
+NAMES, OTHER = ["neutral", "NA", "agrees"], ["agrees", "neutral", "NA"]
+
+
+def pairs(names, chosen=("NA", "agrees", "neutral", "NA"), word="cat"):
+    features = Features({"sentence1": Value("string"), "sentence2": Value("string"), "label": ClassLabel(names=names)})
+    texts = [f"the {word} {name}" for name in chosen]
+    numbers = [names.index(name) for name in chosen]
+    return Dataset.from_dict({"sentence1": texts, "sentence2": texts, "label": numbers}, features=features)
+
+
+def words_of(rows):
+    """The name that the rows give each class, and the one in its texts."""
+    return {(class_names(rows)[row["label"]], row["sentence1"].split()[-1]) for row in rows}
+
+
+def write(data, path):
+    if path.suffix == ".csv":
+        data = data.map(lambda row: {"label": data.features["label"].int2str(row["label"])},
+                        features=Features(dict.fromkeys(data.features, Value("string"))))  # fmt: skip
+    {".parquet": data.to_parquet, ".csv": data.to_csv, "": data.save_to_disk}[path.suffix](path)
+    return str(path if path.suffix else next(path.glob("*.arrow")))
+
+
+@pytest.mark.parametrize("endings", [(".parquet", ".parquet"), (".parquet", ""), (".csv", ".parquet")], ids=str)
+def test_files_that_number_their_classes_differently(endings, tmp_path):
+    files = [write(pairs(names), tmp_path / f"{i}{ending}")
+             for i, (names, ending) in enumerate(zip((NAMES, OTHER), endings, strict=True))]  # fmt: skip
+    rows, roles = read_examples(files)
+    assert len(rows) == (8 if ".csv" not in endings else 4)  # in delimited text, NA is not a label
+    assert all(name == word for name, word in words_of(rows))
+    assert class_names(rows) == [name for name, _ in sorted(roles.classes.items(), key=lambda item: item[1])]
+    texts, labels = read_labels(files, ["sentence1=text", "label"])
+    assert [text.split()[-1] for text in texts] == labels
+
+
+def test_files_with_the_same_classes_stay_on_disk(tmp_path):
+    files = [write(pairs(NAMES), tmp_path / f"{i}.parquet") for i in range(2)]
+    rows, roles = read_examples(files)
+    assert roles.classes == {"neutral": 0, "NA": 1, "agrees": 2}
+    assert rows["label"][:] == [1, 2, 0, 1] * 2
+
+
+def test_numbers_without_names_beside_names_are_refused(tmp_path):
+    plain = pairs(NAMES).cast_column("label", Value("int64"))
+    files = [write(pairs(NAMES), tmp_path / "0.parquet"), write(plain, tmp_path / "1.parquet")]
+    for order in (files, files[::-1]):
+        with pytest.raises(InputError, match=r"1.parquet, row 1: column 'label'"):
+            read_examples(order)
+
+
+def test_minus_one_is_no_class_but_may_be_the_name_of_one():
+    data = pairs(["-1", "0", "1"], ["-1", "1"])
+    rows, roles = read_examples(data)
+    assert (rows["label"][:], roles.classes) == ([0, 2], {"-1": 0, "0": 1, "1": 2})
+    data = data.remove_columns("label").add_column("label", [-1, 2], feature=data.features["label"])
+    assert read_examples(data)[0]["label"][:] == [2]
+
+
+def test_validation_rows_have_the_numbers_of_the_training_rows():
+    _, roles = read_examples(pairs(NAMES))
+    rows, _ = read_examples(pairs(OTHER, ["agrees", "NA"]), classes=roles.classes)
+    assert (rows["label"][:], words_of(rows)) == ([2, 1], {("agrees", "agrees"), ("NA", "NA")})
+    with pytest.raises(InputError, match="disagrees"):
+        read_examples(pairs(["disagrees", "NA"], ["disagrees"]), classes=roles.classes)
+
+
+def test_a_loss_has_room_for_every_class_that_has_a_name():
+    assert SoftmaxLoss.settings_from(read_examples(pairs(NAMES, ["neutral", "NA"]))[0]) == {"num_labels": 3}
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_the_trainer_goes_by_names(mixed, tokenizer, bert_config, tmp_path):
+    loss = SoftmaxLoss()
+    made = lambda names, *chosen: tokenize(pairs(names, *chosen), tokenizer)
+    train, held_out = made(NAMES), [made(NAMES), made(OTHER)]
+    collator = LabelledPairCollator(tokenizer)
+    if mixed:
+        train, held_out, collator = (Mixture({"nli": train}), [Mixture({"nli": own}) for own in held_out],
+                                     MixtureCollator({"nli": collator}))  # fmt: skip
+        from contrastive_st.losses import MixtureLoss
+
+        loss = MixtureLoss({"nli": loss})
+    args = ContrastiveTrainingArguments(str(tmp_path), per_device_eval_batch_size=4, report_to="none")
+    model = BertForCL(bert_config, loss=loss, pooling="mean")
+    trainer = ContrastiveTrainer(model, args, collator, train, held_out[0], processing_class=tokenizer)
+    labels = [trainer.predict(rows).label_ids for rows in held_out]
+    np.testing.assert_array_equal(*labels)
+    same, other = (trainer.evaluate(rows)["eval_loss"] for rows in held_out)
+    assert same == other
+    with pytest.raises(InputError, match="disagrees"):
+        numbered_as(made(["disagrees"], ["disagrees"]), made(NAMES))

@@ -49,8 +49,9 @@ def tcp_server():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     settings = f"{server._SETTINGS}\nlisten_addresses = '127.0.0.1'\nport = {port}\nlog_line_prefix = 'user=%u '\n"
-    with store_place() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server, "_SETTINGS", settings)
-        patch.setenv("PGPORT", str(port))
+    with store_place() as folder:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(server, "_SETTINGS", settings)
+            server.EmbeddedServer(folder).close()
         with server.EmbeddedServer(folder) as running:
             yield running, f"postgresql://{{}}@127.0.0.1:{port}/postgres"

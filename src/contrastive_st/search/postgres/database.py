@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import Any, LiteralString, TypeVar
+from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
+from weakref import WeakSet
 
 import psycopg
 from pgvector.psycopg import register_vector
@@ -16,8 +19,11 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from contrastive_st.errors import InputError, about, first_line
 from contrastive_st.search.index import Unreachable
 from contrastive_st.search.postgres import schema as store_schema
-from contrastive_st.search.postgres.dsn import dsn_of, hide_password, split_schema
+from contrastive_st.search.postgres.dsn import complete, dsn_of, hide_password, split_schema, without_variables
 from contrastive_st.search.postgres.server import EmbeddedServer, default_store
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # Plans are made for the actual values: a generic plan knows neither LIMIT nor filter and may scan everything.
 _SETTINGS = {"plan_cache_mode": "force_custom_plan", "work_mem": "32MB", "hnsw.max_scan_tuples": "200000"}
@@ -42,6 +48,12 @@ class StoreConnection(psycopg.Connection[Any]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.known: dict[str, str] = {}
+        self._process = os.getpid()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is open, and this process made it: one that was forked must not use those of the other."""
+        return not self.closed and self._process == os.getpid()
 
     def use(self, settings: Mapping[str, object]) -> None:
         """Set parameters of the session, or behind a pooler of the transaction."""
@@ -71,10 +83,21 @@ class StoreConnection(psycopg.Connection[Any]):
         self.use(_SETTINGS)
 
 
+class EmbeddedConnection(StoreConnection):
+    """A connection to the embedded server, which takes nothing from the environment."""
+
+    @classmethod
+    def connect(cls, conninfo: str = "", **kwargs: Any) -> Self:
+        """Connect to an address of `EmbeddedServer`."""
+        with without_variables():
+            return super().connect(complete(conninfo), **kwargs)
+
+
 class Database:
     """Runs statements; starts the embedded server, and starts it again if it was killed.
 
-    Opening reads the version of the store and writes nothing, so that a role with USAGE and SELECT can do it.
+    Opening reads the version of the store and writes nothing, so that a role with USAGE and SELECT can do it. A process
+    that is forked from this one opens connections of its own when it first needs one.
 
     Args:
         where: a folder for the embedded server, or a DSN (`postgresql://...`); None is `default_store()`. A parameter
@@ -95,17 +118,33 @@ class Database:
         self.where, self.schema = split_schema(str(where or default_store()))
         self.shown = hide_password(self.where)
         self.server = EmbeddedServer(self.where) if dsn_of(self.where) is None else None
-        self.dsn = self.server.dsn if self.server else self.where
+        self._kind = EmbeddedConnection if self.server else StoreConnection
+        self._size, self._pools, self._opening = pool, dict[int, ConnectionPool[StoreConnection]](), threading.Lock()
         with ExitStack() as failed:
             if self.server:
                 failed.callback(self.server.close)
             with about(self.shown):
                 self._connected(lambda: self._check(setup))
-            self._pool = ConnectionPool(
-                self.dsn, connection_class=StoreConnection, min_size=1, max_size=pool, open=True, kwargs=_ALWAYS,
-                configure=lambda connection: connection.configure(self.schema), reconnect_timeout=_SOON,
-            )  # fmt: skip
+            _OPEN.add(self)
             failed.pop_all()
+
+    @property
+    def dsn(self) -> str:
+        """The address as libpq reads it."""
+        return self.server.dsn if self.server else self.where
+
+    @property
+    def _pool(self) -> ConnectionPool[StoreConnection]:
+        """The pool of this process; after a fork, that of the other one stays as it is."""
+        with self._opening:
+            if (pool := self._pools.get(os.getpid())) is None:
+                if self._pools and self.server:
+                    self.server.ensure_running()
+                pool = self._pools[os.getpid()] = ConnectionPool(
+                    self.dsn, connection_class=self._kind, min_size=1, max_size=self._size, open=True, kwargs=_ALWAYS,
+                    configure=lambda connection: connection.configure(self.schema), reconnect_timeout=_SOON,
+                )  # fmt: skip
+            return pool
 
     def _connected(self, connect: Callable[[], Result]) -> Result:
         """Connect; a second time if the embedded server has been killed, which is started again."""
@@ -120,7 +159,10 @@ class Database:
     def _check(self, setup: bool) -> None:
         """Check that there is a store of this version; make or migrate it if `setup` is set."""
         newest = len(store_schema.MIGRATIONS)
-        with StoreConnection.connect(self.dsn, connect_timeout=30, **_ALWAYS) as connection:
+        with self._kind.connect(self.dsn, connect_timeout=30, **_ALWAYS) as connection:
+            if not self.server:
+                info = connection.info
+                self.shown = f"host={info.host} port={info.port} dbname={info.dbname} user={info.user}"
             encoding = connection.info.parameter_status("server_encoding")
             if encoding != "UTF8":
                 raise InputError(
@@ -167,7 +209,7 @@ class Database:
             try:
                 if self.server:
                     self.server.ensure_running()
-                psycopg.connect(self.dsn, connect_timeout=int(_SOON)).close()
+                self._kind.connect(self.dsn, connect_timeout=int(_SOON)).close()
                 return self._pool.check()
             except psycopg.OperationalError as error:
                 if time.monotonic() > deadline:
@@ -217,7 +259,7 @@ class Database:
         Raises:
             InputError: a pooler stands between, which may give away the session with its locks.
         """
-        connection = self._connected(lambda: StoreConnection.connect(self.dsn, **_ALWAYS))
+        connection = self._connected(lambda: self._kind.connect(self.dsn, **_ALWAYS))
         connection.configure(self.schema)
         if connection.pooled:
             connection.close()
@@ -230,6 +272,19 @@ class Database:
 
     def close(self) -> None:
         """Close all connections; the last user of an embedded server stops it."""
-        self._pool.close()
+        _OPEN.discard(self)
+        if pool := self._pools.get(os.getpid()):
+            pool.close()
         if self.server:
             self.server.close()
+
+
+_OPEN: WeakSet[Database] = WeakSet()
+
+
+def _after_fork() -> None:
+    for database in _OPEN:
+        database._opening = threading.Lock()  # a thread that does not exist here may hold the other
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.search.postgres.schema import SCHEMA
@@ -14,6 +17,15 @@ from contrastive_st.search.postgres.schema import SCHEMA
 #: A URL as SQLAlchemy, Django and JDBC write it differs from libpq's in its beginning alone
 _URL = re.compile(r"(?:jdbc:)?(?:postgres|postgresql|pgsql)(?:\+\w+)?://", re.IGNORECASE)
 _KEYWORDS = {option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()}
+#: Variables that libpq reads for every connection, whatever its DSN says
+_WITHOUT_PARAMETER = ("PGSERVICE", "PGTZ", "PGDATESTYLE", "PGGEQO")
+#: Parameters of which libpq refuses a blank value
+_NOT_BLANK = {"connect_timeout": "10", "sslcertmode": "allow", "min_protocol_version": "3.0",
+              "max_protocol_version": "3.0", "sslmode": "disable"}  # fmt: skip
+_environment = threading.Lock()
+os.register_at_fork(
+    before=_environment.acquire, after_in_parent=_environment.release, after_in_child=_environment.release
+)
 _QUOTED = re.compile(r'(option |parameter: )?"([^"]*)"')  # in libpq's messages; may be a part of the password
 
 
@@ -73,6 +85,35 @@ def split_schema(where: str) -> tuple[str, str]:
         reason = _QUOTED.sub(lambda one: one[0] if one[1] or one[2] == "=" else '"***"', first_line(error))
         raise InputError(f"{_name(where)} is not a DSN that PostgreSQL can read: {reason}") from None
     return dsn, schema
+
+
+def complete(dsn: str) -> str:
+    """A DSN that has each parameter for which libpq would else look into the environment.
+
+    Example:
+        >>> complete("host=/run user=me dbname=name").split()[:3]
+        ["user='me'", "password=''", "passfile=''"]
+    """
+    parameters = conninfo_to_dict(dsn)
+    for option in psycopg.pq.Conninfo.get_defaults():
+        name = option.keyword.decode()
+        if option.envvar and name != "service":
+            parameters.setdefault(name, _NOT_BLANK.get(name, (option.compiled or b"").decode()))
+    return make_conninfo("", **parameters)
+
+
+@contextmanager
+def without_variables() -> Iterator[None]:
+    """Hide from libpq the variables that no parameter replaces, while a connection is made."""
+    hidden = {name: os.environ[name] for name in _WITHOUT_PARAMETER if name in os.environ}
+    with _environment if hidden else nullcontext():
+        for name in hidden:
+            os.unsetenv(name)  # not from `os.environ`, where other threads look
+        try:
+            yield
+        finally:
+            for name, value in hidden.items():
+                os.putenv(name, value)
 
 
 def hide_password(dsn: str) -> str:

@@ -203,7 +203,7 @@ class StoreLoader:
 
     def close(self) -> None:
         """Release the locks at once, not only when the database notices that the connection is closed."""
-        if self._locks is not None:
+        if self._locks is not None and self._locks.is_usable:
             with contextlib.suppress(psycopg.Error):
                 self._locks.execute("SELECT pg_advisory_unlock_all()")
             self._locks.close()
@@ -312,7 +312,7 @@ class StoreLoader:
         return {shard for (shard,) in rows}
 
     def _lock(self, shard: int) -> bool:
-        if self._locks is None or self._locks.closed:
+        if self._locks is None or not self._locks.is_usable:
             self._locks = self.store.database.connect()
         free = self._locks.value("SELECT pg_try_advisory_lock(hashtext(%s), %s)", self._lock_key(shard))
         if free and shard in self._loaded():  # committed between the first look and the lock
@@ -323,12 +323,12 @@ class StoreLoader:
 
     def _lock_key(self, shard: int) -> tuple[str, int]:
         """The advisory lock of a shard."""
-        return f"{self.store.tables.prefix} {self.number}", shard
+        return self.store.tables.lock(self.number), shard
 
     def _unlock(self, shard: int) -> None:
         with self._mutex:
             try:
-                if self._locks is not None:
+                if self._locks is not None and self._locks.is_usable:
                     self._locks.execute(_UNLOCK, self._lock_key(shard))
             except (psycopg.OperationalError, psycopg.InterfaceError):
                 self._locks = None  # the locks ended with the connection

@@ -17,7 +17,7 @@ from contrastive_st.search.postgres.schema import Tables, create_view
 if TYPE_CHECKING:
     from contrastive_st.search.postgres.database import Database, StoreConnection
 
-_LOCK = 0x636F6E74726E616D  # advisory lock: one process at a time gives names
+_LOCK = 0x636F6E74726E616D  # seed of the advisory locks under which names are given
 _ROW = (
     "SELECT tables, model, fingerprint, dimension, storage, partitions, index, language, space FROM collections AS c "
 )
@@ -120,7 +120,7 @@ class Named:
 
 def free_prefix(connection: StoreConnection, schema: str, name: str) -> Tables | None:
     """Unused tables for a new collection, in the open transaction; None if the name is taken."""
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    _lock_names(connection, schema)
     if connection.execute(f"SELECT 1 FROM collections {_BY_NAME}", {"name": name}).fetchone():
         return None
     prefix = connection.value(  # a collection that was renamed keeps the tables of its first name
@@ -194,10 +194,15 @@ def _alone(database: Database, work: Callable[[StoreConnection], None]) -> None:
     """Do the work in one transaction, during which no other gives names."""
 
     def once(connection: StoreConnection) -> None:
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        _lock_names(connection, database.schema)
         work(connection)
 
     database.transact(once)
+
+
+def _lock_names(connection: StoreConnection, schema: str) -> None:
+    """Wait until no other process gives names in this schema, and keep it so until the end of the open transaction."""
+    connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, %s))", (schema, _LOCK))
 
 
 def _check_names(connection: StoreConnection, database: Database, name: str, new: str | None = None) -> Tables:

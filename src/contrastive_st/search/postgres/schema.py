@@ -15,7 +15,7 @@ from contrastive_st.search.postgres.names import FLOAT_BYTES, SIGNS
 from contrastive_st.search.postgres.predicates import subject_of
 
 SCHEMA = "contrastive_st"  # by default
-_LOCK = 0x636F6E7472617374  # advisory lock for the schema
+_LOCK = 0x636F6E7472617374  # advisory lock for all schemas, since all have the same pgvector
 #: Puts a schema first in the search path, of the transaction or of the session, and that of pgvector after it
 SEARCH_PATH = (
     "SELECT set_config('search_path', concat_ws(', ', quote_ident(%s), (SELECT quote_ident(n.nspname)"
@@ -175,6 +175,10 @@ class Tables:
     def in_space(self, what: str) -> sql.Identifier:
         """A table or an index of the vectors of this space, with its schema."""
         return self.name(what + self.mark)
+
+    def lock(self, what: object) -> str:
+        """The name of an advisory lock of the collection: such locks are those of a database, with all its schemas."""
+        return f"{self.schema}.{self.prefix} {what}"
 
     def partition(self, number: int, of: str = "vectors") -> sql.Identifier:
         """One partition of the vectors, or of the codes."""

@@ -22,11 +22,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from contrastive_st.errors import InputError, require
+from contrastive_st.errors import InputError, first_line, require
 from contrastive_st.terminal import tell
 
 _CLOCK_SECONDS = 10  # seconds by which the system's clock may have been changed between two starts
 START_SECONDS = 300  # recovery after a crash replays what was written since the last checkpoint
+_SILENT_SECONDS = 3.0  # of waiting, after which a line says for what
 #: PostgreSQL refuses to run as root. Accounts that may run it then, the best one first: one made for it, that of the
 #: system's PostgreSQL, and the one that Linux systems have for servers that own files (`nobody` must own none)
 ACCOUNTS = ("pgserver", "postgres", "daemon")
@@ -69,7 +70,7 @@ class EmbeddedServer:
     Example:
         >>> with EmbeddedServer("/tmp/vectors") as server:  # doctest: +SKIP
         ...     server.dsn
-        'user=postgres dbname=postgres host=/tmp/vectors/pgdata'
+        'host=/tmp/vectors/pgdata port=5432 user=postgres dbname=postgres'
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -81,10 +82,8 @@ class EmbeddedServer:
         self.pgdata = self.folder / "pgdata"
         self._account = account_for(self.folder)
         self._bin = _reachable_binaries(self._account)
-        from psycopg.conninfo import make_conninfo
-
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._users = _lock_file(self.folder / "users.lock")  # held until close
+        self._users, self._process = _lock_file(self.folder / "users.lock"), os.getpid()  # held until close
         if self._account and (closed := self._account.closed_parent(self.folder)):  # PostgreSQL's error is less clear
             raise InputError(
                 f"PostgreSQL does not run as root, and account {self._account.name!r} cannot pass through {closed}; "
@@ -95,8 +94,6 @@ class EmbeddedServer:
             failed.callback(self.close)
             with self._alone():
                 self._initialise()
-            self.socket = self._socket_folder()
-            self.dsn = make_conninfo(host=str(self.socket), user="postgres", dbname="postgres")
             self.ensure_running()
             failed.pop_all()
 
@@ -106,6 +103,9 @@ class EmbeddedServer:
 
         if self._users.closed:
             return
+        if self._process != os.getpid():  # after a fork, both have the same lock: it is the other's to release
+            self._users.close()
+            return
         fcntl.flock(self._users, fcntl.LOCK_UN)
         try:
             fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -114,10 +114,16 @@ class EmbeddedServer:
         else:
             if (self.pgdata / "postmaster.pid").exists():
                 self._run(self.pgdata, "pg_ctl", "-D", ".", "-m", "fast", "-w", "-t", "60", "stop")
+            fcntl.flock(self._users, fcntl.LOCK_UN)  # a forked process may have the file open for long
         self._users.close()
 
     def ensure_running(self) -> None:
         """Start the server if it does not answer, because nobody has started it yet or it was killed."""
+        import fcntl
+
+        if self._process != os.getpid():  # forked: the lock of this process keeps the server running for it
+            self._users, self._process = _lock_file(self.folder / "users.lock"), os.getpid()
+            fcntl.flock(self._users, fcntl.LOCK_SH)
         with self._alone():
             self._ensure_running()
 
@@ -134,7 +140,16 @@ class EmbeddedServer:
         import fcntl
 
         with _lock_file(self.folder / "start.lock") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            deadline = time.monotonic() + _SILENT_SECONDS
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if deadline and time.monotonic() > deadline:
+                        deadline = 0.0
+                        tell(f"{self.folder}: waiting for another process that starts the database")
+                    time.sleep(0.02)
             yield
 
     def _initialise(self) -> None:
@@ -162,7 +177,7 @@ class EmbeddedServer:
         if len(os.fsencode(self.pgdata)) < 85 and not re.search(r'[,"\s]', str(self.pgdata)):
             return self.pgdata
         digest = hashlib.blake2b(os.fsencode(self.pgdata), digest_size=8).hexdigest()
-        short = Path(tempfile.gettempdir(), f"contrastive-st-{digest}")
+        short = Path("/tmp", f"contrastive-st-{digest}")  # not $TMPDIR, which another process may have otherwise
         short.mkdir(mode=0o700, exist_ok=True)
         if self._account and short.stat().st_uid == 0:
             os.chown(short, self._account.user, self._account.group)
@@ -174,24 +189,48 @@ class EmbeddedServer:
     def _ensure_running(self) -> None:
         import psycopg
 
-        deadline = time.monotonic() + START_SECONDS
-        failures = 0
-        while time.monotonic() < deadline and failures < 10:
+        from contrastive_st.search.postgres.dsn import complete, without_variables
+
+        began, failures, told = time.monotonic(), 0, False
+        while time.monotonic() < began + START_SECONDS and failures < 10:
+            running = _is_running(self.pgdata)
+            self.socket, self.dsn = self._address(running)
             try:
-                psycopg.connect(self.dsn, connect_timeout=5).close()
-                return
-            except psycopg.OperationalError:
-                if not _is_running(self.pgdata):
+                with without_variables(), psycopg.connect(complete(self.dsn)) as connection:
+                    return self._check(connection.execute("SHOW data_directory").fetchone())
+            except psycopg.OperationalError as error:
+                if not running:
                     failures += not self._start()
+                elif not told and time.monotonic() > began + _SILENT_SECONDS:
+                    told = True
+                    tell(f"{self.folder}: waiting for its database: {first_line(error)}")
                 time.sleep(0.05)  # it is recovering, another process is stopping it, or its resources are still in use
         lines = [line for line in _tail(self.pgdata / "log").splitlines() if "FATAL" in line] or ["no message"]
         raise InputError(f"the database in {self.folder} does not start: {lines[-1]}")
 
+    def _address(self, running: bool) -> tuple[Path, str]:
+        """The folder of the socket and the DSN: where a running server says that it listens, else where one will."""
+        from psycopg.conninfo import make_conninfo
+
+        folder, port = "", "5432"
+        if running:
+            with suppress(OSError, IndexError):
+                lines = (self.pgdata / "postmaster.pid").read_text().split("\n")
+                folder, port = lines[4], lines[3]
+        socket = Path(folder) if folder else self._socket_folder()
+        return socket, make_conninfo("", host=str(socket), port=port, user="postgres", dbname="postgres")
+
+    def _check(self, answer: Any) -> None:
+        """Check that the server that answers is that of the folder."""
+        if os.path.exists(answer[0]) and not os.path.samefile(answer[0], self.pgdata):
+            raise InputError(
+                f"{self.socket}: the server that answers has its data in {answer[0]}, not in {self.pgdata}"
+            )
+
     def _start(self) -> bool:
         self._end_orphans()
-        left = (self.pgdata / "postmaster.pid", self.socket / ".s.PGSQL.5432", self.socket / ".s.PGSQL.5432.lock")
-        for path in left:  # left by a server that was killed; its process id may belong to another program now
-            path.unlink(missing_ok=True)
+        for path in ((self.pgdata / "postmaster.pid"), *self.socket.glob(".s.PGSQL.*")):
+            path.unlink(missing_ok=True)  # left by a server that was killed; its process id may be another program's
         # pg_ctl pastes its arguments into a command of the shell: no path is given but that of the socket, quoted
         arguments = ("-D", ".", "-l", "log", "-o", f"-k {shlex.quote(str(self.socket))}")
         return self._run(self.pgdata, "pg_ctl", *arguments, "-w", "-t", str(START_SECONDS), "start")[0] == 0
@@ -211,13 +250,14 @@ class EmbeddedServer:
     def _run(self, folder: Path, program: str, *arguments: str) -> tuple[int, str]:
         """Exit code and output of a program of PostgreSQL, run in a folder; a server would keep a pipe open."""
         identity: dict[str, Any] = {}
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
         if self._account:
             identity = {"user": self._account.user, "group": self._account.group, "extra_groups": []}
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
                 [str(self._bin / program), *arguments],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=folder,
-                start_new_session=True, env={**os.environ, "LC_ALL": "C"}, **identity,
+                start_new_session=True, env=variables, **identity,
             )  # fmt: skip
             output.seek(0)
             return done.returncode, output.read().decode("utf-8", "replace")

@@ -199,7 +199,8 @@ class StoreWrites(StoreSpaces):
         """Delete the whole collection; with `only_unused`, only if it is empty and no process is filling it."""
         used = (
             "SELECT EXISTS (SELECT 1 FROM {texts}) OR EXISTS (SELECT 1 FROM sources AS s JOIN pg_locks AS l"
-            " ON l.locktype = 'advisory' AND l.classid = hashtext(s.collection || ' ' || s.number)::oid"
+            " ON l.locktype = 'advisory' AND l.classid = hashtext(%s || s.number)::oid"
+            " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
             " WHERE s.collection = %s)"
         )
 
@@ -207,7 +208,7 @@ class StoreWrites(StoreSpaces):
             now = self.at(connection, lock=True)
             tables, key = now.tables, (now.tables.prefix,)
             name = connection.value("SELECT name FROM collections WHERE tables = %s FOR UPDATE", key)
-            if only_unused and connection.value(tables.statement(used), key):
+            if only_unused and connection.value(tables.statement(used), (tables.lock(""), *key)):
                 return
             for (alias,) in connection.execute("SELECT name FROM _aliases WHERE collection = %s", key).fetchall():
                 forget_alias(connection, tables.schema, alias)
@@ -261,7 +262,7 @@ class StoreWrites(StoreSpaces):
             ) as connection,
         ):
             connection.add_notice_handler(lambda notice: _warn_of_a_large_graph(notice, memory))
-            connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (f"index of {now.tables.prefix}",))
+            connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (now.tables.lock("index"),))
             try:
                 now._build(connection, kind, m, ef_construction, language)
             except psycopg.errors.DiskFull:  # parallel workers share memory in /dev/shm, which is small in containers

@@ -215,7 +215,7 @@ class EmbeddedServer:
         folder, port = "", "5432"
         if running:
             with suppress(OSError, IndexError):
-                lines = (self.pgdata / "postmaster.pid").read_text().split("\n")
+                lines = _pid_file(self.pgdata)
                 folder, port = lines[4], lines[3]
         socket = Path(folder) if folder else self._socket_folder()
         return socket, make_conninfo("", host=str(socket), port=port, user="postgres", dbname="postgres")
@@ -270,10 +270,15 @@ def _lock_file(path: Path) -> IO[str]:
     return os.fdopen(handle, "r+")
 
 
+def _pid_file(pgdata: Path) -> list[str]:
+    """The lines of `postmaster.pid`: process, folder of the data, start, port, folder of the socket, and more."""
+    return os.fsdecode((pgdata / "postmaster.pid").read_bytes()).split("\n")  # a name of a folder may have a \r
+
+
 def _server_start(pgdata: Path) -> float:
     """The start time, in seconds since 1970, of the server in `postmaster.pid`; infinity if there is no such file."""
     try:
-        return float((pgdata / "postmaster.pid").read_text().split("\n")[2])
+        return float(_pid_file(pgdata)[2])
     except (OSError, ValueError, IndexError):
         return math.inf
 

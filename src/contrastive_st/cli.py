@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from typing import Any, Literal
 
 from contrastive_st import __version__
-from contrastive_st.classification.cli import Classify
 from contrastive_st.commands import MODEL_HELP, POOLING_HELP, Parser, add_command, run, snake_case_flags
 from contrastive_st.errors import InputError, suggestion
-from contrastive_st.evaluation.cli import COMMANDS as EVALUATION_COMMANDS
-from contrastive_st.hub.cli import COMMANDS as HUB_COMMANDS
 from contrastive_st.memory import peak_resident
 from contrastive_st.options import Options, option
-from contrastive_st.scripts.cli import add_commands as add_training_commands, train
-from contrastive_st.search.cli import COMMANDS as SEARCH_COMMANDS
-from contrastive_st.search.database_cli import COMMANDS as STORE_COMMANDS
-from contrastive_st.search.index_cli import Index
-from contrastive_st.search.migration.cli import COMMANDS as MIGRATION_COMMANDS
-from contrastive_st.serve.cli import COMMANDS as SERVE_COMMANDS
+from contrastive_st.scripts.cli import TRAIN_HELP, train
 from contrastive_st.terminal import note, progress_is_shown, say, tell
 
-#: The commands as `--help` lists them
+#: The commands as `--help` lists them, by group, each with the module that has its class
 GROUPS = {
-    "train": ("mine", "train", "distill", "soup"),
-    "evaluate": ("evaluate", "similarity", "neighbors", "overlaps", "classify"),
-    "publish": ("push", "pull", "card", "convert", "merge", "export"),
-    "search": (
-        "encode", "index", "search", "similar", "delete", "collections", "database", "migrate", "trends", "duplicates",
-        "group", "serve", "api",
-    ),
-    "this machine": ("doctor",),
-}  # fmt: skip
+    "train": {"mine": "search.cli", "train": "", "distill": "scripts.cli", "soup": "hub.cli"},
+    "evaluate": {
+        "evaluate": "evaluation.cli",
+        "similarity": "cli",
+        "neighbors": "evaluation.cli",
+        "overlaps": "evaluation.cli",
+        "classify": "classification.cli",
+    },
+    "publish": dict.fromkeys(("push", "pull", "card", "convert", "merge", "export"), "hub.cli"),
+    "search": {
+        "encode": "cli",
+        "index": "search.index_cli",
+        "search": "search.cli",
+        "similar": "search.cli",
+        "delete": "search.cli",
+        "collections": "search.database_cli",
+        "database": "search.database_cli",
+        "migrate": "search.migration.cli",
+        "trends": "search.cli",
+        "duplicates": "search.cli",
+        "group": "search.cli",
+        "serve": "serve.cli",
+        "api": "serve.cli",
+    },
+    "this machine": {"doctor": "cli"},
+}
+COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,9 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> None:
-    parser, commands = _parser()
-    if argv and not argv[0].startswith("-") and argv[0] not in commands:
-        raise InputError(f"no command {argv[0]}; {suggestion(argv[0], commands)}")
+    if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
+        raise InputError(f"no command {argv[0]}; {suggestion(argv[0], COMMANDS)}")
+    named = next((word for word in argv if word in COMMANDS), None)  # after `--device cpu`, for example
+    parser, _ = _parser([named] if named else COMMANDS)
     args = parser.parse_args(argv)
     if args.command is None:
         parser.print_help()
@@ -73,16 +85,17 @@ class _GroupedHelp(Parser):
         return "\n".join(lines) + "\n"
 
 
-def _parser() -> tuple[Parser, dict[str, Parser]]:
+def _parser(names: Iterable[str] = COMMANDS) -> tuple[Parser, dict[str, Parser]]:
+    """The parser with some of the commands, and the parsers of these; their modules are imported."""
     parser = _GroupedHelp(prog="contrastive-st", description="Contrastive sentence embeddings.")
     parser.add_argument("--version", action="version", version=f"contrastive-st {__version__}")
     commands: Any = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    add_training_commands(commands)
-    for command in (
-        Encode, Similarity, Doctor, *EVALUATION_COMMANDS, Classify, *HUB_COMMANDS, Index, *SEARCH_COMMANDS,
-        *STORE_COMMANDS, *MIGRATION_COMMANDS, *SERVE_COMMANDS,
-    ):  # fmt: skip
-        add_command(commands, command)
+    for name in names:
+        if name == "train":  # its scripts parse their options themselves
+            commands.add_parser("train", help=TRAIN_HELP)
+        else:
+            module = importlib.import_module(f"contrastive_st.{COMMANDS[name]}")
+            add_command(commands, getattr(module, name.title()))
     parser.commands = {choice.dest: choice.help for choice in commands._choices_actions}
     return parser, commands.choices
 

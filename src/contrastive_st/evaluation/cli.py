@@ -224,9 +224,6 @@ class Overlaps(Options):
         say(result.report(self.threshold, self.examples))
 
 
-COMMANDS = (Evaluate, Neighbors, Overlaps)
-
-
 def _data(asked: str | None) -> str:
     return asked or os.environ.get("CONTRASTIVE_ST_DATA") or "hub"
 

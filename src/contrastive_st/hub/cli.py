@@ -233,6 +233,3 @@ def _calibration(file: str | None) -> list[str]:
     from contrastive_st.data.reading.texts import corpus_texts
 
     return corpus_texts(file)
-
-
-COMMANDS = (Push, Pull, Card, Convert, Merge, Soup, Export)

@@ -8,13 +8,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from contrastive_st.commands import add_command, run
+from contrastive_st.commands import run
 from contrastive_st.errors import InputError, suggestion
 from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive, option
 
 _PACKAGE = Path(__file__).parents[1]
+#: What help and errors call the script that runs; None for its file
+program: str | None = None
 TRAIN_HELP = "train an encoder on a file, or with a script of the package: contrastive-st train [SCRIPT] ..."
 
 
@@ -59,6 +61,8 @@ def _run_script(argv: Sequence[str]) -> None:
     if name not in result:
         raise InputError(f"no training script {argv[0]}; {suggestion(argv[0], filter(None, result))}")
     sys.argv = [str(result[name]), *options]
+    global program
+    program = f"contrastive-st train {name}".strip()
     sys.path.insert(0, str(result[name].parent))  # as `python` does, for what a script imports from its folder
     runpy.run_path(str(result[name]), run_name="__main__")
 
@@ -96,13 +100,6 @@ def _train_help() -> str:
         "contrastive-st train --train_file FILE --help shows them.",
     ]
     return "\n".join(lines)
-
-
-def add_commands(commands: Any) -> None:
-    """Add the commands to the parser of `contrastive-st`."""
-    commands.add_parser("train", help=TRAIN_HELP)  # each script parses its options itself
-    for command in COMMANDS:
-        add_command(commands, command)
 
 
 @dataclass
@@ -162,6 +159,3 @@ class Distill(Options):
         from contrastive_st.scripts.distill import main
 
         main(self)
-
-
-COMMANDS = (Distill,)

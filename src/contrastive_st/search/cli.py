@@ -451,6 +451,3 @@ class Mine(MiningOptions):
             verbose=progress_is_shown(),
         )  # fmt: skip
         note(f"{self.output}: {counts}")
-
-
-COMMANDS = (Search, Similar, Delete, Trends, Duplicates, Group, Mine)

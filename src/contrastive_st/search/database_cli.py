@@ -125,6 +125,3 @@ class Database(StoreCommand):
         with closing(opened) as database:
             for name, value in database.describe().items():
                 say(f"{name:12} {value}")
-
-
-COMMANDS = (Collections, Database)

@@ -126,6 +126,3 @@ class Api(StoreCommand):
 
         with suppress(KeyboardInterrupt):  # the usual end
             run(self)
-
-
-COMMANDS = (Serve, Api)

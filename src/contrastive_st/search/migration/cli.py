@@ -162,6 +162,3 @@ def _progress() -> Iterator[Any]:
             bar.update(done)
 
         yield advance
-
-
-COMMANDS = (Migrate,)

@@ -1,4 +1,4 @@
-"""Each capability has its row in the ledger, with who asked for it: no command, public name or folder is without one."""
+"""Every command, public name and folder is in the ledger of capabilities, with who asked for it."""
 
 import sys
 from pathlib import Path

@@ -37,6 +37,9 @@ VERBOSITY = (
     ("--verbose", logging.DEBUG, "also print the progress bars and warnings of other libraries, and tracebacks"),
 )
 
+#: What help and errors of a script call it, where a command runs it; None for the name of its file
+program: str | None = None
+
 #: Seconds that other processes wait before they tell an error; a launcher ends them some seconds after the first
 _AFTER_THE_FIRST = 15.0
 

@@ -10,13 +10,12 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Literal
 
+from contrastive_st import commands
 from contrastive_st.commands import run
 from contrastive_st.errors import InputError, suggestion
 from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive, option
 
 _PACKAGE = Path(__file__).parents[1]
-#: What help and errors call the script that runs; None for its file
-program: str | None = None
 TRAIN_HELP = "train an encoder on a file, or with a script of the package: contrastive-st train [SCRIPT] ..."
 
 
@@ -61,8 +60,7 @@ def _run_script(argv: Sequence[str]) -> None:
     if name not in result:
         raise InputError(f"no training script {argv[0]}; {suggestion(argv[0], filter(None, result))}")
     sys.argv = [str(result[name]), *options]
-    global program
-    program = f"contrastive-st train {name}".strip()
+    commands.program = f"contrastive-st train {name}".strip()
     sys.path.insert(0, str(result[name].parent))  # as `python` does, for what a script imports from its folder
     runpy.run_path(str(result[name]), run_name="__main__")
 

@@ -16,11 +16,11 @@ from transformers import HfArgumentParser, TrainingArguments
 from transformers.hf_argparser import string_to_bool
 from transformers.integrations import get_reporting_integration_callbacks
 
+from contrastive_st import commands
 from contrastive_st.commands import DEVICE_HELP, VERBOSITY, Parser, snake_case_flags
 from contrastive_st.data.reading.content import reading
 from contrastive_st.errors import InputError, suggestion
 from contrastive_st.files.reading import read_yaml
-from contrastive_st.scripts import cli
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
 CONFIG_HELP = "YAML or JSON file of options by name. Options on the command line take precedence."
@@ -58,7 +58,7 @@ class TrainingParser(Parser, HfArgumentParser):
 
     def __init__(self, kinds: Any, **kwargs: Any) -> None:
         self.flags, self.changed = ["--config", *(flag for flag, *_ in VERBOSITY)], dict[str, Any]()
-        super().__init__(kinds, **{"prog": cli.program, **kwargs})
+        super().__init__(kinds, **{"prog": commands.program, **kwargs})
 
     def add_argument(self, *flags: Any, **kwargs: Any) -> Any:
         """As in `argparse`; what is true, false or None needs no value, which transformers wants."""

@@ -82,14 +82,6 @@ def test_the_table_beside_setfit_is_that_of_its_file():
     assert f"\n\n{table}\n\n" in PAGES["docs/classification.md"]
 
 
-@pytest.mark.parametrize("name", ["static_levers", "static_fits"])
-def test_the_tables_of_levers_are_those_of_their_files(name):
-    study = load("static_levers", EXAMPLES.parent / "benchmarks")
-    table = study.table_of(figures.ROOT / f"docs/{name}.csv")
-    assert table.count("\n") >= 8
-    assert f"\n\n{table}\n\n" in PAGES["docs/small_models.md"]
-
-
 def test_copies_of_the_test_sets_are_those_of_their_file():
     with open(figures.ROOT / "docs/overlaps.csv", newline="", encoding="utf-8") as file:
         cells = collections.defaultdict(list)
@@ -99,33 +91,6 @@ def test_copies_of_the_test_sets_are_those_of_their_file():
     assert len(cells) >= 4
     for name, own in cells.items():
         assert f"| {name} | {' | '.join(own)} |" in PAGES["docs/small_models.md"]
-
-
-def test_neighbours_in_place_of_dropout_are_those_of_their_file():
-    """The rows of the page, its curve, and the lift that the summaries quote."""
-    runs, curves = collections.defaultdict(list), collections.defaultdict(dict)
-    with open(figures.ROOT / "docs/neighbor_pairs.csv", newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            if row["steps"] in ("0", "150"):
-                runs[row["variant"]].append(row)
-            if row["seed"] in ("", "0"):
-                curves[row["variant"]][int(row["steps"])] = f"{float(row['STS-B']):.1f}"
-
-    def mean(variant, column):
-        values, digits = [float(row[column]) for row in runs[variant]], 1 if "STS" in column else 2
-        deviation = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
-        return f"{statistics.mean(values):.{digits}f}{deviation}"
-
-    assert len(runs) >= 4
-    start = curves.pop("before")
-    for variant in runs:
-        cells = [mean(variant, column) for column in ("STS-B dev", "STS-B", "mean STS", "alignment", "uniformity")]
-        assert f"| {variant} | {' | '.join(cells)} |" in PAGES["docs/simcse.md"]
-    for variant, own in curves.items():
-        own |= start
-        assert f"| {variant} | {' | '.join(own[steps] for steps in sorted(own))} |" in PAGES["docs/simcse.md"]
-    for page in ("docs/results.md", "docs/what_holds.md"):
-        assert f"{mean('before', 'STS-B')} to {mean('neighbours', 'STS-B')}" in PAGES[page].replace("\n", " ")
 
 
 def test_an_encoder_from_raw_text_has_the_figures_of_its_file():

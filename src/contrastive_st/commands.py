@@ -203,8 +203,9 @@ def _run(job: Callable[[], Any]) -> int:
             traceback.print_exception(error)
         tell(f"error: {line}")
         return 2
-    except KeyboardInterrupt:
-        tell("interrupted")
+    except KeyboardInterrupt as error:
+        if os.environ.get("RANK", "0") == "0":
+            tell(str(error) or "interrupted")
         return 130
     _leave_the_process_group(0, wait=True)
     return 0

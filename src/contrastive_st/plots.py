@@ -51,9 +51,8 @@ def training_curve_png(log_history: Sequence[Mapping[str, Any]]) -> bytes | None
             style |= {"color": "tab:gray", "alpha": 0.6, "label": "in-batch accuracy"}
         axes: Any = left if name in losses else right
         axes.plot(*zip(*points, strict=True), **style)
-    left.set_ylim(bottom=min(0, left.get_ylim()[0]))
     if right is not None:
-        right.set(ylabel="measure", ylim=(min(0, right.get_ylim()[0]), max(1, right.get_ylim()[1])))
+        right.set(ylabel="metric")
     figure.legend(loc="outside upper center", ncols=4, frameon=False)
     return png(figure)
 
@@ -68,7 +67,7 @@ def _curves(log_history: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, lis
 
 
 def _is_evaluation(name: str) -> bool:
-    return name.startswith("eval_") and not name.endswith(("_runtime", "_per_second", "_preparation_time"))
+    return name.startswith("eval_") and not name.endswith(("_runtime", "_per_second"))
 
 
 def _is_loss(name: str) -> bool:

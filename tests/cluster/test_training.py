@@ -74,7 +74,7 @@ def assert_equal(a, b):
 def test_two_hosts_train_as_two_processes_of_one(cluster, text, tmp_path, way):
     steps = ["--max_steps", "10"]
     outputs = ended(launched(cluster, ["one", "two"], way, text, tmp_path / "two", *steps))
-    assert "'candidates': 8" in outputs[0][0]  # twice the four rows of a process
+    assert "candidates 8" in outputs[0][0]  # twice the four rows of a process
     ended(launched(cluster, ["one"], way, text, tmp_path / "one", *steps))
     assert_equal(weights(tmp_path / "two"), weights(tmp_path / "one"))
 

@@ -7,7 +7,14 @@ import torch
 from datasets import Dataset
 
 from conftest import SENTENCES
-from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, DropoutPairCollator, tokenize
+from contrastive_st import (
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    DropoutPairCollator,
+    plots,
+    tokenize,
+)
 from contrastive_st.training.callbacks import Throughput
 
 
@@ -61,18 +68,31 @@ def test_evaluation_and_saving_are_not_timed(monkeypatch):
     assert account.seconds == 2.0 + 1.0 + 1.5
 
 
-def test_the_log_holds_the_figures(tokenizer, bert_config, tmp_path):
+def test_the_log_holds_the_figures(tokenizer, bert_config, tmp_path, capsys):
     rows = tokenize(Dataset.from_dict({"text": SENTENCES * 4}), tokenizer, 16)
     args = ContrastiveTrainingArguments(
-        str(tmp_path), per_device_train_batch_size=4, max_steps=4, logging_steps=2, bf16=False, disable_tqdm=True
-    )
+        str(tmp_path), per_device_train_batch_size=4, max_steps=4, logging_steps=2, bf16=False, disable_tqdm=True,
+        report_to="none",
+    )  # fmt: skip
     trainer = ContrastiveTrainer(
         BertForCL(bert_config), args, train_dataset=rows, data_collator=DropoutPairCollator(tokenizer)
     )
     trainer.train()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[0] for line in lines] == ["step 2/4", "step 4/4", "step 4/4"]
+    assert all("  loss " in line and len(line) <= 100 for line in lines[:2])
     logged = [row for row in trainer.state.log_history if "loss" in row]
     assert len(logged) == 2
     for row in logged:
         assert 0 < row["padding_share"] < 1
         assert 4 < row["tokens_per_second"] / row["anchors_per_second"] < 32
         assert row["peak_memory_gib"] > 0.05
+
+
+def test_the_axes_of_the_curve_fit_the_run(monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(plots, "png", lambda figure: [axes.get_ylim() for axes in figure.axes])
+    history = [{"step": i, "loss": 5.3 - i / 100, "accuracy": 0.2 + i / 100} for i in range(30)]
+    (bottom, top), (least, greatest) = plots.training_curve_png(history)
+    assert 4.9 < bottom < 5.01 < 5.3 < top < 5.4
+    assert 0.1 < least < 0.2 < 0.49 < greatest < 0.6

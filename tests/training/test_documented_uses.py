@@ -317,6 +317,8 @@ def test_curves_are_whole_where_a_run_is_evaluated_before_and_after_it(make, row
     assert [event.step for event in events.Scalars("train/loss")] == [2, 4, 6]
     assert [event.step for event in events.Scalars("eval/mrr")] == [0, 2, 4, 6, 6]
     assert not (tmp_path / "runs").exists()
+    assert len(list(folder.iterdir())) == 1
+    assert not [name for row in trainer.state.log_history for name in row if name.endswith("preparation_time")]
 
 
 # --- The command.

@@ -288,3 +288,14 @@ def test_a_module_without_vectors_is_told_in_a_line(forward, message, tokenizer,
 def test_what_is_no_module_is_refused(tokenizer, tmp_path):
     with pytest.raises(InputError, match="the model is a dict"):
         trainer_for({}, tokenizer, tmp_path)
+
+
+def test_a_batch_that_does_not_suit_the_recorded_loss_names_it(bert_config, tokenizer, tmp_path):
+    """A student records its distillation; a user who fine-tunes it on pairs has not chosen that loss."""
+    BertForCL(bert_config, loss="relational_distillation").save_pretrained(tmp_path / "base")
+    batch = PairCollator(tokenizer)([{"input_ids": [[2, i, 3], [2, i + 1, 3]]} for i in (5, 7)])
+    with pytest.raises(InputError, match=r"relational_distillation.*loss=\"info_nce\""):
+        AutoModelForCL.from_pretrained(tmp_path / "base")(**batch)
+    with pytest.raises(InputError, match=r"TeacherCollator$"):
+        AutoModelForCL.from_pretrained(tmp_path / "base", loss="relational_distillation")(**batch)
+    assert AutoModelForCL.from_pretrained(tmp_path / "base", loss="info_nce")(**batch).loss.isfinite()

@@ -64,6 +64,7 @@ class ForCL(_Base):
     #: Most tokens that a row may be padded to; if None, rows are not padded to more than the length of their batch
     positions: Any = None
     save_dtype: torch.dtype | None = None  # of saved weights, if another than that of the model
+    loss_is_recorded = False  # in the checkpoint, rather than chosen by whoever opened it
     _checks_first_step = False
     accepts_loss_kwargs = False  # the loss is a mean over the batch: the Trainer divides it when accumulating
 
@@ -111,7 +112,15 @@ class ForCL(_Base):
         queued: dict[str, Any] = {} if queue is None else {"queue": queue}  # only InfoNCE accepts one
         gather = default_gather() if self.training else LOCAL
         loss_fn = self.loss_fn if task is None else self.loss_fn.of_task(task)
-        loss: Tensor = loss_fn(views, targets, text_hashes=text_hashes, gather=gather, **queued)
+        try:
+            loss: Tensor = loss_fn(views, targets, text_hashes=text_hashes, gather=gather, **queued)
+        except InputError as error:
+            if not self.loss_is_recorded or loss_fn.name == "info_nce":  # else another loss may suit the batch
+                raise
+            raise InputError(
+                f"{error}. {self.name_or_path} records the loss {loss_fn.name!r}; for another, open it with a loss, "
+                'such as loss="info_nce"'
+            ) from error
         if views.requires_grad and not loss.requires_grad:
             raise InputError(f"the loss {loss_fn.name} has no gradient; compute it from the views, without `detach`")
         return loss
@@ -149,6 +158,7 @@ class ForCL(_Base):
     def use_loss(self, loss: Any) -> None:
         """Train with another loss, a `Loss` or any callable of views, and with a new head if it has one."""
         self.change_settings(loss=loss, with_head=True)
+        self.loss_is_recorded = False
         if hasattr(self, "loss_head"):
             del self.loss_head
         self.add_head()
@@ -281,10 +291,12 @@ class ForCL(_Base):
                 kind: Any = cls.config_class
                 config, kwargs = kind.from_pretrained(folder, return_unused_kwargs=True, **kwargs)
                 kwargs |= {**given, "config": without_code(config)}
+            recorded = "loss" not in kwargs and bool(getattr(kwargs["config"], "contrastive", None))
             built = getattr(cls, "backbone_class", None) or getattr(cls, "code_class", cls)
             check_built(built, kwargs["config"], name, folder)
             loaded: Any = super().from_pretrained(folder, *args, **kwargs)
         model, info = loaded
+        model.loss_is_recorded = recorded
         after = [] if "dense" in kwargs else [key for key, _ in model.named_parameters() if key.startswith("after.")]
         lacking = set(after) - set(weight_types(folder)) if after else set()
         check_loaded(model, {*info["missing_keys"], *lacking}, name, folder)

@@ -51,6 +51,8 @@ def start(kinds: Sequence[Any], defaults: Mapping[str, Any], argv: Sequence[str]
     if is_first_process():
         logging.getLogger("contrastive_st").setLevel(logging.WARNING if is_quiet() else logging.INFO)
         logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    else:  # all processes would say the same
+        logging.getLogger("contrastive_st").setLevel(logging.ERROR)
     training.resume_from_checkpoint = check_output_dir(training, training.overwrite_output_dir)
     set_seed(training.seed)
     return parsed
@@ -134,7 +136,7 @@ def report(trainer: ContrastiveTrainer, before: Mapping[str, float], after: Mapp
     folder = Path(str(trainer.args.output_dir))
     training_curve(trainer.state.log_history, folder / "training_curve.png")
     for name, value in after.items():
-        if name in before and not name.endswith(("epoch", "_runtime", "_per_second", "_preparation_time")):
+        if name in before and not name.endswith(("epoch", "_runtime", "_per_second")):
             done(f"{name.removeprefix('eval_'):24} {before[name]:.3f} before, {value:.3f} after")
     write_json(folder / "results.json", {"before": before, "after": after})
     done(f"checkpoint in {folder}/")

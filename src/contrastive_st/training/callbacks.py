@@ -7,13 +7,14 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import TrainerCallback, TrainerControl, TrainerState
+from transformers import PrinterCallback, ProgressCallback, TrainerCallback, TrainerControl, TrainerState
+from transformers.integrations.integration_utils import TensorBoardCallback
 
 from contrastive_st.distributed import any_process
 from contrastive_st.memory import peak_resident
@@ -22,6 +23,59 @@ from contrastive_st.speed.packing import packed_tokens
 from contrastive_st.terminal import clean
 from contrastive_st.tokens import bucket_rows, padded_tokens, row_lengths, training_buckets
 from contrastive_st.training.gradcache import chunk_limits
+
+# --- What is shown of a log: one line, on the first process. Everything is in the history of the trainer's state.
+
+_WIDTH = 100  # characters of a line
+_ORDER = ("loss", "learning_rate", "grad_norm", "accuracy", "candidates")
+_TIMES = ("epoch", "total_flos", "_runtime", "_per_second")
+
+
+def log_line(step: int, steps: int, logs: Mapping[str, Any]) -> str:
+    """The most important numbers of a log in a line of at most 100 characters; empty if there are only times.
+
+    Example:
+        >>> log_line(8, 40, {"accuracy": 0.25, "loss": 5.30041, "epoch": 0.2, "effective_rank": 7.1})
+        'step 8/40  loss 5.3  accuracy 0.25  effective_rank 7.1'
+    """
+    names = [name for name in logs if not name.endswith(_TIMES)]
+    names.sort(key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
+    line = head = f"step {step}/{steps}" if steps else f"step {step}"
+    for name in names:
+        value = logs[name]
+        field = f"  {name} {value:.4g}" if isinstance(value, float) else f"  {name} {value}"
+        if len(line) + len(field) <= _WIDTH:
+            line += field
+    return "" if line == head else line
+
+
+class LogPrinter(PrinterCallback):
+    """Prints each log as a `log_line`."""
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """Print the line on the first process."""
+        if state.is_world_process_zero and (line := log_line(state.global_step, state.max_steps, logs or {})):
+            print(line, flush=True)
+
+
+class LogProgress(ProgressCallback):
+    """Progress bars, with each log as a `log_line` above them."""
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """Write the line above the bar."""
+        line = log_line(state.global_step, state.max_steps, logs or {})
+        if state.is_world_process_zero and line and self.training_bar is not None:
+            self.training_bar.write(line)
+
+
+class OneEventFile(TensorBoardCallback):
+    """A run has one file of events: it stays open for an evaluation after the last step."""
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Close the file only if another trial of a search follows."""
+        if state.is_hyper_param_search:
+            super().on_train_end(args, state, control, **kwargs)
+
 
 # --- Throughput, padding and memory for the log.
 

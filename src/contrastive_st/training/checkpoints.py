@@ -110,11 +110,11 @@ class CheckpointTrainer(Trainer):
                 self._opening.enter_context(about(checkpoint))
             try:
                 return super().train(checkpoint, *args, **kwargs)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as error:
                 newest = last_good(str(folder))
                 mend = "" if newest in _NO_CHECKPOINT else "; continue with --resume_from_checkpoint true"
-                logger.warning(f"interrupted at step {self.state.global_step}; the newest checkpoint: {newest}{mend}")
-                raise
+                step = self.state.global_step
+                raise KeyboardInterrupt(f"interrupted at step {step}; the newest checkpoint: {newest}{mend}") from error
 
     def _checkpoint(self, folder: Path, asked: str | bool | None) -> str | None:
         checkpoint = asked_checkpoint(folder, asked)
@@ -160,8 +160,12 @@ class CheckpointTrainer(Trainer):
             self.state.num_train_epochs = self._epochs
             done = f"step {self.state.global_step} of {self.state.max_steps}"
             logger.warning(f"the run is finished ({done}); its weights are unchanged")
-        elif self.resumed_from is not None and self._is_new_in(self.resumed_from, _RATES):
-            self._set_rates(*self._asked)
+        elif self.resumed_from is not None:
+            if is_first_process():
+                done = f"step {self.state.global_step} of {self.state.max_steps}"
+                logger.info(f"resumes from {self.resumed_from}, {done}")
+            if self._is_new_in(self.resumed_from, _RATES):
+                self._set_rates(*self._asked)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """As in transformers, but a finished run that is resumed logs no mean loss."""

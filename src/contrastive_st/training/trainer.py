@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import logging
 import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +18,9 @@ import torch.distributed as dist
 from accelerate.utils import DDPCommunicationHookType, DistributedDataParallelKwargs, DynamoBackend
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import IterableDataset
-from transformers import PrinterCallback, SchedulerType, Trainer
+from transformers import PrinterCallback, ProgressCallback, SchedulerType, Trainer
 from transformers.integrations.integration_utils import TensorBoardCallback, default_logdir
 from transformers.trainer_utils import TrainOutput
 from transformers.training_args import OptimizerNames
@@ -38,7 +39,16 @@ from contrastive_st.speed.packing import has_flash_attention
 from contrastive_st.speed.sharing import FreeCores
 from contrastive_st.terminal import is_quiet
 from contrastive_st.training.arguments import check_parts
-from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, TaskLosses, Throughput, run_summary
+from contrastive_st.training.callbacks import (
+    HealthCallback,
+    LogPrinter,
+    LogProgress,
+    OneEventFile,
+    StopOnSigterm,
+    TaskLosses,
+    Throughput,
+    run_summary,
+)
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.evaluator import Evaluation
 from contrastive_st.training.gradcache import gradcache_step, sparse_look_ups
@@ -71,6 +81,13 @@ class OwnDDP(DistributedDataParallelKwargs):
 
     (On GPUs the host would wait for the number of these rows.)
     """
+
+    def to_kwargs(self) -> dict[str, Any]:
+        """The arguments of DDP, of which newer versions of torch have renamed one."""
+        options: dict[str, Any] = super().to_kwargs()
+        if "broadcast_buffers" in options and "forward_sync_buffers" in signature(DistributedDataParallel).parameters:
+            options["forward_sync_buffers"] = options.pop("broadcast_buffers")
+        return options
 
     def register_comm_hook(self, model: Any) -> None:
         """Choose how gradients are sent."""
@@ -129,7 +146,7 @@ class ContrastiveTrainer(CheckpointTrainer):
     def __init__(
         self, *args: Any, loss: Any = None, evaluator: Any = None, eval_collator: Any = None, **kwargs: Any
     ) -> None:
-        parts = inspect.signature(Trainer.__init__).bind_partial(self, *args, **kwargs).arguments
+        parts = signature(Trainer.__init__).bind_partial(self, *args, **kwargs).arguments
         parts.pop("self")
         self._loss = loss
         if parts.get("model") is not None:
@@ -166,12 +183,16 @@ class ContrastiveTrainer(CheckpointTrainer):
         own = (self.order, self.publisher, self.throughput, self.learning, self.health, self.sigterm, FreeCores())
         for callback in own:
             self.add_callback(callback)
-        for callback in self.callback_handler.callbacks:
-            if isinstance(callback, TensorBoardCallback) and callback.logging_dir is None:
-                # what is logged before training goes there too, not into a folder `runs` where the script runs
-                callback.logging_dir = os.path.join(str(self.args.output_dir), default_logdir())
-        if is_quiet():
-            self.remove_callback(PrinterCallback)
+        for kind, shown in ((PrinterCallback, LogPrinter), (ProgressCallback, LogProgress)):
+            if any(type(callback) is kind for callback in self.callback_handler.callbacks):
+                self.remove_callback(kind)
+                if kind is ProgressCallback or not is_quiet():
+                    self.add_callback(shown)
+        if isinstance(board := self.pop_callback(TensorBoardCallback), TensorBoardCallback):
+            own_board = OneEventFile(board.tb_writer)
+            # what is logged before training goes there too, not into a folder `runs` where the script runs
+            own_board.logging_dir = board.logging_dir or os.path.join(str(self.args.output_dir), default_logdir())
+            self.add_callback(own_board)
         self.validation.prepare()
 
     # ------------------------------------------------------------------ each trial of a search makes them again
@@ -556,6 +577,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         for name, value in result.items():  # what `compute_metrics` calls the same stays
             output.metrics.setdefault(f"{metric_key_prefix}_{name}", value)
         output.metrics.update(own.evaluator_metrics(metric_key_prefix))
+        output.metrics.pop(f"{metric_key_prefix}_model_preparation_time", None)
         return output
 
     def prediction_step(

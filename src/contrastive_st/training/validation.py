@@ -38,7 +38,7 @@ from contrastive_st.training.momentum import TOKEN_KEYS
 from contrastive_st.training.planning import PlanningCollator
 
 logger = logging.getLogger(__name__)
-_TIMES = ("runtime", "per_second", "preparation_time", "epoch")
+_TIMES = ("runtime", "per_second", "epoch")
 _SCORES = 1 << 22  # scores in memory at a time
 
 

@@ -232,11 +232,20 @@ def _is_path(setting: str) -> bool:
 
 
 def lowercase(backend: Any) -> None:
-    """Let a `tokenizers.Tokenizer` read texts in lower case."""
+    """Let a `tokenizers.Tokenizer` read texts in lower case; one that does is left as it is."""
     from tokenizers.normalizers import Lowercase, Sequence as Both
 
-    known = backend.normalizer
-    backend.normalizer = Both([Lowercase(), *([known] if known else [])])
+    if not lowercases(backend):
+        steps = [] if backend.normalizer is None else [backend.normalizer]
+        backend.normalizer = Both([Lowercase(), *steps])
+
+
+def lowercases(backend: Any) -> bool:
+    """Whether a `tokenizers.Tokenizer` reads texts in lower case."""
+    from tokenizers.normalizers import BertNormalizer, Lowercase, Sequence as Several
+
+    steps = backend.normalizer if isinstance(backend.normalizer, Several) else [backend.normalizer]
+    return any(isinstance(x, Lowercase) or (isinstance(x, BertNormalizer) and x.lowercase) for x in steps)
 
 
 def pad_rows(

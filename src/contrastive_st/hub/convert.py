@@ -27,7 +27,7 @@ from contrastive_st.models.auto import load_tokenizer, open_model
 from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.poolings import check_pooling
-from contrastive_st.models.saving import write_sentence_transformers, write_tensors
+from contrastive_st.models.saving import write_sentence_transformers, write_tensors, write_tokenizer
 from contrastive_st.training.metadata import read_training_metadata, write_training_metadata
 
 _SIMCSE_FAMILIES = ("bert", "roberta")
@@ -72,7 +72,7 @@ def convert(
         with atomic_write(destination, flag="", parents=True) as new:
             new.mkdir()
             write(model, new)
-            tokenizer.save_pretrained(new)
+            write_tokenizer(tokenizer, new)
             if training := read_training_metadata(folder):
                 write_training_metadata(training, new)
     return destination

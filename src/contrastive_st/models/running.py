@@ -30,7 +30,7 @@ from contrastive_st.models.auto import load_tokenizer, open_model
 from contrastive_st.models.checkpoint import Checkpoint, most_tokens, of_settings
 from contrastive_st.models.configuration import LossConfig, asks_for_code
 from contrastive_st.models.poolings import recorded_pooling
-from contrastive_st.models.saving import write_use
+from contrastive_st.models.saving import write_tokenizer, write_use
 from contrastive_st.models.static_encoder import StaticEncoder, static_tokenizer
 from contrastive_st.models.wrapped import (
     EncoderForCL,
@@ -201,7 +201,7 @@ class Running:
         if not (isinstance(self.model, _Modules) and self.model.is_static):  # which saves its tokenizer in a module
             tokenizer = copy.copy(self.tokenizer)
             tokenizer.model_max_length = self.max_length or tokenizer.model_max_length
-            tokenizer.save_pretrained(folder)
+            write_tokenizer(tokenizer, folder)
         write_use(folder, recorded, is_sentence_transformer(getattr(self.model, "encoder", None)))
         if isinstance(self.model, StaticEncoder):
             self.model.write_max_length(folder, self.max_length)

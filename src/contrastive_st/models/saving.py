@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from contrastive_st.errors import InputError, about
@@ -26,7 +26,7 @@ from contrastive_st.files.reading import read_json, weight_types
 from contrastive_st.files.writing import write_json
 from contrastive_st.models.checkpoint import PROMPTS_FILE, SAME_PROMPT, Checkpoint
 from contrastive_st.models.poolings import POOLINGS, needs_all_layers, pooling_of
-from contrastive_st.tokens import DOCUMENT
+from contrastive_st.tokens import DOCUMENT, lowercases, tokenizer_state
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel as _Base  # the base of every class that uses this mixin
@@ -34,6 +34,7 @@ else:
     _Base = object
 
 _MODULES = "sentence_transformers.models."
+TRANSFORMER_FILE = "sentence_bert_config.json"
 
 
 def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
@@ -113,6 +114,31 @@ class RemoteCodeMixin(_Base):
         write_pooler_output_module(folder, self.settings)
 
 
+def write_tokenizer(tokenizer: Any, folder: str | Path) -> None:
+    """Write a tokenizer so that `AutoTokenizer` reads it with the same ids; the model's config is there already.
+
+    A class of a family, such as `BertTokenizer`, makes its normalizer anew when it is opened, and so forgets a
+    `Lowercase` or another change. The folder then names the class that takes `tokenizer.json` as it is. For some
+    families (`qwen2`) transformers ignores that name; sentence-transformers and this package then read
+    `do_lower_case`.
+
+    Args:
+        tokenizer: a tokenizer of transformers.
+        folder: the folder of its model.
+    """
+    tokenizer.save_pretrained(folder)
+    reads_alike = lambda: tokenizer_state(AutoTokenizer.from_pretrained(folder, trust_remote_code=False)) == state
+    state = tokenizer_state(tokenizer) if tokenizer.is_fast else None
+    if state is None or reads_alike():
+        return
+    path = Path(folder, "tokenizer_config.json")
+    names = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": tokenizer.model_input_names}
+    write_json(path, read_json(path, dict) | names)
+    path = Path(folder, TRANSFORMER_FILE)
+    if lowercases(tokenizer.backend_tokenizer) and path.is_file() and not reads_alike():
+        write_json(path, read_json(path, dict) | {"do_lower_case": True})
+
+
 def register(model_class: Any) -> Any:
     """A decorator that registers `model_class` with `AutoConfig` and `AutoModel` of this process."""
     AutoConfig.register(model_class.config_class.model_type, model_class.config_class)
@@ -126,7 +152,7 @@ def write_pooler_output_module(folder: str | Path, settings: Any) -> None:
         "modules.json": [
             {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"}
         ],
-        "sentence_bert_config.json": {
+        TRANSFORMER_FILE: {
             "transformer_task": "feature-extraction",
             "modality_config": {"text": {"method": "forward", "method_output_name": "pooler_output"}},
             "module_output_name": "sentence_embedding",
@@ -178,7 +204,7 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
             about["config_args"] = {"output_hidden_states": True}
         modules.append((f"{len(modules)}_WeightedLayerPooling", "WeightedLayerPooling"))
         _write_layer_weights(folder / modules[-1][0], settings.pooling, model.config.num_hidden_layers, dim)
-    write_json(folder / "sentence_bert_config.json", about)
+    write_json(folder / TRANSFORMER_FILE, about)
     modules.append((f"{len(modules)}_Pooling", "Pooling"))
     chosen = pooling_of(settings.pooling).mode
     flags = {f"pooling_mode_{mode}": mode == chosen for mode in dict.fromkeys(row.mode for row in POOLINGS.values())}

@@ -38,7 +38,7 @@ from contrastive_st.models.auto import load_tokenizer
 from contrastive_st.models.base import text_hashes
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
-from contrastive_st.models.saving import write_tensors
+from contrastive_st.models.saving import write_tensors, write_tokenizer
 from contrastive_st.models.static_encoder import StaticEncoder, StaticFit, silent_ids, static_tokenizer, token_rows
 from contrastive_st.models.students import student_of, teacher_vectors
 from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive
@@ -447,7 +447,7 @@ def save(encoder: SentenceEncoder, folder: Path, storage: str) -> None:
         if storage == "float16":  # the config still says float32, so the weights are opened as float32
             weights = {name: tensor.half() for name, tensor in load_file(folder / "model.safetensors").items()}
             write_tensors(weights, folder / "model.safetensors")
-    encoder.tokenizer.save_pretrained(folder)
+    write_tokenizer(encoder.tokenizer, folder)
 
 
 def metadata_of(

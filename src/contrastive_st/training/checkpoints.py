@@ -24,7 +24,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import nn
-from transformers import Trainer, TrainerCallback, TrainerState, TrainingArguments
+from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback, TrainerState, TrainingArguments
 from transformers.trainer_utils import rotate_checkpoints
 from transformers.training_args import OptimizerNames
 
@@ -34,7 +34,7 @@ from contrastive_st.files.folders import ADAPTER_WEIGHTS, TRAINED
 from contrastive_st.files.reading import digest_of_file, read_json
 from contrastive_st.files.writing import SAVING, atomic_write, locked, replace_model, write_errors, write_json
 from contrastive_st.models.adapters import has_adapter
-from contrastive_st.models.saving import write_tensors
+from contrastive_st.models.saving import write_tensors, write_tokenizer
 from contrastive_st.models.wrapped import EncoderForCL
 from contrastive_st.options import checked
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
@@ -197,7 +197,9 @@ class CheckpointTrainer(Trainer):
             whole.enter_context(changed(self, output_dir=run, hub_token=None))  # as they are saved with the model
             path = whole.enter_context(replace_model(folder)) if replaced else Path(folder)
             super().save_model(str(path), True)
-            saved = self.core
+            saved, tokenizer = self.core, self.processing_class or getattr(self.data_collator, "tokenizer", None)
+            if self.args.should_save and isinstance(tokenizer, PreTrainedTokenizerBase):
+                write_tokenizer(tokenizer, path)
             if self.args.should_save and getattr(saved, "is_table", False):
                 saved.write_max_length(path, saved.config.reading.get("max_length"))
             for write in self.beside_model:

@@ -219,6 +219,7 @@ class StaticVectors(StaticTable):
 
     pooling = "mean"
     device = "cpu"
+    opens_again = True
     bucket_limits: dict[str, float] = {"max_padding": 1.0, "max_tokens": 16_384}  # nothing is padded here
 
     def __init__(

@@ -147,6 +147,9 @@ def write_files(folder: str | Path, files: Mapping[str, bytes]) -> list[Path]:
 #: A model is opened by one of these files, the last of them first
 _OPENED_BY = ("modules.json", "adapter_config.json", "config.json")
 _WEIGHTS = ("model*.safetensors*", "adapter_model*.safetensors*")
+#: Of a tokenizer that is replaced: transformers would read them beside the new files
+_TOKENIZER = ("vocab.*", "merges.txt", "added_tokens.json", "special_tokens_map.json", "tokenizer.model", "spiece.model",
+              "sentencepiece.bpe.model", "chat_template.jinja")  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -173,7 +176,7 @@ def replace_model(folder: str | Path) -> Iterator[Path]:
         ['config.json']
     """
     folder = Path(folder)
-    scratch = folder / SAVING
+    scratch, is_new = folder / SAVING, not folder.is_dir()
     with write_errors(folder):
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
@@ -183,6 +186,8 @@ def replace_model(folder: str | Path) -> Iterator[Path]:
             _take_the_places(scratch, folder)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+            if is_new and not any(folder.iterdir()):
+                folder.rmdir()
 
 
 def _take_the_places(scratch: Path, folder: Path) -> None:
@@ -190,7 +195,8 @@ def _take_the_places(scratch: Path, folder: Path) -> None:
     if not new:  # as where sharded weights are only saved in checkpoints
         return
     last = [Path(name) for name in _OPENED_BY if Path(name) in new]
-    stale = (path for pattern in _WEIGHTS for path in folder.glob(pattern) if Path(path.name) not in new)
+    patterns = (*_WEIGHTS, *(_TOKENIZER if Path("tokenizer_config.json") in new else ()))
+    stale = (path for pattern in patterns for path in folder.glob(pattern) if Path(path.name) not in new)
     for path in [*(folder / name for name in reversed(_OPENED_BY)), *stale]:
         path.unlink(missing_ok=True)
     for name in [*sorted(new.difference(last)), *last]:

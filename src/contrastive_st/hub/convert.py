@@ -27,6 +27,7 @@ from contrastive_st.models.auto import load_tokenizer, open_model
 from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.poolings import check_pooling
+from contrastive_st.models.read_back import check_read_back
 from contrastive_st.models.saving import write_sentence_transformers, write_tensors, write_tokenizer
 from contrastive_st.training.metadata import read_training_metadata, write_training_metadata
 
@@ -73,6 +74,7 @@ def convert(
             new.mkdir()
             write(model, new)
             write_tokenizer(tokenizer, new)
+            check_read_back(SentenceEncoder(model, tokenizer, name=str(source)), new)
             if training := read_training_metadata(folder):
                 write_training_metadata(training, new)
     return destination

@@ -78,10 +78,10 @@ def model_soup(
         for other, share in zip(_opened(encoder, pooling, checkpoints), shares, strict=True):
             total.add(other.model.state_dict(), share)
             taken.append(Ingredient(other.name, share))
-        encoder.model.load_state_dict(total.sums)
+        encoder.model.float().load_state_dict(total.sums)  # a mean of rounded weights is not rounded again
         with atomic_write(output, flag="", parents=True) as folder:
             folder.mkdir()
-            encoder.model.save_dtype = torch.float32  # a mean of rounded weights is not rounded again
+            encoder.model.save_dtype = torch.float32
             encoder.save_pretrained(folder)
             write_training_metadata(_metadata(checkpoints, taken), folder)
             write_card(folder, name=Path(output).absolute().name)

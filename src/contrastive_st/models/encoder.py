@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.repositories import HUB_OPTIONS, default_model
+from contrastive_st.files.writing import replace_model
 from contrastive_st.models.backends import export_command
 from contrastive_st.models.opening import open_parts, parts_in_memory
+from contrastive_st.models.read_back import check_read_back
 from contrastive_st.options import PROMPTS, Count, checked
 from contrastive_st.precision import ALL_CODES, MODEL_PRECISIONS, check_precision
 from contrastive_st.prefetch import prefetch
@@ -469,12 +471,21 @@ class SentenceEncoder:
         )
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write a folder that opens here, in sentence-transformers and in transformers, with the same vectors."""
+        """Write a folder that opens here, in sentence-transformers and in transformers, with the same vectors.
+
+        The folder is opened again before it gets its name. Of an existing folder, the files of the model are replaced.
+
+        Raises:
+            InputError: the folder cannot be written, or would be opened with other vectors; nothing was changed.
+        """
         static, use = self._static, (self.checkpoint, self.max_length)
-        if static and self.checkpoint.own and static.is_unchanged and static.as_opened == use:
-            static.vectors.save_pretrained(folder)
-        else:
-            self._torch.save(Path(folder), self.checkpoint)
+        unchanged = static and self.checkpoint.own and static.is_unchanged and static.as_opened == use
+        with replace_model(folder) as new:
+            if static and unchanged:
+                static.vectors.save_pretrained(new)
+            else:
+                self._torch.save(new, self.checkpoint)
+            check_read_back(self, new)
 
     def push_to_hub(self, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
         """Save to a repository of the Hub, which is created if needed; returns its address.

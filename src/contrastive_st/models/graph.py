@@ -85,6 +85,7 @@ class GraphVectors:
     """
 
     device = "cpu"
+    opens_again = False
     bucket_limits: dict[str, float] = {"min_tokens": 2048, "max_tokens": 2048}
 
     def __init__(self, checkpoint: Checkpoint, precision: str = "fp32") -> None:

@@ -26,7 +26,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
-from contrastive_st.models.auto import load_tokenizer, open_model
+from contrastive_st.models.auto import family, load_tokenizer, open_model
 from contrastive_st.models.checkpoint import Checkpoint, most_tokens, of_settings
 from contrastive_st.models.configuration import LossConfig, asks_for_code
 from contrastive_st.models.poolings import recorded_pooling
@@ -194,6 +194,12 @@ class Running:
     def silent(self) -> set[int]:
         """Ids of tokens that say nothing: of transformers, the unknown token is one of the special ones."""
         return set(self.tokenizer.all_special_ids)
+
+    @property
+    def opens_again(self) -> bool:
+        """Whether a folder of the model can be opened: the code of a user's own module is not in it."""
+        kind = family(getattr(self.model.config, "model_type", None))
+        return type(self.model) is kind or is_sentence_transformer(getattr(self.model, "encoder", None))
 
     def save(self, folder: Path, recorded: Checkpoint) -> None:
         """Write a folder, for `SentenceEncoder.save_pretrained`."""

@@ -38,7 +38,7 @@ from contrastive_st.models.auto import load_tokenizer
 from contrastive_st.models.base import text_hashes
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
-from contrastive_st.models.saving import write_tensors, write_tokenizer
+from contrastive_st.models.saving import write_tensors
 from contrastive_st.models.static_encoder import StaticEncoder, StaticFit, silent_ids, static_tokenizer, token_rows
 from contrastive_st.models.students import student_of, teacher_vectors
 from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive
@@ -441,13 +441,12 @@ def save(encoder: SentenceEncoder, folder: Path, storage: str) -> None:
     if not all(bool(weight.detach().to(kind).isfinite().all()) for weight in encoder.model.parameters()):
         raise TrainingDiverged(f"the weights are NaN, or too large for {storage}; {_MEND}")
     if isinstance(encoder.model, StaticEncoder):
-        encoder.model.save_pretrained(folder, storage=storage)
-    else:
-        encoder.model.save_pretrained(folder)
-        if storage == "float16":  # the config still says float32, so the weights are opened as float32
-            weights = {name: tensor.half() for name, tensor in load_file(folder / "model.safetensors").items()}
-            write_tensors(weights, folder / "model.safetensors")
-    write_tokenizer(encoder.tokenizer, folder)
+        encoder.model.save_dtype = getattr(torch, storage)
+    encoder.save_pretrained(folder)
+    if storage == "float16" and not isinstance(encoder.model, StaticEncoder):
+        # the config still says float32, so the weights are opened as float32
+        weights = {name: tensor.half() for name, tensor in load_file(folder / "model.safetensors").items()}
+        write_tensors(weights, folder / "model.safetensors")
 
 
 def metadata_of(

@@ -34,8 +34,10 @@ from contrastive_st.files.folders import ADAPTER_WEIGHTS, TRAINED
 from contrastive_st.files.reading import digest_of_file, read_json
 from contrastive_st.files.writing import SAVING, atomic_write, locked, replace_model, write_errors, write_json
 from contrastive_st.models.adapters import has_adapter
+from contrastive_st.models.encoder import SentenceEncoder
+from contrastive_st.models.read_back import check_read_back
 from contrastive_st.models.saving import write_tensors, write_tokenizer
-from contrastive_st.models.wrapped import EncoderForCL
+from contrastive_st.models.wrapped import EncoderForCL, own_module
 from contrastive_st.options import checked
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.resumable import differences, fingerprint, settings_record
@@ -201,9 +203,15 @@ class CheckpointTrainer(Trainer):
             if self.args.should_save and isinstance(tokenizer, PreTrainedTokenizerBase):
                 write_tokenizer(tokenizer, path)
             if self.args.should_save and getattr(saved, "is_table", False):
-                saved.write_max_length(path, saved.config.reading.get("max_length"))
+                length = saved.config.reading.get("max_length")  # in training, texts may be cut before
+                saved.write_max_length(path, length)
+                tokenizer = copy.copy(tokenizer)
+                tokenizer.model_max_length = length or 1 << 30
             for write in self.beside_model:
                 write(path)
+            if replaced and isinstance(tokenizer, PreTrainedTokenizerBase):
+                encoder = SentenceEncoder(own_module(saved), tokenizer, name=folder)
+                check_read_back(encoder, path, vectors=not self.is_fsdp_enabled)
         if self.args.push_to_hub and not _internal_call:
             self.push_to_hub(commit_message="Model save", revision=self.args.hub_revision)
 

@@ -244,7 +244,8 @@ def lowercases(backend: Any) -> bool:
     """Whether a `tokenizers.Tokenizer` reads texts in lower case."""
     from tokenizers.normalizers import BertNormalizer, Lowercase, Sequence as Several
 
-    steps = backend.normalizer if isinstance(backend.normalizer, Several) else [backend.normalizer]
+    normalizer: Any = backend.normalizer
+    steps: Any = normalizer if isinstance(normalizer, Several) else [normalizer]
     return any(isinstance(x, Lowercase) or (isinstance(x, BertNormalizer) and x.lowercase) for x in steps)
 
 

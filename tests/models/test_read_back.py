@@ -25,7 +25,6 @@ from contrastive_st import (
     AutoModelForCL,
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
-    InputError,
     PairCollator,
     SentenceClassifier,
     SentenceEncoder,
@@ -36,16 +35,26 @@ from contrastive_st.hub.convert import convert, merge
 from contrastive_st.models import add_lora, load_tokenizer
 from contrastive_st.models.students import student_of
 
-WORDS = "The Cat sat on a mat while Rain fell over the Old town".split()
+WORDS = ["The", "Cat", "sat", "on", "a", "mat", "while", "Rain", "fell", "over", "the", "Old", "town"]
 CORPUS = [" ".join(WORDS), " ".join(WORDS).lower()] * 20
-TEXTS = ["The CAT sat", "the cat sat", "rain fell over the old TOWN and over the mat and over the cat", "q?", "Old Rain"]
+TEXTS = [
+    "The CAT sat",
+    "the cat sat",
+    "rain fell over the old TOWN and over the mat and over the cat",
+    "q?",
+    "Old Rain",
+]
 BYTES = {"special_tokens": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], "vocab_size": 400, "show_progress": False}
 PROMPTS = [{}, {"query": "Rain: "}, {"query": "the ", "passage": "A "}, {"": "", "document": "Cat "}]
 
 
 def _word_pieces(kind, names, folder):
     letters = [*"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ?:"]
-    vocab = [*names, *dict.fromkeys([*WORDS, *(word.lower() for word in WORDS), *letters]), *("##" + c for c in letters)]
+    vocab = [
+        *names,
+        *dict.fromkeys([*WORDS, *(word.lower() for word in WORDS), *letters]),
+        *("##" + c for c in letters),
+    ]
     (folder / "vocab.txt").write_text("\n".join(dict.fromkeys(vocab)) + "\n")
     return kind.from_pretrained(folder, do_lower_case=False)
 
@@ -105,13 +114,17 @@ def make(folder, case, seed=0):
     )  # fmt: skip
     BertModel(config, add_pooling_layer=False).to(case["dtype"]).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    modules = [("", "Transformer", {}), ("1_Pooling", "Pooling", {
-        "word_embedding_dimension": 16, f"pooling_mode_{case['pooling']}{'_token' if case['pooling'] == 'cls' else '_tokens'}": True,
-        "include_prompt": case["include_prompt"],
-    })]  # fmt: skip
+    mode = f"pooling_mode_{case['pooling']}_token" + ("" if case["pooling"] == "cls" else "s")
+    about = {"word_embedding_dimension": 16, mode: True, "include_prompt": case["include_prompt"]}
+    modules = [("", "Transformer", {}), ("1_Pooling", "Pooling", about)]
     for number in range(case["dense"]):
         kind = ["Tanh", "GELU"][number]
-        about = {"in_features": 16, "out_features": 16, "bias": True, "activation_function": f"torch.nn.modules.activation.{kind}"}
+        about = {
+            "in_features": 16,
+            "out_features": 16,
+            "bias": True,
+            "activation_function": f"torch.nn.modules.activation.{kind}",
+        }
         modules.append((f"{number + 2}_Dense", "Dense", about))
     if case["normalize"]:
         modules.append((f"{case['dense'] + 2}_Normalize", "Normalize", {}))
@@ -134,7 +147,10 @@ def make(folder, case, seed=0):
 
 
 def trained(model, tokenizer, folder):
-    pairs = {"anchor": [f"{a} {b}" for a, b in pairwise(WORDS)], "positive": [f"{b} {a} {b}" for a, b in pairwise(WORDS)]}
+    pairs = {
+        "anchor": [f"{a} {b}" for a, b in pairwise(WORDS)],
+        "positive": [f"{b} {a} {b}" for a, b in pairwise(WORDS)],
+    }
     rows = tokenize(Dataset.from_dict(pairs), tokenizer)
     args = ContrastiveTrainingArguments(
         str(folder), per_device_train_batch_size=4, max_steps=2, report_to="none", save_strategy="no", bf16=False,

@@ -147,9 +147,9 @@ def write_files(folder: str | Path, files: Mapping[str, bytes]) -> list[Path]:
 #: A model is opened by one of these files, the last of them first
 _OPENED_BY = ("modules.json", "adapter_config.json", "config.json")
 _WEIGHTS = ("model*.safetensors*", "adapter_model*.safetensors*")
-#: Of a tokenizer that is replaced: transformers would read them beside the new files
-_TOKENIZER = ("vocab.*", "merges.txt", "added_tokens.json", "special_tokens_map.json", "tokenizer.model", "spiece.model",
-              "sentencepiece.bpe.model", "chat_template.jinja")  # fmt: skip
+#: Of a tokenizer that is replaced: transformers would read them with the new files
+_TOKENIZER = ("vocab.*", "merges.txt", "added_tokens.json", "special_tokens_map.json", "chat_template.jinja",
+              "tokenizer.model", "spiece.model", "sentencepiece.bpe.model")  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -39,7 +39,9 @@ def check_read_back(saved: Any, folder: Path, vectors: bool = True) -> None:
     except InputError as error:
         difference = f"it cannot be opened: {error}"
     if difference:
-        raise InputError(f"{saved.name} was not saved, because its folder would not give the same vectors: {difference}")
+        raise InputError(
+            f"{saved.name} was not saved, because its folder would not give the same vectors: {difference}"
+        )
 
 
 def _differences(saved: Any, opened: Any, vectors: bool) -> Iterator[str]:

@@ -117,7 +117,7 @@ class RemoteCodeMixin(_Base):
 def write_tokenizer(tokenizer: Any, folder: str | Path) -> None:
     """Write a tokenizer so that `AutoTokenizer` reads it with the same ids; the model's config is there already.
 
-    A class of a family, such as `BertTokenizer`, makes its normalizer anew when it is opened, and so forgets a
+    A class of a family, such as `BertTokenizer`, makes its own normalizer when it is opened, and so forgets a
     `Lowercase` or another change. The folder then names the class that takes `tokenizer.json` as it is. For some
     families (`qwen2`) transformers ignores that name; sentence-transformers and this package then read
     `do_lower_case`.
@@ -127,9 +127,12 @@ def write_tokenizer(tokenizer: Any, folder: str | Path) -> None:
         folder: the folder of its model.
     """
     tokenizer.save_pretrained(folder)
-    reads_alike = lambda: tokenizer_state(AutoTokenizer.from_pretrained(folder, trust_remote_code=False)) == state
-    state = tokenizer_state(tokenizer) if tokenizer.is_fast else None
-    if state is None or reads_alike():
+
+    def reads_alike() -> bool:
+        opened = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        return tokenizer_state(opened) == tokenizer_state(tokenizer)
+
+    if not tokenizer.is_fast or reads_alike():
         return
     path = Path(folder, "tokenizer_config.json")
     names = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": tokenizer.model_input_names}

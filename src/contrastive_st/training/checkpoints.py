@@ -199,7 +199,8 @@ class CheckpointTrainer(Trainer):
             whole.enter_context(changed(self, output_dir=run, hub_token=None))  # as they are saved with the model
             path = whole.enter_context(replace_model(folder)) if replaced else Path(folder)
             super().save_model(str(path), True)
-            saved, tokenizer = self.core, self.processing_class or getattr(self.data_collator, "tokenizer", None)
+            saved: Any = self.core
+            tokenizer: Any = self.processing_class or getattr(self.data_collator, "tokenizer", None)
             if self.args.should_save and isinstance(tokenizer, PreTrainedTokenizerBase):
                 write_tokenizer(tokenizer, path)
             if self.args.should_save and getattr(saved, "is_table", False):

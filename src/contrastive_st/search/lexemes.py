@@ -1,0 +1,125 @@
+"""Lexemes: what full-text search indexes of a text, and looks up of a query. Both come from the text alone."""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+VERSION = 1  # of the rules in this file; a collection whose words were made by others is brought up to date
+# Vowel signs and accents, which Python's \w leaves out
+_MARKS = (
+    "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963\u0966-\u0e3a\u0e40-\u0eff"
+    "\u0f71-\u0f84\u1000-\u109f\u1780-\u17d3"
+)
+# A word, or the parts of a code such as AB-1234, --no-cache, /etc/hosts or C++ with what joins them
+_TOKEN_OF = r"[-./\\~@#$%+]{{0,3}}{word}+(?:[-./\\:@+#=~&%$',]+{word}+)*[+#]*"
+_ASCII, _ANY = (re.compile(_TOKEN_OF.format(word=word)) for word in (r"\w", rf"[\w{_MARKS}]"))
+_PART = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")
+_COMMA = re.compile(r"(?<!\d),|,(?!\d)")  # one that is not inside a number
+_IS_CODE = re.compile(rf"[^\w{_MARKS}']|_")
+_PIECE = re.compile(r"[^/\\:=@]+")  # of a path or an address
+# Scripts without blanks between words, and Hangul, where particles are written together with the word
+_HAN = "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7a3\U00020000-\U0003ffff"
+_DENSE = re.compile(rf"[{_HAN}]+|[\u0e00-\u0e7f]+|[\u0e80-\u0eff]+|[\u1000-\u109f]+|[\u1780-\u17ff]+")
+_IS_HAN = re.compile(f"[{_HAN}]")
+# Hyphens and apostrophes of other keyboards; characters without width
+_SAME = str.maketrans(
+    {"\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2212": "-", "\u2018": "'", "\u2019": "'", "\u02bc": "'"}
+    | dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff")
+)
+_COMPOUNDING = {"danish", "dutch", "estonian", "finnish", "german", "hungarian", "norwegian", "swedish"}
+_GRAM = 5  # letters of the parts by which a word in a compound is found
+_COMPOUND = 10  # letters of a word that may be a compound
+_stemmers = threading.local()  # a stemmer of PyStemmer must not be used by two threads at a time
+
+
+def tokens_of(text: str) -> list[str]:
+    """The words and codes of a text, in lower case and NFKC.
+
+    Example:
+        >>> tokens_of("“Pass --no-cache to AB-1234, or don’t.”")
+        ['pass', '--no-cache', 'to', 'ab-1234', 'or', "don't"]
+    """
+    if text.isascii():
+        return _ASCII.findall(text.lower())
+    text = unicodedata.normalize("NFKC", text).translate(_SAME).casefold()
+    return _ANY.findall(unicodedata.normalize("NFKC", text))
+
+
+def lexemes_of(text: str, language: str = "simple", *, query: bool = False) -> list[str]:
+    """The lexemes of a text, one for each occurrence.
+
+    A word is stemmed. A code such as `AB-1234`, a path or a flag is a lexeme as written, and so are its parts. Chinese,
+    Japanese, Korean, Thai, Lao, Khmer and Burmese are cut into pairs of characters. In languages with compounds, a long
+    word also has a lexeme for each five of its letters.
+
+    Args:
+        text: a document or a query.
+        language: the language of the stemmer, such as `german`; `simple` does not stem.
+        query: the text is a query, in which also short words have their five letters, to be found in compounds.
+
+    Returns:
+        The lexemes; those of five letters of a word begin with a NUL character.
+
+    Example:
+        >>> lexemes_of("Caching, AB-1234", "english"), lexemes_of("東京都"), lexemes_of("Hausdach", "german", query=True)
+        (['cach', 'ab', '1234', 'ab-1234'], ['東', '京', '都', '東京', '京都'], ['hausdach', '\\x00hausd', ...])
+    """
+    return [lexeme for token in tokens_of(text) for lexeme in _expand(token, language, query)]
+
+
+@lru_cache(maxsize=1 << 17)
+def keys_of(token: str, language: str, query: bool = False) -> tuple[int, ...]:
+    """The keys of the lexemes of a token (`tokens_of`): hashes of 63 bits."""
+    digests = (blake2b(lexeme.encode(), digest_size=8).digest() for lexeme in _expand(token, language, query))
+    return tuple(int.from_bytes(digest, "big") >> 1 for digest in digests)
+
+
+def _expand(token: str, language: str, query: bool) -> list[str]:
+    if token.isascii() and token.isalpha():
+        return _word(token, language, query)
+    result: list[str] = []
+    for code in _COMMA.split(token):
+        parts = _PART.findall(code)
+        for part in parts:
+            end = 0
+            for run in () if part.isascii() else _DENSE.finditer(part):
+                result += _word(part[end : run.start()], language, query)
+                result += _pairs(run[0], query)
+                end = run.end()
+            result += _word(part[end:], language, query)
+        if _IS_CODE.search(code) and not _DENSE.search(code):
+            core = code.lstrip("-./\\~@#$%+")
+            result += sorted({code, core, *_PIECE.findall(core)} - set(parts))
+    return result
+
+
+def _word(word: str, language: str, query: bool) -> list[str]:
+    if language == "simple" or not word.isalpha():
+        return [word] if word else []
+    result = [_stemmer(language).stemWord(word)]
+    if language in _COMPOUNDING and len(word) >= (_GRAM if query else _COMPOUND):
+        result += ("\0" + word[start : start + _GRAM] for start in range(len(word) - _GRAM + 1))
+    return result
+
+
+def _pairs(run: str, query: bool) -> Iterator[str]:
+    """Pairs of characters; and single Chinese or Japanese characters, which a query has only if it is no longer."""
+    if len(run) == 1 or (not query and _IS_HAN.match(run)):
+        yield from run
+    for start in range(len(run) - 1):
+        yield run[start : start + 2]
+
+
+def _stemmer(language: str) -> Any:
+    import Stemmer
+
+    if (stemmer := getattr(_stemmers, language, None)) is None:
+        stemmer = Stemmer.Stemmer(language)
+        setattr(_stemmers, language, stemmer)
+    return stemmer

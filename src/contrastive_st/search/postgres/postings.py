@@ -1,0 +1,329 @@
+"""The words of a collection: segments of postings in its table `words`, which searches rank by BM25.
+
+Whoever writes a text adds a segment with its postings in the same transaction. It replaces the postings that the
+document has in earlier segments. Whoever deletes a document adds a segment that only names it. Segments never change,
+so that searches keep what they have read. They are numbered, and a number is never given again. When there are many,
+they are joined.
+
+A writer locks its documents first, then the table of words, and then takes a number. So if two writers change the same
+document, the later change has the higher number; and while segments are joined, which takes a stronger lock, no writer
+has a number and is not done.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastive_st.search.bm25 import Ids, Postings, Segment, norms_of, read_page
+from contrastive_st.search.lexemes import VERSION
+from contrastive_st.search.postgres.copying import END, SIGNATURE
+from contrastive_st.search.postgres.names import UNKNOWN_LANGUAGE
+
+if TYPE_CHECKING:
+    from contrastive_st.search.postgres.database import StoreConnection
+    from contrastive_st.search.postgres.schema import Tables
+
+_HEADER = -1  # the page with the header of a segment
+_MOST = 1 << 18  # documents of a segment that was joined from others
+_SMALL = 1 << 17  # documents of a segment that is joined with others
+_MANY = 32  # small segments, from which on they are joined
+_GROWTH = 4  # an older segment is joined with the later ones if it is at most so many times as large
+_BATCH = 1 << 14  # texts that are read at a time
+_CACHE = 1 << 26  # bytes of pages that searches keep
+_HEAD = struct.Struct("<qqq")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a segment says of itself: the ids and lengths of its documents, the first lexeme of each page.
+
+    `gone` has the ids of documents that were deleted; their postings in earlier segments do not count.
+    """
+
+    number: int
+    ids: Ids
+    lengths: NDArray[np.uint32]
+    firsts: NDArray[np.int64]
+    gone: Ids
+
+    @classmethod
+    def read(cls, number: int, data: bytes) -> Header:
+        """The header of a page of bytes."""
+        n, pages, gone = _HEAD.unpack_from(data)
+        place, parts = _HEAD.size, []
+        for kind, count in (("<i8", n), ("<u4", n), ("<i8", pages), ("<i8", gone)):
+            parts.append(np.frombuffer(data, kind, count, place))
+            place += parts[-1].nbytes
+        return cls(number, *parts)
+
+
+class View:
+    """The documents of some segments, of which some are alive.
+
+    A document is alive in its latest segment, unless a later one says that it is gone. Numbers of documents count
+    through all segments.
+    """
+
+    def __init__(self, headers: Sequence[Header]) -> None:
+        self.headers = sorted(headers, key=lambda one: one.number)
+        sizes = [len(one.ids) for one in self.headers]
+        self.firsts = np.cumsum([0, *sizes])
+        self.ids = np.concatenate([np.empty(0, np.int64), *(one.ids for one in self.headers)])
+        self.lengths = np.concatenate([np.empty(0, np.uint32), *(one.lengths for one in self.headers)])
+        gone = [one for one in self.headers if len(one.gone)]
+        numbers = np.repeat([one.number for one in self.headers], sizes).astype(np.int64)
+        all_ids = np.concatenate([self.ids, *(one.gone for one in gone)])
+        later = np.concatenate([numbers, *(np.full(len(one.gone), one.number) for one in gone)])
+        is_gone = np.arange(len(all_ids)) >= len(self.ids)
+        order = np.lexsort((~is_gone, later, all_ids))  # in one segment, what is gone was there before
+        last = np.ones(len(order), np.bool_)
+        last[:-1] = all_ids[order][1:] != all_ids[order][:-1]
+        kept = order[last]
+        self.alive = np.zeros(len(self.ids), np.bool_)
+        self.alive[kept[kept < len(self.ids)]] = True
+        self.total = int(self.alive.sum())
+        self.whole = self.total == len(self.ids)
+        self._sorted = kept[kept < len(self.ids)]
+        average = float(self.lengths[self.alive].mean()) if self.total else 0.0
+        self.norms = norms_of(self.lengths, average)
+
+    def places(self, ids: Ids) -> Ids:
+        """The numbers of those of the documents that are alive."""
+        known = self.ids[self._sorted]
+        at = np.minimum(np.searchsorted(known, ids), max(len(known) - 1, 0))
+        return self._sorted[at[known[at] == ids]] if len(known) else np.empty(0, np.int64)
+
+    @cached_property
+    def key(self) -> tuple[int, ...]:
+        """The numbers of the segments."""
+        return tuple(one.number for one in self.headers)
+
+
+class Words:
+    """Reads postings for searches. Objects for one collection share it, so that they read each page once.
+
+    The table is recognised by its oid: a collection may be deleted and made again under the same name.
+    """
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._pages: OrderedDict[tuple[int, int, int], bytes] = OrderedDict()
+        self._size = 0
+        self._view: tuple[int, View] = 0, View([])
+
+    def find(self, connection: StoreConnection, tables: Tables, keys: Sequence[int]) -> tuple[View, list[Postings]]:
+        """The documents, and the postings of each lexeme that one of them has."""
+        while True:  # again if a segment was joined with others meanwhile
+            rows = connection.execute(tables.statement(_SEGMENTS)).fetchall()
+            oid, numbers = (rows[0][0] if rows else 0), tuple(row[1] for row in rows)
+            if (view := self._current(connection, tables, oid, numbers)) is None:
+                continue
+            pages = self._read(connection, tables, oid, view, keys)
+            if pages is not None:
+                return view, list(_postings(view, keys, pages))
+
+    def _current(
+        self, connection: StoreConnection, tables: Tables, oid: int, numbers: tuple[int, ...]
+    ) -> View | None:
+        known, view = self._view
+        if known == oid and view.key == numbers:
+            return view
+        there = {one.number: one for one in view.headers} if known == oid else {}
+        new = read_headers(connection, tables, [number for number in numbers if number not in there])
+        there |= {one.number: one for one in new}
+        if any(number not in there for number in numbers):
+            return None
+        view = View([there[number] for number in numbers])
+        self._view = oid, view
+        return view
+
+    def _read(
+        self, connection: StoreConnection, tables: Tables, oid: int, view: View, keys: Sequence[int]
+    ) -> dict[tuple[int, int], bytes] | None:
+        """The pages of the lexemes, by segment and number; None if some are gone."""
+        wanted = []
+        for one in view.headers:
+            if len(one.firsts):
+                places = np.searchsorted(one.firsts, keys, side="right") - 1
+                wanted += [(one.number, page) for page in dict.fromkeys(places.tolist()) if page >= 0]
+        result: dict[tuple[int, int], bytes] = {}
+        with self._mutex:
+            for place in wanted:
+                if (page := self._pages.get((oid, *place))) is not None:
+                    self._pages.move_to_end((oid, *place))
+                    result[place] = page
+        if missing := [place for place in wanted if place not in result]:
+            segments, numbers = (list(column) for column in zip(*missing, strict=True))
+            rows = connection.execute(tables.statement(_PAGES), (segments, numbers), binary=True).fetchall()
+            if len(rows) < len(missing):
+                return None
+            with self._mutex:
+                for segment, number, page in rows:
+                    result[segment, number] = page
+                    if self._pages.setdefault((oid, segment, number), page) is page:
+                        self._size += len(page)
+                while self._size > _CACHE:
+                    self._size -= len(self._pages.popitem(last=False)[1])
+        return result
+
+
+def _postings(view: View, keys: Sequence[int], pages: dict[tuple[int, int], bytes]) -> Iterator[Postings]:
+    decoded = {place: read_page(page) for place, page in pages.items()}
+    for key in keys:
+        lists = []
+        for one, first in zip(view.headers, view.firsts, strict=False):
+            page = int(np.searchsorted(one.firsts, key, side="right")) - 1
+            if page < 0:
+                continue
+            known, counts, documents, times = decoded[one.number, page]
+            place = int(np.searchsorted(known, key))
+            if place == len(known) or known[place] != key:
+                continue
+            start = int(counts[:place].sum())
+            rows = slice(start, start + int(counts[place]))
+            lists.append((documents[rows] + np.uint32(first), times[rows]))
+        if not lists:
+            continue
+        documents, times = (np.concatenate(column) for column in zip(*lists, strict=True)) if lists[1:] else lists[0]
+        if not view.whole:
+            keep = view.alive[documents]
+            documents, times = documents[keep], times[keep]
+        if len(documents):
+            yield documents, times
+
+
+# ---------------------------------------------------------------------- statements
+
+_SEGMENTS = "SELECT tableoid::bigint, segment FROM {words} WHERE page = -1 ORDER BY segment"
+_HEADERS = "SELECT segment, data FROM {words} WHERE page = -1 AND segment = ANY(%s)"
+_PAGES = """SELECT w.segment, w.page, w.data FROM unnest(%s::bigint[], %s::int[]) AS n (segment, page)
+    JOIN {words} AS w ON w.page = n.page AND w.segment = n.segment"""
+_SIZES = "SELECT segment, octet_length(data) FROM {words} WHERE page = -1 ORDER BY segment DESC"
+_ADD = "INSERT INTO {words} (page, data) VALUES (-1, %s) RETURNING segment"
+_STATE = "SELECT language, words FROM collections WHERE tables = %s"
+
+
+def read_headers(connection: StoreConnection, tables: Tables, numbers: Sequence[int]) -> list[Header]:
+    """The headers of segments, as far as they are there."""
+    if not numbers:
+        return []
+    rows = connection.execute(tables.statement(_HEADERS), (list(numbers),), binary=True).fetchall()
+    return [Header.read(number, data) for number, data in rows]
+
+
+def language_of(connection: StoreConnection, tables: Tables) -> str | None:
+    """The language of the words of a collection; None if it has no words of this version."""
+    language, version = connection.execute(_STATE, (tables.prefix,)).fetchone() or (None, None)
+    return (language or UNKNOWN_LANGUAGE) if version == VERSION else None
+
+
+def add_words(connection: StoreConnection, tables: Tables, ids: Ids, texts: Sequence[str]) -> None:
+    """Add the postings of texts that were written in the open transaction."""
+    connection.execute(tables.statement("LOCK TABLE {words} IN ROW EXCLUSIVE MODE"))
+    # asked after the lock, which waits for a change of language
+    if len(ids) and (language := language_of(connection, tables)) is not None:
+        _add(connection, tables, Segment.of(ids, texts, language))
+
+
+def remove_words(connection: StoreConnection, tables: Tables, ids: Iterable[int]) -> None:
+    """Remove the postings of documents that were deleted in the open transaction."""
+    connection.execute(tables.statement("LOCK TABLE {words} IN ROW EXCLUSIVE MODE"))
+    if len(gone := np.array(list(ids), np.int64)):
+        _add(connection, tables, _NOTHING, gone)
+
+
+def fill_words(connection: StoreConnection, tables: Tables, language: str) -> None:
+    """Make the words of all documents again, in the open transaction, in which nobody else writes texts."""
+    connection.execute(tables.statement("LOCK TABLE {words} IN SHARE ROW EXCLUSIVE MODE"))
+    connection.execute(tables.statement("DELETE FROM {words}"))
+    parts: list[Segment] = []
+    with connection.cursor("all_texts") as cursor:
+        cursor.execute(tables.statement("SELECT id, text FROM {texts} ORDER BY id"))
+        while rows := cursor.fetchmany(_BATCH):
+            ids, texts = zip(*rows, strict=True)
+            parts.append(Segment.of(np.array(ids, np.int64), texts, language))
+            if len(parts) * _BATCH >= _MOST:
+                _add(connection, tables, _joined(parts))
+                parts = []
+    if parts:
+        _add(connection, tables, _joined(parts))
+    statement = "UPDATE collections SET words = %s WHERE tables = %s"
+    connection.execute(statement, (VERSION, tables.prefix))
+
+
+def join_words(connection: StoreConnection, tables: Tables, *, all_of_them: bool = False) -> None:
+    """Join segments, in the open transaction: the latest ones if there are many, or all but large ones that are whole.
+
+    Joining the latest ones, each posting is written again as many times as the logarithm of the number of documents.
+    """
+    sizes = connection.execute(tables.statement(_SIZES)).fetchall()
+    small = sum(size < _SMALL * 12 for _, size in sizes)
+    if not all_of_them and small <= _MANY:
+        return
+    connection.execute(tables.statement("LOCK TABLE {words} IN SHARE ROW EXCLUSIVE MODE"))
+    sizes = connection.execute(tables.statement(_SIZES)).fetchall()
+    numbers, total = [], 0
+    for number, size in sizes:
+        if not all_of_them and (total + size > _MOST * 12 or (len(numbers) > 1 and size > _GROWTH * total)):
+            break
+        numbers.append(number)
+        total += size
+    view = View(read_headers(connection, tables, numbers))
+    alive = [view.alive[start:end] for start, end in zip(view.firsts, view.firsts[1:], strict=False)]
+    parts, masks = list[Segment](), list[NDArray[np.bool_]]()
+    gone = [] if len(numbers) == len(sizes) else [one.gone for one in view.headers if len(one.gone)]
+    for header, mask in zip(view.headers, alive, strict=True):
+        if all_of_them and len(mask) >= _SMALL and mask.all():
+            continue
+        parts.append(_segment(connection, tables, header))
+        masks.append(mask)
+        connection.execute(tables.statement("DELETE FROM {words} WHERE segment = %s"), (header.number,))
+        if all_of_them and sum(map(np.count_nonzero, masks)) >= _MOST - _BATCH:
+            _add(connection, tables, Segment.joined(parts, masks))
+            parts, masks = [], []
+    if parts and (any(map(np.any, masks)) or gone):
+        _add(connection, tables, Segment.joined(parts, masks), np.unique(np.concatenate([_NONE, *gone])))
+
+
+_NONE = np.empty(0, np.int64)
+_NOTHING = Segment(_NONE, *(np.empty(0, kind) for kind in (np.uint32, np.int64, np.uint32, np.uint32, np.uint8)))  # type: ignore[arg-type]
+
+
+def _joined(parts: Sequence[Segment]) -> Segment:
+    return parts[0] if len(parts) == 1 else Segment.joined(parts, [np.ones(len(one.ids), np.bool_) for one in parts])
+
+
+def _segment(connection: StoreConnection, tables: Tables, header: Header) -> Segment:
+    statement = tables.statement("SELECT data FROM {words} WHERE segment = %s AND page >= 0 ORDER BY page")
+    pages = [read_page(page) for (page,) in connection.execute(statement, (header.number,), binary=True)]
+    if not pages:
+        return Segment(header.ids, header.lengths, *(getattr(_NOTHING, name) for name in _COLUMNS))
+    return Segment(header.ids, header.lengths, *(np.concatenate(column) for column in zip(*pages, strict=True)))
+
+
+_COLUMNS = ("keys", "counts", "documents", "times")
+
+
+def _add(connection: StoreConnection, tables: Tables, segment: Segment, gone: Ids = _NONE) -> None:
+    pages = list(segment.pages())
+    firsts = np.array([first for first, _ in pages], np.int64)
+    head = _HEAD.pack(len(segment.ids), len(pages), len(gone))
+    parts = (part.tobytes() for part in (segment.ids, segment.lengths, firsts, gone))
+    number = connection.value(tables.statement(_ADD), (b"".join((head, *parts)),))
+    row = struct.Struct(">hiiiqi")
+    with connection.cursor() as cursor:
+        copy_in = tables.statement("COPY {words} (page, segment, data) FROM STDIN (FORMAT BINARY)")
+        with cursor.copy(copy_in) as copy:
+            copy.write(SIGNATURE)
+            for place, (_, page) in enumerate(pages):
+                copy.write(row.pack(3, 4, place, 8, number, len(page)) + page)
+            copy.write(END)

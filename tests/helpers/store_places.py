@@ -55,3 +55,17 @@ def tcp_server():
             server.EmbeddedServer(folder).close()
         with server.EmbeddedServer(folder) as running:
             yield running, f"postgresql://{{}}@127.0.0.1:{port}/postgres"
+
+
+def by_words(index, text, k=10, filter=None):
+    """The ids of the best documents by words alone, of a store or of a folder of shards."""
+    from contrastive_st.search.filters import as_filter
+
+    if not hasattr(index, "database"):
+        rows = None if filter is None else index._matching(as_filter(filter))
+        return [int(index.ids[row]) for row in index._by_words(text, k, rows)]
+
+    def work(connection, now):
+        return now._by_words(connection, text, k, as_filter(filter), few=True)
+
+    return index.read(work)

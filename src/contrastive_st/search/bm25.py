@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,7 +98,7 @@ class Segment:
             np.concatenate([getattr(one, name)[mask] for one, mask in zip(segments, alive, strict=True)])
             for name in ("ids", "lengths")
         )
-        return cls(ids, lengths, keys, total.astype(np.uint32), *result)  # type: ignore[arg-type]
+        return cls(ids, lengths, keys, total.astype(np.uint32), *result)
 
     def pages(self) -> Iterator[tuple[int, bytes]]:
         """The postings as blocks of bytes, each with its first key; a lexeme is in one block, long ones alone."""
@@ -109,7 +109,7 @@ class Segment:
         new[1:] = (np.diff(number) > 0) | long[1:] | long[:-1]
         ends = np.cumsum(self.counts, dtype=np.int64)
         cuts = [*np.flatnonzero(new).tolist(), len(sizes)]
-        for start, end in zip(cuts, cuts[1:], strict=False):
+        for start, end in pairwise(cuts):
             rows = slice(int(ends[start - 1]) if start else 0, int(ends[end - 1]))
             parts = (self.keys[start:end], self.counts[start:end], self.documents[rows], self.times[rows])
             head = np.array([end - start], np.uint32)
@@ -208,7 +208,7 @@ def _kth(values: NDArray[np.float32], k: int) -> float:
 def _ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """The numbers `start, start + 1, ...` of each range, one range after the other."""
     shift = starts - (np.cumsum(counts) - counts)
-    return np.arange(int(counts.sum())) + np.repeat(shift, counts)
+    return np.asarray(np.arange(int(counts.sum())) + np.repeat(shift, counts), np.int64)
 
 
 class _Numbers(dict[str, int]):

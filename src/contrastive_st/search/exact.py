@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write, write_json
 from contrastive_st.precision import check_precision
+from contrastive_st.search.bm25 import Segment, best, norms_of, query_keys
 from contrastive_st.search.filters import Filter, Filterable, as_filter, values_of, with_document
 from contrastive_st.search.index import (
     Batch,
@@ -31,8 +32,9 @@ from contrastive_st.search.index import (
     check_search,
     reciprocal_rank_fusion,
 )
+from contrastive_st.search.languages import language_of
 from contrastive_st.search.shards import RECORD, ShardFolder, read_table
-from contrastive_st.search.values import as_documents, as_id, as_ids
+from contrastive_st.search.values import as_documents, as_id, as_ids, storable
 from contrastive_st.vectors import (
     buckets,
     dequantize,
@@ -164,7 +166,7 @@ class ExactIndex:
         self._codes = vectors if isinstance(vectors, Codes) else codes
         self.fingerprint, self.model, self.dimension = fingerprint, model, vectors.shape[1]
         self._order = np.argsort(self.ids, kind="stable")
-        self._words: Any = None
+        self._words: tuple[Segment, str] | None = None  # the postings of full text, and its language
 
     @staticmethod
     def is_at(path: Path) -> bool:
@@ -325,20 +327,19 @@ class ExactIndex:
         return np.array([i for i in range(len(self)) if filter.holds(read(i))], dtype=np.int64)
 
     def _by_words(self, text: str, k: int, rows: Ids | None) -> list[int]:
-        """The rows that share a word with the text, by TF-IDF, best first."""
+        """The rows with the highest BM25, best first."""
         if self._words is None:
-            from sklearn.feature_extraction.text import TfidfVectorizer
-
-            vectorizer = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+")
-            try:
-                self._words = vectorizer, vectorizer.fit_transform(self._texts[i] for i in range(len(self)))
-            except ValueError:  # no document contains a word
-                return []
-        vectorizer, matrix = self._words
-        chosen = np.arange(len(self)) if rows is None else rows
-        scores = (matrix[chosen] @ vectorizer.transform([text]).T).toarray()[:, 0]
-        order = np.lexsort((chosen, -scores))[:k]
-        return [int(chosen[i]) for i in order if scores[i] > 0]
+            texts = [self._texts[i] for i in range(len(self))]
+            language = language_of(texts)
+            self._words = Segment.of(self.ids, texts, language), language
+        segment, language = self._words
+        norms = norms_of(segment.lengths, float(segment.lengths.mean()) if len(self) else 0.0)
+        chosen = None
+        if rows is not None:
+            chosen = np.zeros(len(self), np.bool_)
+            chosen[rows] = True
+        postings = segment.postings(query_keys(storable(text), language))
+        return [int(row) for row in best(postings, norms, len(self), k, chosen)[0]]
 
     def _hits(self, rows: Ids, scores: NDArray[np.floating]) -> list[Hit]:
         result = zip(rows.tolist(), scores.tolist(), strict=True)

@@ -206,6 +206,8 @@ class Index(CollectionCommand):
             if store.made:
                 failed.callback(_drop_unused, store)
             store.check_build(self.index, self.language, self.build_memory)  # now, not after encoding
+            if self.language:
+                store.decide_language([], self.language)
             mark = f"{made.corpus_fingerprint} {made.shard_rows}"
             again = {name: getattr(self, name) for name in ("replace", "restore", "sync")}
             with closing(store.loader(made.corpus, mark, own_ids=made.own_ids, files=files, **again)) as loader:
@@ -213,8 +215,10 @@ class Index(CollectionCommand):
             where = f"{len(store):,} documents in collection {store.collection!r} of {store.database.shown}"
             _report(outcome, started, where, report)
             kept = self.index == store.index != "none" and outcome.encoded < len(store) // 10  # rows entered it
-            wanted = self.index, self.language or store.language
-            if outcome.complete and (wanted != (store.index, store.language) or (outcome.encoded and not kept)):
+            now = store.now()
+            wanted = self.index, self.language or now.language, True
+            there = store.index, now.language, now.has_words
+            if outcome.complete and (wanted != there or (outcome.encoded and not kept)):
                 started = time.perf_counter()
                 peak = store.build_index(self.index, memory=self.build_memory, language=self.language)
                 memory = f", peak memory of the database {peak / 2**30:.2f} GiB" if peak else ""

@@ -69,19 +69,17 @@ def vectors_of(rows: Sequence[bytes], storage: str) -> Vectors:
     return np.ascontiguousarray(raw[:, 4:]).view(FLOATS[storage]).astype(np.float32)
 
 
-def copy_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequence[str], rows: bytes) -> int:
-    """COPY rows of `id` and these columns into a table, in the open transaction; return their number."""
+def copy_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequence[str], rows: bytes) -> None:
+    """COPY rows of `id` and these columns into a table, in the open transaction."""
     names = sql.SQL(", ").join(map(sql.Identifier, ("id", *columns)))
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(table, names)
-    with connection.cursor() as cursor:
-        with cursor.copy(statement) as copy:
-            for piece in (SIGNATURE, rows, END):
-                copy.write(piece)
-        return cursor.rowcount
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        for piece in (SIGNATURE, rows, END):
+            copy.write(piece)
 
 
-def merge_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequence[str], rows: bytes) -> int:
-    """As `copy_rows`, but rows whose id exists are replaced, if they differ; return how many were written."""
+def merge_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequence[str], rows: bytes) -> list[int]:
+    """As `copy_rows`, but rows whose id exists are replaced, if they differ; return the ids of those written."""
     staged = sql.Identifier("staged")
     connection.execute(sql.SQL("CREATE TEMP TABLE {} (LIKE {})").format(staged, table))
     copy_rows(connection, staged, columns, rows)
@@ -89,12 +87,12 @@ def merge_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequ
     written = connection.execute(
         sql.SQL(
             "INSERT INTO {} AS old SELECT * FROM {} ORDER BY id ON CONFLICT (id) DO UPDATE SET ({}) = ROW ({})"
-            " WHERE ({}) IS DISTINCT FROM ({})"
+            " WHERE ({}) IS DISTINCT FROM ({}) RETURNING old.id"
         ).format(table, staged, sql.SQL(", ").join(map(sql.Identifier, columns)), new, old, new)
-    ).rowcount
+    ).fetchall()
     connection.execute(sql.SQL("DROP TABLE {}").format(staged))
-    return written
+    return [id for (id,) in written]
 
 
 #: `copy_rows` for rows that are all new, or else `merge_rows`
-Put = Callable[["StoreConnection", sql.Identifier, Sequence[str], bytes], int]
+Put = Callable[["StoreConnection", sql.Identifier, Sequence[str], bytes], "list[int] | None"]

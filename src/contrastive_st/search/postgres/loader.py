@@ -154,6 +154,8 @@ class StoreLoader:
         keys = ids + self.first
         files, all_ids = members or ([""] * len(ids), ids)
 
+        self.store.decide_language(texts)
+
         def work(connection: StoreConnection) -> None:
             store = self.store.at(connection, lock=True)  # first, as all writes
             added = connection.execute(
@@ -182,6 +184,7 @@ class StoreLoader:
         self.store.database.transact(work)
         self._done.add(shard)
         self._unlock(shard)
+        self.store.join_words()
 
     def finish(self, shards: int, unread: Set[str] = frozenset()) -> bool:
         """Record the number of shards of the source; return whether all of them are there.

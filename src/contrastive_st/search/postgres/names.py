@@ -9,11 +9,10 @@ from contrastive_st.errors import InputError
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _RESERVED = re.compile(
     r"collections|sources|shards|migrations"
-    r"|.+_(texts|vectors|codes|hnsw|binary|metadata|words|pkey|idx|fkey)|.+_(vectors|codes|hnsw|binary)_s?\d+.*"
+    r"|.+_(texts|vectors|codes|hnsw|binary|metadata|words|pkey|idx|fkey|seq)|.+_(vectors|codes|hnsw|binary)_s?\d+.*"
 )
 STORAGES = {"halfvec": 4000, "vector": 2000}  # with the most dimensions that pgvector can index
 FLOAT_BYTES = {"halfvec": 2, "vector": 4}
-UNKNOWN_LANGUAGE = "simple"  # of full text: words as they are
 INDEXES = ("none", "hnsw", "binary")
 SIGNS = 4  # bits for each dimension in a binary graph
 BINARY_LIMIT = 64_000 // SIGNS  # dimensions: pgvector indexes 64,000 bits

@@ -17,16 +17,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.search.bm25 import Ids, Postings, Segment, norms_of, read_page
+from contrastive_st.search.languages import UNKNOWN_LANGUAGE
 from contrastive_st.search.lexemes import VERSION
 from contrastive_st.search.postgres.copying import END, SIGNATURE
-from contrastive_st.search.postgres.names import UNKNOWN_LANGUAGE
 
 if TYPE_CHECKING:
     from contrastive_st.search.postgres.database import StoreConnection
@@ -38,8 +37,10 @@ _SMALL = 1 << 17  # documents of a segment that is joined with others
 _MANY = 32  # small segments, from which on they are joined
 _GROWTH = 4  # an older segment is joined with the later ones if it is at most so many times as large
 _BATCH = 1 << 14  # texts that are read at a time
+_TAIL = 1 << 16  # ids of segments that are added to a view without sorting the others again
 _CACHE = 1 << 26  # bytes of pages that searches keep
 _HEAD = struct.Struct("<qqq")
+_NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -69,43 +70,58 @@ class Header:
 class View:
     """The documents of some segments, of which some are alive.
 
-    A document is alive in its latest segment, unless a later one says that it is gone. Numbers of documents count
-    through all segments.
+    A document is alive in its latest segment, unless a later one says that it is gone. Documents are numbered through
+    all segments.
+
+    Args:
+        headers: of the segments.
+        base: a view of all earlier segments, which saves sorting their ids again.
     """
 
-    def __init__(self, headers: Sequence[Header]) -> None:
-        self.headers = sorted(headers, key=lambda one: one.number)
-        sizes = [len(one.ids) for one in self.headers]
-        self.firsts = np.cumsum([0, *sizes])
-        self.ids = np.concatenate([np.empty(0, np.int64), *(one.ids for one in self.headers)])
+    def __init__(self, headers: Sequence[Header], base: View | None = None) -> None:
+        headers = sorted(headers, key=lambda one: one.number)
+        self._parts = (base, View(headers)) if base else ()
+        self.headers: list[Header] = [*(base.headers if base else ()), *headers]
+        self.firsts = np.cumsum([0, *(len(one.ids) for one in self.headers)])
+        self.ids = np.concatenate([_NONE, *(one.ids for one in self.headers)])
         self.lengths = np.concatenate([np.empty(0, np.uint32), *(one.lengths for one in self.headers)])
-        gone = [one for one in self.headers if len(one.gone)]
-        numbers = np.repeat([one.number for one in self.headers], sizes).astype(np.int64)
-        all_ids = np.concatenate([self.ids, *(one.gone for one in gone)])
-        later = np.concatenate([numbers, *(np.full(len(one.gone), one.number) for one in gone)])
-        is_gone = np.arange(len(all_ids)) >= len(self.ids)
-        order = np.lexsort((~is_gone, later, all_ids))  # in one segment, what is gone was there before
-        last = np.ones(len(order), np.bool_)
-        last[:-1] = all_ids[order][1:] != all_ids[order][:-1]
-        kept = order[last]
-        self.alive = np.zeros(len(self.ids), np.bool_)
-        self.alive[kept[kept < len(self.ids)]] = True
+        if base:
+            self.alive: NDArray[np.bool_] = np.concatenate([part.alive for part in self._parts])
+            for one in headers:
+                self.alive[base.places(one.ids)] = self.alive[base.places(one.gone)] = False
+        else:
+            self._latest = _latest(headers)
+            self.alive = np.zeros(len(self.ids), np.bool_)
+            self.alive[self._latest] = True
+            self._known = self.ids[self._latest]
+        self.key = tuple(one.number for one in self.headers)
         self.total = int(self.alive.sum())
         self.whole = self.total == len(self.ids)
-        self._sorted = kept[kept < len(self.ids)]
-        average = float(self.lengths[self.alive].mean()) if self.total else 0.0
-        self.norms = norms_of(self.lengths, average)
+        self.norms = norms_of(self.lengths, float(self.lengths[self.alive].mean()) if self.total else 0.0)
 
     def places(self, ids: Ids) -> Ids:
         """The numbers of those of the documents that are alive."""
-        known = self.ids[self._sorted]
+        if self._parts:
+            base, rest = self._parts
+            places = np.concatenate([base.places(ids), rest.places(ids) + len(base.ids)])
+            return np.asarray(places[self.alive[places]], np.int64)
+        known = self._known
         at = np.minimum(np.searchsorted(known, ids), max(len(known) - 1, 0))
-        return self._sorted[at[known[at] == ids]] if len(known) else np.empty(0, np.int64)
+        return np.asarray(self._latest[at[known[at] == ids]]) if len(known) else _NONE
 
-    @cached_property
-    def key(self) -> tuple[int, ...]:
-        """The numbers of the segments."""
-        return tuple(one.number for one in self.headers)
+
+def _latest(headers: Sequence[Header]) -> Ids:
+    """The numbers of the documents that are alive, in the order of their ids."""
+    ids = np.concatenate([_NONE, *(one.ids for one in headers), *(one.gone for one in headers)])
+    sizes = [len(one.ids) for one in headers] + [len(one.gone) for one in headers]
+    numbers = np.repeat([one.number for one in headers] * 2, sizes)
+    count = sum(len(one.ids) for one in headers)
+    # of the same segment, what is gone was there before
+    order = np.lexsort((np.arange(len(ids)) < count, numbers, ids))
+    last = np.ones(len(order), np.bool_)
+    last[:-1] = ids[order][1:] != ids[order][:-1]
+    kept = order[last]
+    return np.asarray(kept[kept < count])
 
 
 class Words:
@@ -118,7 +134,7 @@ class Words:
         self._mutex = threading.Lock()
         self._pages: OrderedDict[tuple[int, int, int], bytes] = OrderedDict()
         self._size = 0
-        self._view: tuple[int, View] = 0, View([])
+        self._view = self._base = 0, View([])
 
     def find(self, connection: StoreConnection, tables: Tables, keys: Sequence[int]) -> tuple[View, list[Postings]]:
         """The documents, and the postings of each lexeme that one of them has."""
@@ -131,9 +147,8 @@ class Words:
             if pages is not None:
                 return view, list(_postings(view, keys, pages))
 
-    def _current(
-        self, connection: StoreConnection, tables: Tables, oid: int, numbers: tuple[int, ...]
-    ) -> View | None:
+    def _current(self, connection: StoreConnection, tables: Tables, oid: int, numbers: tuple[int, ...]) -> View | None:
+        """The view of these segments; None if some are gone."""
         known, view = self._view
         if known == oid and view.key == numbers:
             return view
@@ -142,7 +157,13 @@ class Words:
         there |= {one.number: one for one in new}
         if any(number not in there for number in numbers):
             return None
-        view = View([there[number] for number in numbers])
+        known, base = self._base
+        later = [there[number] for number in numbers[len(base.key) :]]
+        if known == oid and base.key and numbers[: len(base.key)] == base.key and sum(map(_size, later)) < _TAIL:
+            view = View(later, base)
+        else:
+            view = View([there[number] for number in numbers])
+            self._base = oid, view
         self._view = oid, view
         return view
 
@@ -176,6 +197,10 @@ class Words:
         return result
 
 
+def _size(header: Header) -> int:
+    return len(header.ids) + len(header.gone)
+
+
 def _postings(view: View, keys: Sequence[int], pages: dict[tuple[int, int], bytes]) -> Iterator[Postings]:
     decoded = {place: read_page(page) for place, page in pages.items()}
     for key in keys:
@@ -207,6 +232,8 @@ _SEGMENTS = "SELECT tableoid::bigint, segment FROM {words} WHERE page = -1 ORDER
 _HEADERS = "SELECT segment, data FROM {words} WHERE page = -1 AND segment = ANY(%s)"
 _PAGES = """SELECT w.segment, w.page, w.data FROM unnest(%s::bigint[], %s::int[]) AS n (segment, page)
     JOIN {words} AS w ON w.page = n.page AND w.segment = n.segment"""
+_COLUMNS = {"keys": np.int64, "counts": np.uint32, "documents": np.uint32, "times": np.uint8}
+_NOTHING = Segment(_NONE, np.empty(0, np.uint32), **{name: np.empty(0, kind) for name, kind in _COLUMNS.items()})
 _SIZES = "SELECT segment, octet_length(data) FROM {words} WHERE page = -1 ORDER BY segment DESC"
 _ADD = "INSERT INTO {words} (page, data) VALUES (-1, %s) RETURNING segment"
 _STATE = "SELECT language, words FROM collections WHERE tables = %s"
@@ -220,7 +247,7 @@ def read_headers(connection: StoreConnection, tables: Tables, numbers: Sequence[
     return [Header.read(number, data) for number, data in rows]
 
 
-def language_of(connection: StoreConnection, tables: Tables) -> str | None:
+def language_of_words(connection: StoreConnection, tables: Tables) -> str | None:
     """The language of the words of a collection; None if it has no words of this version."""
     language, version = connection.execute(_STATE, (tables.prefix,)).fetchone() or (None, None)
     return (language or UNKNOWN_LANGUAGE) if version == VERSION else None
@@ -230,7 +257,7 @@ def add_words(connection: StoreConnection, tables: Tables, ids: Ids, texts: Sequ
     """Add the postings of texts that were written in the open transaction."""
     connection.execute(tables.statement("LOCK TABLE {words} IN ROW EXCLUSIVE MODE"))
     # asked after the lock, which waits for a change of language
-    if len(ids) and (language := language_of(connection, tables)) is not None:
+    if len(ids) and (language := language_of_words(connection, tables)) is not None:
         _add(connection, tables, Segment.of(ids, texts, language))
 
 
@@ -271,7 +298,7 @@ def join_words(connection: StoreConnection, tables: Tables, *, all_of_them: bool
         return
     connection.execute(tables.statement("LOCK TABLE {words} IN SHARE ROW EXCLUSIVE MODE"))
     sizes = connection.execute(tables.statement(_SIZES)).fetchall()
-    numbers, total = [], 0
+    numbers, total = list[int](), 0
     for number, size in sizes:
         if not all_of_them and (total + size > _MOST * 12 or (len(numbers) > 1 and size > _GROWTH * total)):
             break
@@ -294,10 +321,6 @@ def join_words(connection: StoreConnection, tables: Tables, *, all_of_them: bool
         _add(connection, tables, Segment.joined(parts, masks), np.unique(np.concatenate([_NONE, *gone])))
 
 
-_NONE = np.empty(0, np.int64)
-_NOTHING = Segment(_NONE, *(np.empty(0, kind) for kind in (np.uint32, np.int64, np.uint32, np.uint32, np.uint8)))  # type: ignore[arg-type]
-
-
 def _joined(parts: Sequence[Segment]) -> Segment:
     return parts[0] if len(parts) == 1 else Segment.joined(parts, [np.ones(len(one.ids), np.bool_) for one in parts])
 
@@ -308,9 +331,6 @@ def _segment(connection: StoreConnection, tables: Tables, header: Header) -> Seg
     if not pages:
         return Segment(header.ids, header.lengths, *(getattr(_NOTHING, name) for name in _COLUMNS))
     return Segment(header.ids, header.lengths, *(np.concatenate(column) for column in zip(*pages, strict=True)))
-
-
-_COLUMNS = ("keys", "counts", "documents", "times")
 
 
 def _add(connection: StoreConnection, tables: Tables, segment: Segment, gone: Ids = _NONE) -> None:

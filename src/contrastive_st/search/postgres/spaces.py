@@ -233,9 +233,10 @@ class StoreSpaces(Named):
         connection.execute("UPDATE _spaces SET index = %s WHERE collection = %s AND space = %s", parameters)
 
     def all_tables(self, connection: StoreConnection) -> list[sql.Identifier]:
-        """The tables of all spaces, some of which may not exist, and that of the texts."""
+        """The tables of all spaces, some of which may not exist, and those of the words and texts."""
         spaces = [Tables(self.tables.prefix, self.tables.schema, one.number) for one in self._spaces(connection)]
-        return [name for tables in spaces for name in (tables.codes, tables.vectors)] + [self.tables.texts]
+        of_spaces = [name for tables in spaces for name in (tables.codes, tables.vectors)]
+        return [*of_spaces, self.tables.words, self.tables.texts]
 
     def describe_spaces(self) -> dict[str, str]:
         """The progress of a move to another model, a line for each space; nothing if there is only one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -9,10 +10,11 @@ from pathlib import Path
 from typing import Any, LiteralString, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from pgvector import Bit, HalfVector, Vector
-from psycopg import sql
 
 from contrastive_st.errors import choice
+from contrastive_st.search.bm25 import best, query_keys
 from contrastive_st.search.filters import Filter, Filterable, as_filter
 from contrastive_st.search.index import (
     Batch,
@@ -26,12 +28,15 @@ from contrastive_st.search.index import (
     check_search,
     reciprocal_rank_fusion,
 )
+from contrastive_st.search.languages import UNKNOWN_LANGUAGE
+from contrastive_st.search.lexemes import VERSION
 from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.copying import signs_of, vectors_of
 from contrastive_st.search.postgres.database import PATIENCE, POOL, Database, StoreConnection
 from contrastive_st.search.postgres.loader import StoreLoader
-from contrastive_st.search.postgres.names import STORAGES, UNKNOWN_LANGUAGE, check_name
+from contrastive_st.search.postgres.names import STORAGES, check_name
 from contrastive_st.search.postgres.naming import free_prefix
+from contrastive_st.search.postgres.postings import Words
 from contrastive_st.search.postgres.predicates import as_jsonpath, paths_of, subject_of
 from contrastive_st.search.postgres.schema import create_tables, create_view
 from contrastive_st.search.postgres.writes import StoreWrites
@@ -41,6 +46,10 @@ EF_SEARCH = 200  # candidates that HNSW keeps: more candidates give a higher rec
 EXACT_ROWS = 20_000  # with fewer matching documents the search is exact: tens of milliseconds
 _FUSED = 100  # hits of each ranking that are fused
 _MOST_EF = 1000  # pgvector's limit
+NO_WORDS = "not made yet by this version; run contrastive-st database --setup, or index again"
+
+
+logger = logging.getLogger(__name__)
 
 
 class _Plan(NamedTuple):
@@ -86,7 +95,7 @@ class VectorStore(StoreWrites):
         pool: int = POOL,
         patience: float = PATIENCE,
     ) -> None:
-        self.collection = check_name(collection)
+        self.collection, self.words = check_name(collection), Words()
         self.database = where if isinstance(where, Database) else Database(where, pool, patience=patience)
         with ExitStack() as failed:
             failed.callback(self.close)
@@ -130,10 +139,10 @@ class VectorStore(StoreWrites):
             if tables is None:
                 return False
             check_name(collection, new=True)
-            row = (collection, tables.prefix, model, fingerprint, dimension, storage, partitions)
+            row = (collection, tables.prefix, model, fingerprint, dimension, storage, partitions, VERSION)
             connection.execute(
-                "INSERT INTO collections (name, tables, model, fingerprint, dimension, storage, partitions)"
-                " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+                "INSERT INTO collections (name, tables, model, fingerprint, dimension, storage, partitions, words)"
+                " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
                 tuple(storable(item) if isinstance(item, str) else item for item in row),
             )
             create_tables(connection, tables, dimension, storage, partitions)
@@ -190,7 +199,9 @@ class VectorStore(StoreWrites):
             **({"aliases": aliases} if aliases else {}),
             "documents": f"{len(self):,}",
             "vectors": f"{self.dimension} dimensions as {self.storage}, index {self.index}{partitions}",
-            "full text": self.language or f"{UNKNOWN_LANGUAGE}, until an index is built",
+            "full text": NO_WORDS
+            if not self.has_words
+            else self.language or f"{UNKNOWN_LANGUAGE}, until an index is built",
             "model": f"{self.model} (fingerprint {self.fingerprint[:8]})",
             **self.describe_spaces(),
             "columns": ", ".join(self.columns()) or "none",
@@ -351,7 +362,7 @@ class VectorStore(StoreWrites):
         if not filter or exact is False:
             return index, ef
         statement, parameters = queries.matching_estimate(self.tables, filter), {"filter": as_jsonpath(filter)}
-        expected = _plan_rows(connection, statement, parameters)
+        expected = float(connection.value(statement, parameters)[0]["Plan"]["Plan Rows"])
         if expected <= EXACT_ROWS:
             return "none", 0
         size = "SELECT greatest(reltuples, 1) FROM pg_class WHERE oid = %s::regclass"
@@ -380,31 +391,41 @@ class VectorStore(StoreWrites):
         many = max(plan.k, _FUSED)
         wider = plan._replace(k=many, ef=max(plan.ef, many))
         near = {hit.id: hit for hit in self._nearest(connection, query, wider)}
-        order = reciprocal_rank_fusion([list(near), self._by_words(connection, text, many, plan.filter)])[: plan.k]
+        order = reciprocal_rank_fusion([list(near), self._by_words(connection, text, many, plan.filter, plan.graph == "none")])[: plan.k]
         if missing := [id for id in order if id not in near]:
             parameters = {"q": self._parameter(query), "ids": missing}
             for id, score, result, metadata in connection.execute(queries.by_ids(self.tables), parameters, binary=True):
                 near[id] = Hit(id, float(score), result, metadata)
         return [near[id] for id in order if id in near]
 
-    def _by_words(self, connection: StoreConnection, text: str, k: int, filter: Filter) -> list[int]:
-        """Documents with any of the words if these are not too many, else with all of the words."""
-        language = self.language or UNKNOWN_LANGUAGE
-        any_word, all_words = connection.execute(queries.any_word(language), {"words": storable(text)}).fetchone()  # type: ignore[misc]
-        if not any_word:
+    def _by_words(self, connection: StoreConnection, text: str, k: int, filter: Filter, few: bool) -> list[int]:
+        """The k documents with the highest BM25 that meet the filter, which few do, or is compared with all anyway."""
+        if not self.has_words:
+            logger.warning(f"collection {self.collection!r}: full text is {NO_WORDS}")
             return []
-        expected = _plan_rows(connection, queries.words_estimate(self.tables, language), {"any": any_word})
-        tsquery, most = (any_word, None) if expected <= EXACT_ROWS else (all_words, EXACT_ROWS)
-        parameters = {"tsquery": tsquery, "most": most, "k": k}
-        if filter:
-            parameters["filter"] = as_jsonpath(filter)
-        rows = connection.execute(queries.by_words(self.tables, language, filter), parameters).fetchall()
-        return [id for (id,) in rows]
+        keys = query_keys(storable(text), self.language or UNKNOWN_LANGUAGE)
+        view, postings = self.words.find(connection, self.tables, keys)
+
+        def ranked(most: int, chosen: NDArray[np.bool_] | None = None) -> list[int]:
+            numbers, _ = best(postings, view.norms, view.total, most, chosen)
+            return [int(id) for id in view.ids[numbers]]
+
+        if not filter:
+            return ranked(k)
+        parameters: dict[str, Any] = {"filter": as_jsonpath(filter)}
+        if few:
+            rows = connection.execute(queries.matching(self.tables, filter), parameters).fetchall()
+            chosen = np.zeros(len(view.ids), np.bool_)
+            chosen[view.places(np.array([id for (id,) in rows], np.int64))] = True
+            return ranked(k, chosen)
+        most = 4 * k
+        while True:
+            order = ranked(most)
+            statement = queries.matching(self.tables, filter, some=True)
+            meets = {id for (id,) in connection.execute(statement, {**parameters, "ids": order})}
+            if len(meets) >= k or len(order) < most:
+                return [id for id in order if id in meets][:k]
+            most *= 8
 
     def _parameter(self, query: Vectors) -> HalfVector | Vector:
         return HalfVector(query) if self.storage == "halfvec" else Vector(query)
-
-
-def _plan_rows(connection: StoreConnection, statement: sql.Composed, parameters: dict[str, Any]) -> float:
-    plan = connection.value(statement, parameters)
-    return float(plan[0]["Plan"]["Plan Rows"])

@@ -29,10 +29,11 @@ from contrastive_st.search.index import (
     as_queries,
     check_filter,
 )
-from contrastive_st.search.postgres import schema as queries
+from contrastive_st.search.languages import LANGUAGES, UNKNOWN_LANGUAGE, language_of
 from contrastive_st.search.postgres.copying import Put, code_rows, copy_rows, merge_rows, text_rows, vectors_of
-from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES, UNKNOWN_LANGUAGE
+from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES
 from contrastive_st.search.postgres.naming import forget_alias
+from contrastive_st.search.postgres.postings import add_words, fill_words, join_words, remove_words
 from contrastive_st.search.postgres.predicates import as_jsonpath, subject_of
 from contrastive_st.search.postgres.schema import create_codes, follow
 from contrastive_st.search.postgres.spaces import StoreSpaces
@@ -88,7 +89,10 @@ class StoreWrites(StoreSpaces):
             new, unchanged = len(numbers) - there, len(numbers) - written
             return Counter({NEW: new, CHANGED: written - new, UNCHANGED: unchanged})
 
-        return self.database.transact(work)
+        self.decide_language(kept)
+        counts = self.database.transact(work)
+        self.join_words()
+        return counts
 
     def tombstones(self, connection: StoreConnection, ids: Ids) -> Ids:
         """Those of the ids whose documents were deleted, in the open transaction."""
@@ -119,7 +123,9 @@ class StoreWrites(StoreSpaces):
         written = put(connection, self.tables.texts, ("text", "metadata"), text_rows(ids, texts, metadata))
         self.write_vectors(connection, ids, vectors, put)
         self.write_elsewhere(connection, others, ids, vectors, changed)
-        return written
+        places = np.arange(len(ids)) if written is None else np.flatnonzero(np.isin(ids, written))
+        add_words(connection, self.tables, ids[places], [texts[place] for place in places.tolist()])
+        return len(places)
 
     def set_metadata(self, id: Id, metadata: Mapping[str, Any]) -> None:
         """Replace a document's metadata; its vector and its entry in the index do not change."""
@@ -152,7 +158,7 @@ class StoreWrites(StoreSpaces):
             " gone AS (DELETE FROM {texts} AS t USING locked WHERE t.id = locked.id RETURNING t.id),"
             " vectors AS (DELETE FROM {vectors} AS v USING gone WHERE v.id = gone.id)"
             " INSERT INTO _deleted (collection, id) SELECT %(collection)s, id FROM gone"
-            " ON CONFLICT (collection, id) DO UPDATE SET deleted = now()"
+            " ON CONFLICT (collection, id) DO UPDATE SET deleted = now() RETURNING id"
         )
 
         def work(connection: StoreConnection) -> int:
@@ -162,9 +168,60 @@ class StoreWrites(StoreSpaces):
             sources = "SELECT 1 FROM sources WHERE collection = %(collection)s ORDER BY number FOR UPDATE"
             connection.execute(sources, parameters)
             delete = now.tables.statement(statement, condition=condition)
-            return connection.execute(delete, parameters).rowcount
+            gone = connection.execute(delete, parameters).fetchall()
+            remove_words(connection, now.tables, (id for (id,) in gone))
+            return len(gone)
 
-        return self.database.transact(work)
+        count = self.database.transact(work)
+        self.join_words()
+        return count
+
+    def decide_language(self, texts: Sequence[str], language: str | None = None) -> None:
+        """Record the language of the words of an empty collection, before texts are written.
+
+        Args:
+            texts: the first texts.
+            language: by default that of the texts, if it is clear.
+        """
+
+        def work(connection: StoreConnection) -> str | None:
+            now = self.at(connection)
+            empty = now.tables.statement("SELECT NOT EXISTS (SELECT FROM {words})")
+            if now.language is not None or not connection.value(empty):
+                return str(now.language) if now.language else None
+            if (decided := language or language_of(texts)) == UNKNOWN_LANGUAGE:
+                return None
+            key = (now.tables.prefix,)
+            connection.execute("SELECT FROM collections WHERE tables = %s FOR NO KEY UPDATE", key)
+            # waits for others that write first texts; they have then made words without a language
+            connection.execute(now.tables.statement("LOCK TABLE {words} IN SHARE ROW EXCLUSIVE MODE"))
+            if connection.value(empty):
+                statement = "UPDATE collections SET language = coalesce(language, %s) WHERE tables = %s"
+                connection.execute(statement, (decided, *key))
+            return decided
+
+        if self.language is None:
+            self.language = self.database.transact(work)
+
+    def make_words(self) -> None:
+        """Make the words of all documents, for a collection of an earlier version of the package."""
+
+        def work(connection: StoreConnection) -> None:
+            now = self.at(connection)
+            statement = "SELECT FROM collections WHERE tables = %s FOR NO KEY UPDATE"
+            connection.execute(statement, (now.tables.prefix,))
+            connection.execute(now.tables.statement("LOCK TABLE {texts} IN SHARE MODE"))
+            now._make_words(connection, None)
+
+        self.database.transact(work)
+
+    def join_words(self) -> None:
+        """Join segments of the words, if there are many."""
+
+        def work(connection: StoreConnection) -> None:
+            join_words(connection, self.at(connection, lock=True).tables)
+
+        self.database.transact(work)
 
     def delete_source(self, connection: StoreConnection, number: int) -> None:
         """Delete all documents of a source, in the open transaction."""
@@ -175,8 +232,10 @@ class StoreWrites(StoreSpaces):
         connection.execute("DELETE FROM sources WHERE collection = %s AND number = %s", source)
         self.remove(connection, [id for (ids,) in named for id in ids])
         ids = (number * FIRST, (number + 1) * FIRST)
-        for table in ("texts", "vectors"):
-            connection.execute(self.tables.statement(f"DELETE FROM {{{table}}} WHERE id >= %s AND id < %s"), ids)
+        rest = self.tables.statement("DELETE FROM {texts} WHERE id >= %s AND id < %s RETURNING id")
+        gone = connection.execute(rest, ids).fetchall()
+        connection.execute(self.tables.statement("DELETE FROM {vectors} WHERE id >= %s AND id < %s"), ids)
+        remove_words(connection, self.tables, (id for (id,) in gone))
         forget = "DELETE FROM _deleted WHERE collection = %s AND id >= %s AND id < %s"
         if forgotten := connection.execute(forget, (self.tables.prefix, *ids)).rowcount:
             logger.warning(f"the corpus is indexed again, with {forgotten:,} documents that had been deleted from it")
@@ -191,9 +250,11 @@ class StoreWrites(StoreSpaces):
             " EXCEPT SELECT unnest(ids) FROM _files WHERE collection = %s) AS left_out USING (id)"
             " ORDER BY t.id FOR UPDATE OF t),"
             " vectors AS (DELETE FROM {vectors} AS v USING gone WHERE v.id = gone.id)"
-            " DELETE FROM {texts} AS t USING gone WHERE t.id = gone.id"
+            " DELETE FROM {texts} AS t USING gone WHERE t.id = gone.id RETURNING t.id"
         )
-        return connection.execute(statement, (list(ids), self.tables.prefix)).rowcount if ids else 0
+        gone = connection.execute(statement, (list(ids), self.tables.prefix)).fetchall() if ids else []
+        remove_words(connection, self.tables, (id for (id,) in gone))
+        return len(gone)
 
     def drop(self, *, only_unused: bool = False) -> None:
         """Delete the whole collection; with `only_unused`, only if it is empty and no process is filling it."""
@@ -289,8 +350,7 @@ class StoreWrites(StoreSpaces):
         if memory is not None:
             self.database.rows("SELECT set_config('maintenance_work_mem', %s, true)", (memory,))
         if language is not None:
-            rows = self.database.rows("SELECT cfgname FROM pg_ts_config ORDER BY 1")
-            choice("language of full text", language, [name for (name,) in rows])
+            choice("language of full text", language, LANGUAGES)
         most = STORAGES[self.storage] if kind == "hnsw" else BINARY_LIMIT
         if kind != "none" and self.dimension > most:
             what = f"pgvector indexes {self.storage} up to {most} dimensions, not {self.dimension}"
@@ -334,13 +394,21 @@ class StoreWrites(StoreSpaces):
                 return
             gin = "CREATE INDEX IF NOT EXISTS {index} ON {texts} USING gin (metadata jsonb_path_ops)"
             connection.execute(tables.statement(gin, index=tables.index("metadata")))
-            shares = connection.execute(queries.stop_words(tables)).fetchall()
-            language = language or self.language or _language_of(shares)
-            if language != self.language:
-                connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(tables.name("words")))
-            connection.execute(queries.words_index(tables, language))
-            statement = "UPDATE collections SET language = %s WHERE tables = %s"
-            connection.execute(statement, (language, tables.prefix))
+            self._make_words(connection, language)
+
+    def _make_words(self, connection: StoreConnection, language: str | None) -> None:
+        """Make the words of all documents if they are of another language or version, else join their segments."""
+        now = self.at(connection)
+        language = language or now.language
+        if language is None:
+            first = connection.execute(now.tables.statement("SELECT text FROM {texts} ORDER BY id LIMIT 1000"))
+            language = language_of(text for (text,) in first)
+        if now.has_words and language == (now.language or UNKNOWN_LANGUAGE):
+            join_words(connection, now.tables, all_of_them=True)
+        else:
+            fill_words(connection, now.tables, language)
+        statement = "UPDATE collections SET language = %s WHERE tables = %s"
+        connection.execute(statement, (language, now.tables.prefix))
 
     def _make_codes(self, connection: StoreConnection) -> None:
         """The codes of all vectors, in the open transaction, unless they exist."""
@@ -356,19 +424,6 @@ class StoreWrites(StoreSpaces):
                 codes = code_rows(np.array(ids, dtype=np.int64), vectors_of(vectors, self.storage))
                 copy_rows(connection, self.tables.codes, ("code",), codes)
         follow(connection, self.tables.codes, self.tables.vectors)
-
-
-def _language_of(shares: Sequence[tuple[str, float]]) -> str:
-    """The language of texts by the shares of its stop words, largest first, if it is clear.
-
-    Example:
-        >>> _language_of([("german", 0.5), ("dutch", 0.2)]), _language_of([("danish", 0.4), ("norwegian", 0.38)])
-        ('german', 'simple')
-    """
-    if len(shares) < 2:
-        return UNKNOWN_LANGUAGE
-    (best, share), (_, second) = shares[:2]
-    return best if share > 0.25 and share > 1.25 * second else UNKNOWN_LANGUAGE
 
 
 def _warn_of_a_large_graph(notice: psycopg.errors.Diagnostic, memory: str) -> None:

@@ -69,3 +69,10 @@ def by_words(index, text, k=10, filter=None):
         return now._by_words(connection, text, k, as_filter(filter), few=True)
 
     return index.read(work)
+
+
+#: Takes the words away from a store, as those of the versions before have none
+WITHOUT_WORDS = """DO $$ DECLARE prefix text; BEGIN
+    FOR prefix IN SELECT tables FROM collections LOOP EXECUTE format('DROP TABLE %I', prefix || '_words'); END LOOP;
+    ALTER TABLE collections DROP words;
+END $$"""

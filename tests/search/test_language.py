@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 from store_places import by_words, store_place, unit_vectors
 

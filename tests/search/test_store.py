@@ -9,7 +9,7 @@ from contextlib import closing
 import numpy as np
 import psycopg
 import pytest
-from store_places import store_place, unit_vectors
+from store_places import WITHOUT_WORDS, store_place, unit_vectors
 
 from contrastive_st.errors import InputError, one_line
 from contrastive_st.search.exact import ExactIndex
@@ -297,6 +297,7 @@ def test_a_binary_graph_of_the_first_version_is_dropped_and_the_search_exact(pla
             " ((binary_quantize(embedding)::bit(8)) bit_hamming_ops)",
             "UPDATE contrastive_st.collections SET index = 'binary' WHERE name = 'v1'",
             "DELETE FROM contrastive_st.migrations WHERE version >= 2",
+            WITHOUT_WORDS,
             "DROP TABLE contrastive_st._deleted, contrastive_st._aliases",
             "DROP TABLE contrastive_st._spaces, contrastive_st._files",
             "ALTER TABLE contrastive_st.sources DROP run, DROP CONSTRAINT sources_collection_fkey",

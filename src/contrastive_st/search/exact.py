@@ -166,7 +166,8 @@ class ExactIndex:
         self._codes = vectors if isinstance(vectors, Codes) else codes
         self.fingerprint, self.model, self.dimension = fingerprint, model, vectors.shape[1]
         self._order = np.argsort(self.ids, kind="stable")
-        self._words: tuple[Segment, str] | None = None  # the postings of full text, and its language
+        self.language = ""  # of full text, and its postings, from the first hybrid search on
+        self._words: Segment | None = None
 
     @staticmethod
     def is_at(path: Path) -> bool:
@@ -330,15 +331,15 @@ class ExactIndex:
         """The rows with the highest BM25, best first."""
         if self._words is None:
             texts = [self._texts[i] for i in range(len(self))]
-            language = language_of(texts)
-            self._words = Segment.of(self.ids, texts, language), language
-        segment, language = self._words
+            self.language = language_of(texts)
+            self._words = Segment.of(self.ids, texts, self.language)
+        segment = self._words
         norms = norms_of(segment.lengths, float(segment.lengths.mean()) if len(self) else 0.0)
         chosen = None
         if rows is not None:
             chosen = np.zeros(len(self), np.bool_)
             chosen[rows] = True
-        postings = segment.postings(query_keys(storable(text), language))
+        postings = segment.postings(query_keys(storable(text), self.language))
         return [int(row) for row in best(postings, norms, len(self), k, chosen)[0]]
 
     def _hits(self, rows: Ids, scores: NDArray[np.floating]) -> list[Hit]:

@@ -391,7 +391,9 @@ class VectorStore(StoreWrites):
         many = max(plan.k, _FUSED)
         wider = plan._replace(k=many, ef=max(plan.ef, many))
         near = {hit.id: hit for hit in self._nearest(connection, query, wider)}
-        order = reciprocal_rank_fusion([list(near), self._by_words(connection, text, many, plan.filter, plan.graph == "none")])[: plan.k]
+        order = reciprocal_rank_fusion(
+            [list(near), self._by_words(connection, text, many, plan.filter, plan.graph == "none")]
+        )[: plan.k]
         if missing := [id for id in order if id not in near]:
             parameters = {"q": self._parameter(query), "ids": missing}
             for id, score, result, metadata in connection.execute(queries.by_ids(self.tables), parameters, binary=True):
@@ -399,7 +401,7 @@ class VectorStore(StoreWrites):
         return [near[id] for id in order if id in near]
 
     def _by_words(self, connection: StoreConnection, text: str, k: int, filter: Filter, few: bool) -> list[int]:
-        """The k documents with the highest BM25 that meet the filter, which few do, or is compared with all anyway."""
+        """The k documents with the highest BM25 that meet the filter; with `few`, it is asked for all documents."""
         if not self.has_words:
             logger.warning(f"collection {self.collection!r}: full text is {NO_WORDS}")
             return []

@@ -45,11 +45,12 @@ def make(tokenizer, bert_config, tmp_path, rows):
     """A trainer of pairs; names of the trainer's own arguments go there, all others into the training arguments."""
 
     def made(data=None, collator=PairCollator, **given):
-        names = ("eval_dataset", "evaluator", "callbacks", "compute_metrics", "model_init", "loss", "eval_collator")
+        names = ("eval_dataset", "evaluator", "callbacks", "compute_metrics", "model_init", "loss", "eval_collator",
+                 "model")  # fmt: skip
         own = {name: given.pop(name) for name in names if name in given}
         settings = {"per_device_train_batch_size": 4, "max_steps": 6, "logging_steps": 2, "learning_rate": 1e-3}
         settings |= {"bf16": False, "disable_tqdm": True, "report_to": "none", **given}
-        if "model_init" not in own:
+        if not own.keys() & {"model_init", "model"}:
             torch.manual_seed(1)
             own["model"] = BertForCL(bert_config)
         return ContrastiveTrainer(
@@ -179,27 +180,35 @@ def test_an_evaluator_may_return_anything_that_holds_numbers(result, metrics, ma
 
 def their_evaluators():
     theirs = pytest.importorskip("sentence_transformers.sentence_transformer.evaluation")
+    sequential = pytest.importorskip("sentence_transformers.base.evaluation")
     ids = {str(i): text for i, text in enumerate(SENTENCES)}
     own = {name: {name} for name in ids}
     first, second, third = SENTENCES[:4], SENTENCES[1:5], SENTENCES[2:6]
     return [
         theirs.EmbeddingSimilarityEvaluator(first, second, [0.1, 0.4, 0.2, 0.9], name="dev"),
         theirs.TripletEvaluator(first, second, third),
-        theirs.BinaryClassificationEvaluator(first, second, [0, 1, 0, 1]),
-        theirs.InformationRetrievalEvaluator(ids, ids, own),
+        theirs.BinaryClassificationEvaluator(first, second, [0, 1, 0, 1], name="same"),
+        theirs.InformationRetrievalEvaluator(ids, ids, own, truncate_dim=8),
+        theirs.InformationRetrievalEvaluator(
+            ids, ids, own, name="by_name", query_prompt_name="query", corpus_prompt="a "
+        ),
         theirs.ParaphraseMiningEvaluator(ids, duplicates_list=[("0", "1")]),
         theirs.TranslationEvaluator(first, first),
         theirs.RerankingEvaluator([{"query": "a cat", "positive": first[:1], "negative": first[1:]}]),
+        sequential.SequentialEvaluator([theirs.TripletEvaluator(first, third, second, name="other")], min),
     ]
 
 
 @pytest.mark.allow_warnings
-def test_evaluators_of_sentence_transformers_are_taken_as_they_are(make, tmp_path):
-    """The figures are those of the same weights as a `SentenceTransformer`."""
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean", "manhattan"])
+def test_evaluators_of_sentence_transformers_are_taken_as_they_are(similarity, make, bert_config, tmp_path):
+    """The results are those of the saved model as a `SentenceTransformer`, with its similarity and prompts."""
     peers = pytest.importorskip("sentence_transformers")
+    model = BertForCL(bert_config, pooling="mean", similarity=similarity, prompts={"query": "the cat "})
     trainer = make(
-        evaluator=their_evaluators(), eval_strategy="steps", eval_steps=3, metric_for_best_model="dev_spearman_cosine"
-    )
+        model=model, evaluator=their_evaluators(), eval_strategy="steps", eval_steps=3,
+        metric_for_best_model=f"dev_spearman_{similarity}",
+    )  # fmt: skip
     trainer.train()
     trainer.save_model(str(tmp_path / "saved"))
     found = trainer.evaluate()
@@ -208,6 +217,49 @@ def test_evaluators_of_sentence_transformers_are_taken_as_they_are(make, tmp_pat
         for name, value in evaluator(theirs).items():
             assert found[f"eval_{name}"] == pytest.approx(value, abs=1e-5), name
     assert len(found) > 25
+    written = (tmp_path / "out" / "eval" / "similarity_evaluation_dev_results.csv").read_text().splitlines()
+    assert [line.split(",")[1] for line in written] == ["steps", "0", "3", "6", "6"]
+
+
+def test_a_metric_that_two_evaluators_give_is_reported(make, caplog):
+    evaluators = [lambda model: {"a": 1, "b": 1}, lambda model: {"a": 2}]
+    assert make(evaluator=evaluators).evaluate() == {"eval_a": 2.0, "eval_b": 1.0}
+    assert "two evaluators give a" in caplog.text
+
+
+class AnyArguments:
+    greater_is_better, primary_metric = False, "distance"
+
+    def __call__(self, model, *args, **kwargs):
+        assert kwargs.keys() == {"output_path", "epoch", "steps"}
+        return {"distance": float(abs(model.encode(["a cat"])).sum())}
+
+
+def test_an_evaluator_says_whether_less_is_better(make):
+    trainer = make(evaluator=AnyArguments(), load_best_model_at_end=True, **EVERY)
+    trainer.train()
+    results = [row["eval_distance"] for row in trainer.state.log_history if "eval_distance" in row]
+    assert trainer.state.best_metric == min(results) < max(results)
+
+
+def test_compute_metrics_gets_the_losses_that_it_asks_for(make, rows):
+    seen = []
+    trainer = make(eval_dataset=rows(1), per_device_eval_batch_size=3, include_for_metrics=["loss"],
+                   compute_metrics=lambda given: seen.append(given.losses) or {})  # fmt: skip
+    found = trainer.evaluate()["eval_loss"]
+    assert seen[0].shape == (8,)
+    assert seen[0].mean() == pytest.approx(found, rel=1e-5)
+
+
+@pytest.mark.parametrize("similarity", ["dot", "euclidean"])
+def test_validation_rows_are_compared_as_the_model_records(similarity, make, bert_config, rows):
+    model = BertForCL(bert_config, pooling="mean", similarity=similarity)
+    trainer = make(model=model, eval_dataset=rows(1))
+    first, second = torch.from_numpy(trainer.predict(rows(1)).predictions[0]).double().unbind(1)
+    scores = first @ second.T if similarity == "dot" else -torch.cdist(first, second)
+    wrong = (scores > scores.diag()[:, None]) & ~torch.eye(8).roll(-1, 1).bool()  # which have the anchor's text
+    ranks = wrong.sum(1) + 1
+    assert trainer.evaluate()["eval_mrr"] == pytest.approx((1 / ranks).mean().item())
 
 
 @pytest.mark.allow_warnings

@@ -7,6 +7,7 @@ import inspect
 import logging
 import numbers
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,46 +24,60 @@ logger = logging.getLogger(__name__)
 class TrainedEncoder(SentenceEncoder):
     """The model in training as a `SentenceTransformer`, which is what evaluators of sentence-transformers call.
 
+    Prompts, maximum length, dimensions and similarity are those that the model records, as after it is saved.
+
     Args:
         model: a model in memory.
         tokenizer: its tokenizer.
     """
 
     model_card_data = SimpleNamespace(set_evaluation_metrics=lambda *args: None)  # the trainer logs the metrics
-    similarity_fn_name = "cosine"
 
     def encode(self, sentences: Any, *args: Any, **options: Any) -> Any:  # type: ignore[override]
         """`SentenceEncoder.encode`, as sentence-transformers names the texts; an option of None is left out."""
         return super().encode(sentences, *args, **{name: own for name, own in options.items() if own is not None})
 
     def similarity(self, a: Any, b: Any) -> Any:
-        """Cosines of vectors `[N, d]` and `[M, d]`, a tensor `[N, M]`."""
+        """Similarities of vectors `[N, d]` and `[M, d]`, a tensor `[N, M]`."""
         return torch.from_numpy(super().similarity(*(torch.as_tensor(x).float().cpu().numpy() for x in (a, b))))
+
+    def similarity_pairwise(self, a: Any, b: Any) -> Any:
+        """Similarities of the vectors in the rows of `[N, d]` and `[N, d]`, a tensor `[N]`."""
+        pairs = (torch.as_tensor(x).float().cpu().numpy() for x in (a, b))
+        return torch.from_numpy(super().similarity_pairwise(*pairs))
 
     def eval(self) -> TrainedEncoder:
         """The encoder itself: it encodes in evaluation mode."""
         return self
 
 
+def similarity_of(model: Any) -> str:
+    """How the vectors of a model in training are compared, as the model records; else by cosine."""
+    own = getattr(own_module(model), "similarity_fn_name", None)  # a SentenceTransformer
+    name = own or getattr(getattr(model, "settings", None), "similarity", None) or "cosine"
+    return str(getattr(name, "value", name))
+
+
 class Evaluation:
     """Calls an evaluator and flattens the mapping that it returns.
 
-    An evaluator with sentence-transformers' signature, `(model, output_path, epoch, steps)`, gets an encoder with
-    `encode`, `encode_query`, `encode_document` and `similarity`; any other one the model itself. It is called on the
-    first process alone, unless its attribute `distributed` is true.
+    An evaluator that can be called as those of sentence-transformers, `(model, output_path=, epoch=, steps=)`, gets an
+    encoder with `encode`, `encode_query`, `encode_document` and `similarity`; any other one the model itself. It is
+    called on the first process alone, unless its attribute `distributed` is true.
 
     Args:
         evaluator: a callable, or a list of them.
         tokenizer: that of the model; None if it is not known.
+        output_path: the folder in which evaluators write files.
 
     Example:
         >>> Evaluation([lambda model: 0.5, lambda model: {"dev": {"mrr": 1}}], None).metrics(None)
         {'evaluator': 0.5, 'dev_mrr': 1.0}
     """
 
-    def __init__(self, evaluator: Any, tokenizer: Any) -> None:
+    def __init__(self, evaluator: Any, tokenizer: Any, output_path: str | Path | None = None) -> None:
         self.evaluators: list[Any] = list(evaluator) if isinstance(evaluator, (list, tuple)) else [evaluator]
-        self.tokenizer = tokenizer
+        self.tokenizer, self.output_path = tokenizer, output_path
         for own in self.evaluators:
             if not callable(own):
                 raise InputError(f"evaluator: {own!r:.60} cannot be called; give a function of the model")
@@ -83,27 +98,44 @@ class Evaluation:
             call = lambda own=own: self._call(own, own_module(model), epoch, step)
             with unshared() if sharded else contextlib.nullcontext():
                 result = call() if getattr(own, "distributed", False) else from_first(call)
-            found |= dict(flat(result))
+            result = dict(flat(result))
+            if twice := sorted(found.keys() & result.keys()):
+                logger.warning(f"two evaluators give {', '.join(twice)}, of which the later is kept; give them names")
+            found |= result
         return found
 
     @property
-    def main_names(self) -> set[str]:
-        """The main metrics that evaluators name before they are called."""
-        return {str(own.primary_metric) for own in self.evaluators if getattr(own, "primary_metric", None)}
+    def main_names(self) -> dict[str, bool]:
+        """The main metrics that evaluators name before they are called, and whether greater ones are better."""
+        named = [own for own in self.evaluators if getattr(own, "primary_metric", None)]
+        return {str(own.primary_metric): getattr(own, "greater_is_better", True) for own in named}
 
     def _call(self, evaluator: Any, model: Any, epoch: float, step: int) -> Any:
-        if not takes_encoder(evaluator):
+        taken = options_of(evaluator)
+        if not {"epoch", "steps"} <= taken:
             return evaluator(model)
         encoder = model if hasattr(model, "encode") else TrainedEncoder(model, self.tokenizer, name="the model")
-        return evaluator(encoder, epoch=epoch, steps=step)
+        options = {"epoch": epoch, "steps": step}
+        if self.output_path is not None and "output_path" in taken:
+            Path(self.output_path).mkdir(parents=True, exist_ok=True)
+            options["output_path"] = str(self.output_path)
+        return evaluator(encoder, **options)
 
 
-def takes_encoder(evaluator: Any) -> bool:
-    """Whether an evaluator has the signature of sentence-transformers' evaluators."""
+def options_of(evaluator: Any) -> set[str]:
+    """Those arguments of sentence-transformers' evaluators that an evaluator takes by name.
+
+    Example:
+        >>> sorted(options_of(lambda model, **options: 0)), options_of(lambda model, split="dev": 0)
+        (['epoch', 'output_path', 'steps'], set())
+    """
     try:
-        return {"epoch", "steps"} <= inspect.signature(evaluator).parameters.keys()
+        parameters = inspect.signature(evaluator).parameters
     except (TypeError, ValueError):  # some builtins have no signature
-        return False
+        return set()
+    options = {"output_path", "epoch", "steps"}
+    any_name = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+    return options if any_name else options & parameters.keys()
 
 
 def flat(result: Any, name: str = "") -> Iterable[tuple[str, float]]:

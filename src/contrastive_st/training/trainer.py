@@ -161,9 +161,9 @@ class ContrastiveTrainer(CheckpointTrainer):
             super().__init__(**parts)
         tokenizer = self.processing_class or getattr(self.data_collator, "tokenizer", None)
         self.evaluator, self.eval_collator, self.order = evaluator, eval_collator, Order(self)
-        self.validation = Validation(
-            self, None if evaluator is None else Evaluation(evaluator, tokenizer), eval_collator
-        )
+        files = Path(str(self.args.output_dir), "eval")
+        evaluation = None if evaluator is None else Evaluation(evaluator, tokenizer, files)
+        self.validation = Validation(self, evaluation, eval_collator)
         self._adapt_accelerator()
         for fault in self._faults():
             raise InputError(fault)
@@ -574,6 +574,8 @@ class ContrastiveTrainer(CheckpointTrainer):
             loop: Any = super().evaluation_loop
             output = loop(dataloader, description, *args, metric_key_prefix=metric_key_prefix, **kwargs)
             result = own.metrics()
+        if "loss" in self.args.include_for_metrics and "loss" in result:  # transformers has that of each batch
+            output.metrics[f"{metric_key_prefix}_loss"] = result["loss"]
         for name, value in result.items():  # what `compute_metrics` calls the same stays
             output.metrics.setdefault(f"{metric_key_prefix}_{name}", value)
         output.metrics.update(own.evaluator_metrics(metric_key_prefix))
@@ -583,12 +585,17 @@ class ContrastiveTrainer(CheckpointTrainer):
     def prediction_step(
         self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: Any = None
     ) -> tuple[Tensor | None, Any, Any]:
-        """Hand a batch to `validation`, which has its loss; returns the predictions and targets of its rows."""
-        output, targets = self.validation.add(model, self._prepare_inputs(inputs))
+        """Hand a batch to `validation`, which has its loss; returns the predictions and targets of its rows.
+
+        Returns:
+            The loss only if `compute_metrics` is to get it (`include_for_metrics`): its mean is that of `validation`.
+        """
+        loss, output, targets = self.validation.add(model, self._prepare_inputs(inputs))
+        loss = loss if "loss" in self.args.include_for_metrics else None
         if prediction_loss_only:
-            return None, None, None
+            return loss, None, None
         predictions = tuple(value for name, value in output.items() if name not in (ignore_keys or ()))
-        return None, predictions if len(predictions) > 1 else predictions[0], targets
+        return loss, predictions if len(predictions) > 1 else predictions[0], targets
 
     # ------------------------------------------------------------------ the Hub
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,15 +27,16 @@ from contrastive_st.distributed import LOCAL, Gather, default_gather, processes
 from contrastive_st.errors import InputError
 from contrastive_st.losses import Loss
 from contrastive_st.losses.base import deferred_checks
-from contrastive_st.losses.functional import matmul_float32, normalize
+from contrastive_st.losses.functional import angular_similarity, matmul_float32, normalize
 from contrastive_st.losses.info_nce import NO_TEXT, TIE
 from contrastive_st.models.base import text_hashes
 from contrastive_st.random_state import preserved_random_state
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
-from contrastive_st.training.evaluator import Evaluation
+from contrastive_st.training.evaluator import Evaluation, similarity_of
 from contrastive_st.training.gradcache import encode_chunks
 from contrastive_st.training.momentum import TOKEN_KEYS
 from contrastive_st.training.planning import PlanningCollator
+from contrastive_st.vectors import PAIRWISE
 
 logger = logging.getLogger(__name__)
 _TIMES = ("runtime", "per_second", "epoch")
@@ -46,16 +47,21 @@ _SCORES = 1 << 22  # scores in memory at a time
 
 
 def validation_metrics(
-    views: Tensor, targets: Tensor | None, text_hashes: Tensor, loss_fn: Any, gather: Gather = LOCAL
+    views: Tensor,
+    targets: Tensor | None,
+    text_hashes: Tensor,
+    loss_fn: Any,
+    gather: Gather = LOCAL,
+    similarity: str = "cosine",
 ) -> dict[str, float]:
     """The measure that fits the rows, of embeddings in the space that is used after training.
 
     | rows                           | metrics                                                                |
     |--------------------------------|------------------------------------------------------------------------|
-    | pairs, with hard negatives     | `mrr`, `accuracy` of finding each anchor's positive by its cosine  |
+    | pairs, with hard negatives     | `mrr`, `accuracy` of finding each anchor's positive by its similarity  |
     |                                | among all positives and hard negatives of the set                      |
     | candidates with scores         | the same                                                               |
-    | scored pairs                   | `spearman` correlation of cosines and scores                           |
+    | scored pairs                   | `spearman` correlation of similarities and scores                      |
     | labelled pairs                 | `accuracy` of the head of `SoftmaxLoss`                                |
     | others                         | none                                                                   |
 
@@ -70,6 +76,7 @@ def validation_metrics(
         text_hashes: `[N, V]`, equal for equal texts.
         loss_fn: the loss, with its head; inside `MatryoshkaLoss` it is measured with all dimensions.
         gather: collects the rows of all processes; each one computes the ranks of its own.
+        similarity: how two vectors are compared, a key of `contrastive_st.vectors.SIMILARITIES`.
 
     Example:
         >>> views = torch.tensor([[[1.0, 0.0], [0.6, 0.8]], [[0.0, 1.0], [0.0, 1.0]]])  # the first finds its own
@@ -79,12 +86,11 @@ def validation_metrics(
     loss_fn, dim = loss_fn.whole()
     views, kind = views[..., :dim], loss_fn.measure(views.shape[1], targets)
     if kind == "mrr":
-        ranks = gather(positive_ranks(views, text_hashes, gather)).double().cpu()
+        ranks = gather(positive_ranks(views, text_hashes, gather, similarity)).double().cpu()
         return {"mrr": (1 / ranks).mean().item(), "accuracy": (ranks == 1).double().mean().item()}
     if kind == "spearman" and targets is not None:
-        first, second = normalize(views).unbind(1)
-        cosines, scores = gather((first * second).sum(-1)), gather(targets)
-        result = cosines.double().cpu().numpy().round(6)  # rounding does not break ties of ranks
+        similarities, scores = gather(_of_pairs(views[:, 0], views[:, 1], similarity)), gather(targets)
+        result = similarities.double().cpu().numpy().round(6)  # rounding does not break ties of ranks
         golden = scores.double().cpu().numpy()
         varied = min(len(np.unique(result)), len(np.unique(golden))) > 1
         return {"spearman": float(np.nan_to_num(spearmanr(result, golden).statistic)) if varied else 0.0}
@@ -94,28 +100,45 @@ def validation_metrics(
     return {}
 
 
-def positive_ranks(views: Tensor, text_hashes: Tensor, gather: Gather = LOCAL) -> Tensor:
+def positive_ranks(views: Tensor, text_hashes: Tensor, gather: Gather = LOCAL, similarity: str = "cosine") -> Tensor:
     """The rank of each anchor's positive among all candidates, from 1: `[N, V, d], [N, V] -> [N]`.
 
     Args:
         views: anchor, positive, and hard negatives if any.
         text_hashes: equal for equal texts.
         gather: collects the candidates of all processes.
+        similarity: as for `validation_metrics`.
     """
-    unit = normalize(views)
+    if similarity == "cosine":
+        views, similarity = normalize(views), "dot"
     columns = torch.stack([text_hashes, text_hashes], -1)  # its text, and the anchor that it is a positive of
     columns[:, 1, 1] = text_hashes[:, 0]
-    candidates, columns = gather(unit[:, 1:].flatten(0, 1)), gather(columns[:, 1:].flatten(0, 1))
+    candidates, columns = gather(views[:, 1:].flatten(0, 1)), gather(columns[:, 1:].flatten(0, 1))
     text, anchor_of = columns.unbind(1)
     ranks = [torch.ones(0, dtype=torch.long, device=views.device)]
     size = max(_SCORES // max(len(candidates), 1), 1)
-    for block, hashes in zip(unit.split(size), text_hashes.split(size), strict=True):
+    for block, hashes in zip(views.split(size), text_hashes.split(size), strict=True):
         anchor, positive = hashes[:, :1], hashes[:, 1:2]
-        own = (block[:, 0] * block[:, 1]).sum(-1, keepdim=True)
-        wrong = ~(matmul_float32(block[:, 0], candidates) < own - TIE)  # NaN is wrong too
+        own = _of_pairs(block[:, 0], block[:, 1], similarity)[:, None]
+        wrong = ~(_COMPARED[similarity](block[:, 0], candidates) < own - TIE * own.abs().clamp(min=1))  # NaN is wrong
         wrong &= (text != anchor) & (text != positive) & (anchor_of != anchor) & (text != NO_TEXT)
         ranks.append(1 + wrong.sum(1))
     return torch.cat(ranks)
+
+
+#: How similar each vector of `[N, d]` is to each of `[M, d]`, as `contrastive_st.vectors.SIMILARITIES` for tensors
+_COMPARED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "dot": matmul_float32,
+    "euclidean": lambda a, b: -torch.cdist(a.float(), b.float(), compute_mode="donot_use_mm_for_euclid_dist"),
+    "manhattan": lambda a, b: -torch.cdist(a.float(), b.float(), p=1),
+    "angular": angular_similarity,
+}
+
+
+def _of_pairs(a: Tensor, b: Tensor, similarity: str) -> Tensor:
+    """Similarities of the vectors in each row, `[N, d], [N, d] -> [N]`."""
+    first, second = (x.detach().float().cpu().numpy() for x in (a, b))
+    return torch.from_numpy(np.asarray(PAIRWISE[similarity](first, second), np.float32)).to(a.device)
 
 
 # --- The batches of each process.
@@ -181,7 +204,7 @@ class _Found:
             views, hashes, targets = kept
             self.kept.append((views[:count], hashes[:count], None if targets is None else targets[:count]))
 
-    def metrics(self, loss_fn: Any, gather: Gather) -> dict[str, float]:
+    def metrics(self, loss_fn: Any, gather: Gather, similarity: str) -> dict[str, float]:
         """The mean loss, and the metrics; a collective call."""
         result = {}
         if self.loss is not None:
@@ -189,7 +212,7 @@ class _Found:
         if self.kept:
             views, hashes, targets = zip(*self.kept, strict=True)
             wanted = None if targets[0] is None else torch.cat(targets)
-            result |= validation_metrics(torch.cat(views), wanted, torch.cat(hashes), loss_fn, gather)
+            result |= validation_metrics(torch.cat(views), wanted, torch.cat(hashes), loss_fn, gather, similarity)
         return result
 
 
@@ -229,15 +252,14 @@ class Validation:
         if kept and args.metric_left_open:
             measures = [] if isinstance(data, dict) else [kind for own in kinds for kind in own.values() if kind]
             choice = "loss" if kinds and not isinstance(data, dict) and self.collator is None else None
-            if self.evaluation is not None:
-                measures += sorted(self.evaluation.main_names)
-            if (choice := choice or next(iter(measures), None)) is None:
+            named = {} if self.evaluation is None else self.evaluation.main_names
+            if (choice := choice or next(iter([*measures, *sorted(named)]), None)) is None:
                 raise InputError(
                     "there is no loss or metric of validation rows to choose the best checkpoint by: give "
                     "--validation_file or --validation_split (eval_dataset), or name a metric of the evaluator with "
                     "metric_for_best_model"
                 )
-            args.metric_for_best_model, args.greater_is_better = choice, choice != "loss"
+            args.metric_for_best_model, args.greater_is_better = choice, named.get(choice, choice != "loss")
         if args.early_stopping_patience and EarlyStoppingCallback not in given:
             self.trainer.add_callback(EarlyStoppingCallback(args.early_stopping_patience))
 
@@ -280,7 +302,7 @@ class Validation:
         return frozenset(result)
 
     def _main_metrics(self) -> frozenset[str]:
-        names = self.evaluation.main_names if self.evaluation else set()
+        names = self.evaluation.main_names if self.evaluation else {}
         return (
             frozenset(f"eval_{name}" for name in names)
             if not isinstance(self.trainer.eval_dataset, dict)
@@ -332,11 +354,12 @@ class Validation:
             num_workers=trainer.args.dataloader_num_workers,
         )
 
-    def add(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[dict[str, Tensor], Any]:
+    def add(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Tensor | None, dict[str, Tensor], Any]:
         """Encode the next batch of this process, and keep what its metrics are computed from.
 
         Returns:
-            Its `views` `[B, V, d]` and `text_hashes` `[B, V]`; and its targets, `()` without any.
+            Its loss `[]`, None with an `eval_collator`; its `views` `[B, V, d]` and `text_hashes` `[B, V]`; and its
+            targets, `()` without any.
         """
         share = self._share = next(self._shares)
         masked = ("mlm_input_ids", "mlm_targets", "predicted") if "mlm_targets" in inputs else ()  # of the added loss
@@ -353,7 +376,7 @@ class Validation:
         targets = inputs.get("targets", ())
         if share.part is not None:  # of integers and of floats, which are joined
             targets = targets.float()
-        return {"views": views, "text_hashes": hashes}, targets
+        return loss, {"views": views, "text_hashes": hashes}, targets
 
     def gather(self, tensors: Any) -> Any:
         """Tensors of the last batch, nested, with the rows of all processes in the order of the data; collective."""
@@ -392,8 +415,8 @@ class Validation:
 
     def metrics(self) -> dict[str, float]:
         """The metrics of each part by its name, and their means; a collective call."""
-        loss_fn, gather = self.trainer.core.loss_fn, default_gather()
-        every = {part: result.metrics(loss_fn.for_part(part), gather) for part, result in self._found.items()}
+        loss_fn, gather, similarity = self.trainer.core.loss_fn, default_gather(), similarity_of(self.trainer.core)
+        every = {part: own.metrics(loss_fn.for_part(part), gather, similarity) for part, own in self._found.items()}
         self._found = {}
         if None in every:
             return every[None]

@@ -16,7 +16,7 @@ def plain(labels, alike):
     same, different = [], []
     for i in range(len(labels)):
         for j in range(i, len(labels)):
-            (same if alike(labels[i], labels[j]) else different).append((i, j))
+            (same if i == j or alike(labels[i], labels[j]) else different).append((i, j))
     return same, different
 
 

@@ -160,6 +160,22 @@ def test_metrics_that_are_all_nan_are_said(make, caplog):
     assert "there is no best checkpoint: eval_evaluator was NaN in all 2 evaluations" in caplog.text
 
 
+def test_the_record_has_the_batch_that_fitted(make, monkeypatch):
+    trainer = make(auto_find_batch_size=True)
+    loss = trainer.compute_loss
+
+    def limited(model, inputs, **options):
+        if len(inputs["input_ids"]) > 2:
+            raise RuntimeError("CUDA out of memory.")
+        return loss(model, inputs, **options)
+
+    monkeypatch.setattr(trainer, "compute_loss", limited)
+    trainer.train()
+    record = trainer.publisher.metadata()
+    assert record["hyper_parameters"]["per_device_train_batch_size"] == 2
+    assert record["run"]["texts_encoded"] == 6 * 2 * 2
+
+
 # --- Evaluators.
 
 

@@ -48,6 +48,7 @@ def class_pairs(
     random = np.random.default_rng(seed)
     first, second = np.triu_indices(len(labels))
     alike = (labels[first] == labels[second]) if labels.ndim == 1 else (labels[first] & labels[second]).any(1)
+    alike |= first == second  # also a text without labels
     same, different = (random.permutation(np.flatnonzero(kind)) for kind in (alike, ~alike))
     if not len(different):
         raise InputError("all texts have a class in common, but pairs need texts of different classes; add some")

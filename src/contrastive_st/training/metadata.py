@@ -55,6 +55,8 @@ def training_metadata(trainer: Any, clock: Clock, given: Mapping[str, Any]) -> d
     settings = dict(getattr(model.config, "contrastive", {}))
     collator = type(trainer.data_collator).__name__
     tokenizer, of_run = trainer.processing_class, hyper_parameters(args)
+    if batch := trainer.state.train_batch_size:  # less than asked for with auto_find_batch_size
+        of_run["per_device_train_batch_size"] = batch // max(args.n_gpu, 1)
     method = method_of(model.config.model_type, settings, {"collator": collator, "hyper_parameters": of_run})
     result = {
         "method": method.name,

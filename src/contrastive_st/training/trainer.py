@@ -367,11 +367,11 @@ class ContrastiveTrainer(CheckpointTrainer):
         if self._last_views is None:
             logger.info(run_summary(self, inputs))
         self.throughput.count(inputs, core, *chunk)
-        self.publisher.clock.texts += inputs["input_ids"].shape[:-1].numel() * self.args.world_size
         cached = any(chunk)
         step = self._gradcache_step if cached else super().training_step
         with deferred_checks() as checks:
             loss = step(model, inputs, num_items_in_batch)
+        self.publisher.clock.texts += inputs["input_ids"].shape[:-1].numel() * self.args.world_size
         self._unread.append(Unread(self.state.global_step + 1, self._get_learning_rate(), loss.detach(), checks))
         if not self.reads_late or len(self._unread) >= _UNREAD:
             self.read_losses()

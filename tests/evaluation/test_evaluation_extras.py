@@ -4,6 +4,7 @@ import argparse
 import enum
 import importlib.util
 import random
+import types
 
 import evaluate as hf_evaluate
 import numpy as np
@@ -106,6 +107,19 @@ def test_mteb_gets_the_prompt_of_its_type(bert_config, tokenizer):
     for kind in (None, "query", kinds.query, kinds.document):
         wanted = encoder.encode(["old"], prompt_name=kind or "topic")
         np.testing.assert_array_equal(adapter.encode([{"text": ["old"]}], prompt_type=kind), wanted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "prompt"), [("query", "STS17-query"), (None, "STS17"), ("document", "STS17"), ("other", "STS-document")]
+)
+def test_mteb_gets_the_prompt_of_its_task(kind, prompt, bert_config, tokenizer):
+    prompts = {"STS-document": "a ", "STS": "the ", "query": "cat ", "STS17-query": "town: ", "STS17": ""}
+    encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean", prompts=prompts), tokenizer)
+    task = types.SimpleNamespace(name="STS99" if kind == "other" else "STS17", type="STS")
+    found = MTEBModel(encoder).encode(
+        [{"text": ["old"]}], task_metadata=task, prompt_type=kind and kind.replace("other", "document")
+    )
+    np.testing.assert_array_equal(found, encoder.encode(["old"], prompt=prompts[prompt]))
 
 
 def test_mteb_itself_accepts_the_adapter():

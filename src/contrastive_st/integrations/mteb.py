@@ -13,9 +13,6 @@ from contrastive_st.errors import require
 from contrastive_st.models.protocol import Encoder, as_encoder
 from contrastive_st.vectors import PAIRWISE, SIMILARITIES
 
-#: The names of similarities that mteb knows
-_KINDS = {"cosine": "cosine", "dot": "dot"}
-
 
 class MTEBModel:
     """A model for `mteb.evaluate(model, tasks)`.
@@ -35,11 +32,15 @@ class MTEBModel:
         self.encoder: Encoder = as_encoder(source, **options)
         self.revision = revision
 
-    def encode(self, inputs: Iterable[Any], *, prompt_type: Any = None, **kwargs: Any) -> NDArray[np.floating]:
+    def encode(
+        self, inputs: Iterable[Any], *, task_metadata: Any = None, prompt_type: Any = None, **kwargs: Any
+    ) -> NDArray[np.floating]:
         """Embeddings of a data loader's batches `{"text": [...]}`, or of a list of texts.
 
         Args:
             inputs: the batches or texts.
+            task_metadata: the task. A prompt that the model records under the name or the type of the task is used, as
+                mteb does: first that of `NAME-query`, then `NAME`, `TYPE-query` and `TYPE`.
             prompt_type: `mteb.types.PromptType`, or its value: `query` and `document` use the prompts that the model
                 records for them, None uses the default prompt.
             kwargs: other arguments of mteb, which are not used.
@@ -48,8 +49,12 @@ class MTEBModel:
         for batch in inputs:
             texts += [batch] if isinstance(batch, str) else batch["text"]
         role = getattr(prompt_type, "value", prompt_type)
-        encode = {"query": self.encoder.encode_query, "document": self.encoder.encode_document}
-        return np.asarray(encode.get(role, self.encoder.encode)(texts))
+        of_task = [getattr(task_metadata, name, None) for name in ("name", "type")]
+        names = [name for own in of_task if own for name in (*([f"{own}-{role}"] if role else []), own)]
+        prompts = getattr(self.encoder, "prompts", {})
+        options = next(({"prompt": prompts[name]} for name in names if name in prompts), {})
+        encode: Any = {"query": self.encoder.encode_query, "document": self.encoder.encode_document}
+        return np.asarray(encode.get(role, self.encoder.encode)(texts, **options))
 
     @property
     def similarity_fn_name(self) -> str:
@@ -69,6 +74,7 @@ class MTEBModel:
         """`mteb.models.ModelMeta` of the model."""
         require("this record of a model", "mteb", "mteb")
         from mteb.models import ModelMeta
+        from mteb.models.model_meta import ScoringFunction
 
         name = self.encoder.name if "/" in self.encoder.name else f"contrastive-st/{self.encoder.name}"
         about: dict[str, Any] = dict.fromkeys(
@@ -78,7 +84,7 @@ class MTEBModel:
         about |= {
             "name": name, "revision": self.revision or self.encoder.fingerprint or "unknown",
             "max_tokens": self.encoder.max_length, "framework": ["PyTorch"],
-            "similarity_fn_name": _KINDS.get(self.similarity_fn_name),
+            "similarity_fn_name": next((one for one in ScoringFunction if one.value == self.similarity_fn_name), None),
             "use_instructions": any(getattr(self.encoder, "prompts", {}).values()),
         }  # fmt: skip
         return ModelMeta(**about)

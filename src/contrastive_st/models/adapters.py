@@ -177,7 +177,7 @@ def save_adapter(model: Any, folder: str | Path, state_dict: dict[str, Tensor] |
         state_dict: the gathered weights if those of the model are sharded.
     """
     backbone, folder = model.backbone, Path(folder)
-    name = backbone.active_adapters()[0]
+    name = next(layer.active_adapters[0] for layer in _adapted(backbone))
     own = None
     if state_dict is not None:
         start = f"{model.base_model_prefix}."
@@ -239,10 +239,22 @@ def _check_type(config: Any, name: object) -> None:
 
 
 def _inject(backbone: Any, config: Any, name: str) -> None:
-    backbone.add_adapter(config, name)
+    """Add an adapter as `add_adapter` of transformers does, which refuses a peft that is older than it expects."""
+    peft = require("LoRA", "lora", "peft")
+    peft.inject_adapter_in_model(config, backbone, name)
+    backbone._hf_peft_config_loaded = True
+    for layer in _adapted(backbone):
+        layer.set_adapter(name)
     for parameter in backbone.parameters():  # adapters are trained in float32
         if parameter.requires_grad and parameter.dtype in (torch.float16, torch.bfloat16):
             parameter.data = parameter.data.float()
+
+
+def _adapted(backbone: Any) -> Iterator[Any]:
+    """The layers with an adapter."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    return (layer for layer in backbone.modules() if isinstance(layer, BaseTunerLayer))
 
 
 def _named_as_in(backbone: Any, weights: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -115,7 +115,7 @@ class Evaluation:
         if not {"epoch", "steps"} <= taken:
             return evaluator(model)
         encoder = model if hasattr(model, "encode") else TrainedEncoder(model, self.tokenizer, name="the model")
-        options = {"epoch": epoch, "steps": step}
+        options: dict[str, Any] = {"epoch": epoch, "steps": step}
         if self.output_path is not None and "output_path" in taken:
             Path(self.output_path).mkdir(parents=True, exist_ok=True)
             options["output_path"] = str(self.output_path)

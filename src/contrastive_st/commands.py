@@ -67,7 +67,7 @@ class _Device(argparse.Action):
 #: The titles of groups of options in the help of a command, with the options in them; others are in `options`
 _GROUPS = {
     "store": "store collection",
-    "texts": "train_file max_train_samples column columns metadata id_column hub_split split_into pool strict corpus "
+    "texts": "train_file max_train_samples column columns metadata id_column hub_split split_into strict corpus "
     "corpus_column examples_file data pairs retrieval installed_docs",
     "model": "model models names teacher pooling precision revision max_length guide cross_encoder query_prompt "
     "query_prompt_name corpus_prompt corpus_prompt_name batch_size cache truncate",

@@ -100,7 +100,7 @@ def expected(versions):
 
 def corpus_of(version):
     rows = rows_of(version).items()
-    read = lambda report: (Document(text, metadata, (text,), i, id) for i, (id, (text, metadata)) in enumerate(rows))
+    read = lambda report: (Document(text, metadata, i, id) for i, (id, (text, metadata)) in enumerate(rows))
     return Corpus("rows", f"version {version}", read, ROWS, own_ids=True)
 
 

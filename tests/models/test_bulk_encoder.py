@@ -15,7 +15,7 @@ from contrastive_st.cli import main
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.models.running import _one_ahead
 from contrastive_st.precision import bf16_is_fast
-from contrastive_st.search.documents import cut, texts_corpus
+from contrastive_st.search.documents import texts_corpus
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.ingest import index_corpus
 from contrastive_st.search.shards import Encoding, ShardFolder
@@ -94,20 +94,6 @@ def test_a_corpus_is_encoded_in_shards_and_taken_up_again(plain, tmp_path):
         np.concatenate([batch[3] for batch in index.scan()]),
         encoder.encode(texts, normalize_embeddings=True),
         atol=1e-6,
-    )
-
-
-def test_pooled_documents_have_the_mean_of_their_parts(plain, tmp_path):
-    encoder = SentenceEncoder(plain)
-    texts = ["The cat sat. A dog ran. Rain fell.", "She reads."]
-    corpus = cut(texts_corpus("c", texts), "sentences", pool=True)
-    folder = ShardFolder(tmp_path, Encoding("m", "f", 16, corpus.name, corpus.fingerprint, 5))
-    index_corpus(corpus, encoder, folder, shard_rows=5)
-    parts = encoder.encode(["The cat sat.", "A dog ran.", "Rain fell."], normalize_embeddings=True)
-    mean = parts.sum(0) / np.linalg.norm(parts.sum(0))
-    vectors = next(ExactIndex.open(tmp_path).scan())[3]
-    np.testing.assert_allclose(
-        vectors, np.stack([mean, encoder.encode("She reads.", normalize_embeddings=True)]), atol=1e-6
     )
 
 

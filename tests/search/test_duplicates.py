@@ -133,15 +133,6 @@ def test_ids_that_are_text(tmp_path):
     assert "1,talk-1,1.0000,talk-2,a cat" in save(groups, tmp_path / "d.csv").read_text()
 
 
-def test_texts_that_differ_in_a_number_alone():
-    texts = ["Year 36 BC (XXXVI)", "Year 37 BC (XXXVII)", "a cat", "the cat", "Year 36 BC (XXXVI)"]
-    vectors = np.array([[1, 0], [1, 0], [0, 1], [0, 1], [1, 0]], dtype=np.float32)
-    index = ExactIndex(np.arange(5), texts, vectors)
-    assert [[member.id for member in group] for group in find_duplicates(index)] == [[0, 1, 4], [2, 3]]
-    kept = find_duplicates(index, ignore_numbers=True)
-    assert sorted([member.id for member in group] for group in kept) == [[0, 4], [2, 3]]
-
-
 def test_a_text_without_a_known_token_has_no_duplicates(tmp_path, capsys):
     """Also in an index that was made before such texts were left out: their vectors are equal and say nothing."""
     encoder = SentenceEncoder()

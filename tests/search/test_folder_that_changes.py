@@ -17,7 +17,7 @@ from store_places import store_place, unit_vectors
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
 from contrastive_st.search import folder as listing
-from contrastive_st.search.document_readers import front_matter, read_document
+from contrastive_st.search.document_readers import read_document
 from contrastive_st.search.documents import by_file, cut, open_corpus
 from contrastive_st.search.folder import files_in
 from contrastive_st.search.index import Files
@@ -321,9 +321,6 @@ def test_the_folder_of_many_files_by_the_script(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("text", "facts", "rest"),
     [
-        ('+++\ntitle = "On tides"\ndate = 2024-03-01T10:00:00Z\ntags = ["sea"]\n+++\nText\n',
-         {"title": "On tides", "date": "2024-03-01T10:00:00+00:00", "tags": ["sea"]}, "Text"),
-        ('{\n  "title": "J",\n  "date": "2024-01-02"\n}\n\nText\n', {"title": "J", "date": "2024-01-02"}, "Text"),
         ("---\r\ncountry: no\r\nat: 12:30\r\nzip: 01234\r\nyear: 2024\r\nversion: 1.10\r\nshare: 0.5\r\n---\r\nText",
          {"country": "no", "at": "12:30", "zip": "01234", "year": 2024, "version": "1.10", "share": 0.5}, "Text"),
         ("---\ndate: 2024-02-30\ndone: true\nnothing:\nday: 2024-03-01\n---\nText",
@@ -331,9 +328,7 @@ def test_the_folder_of_many_files_by_the_script(monkeypatch, capsys):
         ("---\nHe said.\n---\nText", {}, "He said.\n\nText"),
     ],
 )  # fmt: skip
-def test_front_matter_of_every_kind(tmp_path, text, facts, rest):
-    if text.startswith("+++") and sys.version_info < (3, 11):
-        pytest.skip("Python 3.10 has no reader of TOML")
+def test_front_matter(tmp_path, text, facts, rest):
     (tmp_path / "a.md").write_bytes(text.encode())
     (tmp_path / "b.txt").write_bytes(text.encode())
     found = {one.file: one for one in open_corpus(str(tmp_path), lines=False).read()}
@@ -348,22 +343,16 @@ def test_front_matter_that_cannot_be_read_is_said(tmp_path):
     report = Report()
     assert len(list(open_corpus(str(tmp_path)).read(report))) == 2
     assert "front matter that cannot be read is text: colon.md; template.md" in report.lines()
-    assert front_matter("{\nnot json")[0] == "{\nnot json"
 
 
-def test_pages_that_browsers_saved(tmp_path):
+def test_what_a_page_says_of_itself(tmp_path):
     page = tmp_path / "a.html"
     page.write_text(
-        "<!DOCTYPE html>\n<!-- saved from url=(0024)https://example.org/tide -->\n"
         '<META NAME="Author" CONTENT="Ann"><meta name="viewport" content="x"><meta property="article:published_time" '
         'content="2024-03-01"><p>Tides.'
     )
     (facts,) = read_document(page, "a.html")
-    assert {
-        "author": "Ann",
-        "article:published_time": "2024-03-01",
-        "url": "https://example.org/tide",
-    }.items() <= facts.items()
+    assert {"author": "Ann", "article:published_time": "2024-03-01"}.items() <= facts.items()
     page.write_text("---\nlayout: post\nauthor: Bo\n---\n<h1>Rain</h1><p>On hills.")  # for Jekyll
     (facts,) = read_document(page, "a.html")
     assert (facts["author"], facts["text"]) == ("Bo", "Rain\n\nOn hills.")

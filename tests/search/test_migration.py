@@ -291,6 +291,8 @@ def test_the_interval_is_that_of_the_mean():
 def test_the_command_estimates_moves_and_goes_back(place, tmp_path, capsys):
     from contrastive_st.cli import main
     from contrastive_st.files.folders import SHIPPED
+    from contrastive_st.models.protocol import open_encoder
+    from contrastive_st.search.postgres.store import VectorStore
 
     one_layer = str(SHIPPED.parents[2] / "model_cards" / "minilm-1-layer")
     (tmp_path / "texts.jsonl").write_text("\n".join(json.dumps({"id": i, "text": text_of(i)}) for i in range(250)))
@@ -313,16 +315,11 @@ def test_the_command_estimates_moves_and_goes_back(place, tmp_path, capsys):
     assert "there is no migration" in capsys.readouterr().err
     assert main([*move, "--rollback", "--finish"]) == 2
 
-    chunks = ["--collection", "pooled", "--split_into", "sentences", "--pool", *store]
-    (tmp_path / "long.jsonl").write_text(
-        "\n".join(
-            json.dumps({"text": f"A cat sat. Rain. {text_of(i)} " + "went home with seven dogs " * 9})
-            for i in range(60)
-        )
-    )
-    assert main(["index", str(tmp_path / "long.jsonl"), *chunks]) == 0
-    capsys.readouterr()
-    code = main(["migrate", "pooled", "--model", one_layer, *store])
+    encoder, texts = open_encoder(), [text_of(i) for i in range(60)]
+    by = {"model": encoder.name, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
+    with VectorStore.create(place, "rolled", **by) as rolled:  # with vectors that are not those of its texts
+        rolled.upsert(range(60), texts, np.roll(encoder.encode(texts), 7, axis=0))
+    code = main(["migrate", "rolled", "--model", one_layer, *store])
     assert (code, "are not those of the texts" in capsys.readouterr().err) == (2, True)
 
 
@@ -336,54 +333,3 @@ def test_queries_of_a_folder_as_beir_has_them(tmp_path):
     (tmp_path / "bad.csv").write_text("query,document\none,3\n")
     with pytest.raises(InputError, match="give the columns query and id"):
         read_answers(tmp_path / "bad.csv")
-
-
-# --- A folder of shards.
-
-
-@pytest.fixture
-def folder(tmp_path):
-    from contrastive_st.search.shards import Encoding, ShardFolder
-
-    shards = ShardFolder(tmp_path / "shards", Encoding("old", OLD.fingerprint, OLD.dimension, "corpus", "c", 100))
-    for shard in range(6):
-        ids = np.arange(100 * shard, 100 * shard + 100)
-        texts = [text_of(i) for i in ids]
-        shards.add(shard, (ids, texts, [{"i": int(i)} for i in ids], OLD.encode(texts)))
-    return tmp_path / "shards"
-
-
-def found_in(folder, encoder):
-    from contrastive_st.search.exact import ExactIndex
-
-    index = ExactIndex.open(folder, fingerprint=encoder.fingerprint)
-    ids, texts, metadata, vectors = (np.concatenate(part) for part in zip(*index.scan(), strict=True))
-    assert dict(zip(ids.tolist(), texts.tolist(), strict=True)) == documents()
-    assert [one["i"] for one in metadata] == ids.tolist()
-    assert np.allclose(vectors, encoder.encode(texts.tolist()), atol=1e-5)
-    return index
-
-
-def test_a_folder_moves_too(folder):
-    from contrastive_st.search.exact import ExactIndex
-    from contrastive_st.search.migration.folders import MovableFolder
-
-    def die(done, missing):
-        raise Killed
-
-    with pytest.raises(Killed):
-        moving(MovableFolder(folder), advance=die).run()
-    found_in(folder, OLD)
-    calls = NEW.calls
-    moving(MovableFolder(folder)).run()
-    assert NEW.calls == calls + 5
-    found_in(folder, NEW)
-    roll_back(MovableFolder(folder), None)
-    found_in(folder, OLD)
-    assert not list(folder.glob("space-*"))
-    moving(MovableFolder(folder)).run()
-    finish(MovableFolder(folder))
-    found_in(folder, NEW)
-    assert not list(folder.glob("shard-*"))
-    with pytest.raises(InputError, match="has vectors of new"):
-        ExactIndex.open(folder, fingerprint=OLD.fingerprint)

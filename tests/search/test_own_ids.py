@@ -188,18 +188,6 @@ def test_parts_of_rows_with_ids_keep_theirs(index, place, column):
     assert now["Tides rise."] == ids["Tides rise."]
 
 
-def test_rows_with_ids_that_are_pooled_keep_them(index, place):
-    rows = [{**row, "text": row["text"] + ". Rain fell."} for row in ROWS]
-    pooled = ["--split_into", "sentences", "--pool"]
-    assert index(rows, *pooled) == 6  # sentences
-    with open_index(place, index.collection) as opened:
-        assert sorted(opened.known([row["id"] for row in rows])) == [2, 3, as_id("talk-1")]
-    assert index(rows[:1], *pooled, "--sync") == 0
-    with open_index(place, index.collection) as opened:
-        assert [hit.own_id for hit in opened.get(["talk-1"])] == ["talk-1"]
-        assert len(opened) == 1
-
-
 def test_encoded_shards_keep_the_ids(index, place, tmp_path):
     path, shards = tmp_path / "corpus.jsonl", tmp_path / "shards"
     path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))

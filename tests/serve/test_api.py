@@ -320,7 +320,7 @@ LONG = "the cat sat on the mat and a dog ran far away today in the old town wher
     ("/embed", {"inputs": "a", "prompt_name": "query"}, 400, "unknown prompt 'query'"),
     ("/similarity", {"inputs": {"source_sentence": "a", "sentences": []}}, 422, "at least 1 item"),
     ("/search", {"query": "a"}, 404, "--index"),
-    ("/search", {"query": "a", "min_score": 2}, 422, "min_score: Input should be less than or equal to 1 or 'auto'"),
+    ("/search", {"query": "a", "min_score": 2}, 422, "min_score: Input should be less than or equal to 1"),
     ("/search", {"query": "a", "k": 0}, 422, "k: Input should be greater than or equal to 1"),
     ("/search", {"query": "a", "k": 1, "many": 2}, 422, "many: Extra inputs"),
     ("/search", {}, 422, "query: Field required"),

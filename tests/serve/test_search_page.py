@@ -256,15 +256,6 @@ def test_offered_conditions_are_quoted_where_they_must_be():
     assert filters["number"] == []
 
 
-def test_weak_hits_that_are_left_out_are_counted_with_and_without_a_filter():
-    encoder = WordEncoder()
-    session = SearchSession([Source("one", topic_index(encoder=encoder), encoder)])
-    for filter in (None, "topic=sea; year>=2000"):
-        answer = session.answer("one", "tide", 4, filter, min_score=0.99)
-        assert answer.notes == ["left out: 4 of 4 hits, with a score below 0.99"]
-        assert "filter" not in answer_html(answer)
-
-
 def test_examples_are_titles_or_first_sentences_of_documents(served):
     examples = served.examples("long")
     texts = [hit.text for hit in served.sources["long"].index.get([3 + 7 * i for i in range(181)])]

@@ -32,9 +32,8 @@ from contrastive_st.search.filters import (
     as_filter,
     with_document,
 )
-from contrastive_st.search.floor import above, floor
-from contrastive_st.search.index import Hit
-from contrastive_st.search.opening import open_collection, open_encoder_for, open_index
+from contrastive_st.search.index import Hit, at_least
+from contrastive_st.search.opening import open_collection, open_index
 from contrastive_st.search.values import ID
 
 
@@ -181,7 +180,7 @@ class ContrastiveRetriever(_Described):
         top_k: number of documents to return.
         filters: Haystack filters on metadata, `id` and `content`: comparisons, `in`, `not in`, and `AND`, `OR` and
             `NOT` of these.
-        min_score: the lowest cosine of a document, or `auto` (`search/floor.py`), which opens the model of the index.
+        min_score: the lowest cosine of a document.
 
     Example:
         >>> retriever = ContrastiveRetriever(top_k=3)  # doctest: +SKIP
@@ -195,21 +194,17 @@ class ContrastiveRetriever(_Described):
         collection: str = "documents",
         top_k: int = 10,
         filters: dict[str, Any] | None = None,
-        min_score: float | str | None = None,
+        min_score: float | None = None,
     ) -> None:
         self.settings: dict[str, Any] = {
             "where": where, "collection": collection, "top_k": top_k, "filters": filters, "min_score": min_score
         }  # fmt: skip
         self._index: Any = None
-        self._lowest: float | None = None
 
     def warm_up(self) -> None:
         """Open the index."""
         if self._index is None:
             self._index = open_index(self.settings["where"], self.settings["collection"])
-            asked = self.settings["min_score"]
-            encoder = open_encoder_for(self._index) if asked == "auto" else None
-            self._lowest = floor(self._index, encoder, asked)
 
     def close(self) -> None:
         """Close the index."""
@@ -227,7 +222,7 @@ class ContrastiveRetriever(_Described):
         vector = np.asarray(query_embedding, dtype=np.float32)
         k = self.settings["top_k"] if top_k is None else top_k
         hits = self._index.search(vector, k, filter=translate_filters(chosen) if chosen else None)[0]
-        return {"documents": [_document(hit) for hit in above(hits, self._lowest)]}
+        return {"documents": [_document(hit) for hit in at_least(hits, self.settings["min_score"])[0]]}
 
 
 class ContrastiveDocumentStore(_Described):

@@ -18,8 +18,7 @@ from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from contrastive_st.errors import InputError
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import warn_of_unknown
-from contrastive_st.search.floor import Floors, MinScore, above
-from contrastive_st.search.index import Hit
+from contrastive_st.search.index import Hit, at_least
 from contrastive_st.search.opening import open_collection
 from contrastive_st.search.values import ID
 
@@ -92,7 +91,6 @@ class ContrastiveVectorStore(VectorStore):
         ours = isinstance(embedding, ContrastiveEmbeddings)
         self._embedding: ContrastiveEmbeddings = embedding if ours else ContrastiveEmbeddings(embedding)
         self.store = open_collection(self._embedding.encoder, where, collection)
-        self._floors = Floors()
 
     @property
     def embeddings(self) -> Embeddings:
@@ -120,7 +118,7 @@ class ContrastiveVectorStore(VectorStore):
         return names
 
     def similarity_search_with_score_by_vector(
-        self, embedding: list[float], k: int = 4, filter: Any = None, min_score: MinScore | None = None
+        self, embedding: list[float], k: int = 4, filter: Any = None, min_score: float | None = None
     ) -> list[tuple[Document, float]]:
         """The nearest documents, each with its cosine.
 
@@ -128,13 +126,12 @@ class ContrastiveVectorStore(VectorStore):
             embedding: the vector.
             k: how many.
             filter: one of `VectorIndex`.
-            min_score: the lowest cosine, or `auto` (`search/floor.py`).
+            min_score: the lowest cosine.
         """
         return [(_document(hit), hit.score) for hit in self._hits(embedding, k, filter, min_score)]
 
-    def _hits(self, embedding: list[float], k: int, filter: Any = None, min_score: MinScore | None = None) -> list[Hit]:
-        lowest = self._floors("", self.store, self._embedding.encoder, min_score)
-        return above(self.store.search(np.array(embedding), k, filter=filter)[0], lowest)
+    def _hits(self, embedding: list[float], k: int, filter: Any = None, min_score: float | None = None) -> list[Hit]:
+        return at_least(self.store.search(np.array(embedding), k, filter=filter)[0], min_score)[0]
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
         """As `similarity_search_with_score_by_vector`, for a text."""

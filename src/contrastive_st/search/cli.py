@@ -134,14 +134,11 @@ class Search(_HitsCommand):
         "number of candidates that the vector index keeps; more of them improve recall and slow the search down "
         "(default: 200)"
     )
-    min_score: str | None = option(
-        "lowest cosine of a hit; auto: the cosine that only 5% of pairs of unrelated sentences reach (contrastive-st "
-        "collections NAME prints it)"
-    )
+    min_score: Annotated[float, Ge(-1), Le(1)] | None = option("lowest cosine of a hit")
 
     def hits(self, index: Any) -> Sequence[Any]:
         """The hits of the query."""
-        from contrastive_st.search.floor import above, below, floor
+        from contrastive_st.search.index import at_least
         from contrastive_st.search.opening import open_encoder_for, query_vector
 
         query = sys.stdin.buffer.read().decode("utf-8", "replace") if self.query == "-" else self.query
@@ -150,10 +147,10 @@ class Search(_HitsCommand):
         encoder = open_encoder_for(index, self.model)
         vector, text = query_vector(encoder, query), query if self.hybrid else None
         (result,) = index.search(vector, self.k, filter=self.filter, text=text, **options)
-        lowest = floor(index, encoder, self.min_score)
-        for line in below(result, lowest):
+        hits, left = at_least(result, self.min_score)
+        for line in left:
             note(line)
-        return above(result, lowest)
+        return hits
 
 
 @dataclass
@@ -290,9 +287,6 @@ class Duplicates(CollectionCommand):
     threshold: Annotated[float, Gt(0), Le(1)] = option(
         "lowest cosine of two documents that count as duplicates", default=0.95
     )
-    ignore_numbers: bool = option(
-        "leave out pairs whose only difference is in numbers, such as dates or versions", default=False
-    )
     limit: CountOrZero = option("number of groups to print; --output writes all", default=20)
     output: str | None = option("write all groups to a .csv or .json file", short="-o", metavar="FILE")
     overwrite: bool = option(_OVERWRITE, default=False)
@@ -309,9 +303,8 @@ class Duplicates(CollectionCommand):
         with self.opened() as index:
             limit, silent = self.limit if self.limit and not self.output else None, Counter[bool]()
             groups = find_duplicates(
-                index, self.threshold, ignore_numbers=self.ignore_numbers, progress=progress_is_shown(), limit=limit,
-                knows=_knows(index, silent),
-            )  # fmt: skip
+                index, self.threshold, progress=progress_is_shown(), limit=limit, knows=_knows(index, silent)
+            )
         for group in groups[: self.limit]:
             say(f"{len(group)} documents")
             for member in group:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from contrastive_st.options import CountOrZero, option
-from contrastive_st.search.cli import StoreCommand, recorded_encoder
+from contrastive_st.search.cli import StoreCommand
 from contrastive_st.terminal import note, say
 
 if TYPE_CHECKING:
-    from contrastive_st.search.index import VectorIndex
     from contrastive_st.search.postgres.database import Database as OpenDatabase
 
 
@@ -51,7 +50,6 @@ class Collections(StoreCommand):
             if self.name:
                 with store_class(self.store, self.name) as store:
                     say("\n".join(f"{key:12} {value}" for key, value in store.describe().items()))
-                    _say_scores(store)
                 return
             for name, collection in store_class.names(database).items():
                 if name != collection:
@@ -81,15 +79,6 @@ class Collections(StoreCommand):
                 count = len(store)
                 store.drop()
                 note(f"deleted collection {self.name!r} with {count:,} documents")
-
-
-def _say_scores(index: VectorIndex) -> None:
-    """Print what a score means in an index; or a note, if its model cannot be opened."""
-    from contrastive_st.search.floor import describe_scores
-
-    encoder = recorded_encoder(index, "its model cannot be opened, so its scores are not described")
-    for what, quantiles in describe_scores(index, encoder).items() if encoder else ():
-        say(f"{'cosine':12} {what}: {quantiles}")
 
 
 @dataclass

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -31,14 +30,11 @@ _BLOCK = re.compile(
     "address|article|aside|blockquote|br|caption|dd|details|div|dl|dt|figcaption|figure|footer|h[1-6]|header|hr|li|main|ol"
     "|p|pre|section|summary|table|td|th|title|tr|ul"
 )
-_FRONT_MATTER = re.compile(
-    r"\A\ufeff?(?P<mark>---|\+\+\+)[ \t]*\r?\n(?P<facts>.{,65536}?\n)(?:(?P=mark)|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.DOTALL
-)  # YAML, or TOML as Hugo has it; JSON is an object at the very start
+_FRONT_MATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.{,65536}?\n)(?:---|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.DOTALL)
 _OF_BROWSERS = re.compile(
     "viewport|robots|generator|referrer|theme-color|color-scheme|format-detection|(csrf-|twitter:|google|msapplication"
     "|apple-|og:).*"
 )
-_SAVED = re.compile(r"<!--\s*(?:saved from url=\(\d+\)|Page saved with SingleFile\s+url:\s*)([^\s<>]+)")  # by browsers
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
 _FOOTNOTE = re.compile(r"^\.\. \[[^\]\n]+\]|\\footnote\b|^\[fn:", re.MULTILINE)  # of .rst, .tex, .org
 
@@ -76,8 +72,7 @@ def missing_reader(suffix: str) -> bool:
 def _html(path: Path, source: str) -> Iterator[Cells]:
     text, read_as = _decoded(_content(path, source), source)
     markup, front = front_matter(text)  # of a page for Jekyll
-    saved = _SAVED.search(text[:4096])
-    yield _with_front({**of_html(markup), **({"url": saved[1]} if saved else {})}, front, read_as)
+    yield _with_front(of_html(markup), front, read_as)
 
 
 def _markdown(path: Path, source: str) -> Iterator[Cells]:
@@ -92,7 +87,7 @@ def _with_front(page: Cells, front: Cells, read_as: list[str]) -> Cells:
 
 
 def front_matter(text: str) -> tuple[str, Cells]:
-    """A text without the YAML, TOML or JSON at its start, and what that says.
+    """A text without the YAML at its start, and what that says.
 
     Scalars of YAML are what YAML 1.2 takes them for, and numbers that would not be written the same way again stay
     text: `no`, `12:30`, `007` and `1.10` are text.
@@ -101,22 +96,15 @@ def front_matter(text: str) -> tuple[str, Cells]:
         >>> front_matter("---\\nauthor: Ann\\ntags: [sea]\\nversion: 1.10\\n---\\nOn tides\\n")
         ('On tides\\n', {'author': 'Ann', 'tags': ['sea'], 'version': '1.10'})
     """
-    match, facts, end = _FRONT_MATTER.match(text), None, 0
+    if not (match := _FRONT_MATTER.match(text)):
+        return text, {}
     try:
-        if match:
-            read = importlib.import_module("tomllib").loads if match["mark"] == "+++" else _yaml
-            facts, end = read(match["facts"].replace("\r\n", "\n")), match.end()
-        elif text.startswith(("{\n", "{\r\n")):
-            facts, end = json.JSONDecoder().raw_decode(text)
-    except (yaml.YAMLError, RecursionError, ValueError, ModuleNotFoundError):  # a rule, a dialogue; Python 3.10, TOML
+        facts = yaml.load(match[1].replace("\r\n", "\n"), _Plain)
+    except (yaml.YAMLError, RecursionError, ValueError):  # a rule, a dialogue
         return text, {NOTES: ["front matter that cannot be read is text"]}
     if not isinstance(facts, dict):
         return text, {}
-    return text[end:].removeprefix("\n"), {str(key): value for key, value in facts.items()}
-
-
-def _yaml(text: str) -> Any:
-    return yaml.load(text, _Plain)
+    return text[match.end() :].removeprefix("\n"), {str(key): value for key, value in facts.items()}
 
 
 class _Plain(yaml.SafeLoader):

@@ -64,7 +64,6 @@ class Document:
     Args:
         text: its text.
         metadata: by column.
-        chunks: the texts that are encoded for it.
         row: its row in the corpus.
         id: its id in the corpus, if the corpus has ids.
         where: its file and row, for messages.
@@ -75,7 +74,6 @@ class Document:
 
     text: str
     metadata: dict[str, Any]
-    chunks: tuple[str, ...]
     row: int
     id: int | None = None
     where: str = ""
@@ -243,7 +241,7 @@ def installed_docs_corpus() -> Corpus:
     def read(report: Report) -> Iterator[Document]:
         for row, pair in enumerate(pairs):
             metadata = {"title": pair.title, "source": pair.source, "package": pair.source.split(".")[0]}
-            yield Document(pair.text, metadata, (pair.text,), row)
+            yield Document(pair.text, metadata, row)
 
     return Corpus("installed-docs", environment_fingerprint(), read, len(pairs))
 
@@ -251,17 +249,16 @@ def installed_docs_corpus() -> Corpus:
 def texts_corpus(name: str, texts: Sequence[str], metadata: Sequence[Mapping[str, Any]] | None = None) -> Corpus:
     """A corpus of texts in memory."""
     kept = as_metadata(metadata, len(texts))
-    documents = [Document(text, item, (text,), i) for i, (text, item) in enumerate(zip(texts, kept, strict=True))]
+    documents = [Document(text, item, i) for i, (text, item) in enumerate(zip(texts, kept, strict=True))]
     digest = digest_of([json.dumps(kept, sort_keys=True), *texts])
     return Corpus(name, digest, lambda report: iter(documents), len(texts))
 
 
-def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
+def cut(corpus: Corpus, into: str) -> Corpus:
     """The corpus with its documents split into `lines`, `sentences` or `passages`.
 
     Each chunk becomes a document with `document` (the row it comes from, of its file in a folder) and `part` in its
-    metadata; its id is that of the row, until `by_file`. With `pool` the documents stay whole, and the vector of a
-    document is the mean of those of its chunks.
+    metadata; its id is that of the row, until `by_file`.
     """
     if into in (WHOLE, FILES):
         return corpus
@@ -270,15 +267,15 @@ def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
     def read(report: Report) -> Iterator[Document]:
         for document in corpus.read(report):
             chunks = split(document.text, into) or [document.text]
-            if pool or (into == LINES and len(chunks) == 1):
-                yield replace(document, chunks=tuple(chunks))
+            if into == LINES and len(chunks) == 1:
+                yield document
                 continue
             for number, chunk in enumerate(chunks):
                 place = {"document": document.number if document.file else document.row, "part": number}
                 metadata = {**document.metadata, **place}
-                yield replace(document, text=chunk, metadata=metadata, chunks=(chunk,), whole=False)
+                yield replace(document, text=chunk, metadata=metadata, whole=False)
 
-    return _as(corpus, read, [into, str(pool)], lambda rest: cut(rest, into, pool), own_ids=pool and corpus.own_ids)
+    return _as(corpus, read, [into], lambda rest: cut(rest, into))
 
 
 def identified(corpus: Corpus, column: str = "id") -> Corpus:
@@ -344,8 +341,8 @@ def by_file(corpus: Corpus) -> Corpus:
             key = f"{corpus.name}/{document.file}" + ("" if document.id is None else f"/{document.id}")
             if key != place:
                 place, seen = key, Counter()
-            if not document.whole or len(document.chunks) > 1:  # its vector is the mean of those of the chunks
-                content = digest_of([document.text] if len(document.chunks) == 1 else document.chunks)
+            if not document.whole:
+                content = digest_of([document.text])
                 key += f"#{content}" + (f"-{seen[content]}" if seen[content] else "")
                 seen[content] += 1
             yield replace(document, id=as_id(key))
@@ -453,7 +450,7 @@ class _Choice:
             kept = self._kept(table, number, cells, column, value, report) if text else {}
             if file:
                 kept.setdefault("file", file)
-            yield Document(text, kept, (text,), first + place, None, table.where(number), file, place, whole)
+            yield Document(text, kept, first + place, None, table.where(number), file, place, whole)
 
     def _column(self, table: Table, cells: Mapping[str, Any], folder: bool) -> str:
         """The column of the texts of a table, of which this is the first row."""

@@ -233,35 +233,11 @@ class Space:
     dimension: int
 
 
-class MovableIndex(VectorIndex, Protocol):
-    """An index whose documents may have the vectors of several models, one of which answers."""
-
-    def spaces(self) -> list[Space]:
-        """All spaces, the live one first."""
-
-    def add_space(self, space: Space) -> Space:
-        """Add a space without vectors, or return the one with this model; the number is chosen here."""
-
-    def missing(self, space: Space, after: int | None, limit: int) -> tuple[Ids, list[str]]:
-        """Documents without a vector in a space, ordered by id, from the first id after `after` on."""
-
-    def lacking(self, space: Space) -> int:
-        """How many documents have no vector in a space."""
-
-    def put(self, space: Space, ids: Ids, texts: Sequence[str], vectors: Vectors) -> None:
-        """Write vectors of those of the documents that still have these texts."""
-
-    def build_like(self, space: Space) -> None:
-        """Build the index of a space, of the kind that the live one has."""
-
-    def activate(self, space: Space) -> int:
-        """Let searches go to a space if no document lacks a vector there; return how many do."""
-
-    def drop_space(self, space: Space) -> None:
-        """Remove a space that is not live."""
-
-    def space_bytes(self, space: Space, documents: int) -> tuple[int, int | None]:
-        """About how many bytes such a space would take, and how many are free, if that is known."""
+def at_least(hits: list[Hit], min_score: float | None) -> tuple[list[Hit], list[str]]:
+    """The hits with this score or more, all of them if it is None; and a note on the others, if there are any."""
+    strong = hits if min_score is None else [hit for hit in hits if hit.score >= min_score]
+    weak = len(hits) - len(strong)
+    return strong, [f"left out: {weak} of {len(hits)} hits, with a score below {min_score:.2f}"] if weak else []
 
 
 def as_queries(vectors: Any, dimension: int) -> Vectors:

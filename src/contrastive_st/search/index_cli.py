@@ -68,10 +68,6 @@ class Index(CollectionCommand):
         "each of these",
         default="whole",
     )  # fmt: skip
-    pool: bool = option(
-        "with --split_into: store one document for each file or row, with the mean of the vectors of its parts",
-        default=False,
-    )
     index: Literal["hnsw", "binary", "none"] = option(
         "vector index, built after all vectors are written; hnsw: a graph over the vectors; binary: a smaller "
         "graph, over four bits per dimension (signs of four rotated copies of the vector); none: exact search",
@@ -147,15 +143,13 @@ class Index(CollectionCommand):
         if self.output and (self.sync or self.replace or self.restore):
             yield ("--sync, --replace and --restore work with a store; leave --output out, or remove its folder to "
                    "encode everything again")  # fmt: skip
-        if self.pool and self._whole:
-            yield "--pool averages the chunks of a document; give --split_into too"
 
     def _corpus(self) -> Corpus:
         from contrastive_st.search.documents import by_file, cut, identified, installed_docs_corpus, open_corpus
         from contrastive_st.search.report import Report
 
         if self.installed_docs:
-            return cut(installed_docs_corpus(), self.split_into, self.pool)
+            return cut(installed_docs_corpus(), self.split_into)
         lines = {"lines": True, "files": False}.get(self.split_into)
         corpus = open_corpus(
             self.corpus, column=self.column, metadata=self.metadata, hub_split=self.hub_split, lines=lines
@@ -166,7 +160,7 @@ class Index(CollectionCommand):
         folder = bool(corpus.files.digests)
         used = self.id_column is None and has_ids and (self._whole or not folder)  # in a folder, parts have a file
         column = self.id_column or ("id" if used else "")
-        corpus = cut(identified(corpus, column) if column else corpus, self.split_into, self.pool)
+        corpus = cut(identified(corpus, column) if column else corpus, self.split_into)
         return by_file(corpus) if (column or folder) and not corpus.own_ids else corpus
 
     @property

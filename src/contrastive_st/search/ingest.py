@@ -88,10 +88,9 @@ def index_corpus(
                     outcome.states.update({DELETED: gone, UNCHANGED: len(ids) - gone})
 
         for (shard, members, ids, documents), vectors in _vectors(encoder, wanted(), report):
-            pooled = _pooled(documents, vectors)
-            kept = _kept(documents, pooled, report)
+            kept = _kept(documents, vectors, report)
             rows = [documents[i].text for i in kept], [documents[i].metadata for i in kept]
-            units = unit_vectors(pooled[kept], of=f"{corpus.name}, shard {shard}")
+            units = unit_vectors(vectors[kept], of=f"{corpus.name}, shard {shard}")
             started = time.perf_counter()
             sink.add(shard, (ids[kept], *rows, units), members)
             outcome.loading += time.perf_counter() - started
@@ -103,15 +102,14 @@ def index_corpus(
 
 
 def _vectors(encoder: SentenceEncoder, shards: Iterator[Shard], report: Report) -> Iterator[tuple[Shard, Vectors]]:
-    """The shards with the vectors of their chunks; reports what is longer than the model reads."""
+    """The shards with the vectors of their documents; reports what is longer than the model reads."""
 
     def texts(shard: Shard) -> list[str]:
-        return [chunk for document in shard[3] for chunk in document.chunks]
+        return [document.text for document in shard[3]]
 
     def longer(shard: Shard, positions: Sequence[int]) -> None:
-        owners = [document for document in shard[3] for _ in document.chunks]
-        for where in dict.fromkeys(_where(owners[i]) for i in positions):
-            report.leave_out(TOO_LONG, where)
+        for i in positions:
+            report.leave_out(TOO_LONG, _where(shard[3][i]))
 
     options = {"longer": longer} if getattr(encoder, "max_length", None) is not None else {}
     return encoder.encode_stream(shards, texts, **options)
@@ -186,14 +184,3 @@ def _shards(corpus: Corpus, shard_rows: int, report: Report) -> Iterator[tuple[i
 
 def _source_rows(documents: Sequence[Document]) -> int:
     return len({document.row for document in documents})
-
-
-def _pooled(documents: Sequence[Document], vectors: Vectors) -> Vectors:
-    """One unit vector per document: the mean of those of its chunks, or the last one if they cancel out."""
-    if len(vectors) == len(documents):
-        return vectors
-    ends = np.cumsum([len(document.chunks) for document in documents])
-    sums = np.add.reduceat(vectors, np.concatenate([[0], ends[:-1]]), axis=0)
-    nothing = np.linalg.norm(sums, axis=1) < 1e-6
-    sums[nothing] = vectors[ends - 1][nothing]
-    return unit_vectors(sums, np.float32)

@@ -28,10 +28,7 @@ FIRST = 1 << 40  # most documents of a source: ids are `source number * FIRST + 
 
 @dataclass(frozen=True)
 class Encoding:
-    """The record of a folder: its model, its corpus, and how vectors are stored (`float32`, `int8`, `ubinary`).
-
-    `space` is the number of the folder (`space-1`, ...) with the shards that answer, 0 for this folder itself.
-    """
+    """The record of a folder: its model, its corpus, and how vectors are stored (`float32`, `int8`, `ubinary`)."""
 
     model: str
     fingerprint: str
@@ -41,7 +38,6 @@ class Encoding:
     shard_rows: int
     precision: str = "float32"
     own_ids: bool = False
-    space: int = 0
 
     @classmethod
     def read(cls, record: Path) -> Encoding:
@@ -81,8 +77,6 @@ class ShardFolder:
             raise InputError(f"{folder} has no encoded vectors (no {RECORD})")
         with about(record):
             self.encoding = Encoding.read(record)
-        if self.encoding.space and encoding is None:
-            self.folder = space_folder(self.folder, self.encoding.space)
         if encoding is not None and encoding != self.encoding:
             ours, theirs = asdict(self.encoding), asdict(encoding)
             other = ", ".join(
@@ -178,11 +172,6 @@ class ShardFolder:
 
     def _path(self, shard: int) -> Path:
         return self.folder / f"shard-{shard:06}.parquet"
-
-
-def space_folder(folder: Path, space: int) -> Path:
-    """Where the shards of a space are."""
-    return folder / f"space-{space}" if space else folder
 
 
 def read_table(path: Path) -> tuple[Any, NDArray[Any]]:

@@ -30,8 +30,7 @@ from contrastive_st import __version__
 from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
-from contrastive_st.search.floor import Floors, above, below
-from contrastive_st.search.index import OtherModel, unmet
+from contrastive_st.search.index import OtherModel, at_least, unmet
 from contrastive_st.search.opening import Follower, open_encoder_for, open_named, writable
 from contrastive_st.search.values import json_id
 from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
@@ -174,7 +173,7 @@ class _Routes:
     ) -> None:
         self.models, self.indices, self.classifiers, self.metrics = models, dict(indices), classifiers, metrics
         self.floats, self.started = Budget(ALL_FLOATS), int(time.time())
-        self.floors, self.follow = Floors(), Follower()
+        self.follow = Follower()
 
     async def v1_embeddings(self, asked: EmbeddingRequest, request: Request) -> Response:
         name, encoded = await self._vectors(request, asked.model, asked.input, dimensions=asked.dimensions)
@@ -223,12 +222,10 @@ class _Routes:
 
         def result() -> bytes:
             self.follow(name, index, partial(self.take, name))
-            lowest = self.floors(name, index, model.encoder, asked.min_score)
-            hits = index.search(encoded.vectors[0], asked.k, filter=conditions, text=message)[0]
-            notes = below(hits, lowest) if hits else unmet(index, conditions)
+            found = index.search(encoded.vectors[0], asked.k, filter=conditions, text=message)[0]
+            hits, notes = at_least(found, asked.min_score) if found else ([], unmet(index, conditions))
             rows = _exact([
-                {"id": hit.own_id, "score": hit.score, "text": hit.text, "metadata": hit.metadata}
-                for hit in above(hits, lowest)
+                {"id": hit.own_id, "score": hit.score, "text": hit.text, "metadata": hit.metadata} for hit in hits
             ])  # fmt: skip
             return orjson.dumps({"index": name, "hits": rows, "notes": notes})
 

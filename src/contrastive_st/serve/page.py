@@ -83,7 +83,7 @@ def build_page(session: SearchSession) -> Any:
     return page
 
 
-OPTIONS = {"Show evidence": "evidence", "Also by words": "hybrid", "Leave out weak hits": "above"}
+OPTIONS = {"Show evidence": "evidence", "Also by words": "hybrid"}
 
 
 FIRST = 3  # hits whose evidence is shown before that of the others
@@ -99,12 +99,11 @@ def find(
     can be, the HTML says why, with no answer.
     """
     wanted, filter = _wanted(options), "; ".join(condition)
-    lowest = "auto" if "above" in wanted else None
     answers: list[Answer] = []
     faults: list[Exception] = []
     for name in dict.fromkeys(names) if names else session.names[:1]:
         try:
-            answers.append(session.answer(name, query or "", int(k or 10), filter, "hybrid" in wanted, lowest))
+            answers.append(session.answer(name, query or "", int(k or 10), filter, "hybrid" in wanted))
         except Exception as error:
             faults.append(error)
             answers.append(Answer(name, query or "", np.zeros(0, np.float32), [], 0.0, 0.0, [_line(error)]))

@@ -139,7 +139,7 @@ class SearchRequest(_Strict):
     k: Annotated[int, Field(ge=1, le=MOST_HITS), _Whole] = 10
     filter: Filters = None
     hybrid: bool = False
-    min_score: Annotated[float, Field(ge=-1, le=1)] | Literal["auto"] | None = None
+    min_score: Annotated[float, Field(ge=-1, le=1)] | None = None
 
 
 _Id = int | Annotated[str, Field(min_length=1)]

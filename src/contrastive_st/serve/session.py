@@ -21,7 +21,6 @@ from contrastive_st.models.protocol import Encoder
 from contrastive_st.search.analysis.projection import Map, lay_out
 from contrastive_st.search.analysis.topics import find_trends
 from contrastive_st.search.filters import Condition, Filterable, as_filter
-from contrastive_st.search.floor import Floors, MinScore, above, below
 from contrastive_st.search.index import Hit, OtherModel, VectorIndex, unmet
 from contrastive_st.search.opening import Follower, query_vector
 from contrastive_st.search.splitting import sentences
@@ -105,7 +104,7 @@ class SearchSession:
         self.sizes = {name: len(source.index) for name, source in self.sources.items()}
         self._encoding, self._mapping = threading.Lock(), threading.Lock()
         self._maps: dict[str, Map] = {}
-        self._floors, self._follow = Floors(), Follower()
+        self._follow = Follower()
 
     @property
     def names(self) -> list[str]:
@@ -113,15 +112,7 @@ class SearchSession:
         return list(self.sources)
 
     @_follows
-    def answer(
-        self,
-        source: str,
-        query: str,
-        k: int = 10,
-        filter: Filterable = None,
-        hybrid: bool = False,
-        min_score: MinScore | None = None,
-    ) -> Answer:
+    def answer(self, source: str, query: str, k: int = 10, filter: Filterable = None, hybrid: bool = False) -> Answer:
         """Search one source.
 
         Args:
@@ -130,7 +121,6 @@ class SearchSession:
             k: hits, 1 to 50.
             filter: conditions on metadata, such as "package=torch,numpy; year>=2020" or a mapping (`as_filter`).
             hybrid: rank by nearness and by full text, fused.
-            min_score: the lowest score of a hit, or `auto` (`search/floor.py`).
 
         Returns:
             The hits of the source, with notes on the query.
@@ -148,10 +138,9 @@ class SearchSession:
         k = int(np.clip(k, 1, MOST_HITS))
         hits = chosen.index.search(vector, k, filter=conditions, text=query if hybrid else None)[0]
         self._follow(source, chosen.index, partial(self._take, source))
-        lowest = self._floors(source, chosen.index, chosen.encoder, min_score)
-        notes += below(hits, lowest) if hits else unmet(chosen.index, conditions)
+        notes += [] if hits else unmet(chosen.index, conditions)
         seconds = encoded - started, time.perf_counter() - encoded
-        return Answer(source, query, vector, above(hits, lowest), *seconds, notes)
+        return Answer(source, query, vector, hits, *seconds, notes)
 
     @_follows
     def similar(self, source: str, id: int, k: int = 10, filter: Filterable = None) -> Answer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -51,7 +50,6 @@ def find_duplicates(
     index: VectorIndex,
     threshold: float = 0.95,
     *,
-    ignore_numbers: bool = False,
     progress: bool = False,
     limit: int | None = None,
     knows: Callable[[list[str]], NDArray[np.bool_]] | None = None,
@@ -66,8 +64,6 @@ def find_duplicates(
     Args:
         index: any `VectorIndex`.
         threshold: a cosine above 0, at most 1.
-        ignore_numbers: two texts that differ only in their numbers (`numberless`) are not duplicates, such as an
-            article about each year. Equal texts are.
         progress: show a bar with the time left.
         limit: most groups to return; texts are loaded only for these.
         knows: `SentenceEncoder.knows` of the model of the index. A text of which it knows no token has no duplicates,
@@ -78,16 +74,12 @@ def find_duplicates(
     """
     with _turned_vectors(index, knows) as (ids, heads, vectors, hashes):
         links = _Links(len(ids))
-        kept = _link_equal(links, vectors, hashes[:, 1:2] if ignore_numbers else hashes[:, 1:])
+        kept = _link_equal(links, vectors, hashes)
         if len(kept) < len(ids):
             heads, vectors = _Rows(heads, kept), _Rows(vectors, kept)
         # the cosine of a text with itself may round to less than 1
-        for *pair, cosines in near_pairs(vectors, threshold - _ROUNDING, heads, progress):
-            rows, columns = (kept[item] for item in pair)
-            if ignore_numbers:
-                same, equal = (hashes[rows, :2] == hashes[columns, :2]).T
-                rows, columns, cosines = (result[equal | ~same] for result in (rows, columns, cosines))
-            links.add(rows, columns, cosines)
+        for rows, columns, cosines in near_pairs(vectors, threshold - _ROUNDING, heads, progress):
+            links.add(kept[rows], kept[columns], cosines)
     members, roots = links.groups()
     ends = np.flatnonzero(roots[1:] != roots[:-1]) + 1
     groups = sorted(np.split(members, ends), key=len, reverse=True) if len(members) else []
@@ -163,36 +155,21 @@ class _Links:
             a, b = a[a != b], b[a != b]
 
 
-_NUMBER = re.compile(r"\d+([.,:/-]\d+)*(st|nd|rd|th)?\b|\d|\b[IVXLCDM]+\b")
-
-
-def numberless(text: str) -> str:
-    """A text with 0 instead of each number, in digits or as a Roman numeral.
-
-    Example:
-        >>> numberless("The 3rd of May 1,999, World War II")
-        'The 0 of May 0, World War 0'
-    """
-    return _NUMBER.sub("0", text)
-
-
 def _hashes(texts: Sequence[str], vectors: NDArray[Any]) -> NDArray[np.int64]:
-    """Hashes `[n, 3]`: of each text without its numbers, of the whole text, and of its vector."""
-    encoded = ((numberless(text).encode("utf-8", "surrogatepass"), text.encode("utf-8", "surrogatepass"))
-               for text in texts)  # fmt: skip
+    """Hashes `[n, 2]`: of each text, and of its vector."""
     digests = [
         hashlib.blake2b(item, digest_size=8).digest()
-        for pair, vector in zip(encoded, vectors, strict=True)
-        for item in (*pair, vector.tobytes())
+        for text, vector in zip(texts, vectors, strict=True)
+        for item in (text.encode("utf-8", "surrogatepass"), vector.tobytes())
     ]
-    return np.frombuffer(b"".join(digests), dtype=np.int64).reshape(-1, 3)
+    return np.frombuffer(b"".join(digests), dtype=np.int64).reshape(-1, 2)
 
 
 @contextmanager
 def _turned_vectors(
     index: VectorIndex, knows: Callable[[list[str]], NDArray[np.bool_]] | None
 ) -> Iterator[tuple[NDArray[np.int64], Any, Any, NDArray[np.int64]]]:
-    """Ids `[N]`, heads `[N, 65]`, rotated unit vectors `[N, d]`, both memory-mapped files, and `_hashes` `[N, 3]`."""
+    """Ids `[N]`, heads `[N, 65]`, rotated unit vectors `[N, d]`, both memory-mapped files, and `_hashes` `[N, 2]`."""
     basis = _principal_basis(index)
     head = min(HEAD, index.dimension)
     with tempfile.TemporaryDirectory(prefix="contrastive_st") as folder:

@@ -30,7 +30,7 @@ class Migrate(StoreCommand):
     contrastive-st migrate talks --model sentence-transformers/all-MiniLM-L6-v2
     """
 
-    collection: str = option("name of the collection, or a folder of shards", positional=True)
+    collection: str = option("name of the collection", positional=True)
     model: str | None = option(f"the new model: {MODEL_HELP}", short="-m")
     queries: str | None = option(
         "with --dry_run: queries for nDCG of both models on the sample; a table with the columns query and id (of a "
@@ -66,13 +66,11 @@ class Migrate(StoreCommand):
     def run(self) -> None:
         """Encode and switch; or only estimate, finish, or roll back."""
         from contrastive_st.models.protocol import open_encoder
-        from contrastive_st.search.exact import ExactIndex
-        from contrastive_st.search.migration.folders import MovableFolder
         from contrastive_st.search.migration.moving import Move, finish, roll_back
-        from contrastive_st.search.opening import model_name, open_named
+        from contrastive_st.search.opening import model_name, open_index, writable
 
-        with closing(open_named(self.collection, self.store)) as result:
-            index: Any = MovableFolder(self.collection) if isinstance(result, ExactIndex) else result
+        with closing(open_index(self.store, self.collection)) as opened:
+            index: Any = writable(opened, str(self.store or "the store"))
             if self.finish:
                 note("removed: the vectors of " + ", ".join(space.model for space in finish(index)))
                 return
@@ -131,13 +129,9 @@ class Migrate(StoreCommand):
             return None
         ids = index.draw(_CHECKED).tolist()
         texts = [hit.text for hit in index.get(ids)]
-        if (
-            ids
-            and getattr(index, "exact_vectors", True)
-            and np.median(cosine(encoder.encode_document(texts), index.vectors(ids))) < _SAME
-        ):
+        if ids and np.median(cosine(encoder.encode_document(texts), index.vectors(ids))) < _SAME:
             raise InputError(
-                f"the vectors are not those of the texts by {encoder.name} (with --pool they are of chunks); "
+                f"the vectors are not those of the texts by {encoder.name}; "
                 "index the corpus with the new model, in another collection"
             )
         return encoder

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.index import MovableIndex, Space, check_model
+from contrastive_st.search.index import Space, check_model
+
+if TYPE_CHECKING:
+    from contrastive_st.search.postgres.store import VectorStore
 
 BATCH = 2_048  # documents encoded and committed together: a kill loses at most one batch
 
@@ -28,7 +31,7 @@ class Move:
         advance: called with the number of documents that have been encoded, and how many are missing.
     """
 
-    index: MovableIndex
+    index: VectorStore
     encoder: Any
     model: str
     share: float = 1.0
@@ -88,7 +91,7 @@ class Move:
             missing = self.index.lacking(space)
 
 
-def _spaces_of_move(index: MovableIndex) -> list[Space]:
+def _spaces_of_move(index: VectorStore) -> list[Space]:
     """The spaces of an index that has more than one."""
     spaces = index.spaces()
     if len(spaces) < 2:
@@ -96,7 +99,7 @@ def _spaces_of_move(index: MovableIndex) -> list[Space]:
     return spaces
 
 
-def finish(index: MovableIndex) -> list[Space]:
+def finish(index: VectorStore) -> list[Space]:
     """Remove the vectors that a move has replaced; return the spaces that are gone.
 
     Raises:
@@ -110,7 +113,7 @@ def finish(index: MovableIndex) -> list[Space]:
     return others
 
 
-def roll_back(index: MovableIndex, open_model: Callable[[str], Any]) -> Space:
+def roll_back(index: VectorStore, open_model: Callable[[str], Any]) -> Space:
     """Return to the vectors from before a move, and remove all others.
 
     Args:

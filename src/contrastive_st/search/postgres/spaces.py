@@ -40,7 +40,7 @@ _NAMES = "SELECT name FROM collections WHERE tables = %s UNION SELECT name FROM 
 
 
 class StoreSpaces(Named):
-    """What `MovableIndex` asks of a collection."""
+    """What a move to another model asks of a collection."""
 
     def migrate(self, encoder: Any, model: str, *, share: float = 1.0) -> None:
         """Move to another model, as `contrastive-st migrate` does; whoever has the collection open goes on.

@@ -24,7 +24,6 @@ GROUPS = {
         "evaluate": "evaluation.cli",
         "similarity": "cli",
         "neighbors": "evaluation.cli",
-        "overlaps": "evaluation.cli",
         "classify": "classification.cli",
     },
     "publish": dict.fromkeys(("push", "pull", "card", "convert", "merge", "export"), "hub.cli"),

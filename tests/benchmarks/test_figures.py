@@ -82,17 +82,6 @@ def test_the_table_beside_setfit_is_that_of_its_file():
     assert f"\n\n{table}\n\n" in PAGES["docs/classification.md"]
 
 
-def test_copies_of_the_test_sets_are_those_of_their_file():
-    with open(figures.ROOT / "docs/overlaps.csv", newline="", encoding="utf-8") as file:
-        cells = collections.defaultdict(list)
-        for row in csv.DictReader(file):
-            name = f"{row['in']} ({int(row['texts']):,} texts)"
-            cells[name].append(f"{int(row['exact']):,} + {row['near']}")
-    assert len(cells) >= 4
-    for name, own in cells.items():
-        assert f"| {name} | {' | '.join(own)} |" in PAGES["docs/small_models.md"]
-
-
 def test_an_encoder_from_raw_text_has_the_figures_of_its_file():
     """The rows of the page, and the mean that the summaries quote."""
     with open(figures.ROOT / "docs/raw_static.csv", newline="", encoding="utf-8") as file:

@@ -162,7 +162,6 @@ def test_texts_and_labels_may_be_columns_of_arrow():
     texts, labels = pa.chunked_array([TEXTS[:3], TEXTS[3:]]), pa.array(LABELS)
     classifier = SentenceClassifier("static-minilm").fit(texts, labels)
     assert classifier.score(texts, labels) == 1
-    assert classifier.explain(pa.array(NEW), examples=texts, k=1)[0].nearest[0][0] < 5
     several = pa.array([["warm"], ["warm", "sun"], [], ["warm"], ["sun"], *[["cold"]] * 5])
     assert SentenceClassifier("static-minilm").fit(texts, several).classes_.tolist() == ["cold", "sun", "warm"]
 

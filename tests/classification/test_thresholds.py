@@ -1,16 +1,11 @@
-"""Thresholds, calibrated probabilities and reasons: each from examples that were held out, or from the texts."""
-
-import json
+"""Thresholds from examples that were held out."""
 
 import numpy as np
 import pytest
-from evaluation_files import write
 from sklearn.metrics import f1_score
 
-from contrastive_st import InputError, SentenceClassifier
-from contrastive_st.classification.heads import fit_logistic
-from contrastive_st.classification.held_out import best_thresholds, calibrated, held_out_logits
-from contrastive_st.cli import main
+from contrastive_st import SentenceClassifier
+from contrastive_st.classification.held_out import best_thresholds, held_out_logits
 
 pytestmark = pytest.mark.slow
 
@@ -76,60 +71,12 @@ def test_each_text_is_held_out_from_the_head_that_gives_its_logits():
     assert np.isnan(held_out_logits(x, np.eye(30, 1, dtype=int)[:, 0], 1.0, np.ones(30), 0)).all()
 
 
-@pytest.mark.parametrize("labels", ["one", "several"])
-def test_calibrated_probabilities_are_nearer_to_the_shares(labels):
-    rng = np.random.default_rng(0)
-    centres = rng.normal(size=(3, 16))
-    y = rng.integers(0, 3, 1500)
-    x = centres[y] + 2.0 * rng.normal(size=(1500, 16))
-    y = np.eye(3, dtype=int)[y] if labels == "several" else y
-    head = fit_logistic(x[:300], y[:300], C=0.02)
-    fixed, _ = calibrated(head, held_out_logits(x[:300], y[:300], 0.02, np.ones(y[:300].shape), 0), y[:300])
-
-    def loss(own):
-        shares = own.probabilities(own.logits(x[300:])).clip(1e-9, 1 - 1e-9)
-        if labels == "one":
-            return -np.log(shares[np.arange(1200), y[300:]]).mean()
-        return -(y[300:] * np.log(shares) + (1 - y[300:]) * np.log(1 - shares)).mean()
-
-    assert loss(fixed) < loss(head) - 0.03
-    with pytest.raises(InputError, match="fewer than two texts have a class, or lack it"):
-        SentenceClassifier("static-minilm", calibrate=True).fit(["a cat", "a dog", "rain"], ["x", "x", "y"])
-    with pytest.raises(InputError, match="the head means supports neither calibrate nor lexical"):
-        SentenceClassifier("static-minilm", head="means", calibrate=True).fit(["a cat", "a dog"], ["x", "y"])
-
-
-def test_what_is_saved_has_its_thresholds_and_probabilities(tmp_path):
+def test_what_is_saved_has_its_thresholds(tmp_path):
     texts, labels = several(40, 0)
-    classifier = SentenceClassifier("static-minilm", C=3.0, calibrate=True).fit(texts, labels)
+    classifier = SentenceClassifier("static-minilm", C=3.0).fit(texts, labels)
     classifier.save_pretrained(tmp_path / "saved")
     opened = SentenceClassifier.from_pretrained(tmp_path / "saved")
     np.testing.assert_array_equal(opened.head_.thresholds, classifier.head_.thresholds)
     np.testing.assert_array_equal(opened.predict(texts), classifier.predict(texts))
     np.testing.assert_array_equal(opened.predict_proba(texts), classifier.predict_proba(texts))
-    assert (opened.C, opened.calibrate, opened.thresholds) == (3.0, True, "f1")
-
-
-def test_explain_names_the_words_and_the_nearest_examples(tmp_path, capsys):
-    rows = [f"the {word} is here,{topic}" for topic, words in TOPICS.items() for word in words.split()]
-    write(tmp_path / "examples.csv", ["text,label", *rows])
-    write(tmp_path / "new.csv", ["id,text", "7,there was some butter on the table", "8,yesterday the referee was late"])
-    flags = [str(tmp_path / "new.csv"), "--output", str(tmp_path / "out")]
-    learn = ["--train_file", str(tmp_path / "examples.csv")]
-    assert main(["classify", *flags, *learn, "--C", "10", "--explain", "2"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("kitchen\t")
-    assert lines[1].startswith("    kitchen: butter +")
-    assert lines[2].endswith("  the butter is here")
-    assert lines[2].split()[1] == "kitchen"
-    assert lines[4].startswith("sport\t")
-    assert lines[5].startswith("    sport: referee +")
-    assert main(["classify", *flags, "--explain"]) == 0
-    out, err = capsys.readouterr()
-    assert "give --train_file too for the nearest examples" in err
-    assert len(out.splitlines()) == 4
-    assert main(["classify", *flags, "--predictions", str(tmp_path / "labelled.csv")]) == 0
-    assert (tmp_path / "labelled.csv").read_text().splitlines()[0] == "id,text,label,score"
-    saved = json.loads((tmp_path / "out" / "classes.classifier.json").read_text())
-    assert saved["parameters"]["C"] == 10.0
-    assert main(["classify", *flags, *learn, "--C", "0"]) == 2
+    assert (opened.C, opened.thresholds) == (3.0, "f1")

@@ -222,7 +222,7 @@ print(json.dumps([encoder.encode(texts).tolist(), encoder.encode_query(texts).to
 @pytest.mark.parametrize("command", [
     "train --train_file examples/data/pairs.csv --output_dir out", "train simcse --output_dir out", "evaluate .",
     "distill . --train_file examples/data/sentences.txt -o out", "soup . . -o out", "push . user/name",
-    "convert . out --to package", "export . --format onnx --output out", "serve", "overlaps . .",
+    "convert . out --to package", "export . --format onnx --output out", "serve",
     "neighbors . --corpus examples/data/sentences.txt", "mine examples/data/pairs.csv -o out.jsonl",
     "classify --train_file examples/data/labelled_texts.csv -o out",
     "similarity a b --model model_cards/minilm-1-layer",

@@ -6,10 +6,9 @@ import importlib.util
 import json
 import logging
 import tempfile
-from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +23,10 @@ from contrastive_st.files.folders import CLASSIFIER
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.repositories import local_folder
 from contrastive_st.files.writing import atomic_write, write_files
-from contrastive_st.models.evidence import effects
 from contrastive_st.models.protocol import as_encoder, open_encoder
 from contrastive_st.options import Positive, check_options
 from contrastive_st.tokens import items_in_order
-from contrastive_st.vectors import check_finite, top_k, unit_vectors
+from contrastive_st.vectors import check_finite
 
 if TYPE_CHECKING or importlib.util.find_spec("sklearn"):
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -41,19 +39,6 @@ else:  # a saved classifier needs nothing of scikit-learn
 
 logger = logging.getLogger(__name__)
 SUFFIX, _WEIGHTS = CLASSIFIER
-
-
-class Reason(NamedTuple):
-    """Why a text has its labels.
-
-    Args:
-        words: for each label the words that carry it, each with what the label's logit, less the mean of all logits,
-            loses without it.
-        nearest: the number of each of the nearest examples, and its cosine.
-    """
-
-    words: dict[str, list[tuple[str, float]]]
-    nearest: list[tuple[int, float]]
 
 
 class SentenceClassifier(ClassifierMixin, BaseEstimator):
@@ -72,7 +57,6 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         C: inverse strength of the penalty of the logistic regression.
         lexical: with the head `logistic`, weigh words and pairs of words (TF-IDF) together with the vector. It helps
             with a few hundred examples or more.
-        calibrate: with the head `logistic`, let held-out examples set how sure the probabilities are.
         thresholds: where a text may have several classes and the head is `logistic`: `f1`, from the logit on that gives
             held-out examples the greatest F1, for each class; `half`, from a probability of 0.5 on, which few texts
             reach if the examples are few. With `tune`, the encoder has seen the held-out examples.
@@ -107,7 +91,6 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         head: str = "logistic",
         C: float = 1.0,
         lexical: bool = False,
-        calibrate: bool = False,
         thresholds: str = "f1",
         class_weight: Any = None,
         tune: bool = False,
@@ -120,7 +103,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         show_progress_bar: bool = False,
     ) -> None:
         self.encoder, self.head, self.C, self.class_weight, self.tune = encoder, head, C, class_weight, tune
-        self.lexical, self.calibrate, self.thresholds = lexical, calibrate, thresholds
+        self.lexical, self.thresholds = lexical, thresholds
         self.sampling_strategy, self.num_epochs, self.max_steps = sampling_strategy, num_epochs, max_steps
         self.batch_size, self.learning_rate, self.seed = batch_size, learning_rate, seed
         self.show_progress_bar = show_progress_bar
@@ -145,8 +128,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
 
         heads = Literal["logistic", "means", "differentiable"]
         check_options(self, {"head": heads, "C": Positive, "thresholds": Literal["f1", "half"]})
-        if self.head != "logistic" and (self.calibrate or self.lexical):
-            raise InputError(f"the head {self.head} supports neither calibrate nor lexical; choose logistic")
+        if self.head != "logistic" and self.lexical:
+            raise InputError(f"the head {self.head} does not support lexical; choose logistic")
         texts = items_in_order(X)
         classes, numbers, listed = numbered(y)
         check_consistent_length(texts, numbers)
@@ -176,13 +159,11 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         terms, dim = Terms.of(texts) if self.lexical else None, x.shape[1]
         x = x if terms is None else terms.joined(x, texts)
         head = fit_logistic(x, y, self.C, weights)
-        chosen = y.ndim > 1 and self.thresholds == "f1"
-        if chosen or self.calibrate:
-            from contrastive_st.classification.held_out import best_thresholds, calibrated, held_out_logits
+        if y.ndim > 1 and self.thresholds == "f1":
+            from contrastive_st.classification.held_out import best_thresholds, held_out_logits
 
             logits = held_out_logits(x, y, self.C, weights, self.seed)
-            head, logits = calibrated(head, logits, y) if self.calibrate else (head, logits)
-            head = replace(head, thresholds=best_thresholds(logits, y)) if chosen else head
+            head = replace(head, thresholds=best_thresholds(logits, y))
         if terms is None:
             return encoder, head, None
         return encoder, replace(head, weights=head.weights[:, :dim]), LexicalHead(terms, head.weights[:, dim:])
@@ -237,32 +218,6 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_fitted()
         return like(labels, self.classes_, self.multi_label_, self.listed_)
-
-    def explain(self, X: Any, examples: Sequence[str] = (), k: int = 3) -> list[Reason]:
-        """Why each text has its labels: the words that carry them, and the nearest examples.
-
-        Args:
-            X: N texts.
-            examples: texts such as those that it was fitted with.
-            k: how many of them, and how many words.
-        """
-        texts = items_in_order(X)
-        logits, chosen = self.logits(texts), self.head_.chosen(self.logits(texts))
-        chosen[~chosen.any(1), logits.argmax(1)[~chosen.any(1)]] = True  # a text without a label: the likeliest
-        words = [_words(text) for text in texts]
-        effect = effects(self.logits, words, lambda logits: logits - logits.mean(1, keepdims=True))
-        near: list[list[tuple[int, float]]] = [[] for _ in texts]
-        if len(examples):
-            x, known = (unit_vectors(_vectors(self.encoder_, items_in_order(own))) for own in (texts, examples))
-            cosines, numbers = top_k(x @ known.T, k)
-            near = [list(zip(*rows, strict=True)) for rows in zip(numbers.tolist(), cosines.tolist(), strict=True)]
-        return [
-            Reason({
-                str(self.classes_[c]): [(own[i].strip(), float(each[i, c])) for i in np.argsort(-each[:, c])[:k]]
-                for c in np.flatnonzero(row)
-            }, nearest)
-            for own, each, row, nearest in zip(words, effect, chosen, near, strict=True)
-        ]  # fmt: skip
 
     # ------------------------------------------------------------------ saving and opening
 
@@ -422,13 +377,6 @@ def _file_of(folder: Path, source: str | Path, name: str | None) -> Path:
         )
     what = f"no classifier {name!r}" if name else "several classifiers; name one" if known else "no classifier"
     raise InputError(f"{source}: {what} (there: {', '.join(known) or 'none'})")
-
-
-def _words(text: str, most: int = 64) -> list[str]:
-    """The words of a text with the blanks after them, or for a long one runs of words, at most so many."""
-    words = text.split()
-    size = max(1, -(-len(words) // most))
-    return [" ".join(words[i : i + size]) + " " for i in range(0, len(words), size)]
 
 
 def _vectors(encoder: Any, texts: list[str]) -> NDArray[np.floating[Any]]:

@@ -70,14 +70,9 @@ class Classify(TuningSettings):
     lexical: bool = option(
         "with logistic regression: use TF-IDF of words and pairs of words in addition to the embedding", default=False
     )
-    calibrate: bool = option("calibrate the probabilities on held-out examples", default=False)
     thresholds: Literal["f1", "half"] = option(
         "threshold of each label, if a text can have several; f1: the one with the best F1 on held-out examples; "
         "half: a probability of 0.5", "f1",
-    )  # fmt: skip
-    explain: int | None = option(
-        "below each text, print the words that count most for its label, and the N nearest examples of --train_file "
-        "(3 if N is not given)", nargs="?", const=3, metavar="N",
     )  # fmt: skip
     tune: bool = option(
         "before the classifier, fine-tune the encoder on pairs of texts of the same class and of different classes "
@@ -105,28 +100,8 @@ class Classify(TuningSettings):
         if self.predictions:
             self._write_predictions(rows, result, classifier.multi_label_)
             return
-        reasons = self._reasons(classifier, [row[column] for row in rows], examples)
-        for row, found, lines in zip(rows, result, reasons, strict=True):
-            say("\n".join(["\t".join((*_shown(*found), " ".join(row[column].split()))), *lines]))
-
-    def _reasons(
-        self, classifier: SentenceClassifier, texts: Sequence[str], examples: LabelledTexts | None
-    ) -> list[list[str]]:
-        """For each text the lines that say why it has its labels."""
-        if not self.explain or not texts:
-            return [[]] * len(texts)
-        if not examples:
-            note("--explain prints only words; give --train_file too for the nearest examples")
-        result = classifier.explain(texts, *((examples.texts, self.explain) if examples else ()))
-        return [
-            [
-                *(f"    {label}: " + ", ".join(f"{word} {effect:+.2f}" for word, effect in words)
-                  for label, words in reason.words.items()),
-                *(f"    {cosine:.3f}  {'|'.join(_each([examples.labels[n]]))}  {' '.join(examples.texts[n].split())}"
-                  for n, cosine in reason.nearest if examples),
-            ]
-            for reason in result
-        ]  # fmt: skip
+        for row, found in zip(rows, result, strict=True):
+            say("\t".join((*_shown(*found), " ".join(row[column].split()))))
 
     def _check_predictions(self) -> None:
         from contrastive_st.data.table_writers import FORMATS
@@ -170,8 +145,8 @@ class Classify(TuningSettings):
         tuning = {spec.name: getattr(self, spec.name) for spec in fields(TuningSettings)}
         with only_writer(folder, flag="", parents=True) if self.tune else nullcontext():
             classifier = SentenceClassifier(
-                encoder, head=self.head, C=self.C, lexical=self.lexical, calibrate=self.calibrate,
-                thresholds=self.thresholds, tune=self.tune, **tuning,
+                encoder, head=self.head, C=self.C, lexical=self.lexical, thresholds=self.thresholds,
+                tune=self.tune, **tuning,
             )  # fmt: skip
             classifier.fit(examples.texts, examples.labels)
             path = classifier.save_pretrained(folder, self.classifier)

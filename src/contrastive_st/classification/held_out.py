@@ -1,19 +1,14 @@
-"""Thresholds and calibration of a classifier, by texts that are held out from it."""
+"""Thresholds of a classifier, by texts that are held out from it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from contrastive_st.classification.heads import LinearHead, fit_logistic
-from contrastive_st.errors import InputError
+from contrastive_st.classification.heads import fit_logistic
 
 _FOLDS = 5
 
@@ -44,36 +39,6 @@ def held_out_logits(
     for fit, held in StratifiedKFold(min(_FOLDS, least), shuffle=True, random_state=seed).split(y, y):
         logits[held] = fit_logistic(x[fit], y[fit], C, weights[fit]).logits(x[held])
     return logits
-
-
-def calibrated(
-    head: LinearHead, logits: NDArray[np.float64], y: NDArray[np.int64]
-) -> tuple[LinearHead, NDArray[np.float64]]:
-    """A head whose probabilities are the shares of texts with the class, and its logits of the held-out texts.
-
-    One class a text: the logits are divided by a temperature (Guo et al. 2017, https://arxiv.org/abs/1706.04599).
-    Several: each has a logistic regression over its logit (Platt 1999).
-
-    Args:
-        head: what was fitted to all texts.
-        logits: of held-out texts, `[N, K]`.
-        y: their classes, `[N]`, or `[N, K]` of 0 and 1.
-
-    Raises:
-        InputError: a class has one example.
-    """
-    if np.isnan(logits).any():
-        what = "fewer than two texts have a class, or lack it, so its probability cannot be calibrated"
-        raise InputError(f"{what}; give a second one")
-    if y.ndim == 1:
-        rows = np.arange(len(y))
-        loss = lambda log: -float(log_softmax(logits * np.exp(log), axis=1)[rows, y].mean())
-        scale, shift = np.full(logits.shape[1], np.exp(minimize_scalar(loss, bounds=(-4, 8), method="bounded").x)), 0.0
-    else:
-        each = [LogisticRegression(C=1e6).fit(logits[:, [k]], y[:, k]) for k in range(y.shape[1])]
-        scale, shift = (np.array([getattr(own, name).item() for own in each]) for name in ("coef_", "intercept_"))
-    result = replace(head, weights=head.weights * scale[:, None], bias=head.bias * scale + shift)
-    return result, logits * scale + shift
 
 
 def best_thresholds(logits: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""`contrastive-st evaluate`, `neighbors` and `overlaps`."""
+"""`contrastive-st evaluate` and `neighbors`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge
 
 from contrastive_st.commands import MODEL_HELP, POOLING_HELP
 from contrastive_st.errors import InputError
-from contrastive_st.options import Count, CountOrZero, Options, option
+from contrastive_st.options import Count, Options, option
 from contrastive_st.terminal import note, say
 
 if TYPE_CHECKING:
@@ -192,36 +192,6 @@ class Neighbors(_Models):
         if not queries:
             raise InputError("no query: give --query TEXT ... or --query_file FILE with one query per line")
         return queries
-
-
-@dataclass
-class Overlaps(Options):
-    """count the texts of B (such as a test set) that also occur in A (such as training data)
-
-    contrastive-st overlaps train.txt STSB
-    """
-
-    first: str = option(
-        "any file that `train` reads, such as the training data; it is streamed", positional=True, metavar="A"
-    )
-    second: str = option("a file, or tasks of the evaluation: STSB, sts7, ...", positional=True, metavar="B")
-    columns: list[str] | None = option(
-        "columns of A to compare, by name or position (from 0) (default: all columns of text)", metavar="COLUMN"
-    )
-    data: str | None = option(_DATA)
-    threshold: Annotated[float, Gt(0), Le(1)] = option(
-        "count a text of B as a near copy if the Jaccard index of its words and those of a text of A is at least this",
-        default=0.8,
-    )
-    examples: CountOrZero = option("number of exact and of near copies to print", default=3)
-
-    def __call__(self) -> None:
-        """Print how many texts of B are exact and near copies of texts of A."""
-        from contrastive_st.evaluation.overlaps import overlaps, texts_of
-
-        data = _data(self.data)
-        result = overlaps(texts_of(self.first, data, self.columns), texts_of(self.second, data), self.threshold)
-        say(result.report(self.threshold, self.examples))
 
 
 def _data(asked: str | None) -> str:

@@ -248,11 +248,12 @@ class Trends(CollectionCommand):
     seed: Annotated[int, Ge(0), Le((1 << 32) - 1)] = option(
         "seed of k-means, and of the sample of documents that it is fitted to", default=0
     )
-    output: str | None = option("folder to write trends.csv, .md, .json and plots to", short="-o", metavar="FOLDER")
+    output: str | None = option("folder to write trends.csv and plots to", short="-o", metavar="FOLDER")
     overwrite: bool = option("replace the files that an earlier run wrote to the --output folder", default=False)
 
     def run(self) -> None:
         """Print the clusters; write the tables and pictures."""
+        from contrastive_st.data.table_writers import write_table
         from contrastive_st.files.writing import atomic_write, check_target
         from contrastive_st.search.analysis.topics import find_trends, table
 
@@ -266,13 +267,12 @@ class Trends(CollectionCommand):
 
             layout = lay_out(index, trends, seed=self.seed)
         folder.mkdir(exist_ok=True)
-        names = ["trends.csv", "trends.md", "trends.json", "map.png", *(["sizes.png"] if trends.values else [])]
+        names = ["trends.csv", "map.png", *(["sizes.png"] if trends.values else [])]
         with ExitStack() as stack:
             paths = [stack.enter_context(atomic_write(folder / name, self.overwrite)) for name in names]
-            for path in paths[:3]:
-                trends.save(path)
-            draw_map(layout, paths[3])
-            for path in paths[4:]:
+            write_table(paths[0], trends.rows())
+            draw_map(layout, paths[1])
+            for path in paths[2:]:
                 draw_sizes(trends, path)
         note("written: " + ", ".join(str(folder / name) for name in names))
 

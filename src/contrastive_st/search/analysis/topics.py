@@ -7,8 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.feature_extraction.text import CountVectorizer
 
-from contrastive_st.data.table_writers import write_table
 from contrastive_st.errors import InputError
-from contrastive_st.files.writing import write_json
 from contrastive_st.search.filters import number_of, values_of
 from contrastive_st.search.index import Batch, VectorIndex, sample
 from contrastive_st.search.values import one_line
@@ -185,18 +182,6 @@ class Trends:
             row |= {f"{self.by}: {value}": n for value, n in zip(self.values, cluster.counts, strict=True)}
             result.append(row)
         return result
-
-    def save(self, path: str | Path) -> Path:
-        """Write `.csv`, `.md` or `.json`."""
-        path = Path(path)
-        if path.suffix == ".json":
-            content = asdict(self) | {"centres": np.round(self.centres.astype(float), 6).tolist()}
-            write_json(path, content)
-        elif path.suffix == ".csv":
-            write_table(path, self.rows())
-        else:
-            path.write_text(_markdown(self.rows()), encoding="utf-8")
-        return path
 
 
 def find_trends(index: VectorIndex, by: str | None = None, clusters: int | None = None, seed: int = 0) -> Trends:
@@ -374,11 +359,6 @@ def sparkline(counts: Iterable[int]) -> str:
     counts = list(counts)
     top = max([*counts, 1])
     return "".join(" ▁▂▃▄▅▆▇█"[-(-8 * count // top)] for count in counts)
-
-
-def _markdown(rows: Sequence[dict[str, Any]]) -> str:
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *(map(str, row.values()) for row in rows)]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
 
 
 __all__ = ["MISSING", "Cluster", "Trends", "distinctive_terms", "find_trends", "sparkline", "table"]

@@ -30,7 +30,6 @@ HEAVY = (
     "sklearn",
     "scipy",
     "accelerate",
-    "evaluate",
     "jinja2",
 )
 pytestmark = pytest.mark.slow

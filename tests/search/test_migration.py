@@ -172,7 +172,7 @@ def test_what_is_written_meanwhile_is_right(place):
 
 def test_rolls_back_with_all_that_was_written(place):
     with made(place, "back") as store:
-        store.migrate(NEW, "new")
+        moving(store).run()
         with opened(place, "back", NEW) as new:
             new.upsert([2, 900], ["changed", "added"], NEW.encode(["changed", "added"]))
             new.delete([7])

@@ -42,19 +42,6 @@ _NAMES = "SELECT name FROM collections WHERE tables = %s UNION SELECT name FROM 
 class StoreSpaces(Named):
     """What a move to another model asks of a collection."""
 
-    def migrate(self, encoder: Any, model: str, *, share: float = 1.0) -> None:
-        """Move to another model, as `contrastive-st migrate` does; whoever has the collection open goes on.
-
-        Args:
-            encoder: the new model.
-            model: the folder or the name that the collection records of it.
-            share: of the time that this process works at encoding.
-        """
-        from contrastive_st.search.migration.moving import Move
-
-        index: Any = self
-        Move(index, encoder, model, share).run()
-
     def spaces(self) -> list[Space]:
         """All spaces, the live one first."""
         return self.database.run(lambda connection: self.at(connection)._spaces(connection))

@@ -36,7 +36,6 @@ from contrastive_st.search.values import json_id
 from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
 from contrastive_st.serve.batcher import COMPUTING, Batcher
 from contrastive_st.serve.changes import WRITES, Changes, ClassifierServed, named
-from contrastive_st.serve.connections import serve as serve_app
 from contrastive_st.serve.gate import (
     App,
     Gate,
@@ -60,11 +59,9 @@ from contrastive_st.serve.limits import (
     MOST_UNDER_WAY,
     ApiError,
     Budget,
-    JsonCounter,
 )
 from contrastive_st.serve.refusals import refusal
 from contrastive_st.serve.schemas import (
-    KEYS,
     Classified,
     Deleted,
     EmbeddingRequest,
@@ -82,7 +79,8 @@ from contrastive_st.serve.schemas import (
     error_answer,
     errors_of,
 )
-from contrastive_st.serve.served import UNKNOWN, Encoded, IndexServed, Served, in_reading
+from contrastive_st.serve.served import UNKNOWN, Encoded, IndexServed, Served, in_reading, parsed
+from contrastive_st.serve.server import serve as serve_app
 from contrastive_st.tokens import QUERY, role_prompt
 
 _SMALL = 16 << 10  # bytes that are parsed sooner than a thread wakes
@@ -109,7 +107,7 @@ class Metrics:
 
 
 class _Body(Request):
-    """A request whose body is counted while it comes, and parsed in a thread if it is large."""
+    """A request whose body is parsed in a thread if it is large."""
 
     def check_type(self) -> None:
         """Raises `ApiError` (415): the body is compressed, or of another type than JSON."""
@@ -125,13 +123,12 @@ class _Body(Request):
         """The whole body.
 
         Raises:
-            ApiError: 413, it holds more than a request may; 429, too many bodies are under way.
+            ApiError: 429, too many bodies are under way.
         """
         if not hasattr(self, "_body"):
-            counter, parts = JsonCounter(MOST_INPUTS + KEYS, MOST_INPUTS + KEYS, 1 << 20), []
+            parts = []
             async for part in self.stream():
                 self.scope["held"].enter_context(self.app.state.bytes.held(len(part)))
-                counter.add(part)
                 parts.append(part)
             self._body = b"".join(parts)
         return self._body
@@ -139,7 +136,7 @@ class _Body(Request):
     async def json(self) -> Any:
         """The parsed body."""
         body = await self.body()
-        return orjson.loads(body) if len(body) <= _SMALL else await in_reading(orjson.loads, body)
+        return parsed(body) if len(body) <= _SMALL else await in_reading(parsed, body)
 
 
 class _Route(APIRoute):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import hmac
 import ipaddress
 import os
 import socket
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
 from pathlib import Path
@@ -19,7 +16,6 @@ from starlette.exceptions import HTTPException
 
 from contrastive_st.data.reading.content import decode
 from contrastive_st.errors import InputError, about, one_line
-from contrastive_st.serve.limits import BODY_RATE, BODY_SECONDS, DROP_BYTES, DROP_SECONDS
 from contrastive_st.terminal import tell
 
 Scope = MutableMapping[str, Any]
@@ -76,14 +72,14 @@ class Gate(ABC):
             return
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         refused = next(self._refusals(scope, headers), None)
-        body = _Body(receive, send, headers, self.most_bytes)
         if refused is None:
             added = self.added_headers(scope, headers)
-            await self.app(scope, body.receive, _with_headers(body.send, added) if added else body.send)
+            await self.app(scope, _bounded(receive, self.most_bytes), _with_headers(send, added) if added else send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await self.refuse(*refused, scope)(scope, body.receive, body.send)
+            ends = [(b"connection", b"close")] if headers.keys() >= _BOTH else []
+            await self.refuse(*refused, scope)(scope, receive, _with_headers(send, ends))
 
     def is_token(self, given: str, wanted: str | None = None) -> bool:
         """Whether this is the token; takes equally long for every wrong one."""
@@ -106,53 +102,6 @@ class Gate(ABC):
         declared = headers.get(b"content-length", "0")
         if not declared.isdecimal() or int(declared) > self.most_bytes:
             yield 413, too_large(self.most_bytes)
-
-
-class _Body:
-    """The body of a request, with a bound on its size and on the time that it takes.
-
-    What nobody has read when the answer begins is read and dropped, since with data on the way the connection would be
-    reset, and the client lose the answer. A body that is long or slow, or whose end is not known, ends the connection.
-    """
-
-    def __init__(self, receive: Receive, send: Send, headers: Headers, most_bytes: int) -> None:
-        self._receive, self._send, self.most_bytes = receive, send, most_bytes
-        self.complete = headers.get(b"content-length", "0") == "0" and b"transfer-encoding" not in headers
-        self.known = not headers.keys() >= _BOTH  # where it ends
-        self.complete = self.complete and self.known
-        self._read, self._started = 0, time.monotonic()
-
-    async def receive(self) -> Message:
-        """The next part.
-
-        Raises:
-            HTTPException: 413, the body is too large, whatever length it declared; 408, it is too slow.
-        """
-        if self.complete:
-            return await self._receive()  # that the client has gone
-        left = self._started + BODY_SECONDS + self._read / BODY_RATE - time.monotonic()
-        try:
-            message = await asyncio.wait_for(self._receive(), max(left, 0))
-        except asyncio.TimeoutError:
-            raise HTTPException(408, "the body of the request comes too slowly") from None
-        self._read += len(message.get("body", b""))
-        if self._read > self.most_bytes:
-            raise HTTPException(413, too_large(self.most_bytes))
-        self.complete = not message.get("more_body", False)
-        return message
-
-    async def send(self, message: Message) -> None:
-        """Send on, with `Connection: close` where the body was not read to its end."""
-        if message["type"] == "http.response.start":
-            with contextlib.suppress(HTTPException, asyncio.TimeoutError):
-                await asyncio.wait_for(self._drop(), DROP_SECONDS)
-            if not self.complete:
-                message = {**message, "headers": [*message.get("headers", []), (b"connection", b"close")]}
-        await self._send(message)
-
-    async def _drop(self) -> None:
-        while self.known and not self.complete and self._read < DROP_BYTES:
-            await self.receive()
 
 
 def too_large(most_bytes: int) -> str:
@@ -226,6 +175,21 @@ def read_token(file: str | None, variable: str, flag: str = "token_file") -> str
     if not token:
         raise InputError(f"--{flag} {file}: its first line is empty")
     return token
+
+
+def _bounded(receive: Receive, most_bytes: int) -> Receive:
+    """The parts of a body, which raise `HTTPException` (413) if it is too large, whatever length it declared."""
+    read = 0
+
+    async def bounded() -> Message:
+        nonlocal read
+        message = await receive()
+        read += len(message.get("body", b""))
+        if read > most_bytes:
+            raise HTTPException(413, too_large(most_bytes))
+        return message
+
+    return bounded
 
 
 def _with_headers(send: Send, added: list[tuple[bytes, bytes]]) -> Send:

@@ -18,9 +18,7 @@ from pydantic import (
 )
 
 from contrastive_st.search.filters import DATE, NUMBER, OF_SQL, QUOTED
-from contrastive_st.serve.limits import MOST_HITS, MOST_INPUTS
-
-KEYS = 64  # strings and lists of a body besides its inputs
+from contrastive_st.serve.limits import KEYS, MOST_HITS, MOST_INPUTS
 
 # --- Requests. A field that is not here is refused, so that none is accepted and ignored.
 

@@ -12,7 +12,7 @@ import orjson
 
 from contrastive_st.search.values import one_line
 from contrastive_st.serve.batcher import Batcher, Rows, Vectors
-from contrastive_st.serve.limits import MOST_CHARACTERS, MOST_FLOATS, MOST_INPUTS, ApiError
+from contrastive_st.serve.limits import KEYS, MOST_CHARACTERS, MOST_FLOATS, MOST_INPUTS, ApiError
 from contrastive_st.vectors import unit_vectors
 
 UNKNOWN = "X-Unknown-Inputs"  # a header of answers
@@ -23,6 +23,30 @@ _Result = TypeVar("_Result")
 async def in_reading(function: Callable[..., _Result], *arguments: Any) -> _Result:
     """What a function returns, from a thread that reads bodies and texts."""
     return await asyncio.get_running_loop().run_in_executor(_READING, function, *arguments)
+
+
+def parsed(body: bytes) -> Any:
+    """The value of a JSON document that holds no more than a request may.
+
+    Raises:
+        ApiError: 413, a list or an object is too long (lists of numbers may be of any length), or there are too many.
+        orjson.JSONDecodeError: it is not JSON.
+
+    Example:
+        >>> parsed(b'{"input": ["a", "b"]}')
+        {'input': ['a', 'b']}
+    """
+    value = orjson.loads(body)
+    waiting, number = [value], 0
+    while waiting:
+        item = waiting.pop()
+        inner = list(item.values()) if isinstance(item, dict) else item if isinstance(item, list) else []
+        number += 1
+        token_ids = isinstance(item, list) and isinstance(next(iter(item), None), (int, float))
+        if number > MOST_INPUTS + KEYS or (len(inner) > MOST_INPUTS and not token_ids):
+            raise ApiError(413, f"a request may have at most {MOST_INPUTS:,} inputs; send less at once")
+        waiting += [part for part in inner if isinstance(part, (dict, list))]
+    return value
 
 
 class Encoded(NamedTuple):

@@ -8,9 +8,9 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 
 from contrastive_st.errors import InputError
-from contrastive_st.serve.connections import serve as serve_app
 from contrastive_st.serve.gate import App, Gate, Headers, Refusal, Scope, address
 from contrastive_st.serve.page import build_page, page_options
+from contrastive_st.serve.server import serve as serve_app
 from contrastive_st.serve.session import SearchSession
 
 COOKIE = "contrastive_st_token"

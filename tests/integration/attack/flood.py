@@ -1,12 +1,13 @@
-"""A flood against `contrastive-st api`: bodies huge or broken, clients that are silent, and some that ask well.
+"""A flood against `contrastive-st api` behind nginx: huge or broken bodies, silent clients, and some that ask well.
 
     python tests/integration/attack/flood.py [--model MODEL] [--seconds 120] [--clients 200] [--connections 1500]
 
 All at once, from processes of their own: every kind of `BODIES` and of `SILENT`, by so many connections; so many
 clients that send good requests and compare the answers with the vectors of the model; and one that asks for `/health`
 twenty times a second, each time by a new connection, and in turns for that of a server that does nothing, on the same
-cores. Then SIGTERM comes, while all of them still hold their connections. Prints what the clients saw, the time that
-`/health` took, the memory of the server above that before the flood, and how long it took to end.
+cores. nginx has the settings of `deploy/nginx.conf`. Then SIGTERM comes, while clients hold connections of the server
+itself. Prints what the clients saw, the time that `/health` took, the memory of the server above that before the flood,
+and how long it took to end.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import random
@@ -24,10 +26,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+ROOT = Path(__file__).parents[3]
 MIB = 1 << 20
 TEXTS = [
     f"{a} {b} {c}" for a in ("a cat", "the rain", "an old book") for b in ("sat", "fell") for c in ("here", "far off")
@@ -35,7 +39,7 @@ TEXTS = [
 HEAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
-def filled(element: bytes, size: int = 32 * MIB - 64) -> bytes:
+def filled(element: bytes, size: int = 8 * MIB - 64) -> bytes:
     """A request with a list of equal elements, of about this size."""
     return b'{"input":[' + element * ((size - 13) // len(element)) + element[:-1] + b"]}"
 
@@ -46,13 +50,14 @@ BODIES = {
     "nulls": lambda: filled(b"null,"),
     "rows of one token": lambda: filled(b"[5],"),
     "token ids": lambda: filled(b"5,"),
-    "deep lists": lambda: b'{"input":' + b"[" * (16 * MIB) + b"]" * (15 * MIB) + b"}",
-    "deep objects": lambda: b'{"input":' + b'{"a":' * (4 * MIB) + b"1" + b"}" * (4 * MIB),
-    "a text of 10 MB": lambda: b'{"input":"' + b"word " * (2 * MIB) + b'"}',
-    "a text without blanks": lambda: b'{"input":"' + b"x" * (10 * MIB) + b'"}',
-    "escapes": lambda: b'{"input":"' + b"\\u0041" * (5 * MIB) + b'"}',
+    "deep lists": lambda: b'{"input":' + b"[" * (4 * MIB) + b"]" * (3 * MIB) + b"}",
+    "deep objects": lambda: b'{"input":' + b'{"a":' * MIB + b"1" + b"}" * MIB,
+    "a long text": lambda: b'{"input":"' + b"word " * (MIB + MIB // 2) + b'"}',
+    "a text without blanks": lambda: b'{"input":"' + b"x" * (7 * MIB) + b'"}',
+    "escapes": lambda: b'{"input":"' + b"\\u0041" * MIB + b'"}',
+    "too many bytes": lambda: filled(b'"",', 32 * MIB),
     "backslashes": lambda: filled(b'"\\\\",'),
-    "many keys": lambda: b'{"input":"a"' + b"".join(b',"%d":0' % i for i in range(MIB)) + b"}",
+    "many keys": lambda: b'{"input":"a"' + b"".join(b',"%d":0' % i for i in range(MIB // 2)) + b"}",
     "many texts": lambda: b'{"input":[' + b'"the rain fell far off",' * 4095 + b'"a"]}',
     "broken": lambda: b'{"input":["' + os.urandom(MIB),
 }
@@ -217,16 +222,46 @@ def memory(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@contextlib.contextmanager
+def nginx(port: int) -> Iterator[int]:
+    """nginx before a server, with the settings of `deploy/`; its port."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        own = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as work:
+        config = (ROOT / "deploy/nginx.conf").read_text().replace("/tmp/", f"{work}/")
+        here = {"api:8080": f"127.0.0.1:{port}", "page:7860": f"127.0.0.1:{port}"}
+        here |= {"listen 8080": f"listen 127.0.0.1:{own}", "listen 7860": f"listen unix:{work}/page"}
+        for name, local in here.items():
+            assert name in config
+            config = config.replace(name, local)
+        Path(work, "nginx.conf").write_text(config)
+        user = "user root; " if os.getuid() == 0 else ""  # the folder is this account's
+        command = ["nginx", "-p", work, "-e", "stderr", "-c", f"{work}/nginx.conf", "-g", f"{user}daemon off;"]
+        with subprocess.Popen(command) as proxy:
+            try:
+                while proxy.poll() is None:
+                    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", own)):
+                        break
+                    time.sleep(0.1)
+                assert proxy.poll() is None
+                yield own
+            finally:
+                proxy.terminate()
+
+
 def flood(model: list[str], seconds: float, clients: int, connections: int, seed: int) -> dict[str, object]:
     """Start a server, flood it, end it; see above."""
     command = [sys.executable, "-m", "contrastive_st.cli", "api", *model, "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, tempfile.TemporaryDirectory() as work:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        work = stack.enter_context(tempfile.TemporaryDirectory())
         assert server.stdout is not None
         try:
             port = int(server.stdout.readline().rsplit(":", 1)[1])
             asyncio.run(vectors(port, TEXTS))
             idle = most = memory(server.pid)
-            own = [sys.executable, __file__, "--port", str(port), "--seconds", str(seconds), "--seed", str(seed),
+            front = stack.enter_context(nginx(port))
+            own = [sys.executable, __file__, "--port", str(front), "--seconds", str(seconds), "--seed", str(seed),
                    "--clients", str(clients), "--connections", str(connections)]  # fmt: skip
             idler = subprocess.Popen([*own, "--part", "idler"], stdout=subprocess.PIPE, text=True)
             assert idler.stdout is not None

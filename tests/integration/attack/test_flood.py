@@ -1,23 +1,32 @@
 """A few seconds of `flood.py`: every answer is right, memory is bounded, and the server ends when told to."""
 
+import asyncio
 import json
 import os
+import re
+import shutil
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from scripts import load
 
 pytest.importorskip("fastapi", reason="the API needs the extra api")
 pytest.importorskip("prometheus_client", reason="the API needs the extra api")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api")]
 
 
+FLOOD = Path(__file__).with_name("flood.py")
+HAS_PROC = Path("/proc/self/statm").exists()
+
+
+@pytest.mark.skipif(not HAS_PROC, reason="memory is read from /proc")
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="no nginx: apt-get install nginx")
 def test_a_flood():
-    if not Path("/proc/self/statm").exists():
-        pytest.skip("memory is read from /proc")
-    flood = Path(__file__).with_name("flood.py")
-    command = [sys.executable, str(flood), "--seconds", "4", "--clients", "40", "--connections", "300"]
+    command = [sys.executable, str(FLOOD), "--seconds", "4", "--clients", "40", "--connections", "300"]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=400, env={**os.environ, "OMP_NUM_THREADS": "1"}
     )
@@ -32,3 +41,27 @@ def test_a_flood():
     assert found["MiB above idle"] < 1024, found
     assert found["health p95 ms"] < 2_000 + 4 * found["idle server p95 ms"], found  # where others use the cores too
     assert found["seconds to end"] < 20, found
+
+
+@pytest.mark.skipif(not HAS_PROC, reason="memory is read from /proc")
+def test_many_elements_without_a_proxy():
+    """Each kind is refused or answered, memory is bounded, and SIGTERM ends the server though a body is half sent."""
+    flood = load("flood", FLOOD.parent)
+    command = [sys.executable, "-m", "contrastive_st.cli", "api", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            port = int(server.stdout.readline().rsplit(":", 1)[1])
+            asyncio.run(flood.vectors(port, flood.TEXTS))
+            peak = lambda: int(re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{server.pid}/status").read_text())[1]) << 10
+            idle = peak()
+            for element in (b"[5],", b"[],", b"{},", b'"ab",', b"null,", b"5,"):
+                body = flood.filled(element, 400_000 * len(element))
+                status, _ = asyncio.run(flood.exchange(port, flood.request(body)))
+                assert status == (200 if element == b"5," else 413)
+                assert peak() - idle < 1 << 30
+            with socket.create_connection(("127.0.0.1", port)) as connection:
+                connection.sendall(flood.SILENT["half a body"])
+                server.send_signal(signal.SIGTERM)
+                assert server.wait(60) == 0
+        finally:
+            server.kill()

@@ -21,7 +21,6 @@ from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.postgres.predicates import as_jsonpath
 from contrastive_st.serve.api import IndexServed, Served, make_api
-from contrastive_st.serve.limits import ApiError, JsonCounter
 
 pytestmark = pytest.mark.slow
 BOUNDED = settings(
@@ -97,28 +96,6 @@ def test_texts_of_any_characters_have_their_own_vectors(http, texts, encoding):
     values = [item["embedding"] for item in content["data"]]
     found = [np.frombuffer(base64.b64decode(x), "<f4") if isinstance(x, str) else x for x in values]
     np.testing.assert_allclose(found, encoder().encode(texts, normalize_embeddings=True), atol=1e-6)
-
-
-@seed(35)
-@BOUNDED
-@given(body=FIELDS | JSON, size=st.integers(1, 9))
-def test_counting_does_not_depend_on_how_a_body_comes(body, size):
-    """And a body within the limits is never refused: no more is counted than there is."""
-    content = json.dumps(body, ensure_ascii=size % 2 == 0).encode("utf-8", "surrogatepass")
-    whole, parts = JsonCounter(10**6, 10**6, 10**6), JsonCounter(10**6, 10**6, 10**6)
-    whole.add(content)
-    for start in range(0, len(content), size):
-        parts.add(content[start : start + size])
-    assert (whole.lists, whole.items) == (parts.lists, parts.items)
-
-    def count(value):
-        children = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
-        own = isinstance(value, (list, dict)), max(len(children) - 1, 0)
-        return np.add(own, sum((count(child) for child in children), np.zeros(2, int)))
-
-    assert (whole.lists, whole.items) == tuple(count(body))
-    with pytest.raises(ApiError):
-        JsonCounter(0, 0, 0).add(b'["a", "b"]')
 
 
 @seed(35)

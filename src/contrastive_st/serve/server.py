@@ -1,0 +1,70 @@
+"""Serve an application until a signal ends it: requests that were taken are answered first.
+
+A slow or silent client holds a connection. In `deploy/compose.yaml` nginx, which has the deadlines, comes before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+from typing import Any
+
+import uvicorn
+from starlette.responses import PlainTextResponse
+
+from contrastive_st.serve.limits import KEEP_ALIVE_SECONDS, MOST_CONNECTIONS, SHUTDOWN_SECONDS
+
+
+class _Server(uvicorn.Server):
+    """Prints its address when it answers, and so when a signal ends it as it should."""
+
+    def __init__(self, config: uvicorn.Config, shown: str) -> None:
+        super().__init__(config)
+        self.shown = shown
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        print(self.shown, flush=True)
+
+
+def serve(app: Any, listener: socket.socket, shown: str) -> None:
+    """Serve an application on a reserved socket until SIGINT or SIGTERM; requests that were taken are answered first.
+
+    What is not answered after `SHUTDOWN_SECONDS` is dropped. After the signal, answers carry `Connection: close`.
+    Without it a client may send its next request just before the connection ends, and loses it.
+
+    Args:
+        app: the ASGI application.
+        listener: the socket.
+        shown: the address, which is printed when the server answers.
+    """
+
+    async def until_stopped(scope: Any, receive: Any, send: Any) -> None:
+        started = False
+
+        async def closing(message: Any) -> None:
+            nonlocal started
+            started = True
+            if message["type"] == "http.response.start" and server.should_exit:
+                message["headers"] = [*message.get("headers", []), (b"connection", b"close")]
+            await send(message)
+
+        try:
+            await app(scope, receive, closing)
+        except asyncio.CancelledError:  # it took longer than the server may take to end
+            if not started:
+                await PlainTextResponse("Service Unavailable", 503)(scope, receive, closing)
+
+    gc.collect()
+    gc.freeze()  # a collection would go through all objects of the libraries, for a third of a second
+    gc.set_threshold(100_000)  # a body of millions of lists would set off hundreds of collections
+    server = _Server(
+        uvicorn.Config(
+            until_stopped, http="h11", ws="none", loop="asyncio", log_level="error", access_log=False,
+            limit_concurrency=MOST_CONNECTIONS, timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        ),
+        shown,
+    )  # fmt: skip
+    server.run(sockets=[listener])

@@ -17,7 +17,7 @@ from contrastive_st.files.repositories import default_model
 from contrastive_st.processors import affinity, quota, taken, usable
 
 PACKAGES = (
-    "torch", "transformers", "tokenizers", "datasets", "accelerate", "safetensors", "huggingface_hub",
+    "torch", "transformers", "tokenizers", "datasets", "accelerate", "safetensors", "huggingface_hub", "evaluate",
     "scikit-learn", "numpy", "scipy", "pyarrow",
 )  # fmt: skip
 #: Packages of the extras; those that are not installed are named in one line

@@ -30,6 +30,7 @@ HEAVY = (
     "sklearn",
     "scipy",
     "accelerate",
+    "evaluate",
     "jinja2",
 )
 pytestmark = pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Few-shot classifiers, mteb's interface, the commands, and evaluation in training."""
+"""Few-shot classifiers, local metrics, mteb's interface, the commands, and evaluation in training."""
 
 import argparse
 import enum
@@ -6,6 +6,7 @@ import importlib.util
 import random
 import types
 
+import evaluate as hf_evaluate
 import numpy as np
 import pytest
 import torch
@@ -21,8 +22,8 @@ from contrastive_st.evaluation.datasets.senteval import Splits, pair_rows, read_
 from contrastive_st.evaluation.scorers.few_shot import METHODS, centroids, nearest, score_few_shot
 from contrastive_st.evaluation.scorers.sts import score_space
 from contrastive_st.evaluation.suite import EvaluationCallback, SuiteEvaluator
+from contrastive_st.integrations import evaluate_metrics as metrics
 from contrastive_st.integrations.mteb import MTEBModel
-from contrastive_st.losses.geometry import anisotropy, effective_rank, uniformity
 from contrastive_st.options import add_flags, parsed
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
@@ -57,16 +58,24 @@ def test_keywords_are_the_typical_words():
     assert predicted.tolist() == [1, 0]
 
 
-def test_metrics_of_a_space_are_those_of_plain_numpy():
-    x = np.random.default_rng(0).normal(size=(12, 4))
+def test_metrics_combine_and_equal_the_functions():
+    random_numbers = np.random.default_rng(0)
+    x = random_numbers.normal(size=(12, 4))
+    both = hf_evaluate.combine([metrics.Uniformity(), metrics.Anisotropy(), metrics.EffectiveRank()])
+    both.add_batch(predictions=x[:5].tolist())
+    both.add_batch(predictions=x[5:].tolist())
+    found = both.compute()
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     off = ~np.eye(12, dtype=bool)
-    share = np.linalg.svd(x - x.mean(0), compute_uv=False)
-    share = share / share.sum()
-    given = torch.from_numpy(x)
-    assert anisotropy(given).item() == pytest.approx((unit @ unit.T)[off].mean())
-    assert uniformity(given).item() == pytest.approx(np.log(np.exp(-2 * (2 - 2 * unit @ unit.T))[off].mean()))
-    assert effective_rank(given).item() == pytest.approx(np.exp(-(share * np.log(share)).sum()))
+    assert found["anisotropy"] == pytest.approx((unit @ unit.T)[off].mean())
+    assert found["uniformity"] == pytest.approx(np.log(np.exp(-2 * (2 - 2 * unit @ unit.T))[off].mean()))
+    values = np.linalg.svd(x - x.mean(0), compute_uv=False)
+    share = values / values.sum()
+    assert found["effective_rank"] == pytest.approx(np.exp(-(share * np.log(share)).sum()))
+    pairs = hf_evaluate.combine([metrics.Alignment(), metrics.Ranking()])
+    found = pairs.compute(predictions=x.tolist(), references=(x + 1e-6).tolist())
+    assert found["alignment"] == pytest.approx(0, abs=1e-9)
+    assert found["mrr@10"] == 1.0
 
 
 def test_alignment_is_of_the_pairs_scored_above_four_not_at_it():

@@ -36,7 +36,8 @@ def test_a_flood():
     assert found["answers"].get("right", 0) > 0, found
     assert set(found["answers"]) <= {"right", "429", "503"}, found
     statuses = {name.split(": ")[1] for name in found["attacks"] if ": " in name}
-    assert statuses <= {"200", "400", "408", "413", "422", "429", "0", "-1"}, found
+    refused = {"400", "408", "413", "422", "429", "502", "503", "0", "-1"}  # 502 of nginx, when the server has ended
+    assert statuses <= {"200", *refused}, found
     assert found["exit codes"] == [0, 0, 0, 0]
     assert found["MiB above idle"] < 1024, found
     assert found["health p95 ms"] < 2_000 + 4 * found["idle server p95 ms"], found  # where others use the cores too

@@ -472,5 +472,7 @@ def model_hash(weights: dict[str, Tensor], tokenizer: Any, *settings: object) ->
         tensor = weights[name].detach().cpu().contiguous()
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.flatten().view(torch.uint8).numpy().data)
-    digest.update(json.dumps([tokenizer_state(tokenizer), *map(str, settings)], sort_keys=True).encode())
+    state = tokenizer_state(tokenizer)
+    state.pop("encode_special_tokens", None)  # is not in the fingerprints of collections that were indexed before
+    digest.update(json.dumps([state, *map(str, settings)], sort_keys=True).encode())
     return digest.hexdigest()

@@ -274,6 +274,38 @@ BROKEN = {
 }
 
 
+def _fine_tuned(model):
+    model.backbone.encoder.layer[1].output.dense.weight.data[0, 0] += 1
+
+
+def _resized(model):
+    model.resize_token_embeddings(model.config.vocab_size + 3, mean_resizing=False)
+
+
+def _fewer_layers(model):
+    model.backbone.encoder.layer = model.backbone.encoder.layer[:1]
+
+
+@pytest.mark.parametrize("wrap", [add_lora, "peft", "add_adapter"])
+@pytest.mark.parametrize("change", [_fine_tuned, _resized, _fewer_layers])
+def test_the_base_in_memory_must_be_that_on_disk(base, change, wrap):
+    import peft
+
+    config = peft.LoraConfig(target_modules=["query"], task_type="FEATURE_EXTRACTION")
+    ways = {"peft": lambda model: contrastive(peft.get_peft_model(model, config)),
+            "add_adapter": lambda model: model.add_adapter(config)}  # fmt: skip
+    model = AutoModelForCL.from_pretrained(base)
+    ways.get(wrap, wrap)(AutoModelForCL.from_pretrained(base))  # an unchanged one is taken
+    change(model)
+    with pytest.raises(InputError, match=f"{base}.*save"):
+        ways.get(wrap, wrap)(model)
+
+
+def test_a_merged_adapter_is_saved_before_another_is_added(adapter):
+    with pytest.raises(InputError, match="contrastive-st merge"):
+        add_lora(AutoModelForCL.from_pretrained(adapter, merge_adapter=True))
+
+
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize("case", BROKEN)
 @pytest.mark.parametrize("entry", [SentenceEncoder, AutoModelForCL.from_pretrained], ids=["encoder", "model"])

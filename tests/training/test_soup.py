@@ -190,6 +190,20 @@ def test_bad_input_is_one_line(args, words, save, tmp_path, monkeypatch, capsys)
     assert not (tmp_path / "soup").exists()
 
 
+@pytest.mark.parametrize("changed", [
+    {"prompts": {"query": "the "}}, {"similarity_fn_name": "dot"}, {"max_length": 5}, {"truncate_dim": 8},
+    {"prompts": {"a": "a ", "b": "b "}, "default_prompt_name": "a"},
+])  # fmt: skip
+def test_checkpoints_that_are_used_otherwise_have_no_mean(save, tmp_path, changed):
+    SentenceEncoder(save("b", 1), **changed).save_pretrained(tmp_path / "other")
+    name = {"similarity_fn_name": "similarity", "max_length": "maximum length"}.get(
+        next(iter(changed)), next(iter(changed))
+    )
+    with pytest.raises(InputError, match=name):
+        model_soup([save("a", 0), tmp_path / "other"], tmp_path / "soup")
+    assert not (tmp_path / "soup").exists()
+
+
 def test_an_existing_folder_stays(save, tmp_path, capsys):
     folders = [str(save(name, seed)) for seed, name in enumerate("ab")]
     assert main(["soup", *folders, "-o", folders[0]]) == 2

@@ -50,7 +50,8 @@ def model_soup(
 ) -> list[Ingredient]:
     """Write a checkpoint whose weights are the mean of those of several checkpoints of one architecture.
 
-    Sums are in float64. Config, tokenizer, prompts and the layers after the pooling are those of the first checkpoint.
+    Sums are in float64. Checkpoints that would be used in different ways are refused: with other prompts, another
+    similarity, maximum length or `truncate_dim`.
 
     Args:
         checkpoints: two or more folders or Hub names.
@@ -62,8 +63,8 @@ def model_soup(
         The checkpoints and their weights, in the order of `checkpoints`.
 
     Raises:
-        InputError: checkpoints differ in architecture, pooling, tokenizer or the shape of a weight (the message names
-            the first difference), one cannot be opened, or the folder exists already.
+        InputError: checkpoints differ in anything except weights and dropout (the message names the first difference),
+            one cannot be opened, or the folder exists already.
 
     Example:
         >>> model_soup(["static-minilm"], "out/soup")
@@ -130,7 +131,9 @@ def _opened(
             here, there = traits.get(trait, "nothing"), wanted.get(trait, "nothing")
             if here != there:
                 both = f"{here} in {other.name} and {there} in {first.name}"
-                raise InputError(f"{name}: the {trait} is {both}; average checkpoints of one architecture")
+                raise InputError(
+                    f"{name}: the {trait} is {both}; average checkpoints that differ in their weights alone"
+                )
         yield other
 
 
@@ -148,6 +151,12 @@ def _traits(encoder: SentenceEncoder) -> dict[str, str]:
         **of_config,
         "layers after the pooling": ", ".join(map(str, getattr(encoder.model, "after", ()))) or "none",
         "tokenizer": model_hash({}, encoder.tokenizer)[:8],
+        "maximum length": str(encoder.max_length),
+        "prompts": str(dict(sorted(encoder.prompts.items()))),
+        "default prompt": str(encoder.default_prompt_name),
+        "include_prompt": str(encoder.checkpoint.include_prompt),
+        "truncate_dim": str(encoder.truncate_dim),
+        "similarity": encoder.similarity_fn_name,
         **{f"shape of {name}": str(list(tensor.shape)) for name, tensor in encoder.model.state_dict().items()},
     }
 

@@ -22,7 +22,9 @@ from transformers import PreTrainedModel
 
 from contrastive_st.errors import InputError, about, require
 from contrastive_st.files.folders import ADAPTER_WEIGHTS, check_weights
+from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.models.saving import check_floats, write_tensors
+from contrastive_st.random_state import preserved_random_state
 
 logger = logging.getLogger(__name__)
 ALL = "all-linear"
@@ -53,8 +55,9 @@ def add_lora(
         The model.
 
     Raises:
-        InputError: peft is not installed, or the model is not a transformer, was not loaded from a checkpoint, has an
-            adapter already, has the pooling `mask`, or a changed `bidirectional`.
+        InputError: peft is not installed, or the model is not a transformer, has an adapter already, or a changed
+            `bidirectional`; or its weights are not those of the checkpoint that it was opened from, with which
+            the adapter will be opened.
         ValueError: from peft: the model has no such layers.
 
     Example:
@@ -143,13 +146,45 @@ def _faults(model: Any) -> Iterator[str]:
         yield f"LoRA needs an encoder of transformers, and {type(model).__name__} is not one"
     if has_adapter(model):
         yield f"{model.name_or_path} is an adapter already; train it without lora_r, or merge it first"
+        return
     if not model.name_or_path:
         yield "LoRA needs a saved base model, but this encoder is new; give model_name_or_path"
+        return
     if getattr(model, "direction_changed", False):
         yield (
             f"bidirectional changes {model.name_or_path}, and an adapter is opened with the unchanged base; save the "
             "model with bidirectional first, and train from that folder"
         )
+    base = Checkpoint.find(model.name_or_path, getattr(model.config, "_commit_hash", None))
+    if base.adapter is not None:
+        yield (
+            f"{base.name} is an adapter, and an adapter cannot be opened on another; merge it first (contrastive-st "
+            f"merge {base.name} -o NEW_FOLDER), and train from the new folder"
+        )
+        return
+    if changed := _changed_weight(model, base):
+        yield (
+            f"the model in memory is no longer that of {base.name} ({changed} differs), with which its adapter would "
+            "be opened; save it first, as SentenceEncoder(model, tokenizer).save_pretrained(NEW_FOLDER), and add LoRA "
+            "to the model of the new folder"
+        )
+
+
+def _changed_weight(model: Any, base: Checkpoint) -> str | None:
+    """The first weight of the encoder of a model that differs from that of its checkpoint; None if they are equal."""
+    with preserved_random_state():
+        opened = type(model).from_pretrained(base.model, dtype="auto", pooling=model.settings.pooling, new_head=False)
+    stored: dict[str, Tensor] = opened.backbone.state_dict()
+    own = {
+        name.replace(".base_layer.", "."): x for name, x in model.backbone.state_dict().items() if "lora_" not in name
+    }
+    for name in dict.fromkeys((*own, *stored)):
+        if name.startswith("pooler."):  # the head is saved with the adapter
+            continue
+        one, other = own.get(name), stored.get(name)
+        if one is None or other is None or one.shape != other.shape or not torch.equal(other.to(one), one):
+            return name
+    return None
 
 
 def has_adapter(model: Any) -> bool:

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import CLASSIFIER
+from contrastive_st.files.reading import read_json
+from contrastive_st.files.writing import replace_model, write_json
 from contrastive_st.options import Count, CountOrZero, checked, field_types
 from contrastive_st.terminal import progress
 from contrastive_st.tokens import Pass, check_id, list_of_texts, without_surrogates
@@ -25,7 +27,7 @@ from contrastive_st.vectors import unit_vectors
 from contrastive_st.word_cache import Ids, Lengths, WordCache, flat, reads_word_by_word
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
-STATIC_MODULE = "0_StaticEmbedding"  # where sentence-transformers puts the table
+_USE = "config_sentence_transformers.json"  # which model2vec, too, reads where there is no config.json
 _MODEL2VEC_LENGTH = 512  # what model2vec reads where a folder does not say
 _FEW_TOKENS = 4096  # with fewer, rows are read from the stored table; else the whole table becomes float32 once
 _SUMMED_TOGETHER = 16  # texts, without SciPy; the cache holds the vectors of their tokens
@@ -251,7 +253,8 @@ class StaticVectors(StaticTable):
         from tokenizers import Tokenizer
 
         folder = Path(folder)
-        inside = folder / STATIC_MODULE if (folder / STATIC_MODULE).is_dir() else folder
+        with about(folder):
+            inside = _table_folder(folder)
         if missing := [name for name in FILES[1:] if not (inside / name).is_file()]:
             raise InputError(f"{folder} is not a static model: {', '.join(missing)} is missing")
         with about(folder):
@@ -277,15 +280,25 @@ class StaticVectors(StaticTable):
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a folder that opens here, in `SentenceEncoder` and in model2vec: a copy of the one it was loaded from.
 
+        The copy is opened before it gets its name. Of an existing folder, the files of the model are replaced.
+
         Raises:
-            InputError: it was made in memory.
+            InputError: it was made in memory, or the copy does not give the same vectors.
         """
         if self.folder is None:
             raise InputError(f"{self.name} was made in memory; save it as a StaticEncoder")
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        for path in self.folder.iterdir():
-            if path.suffix in (".json", ".safetensors", ".py") and not path.name.endswith(CLASSIFIER):
-                shutil.copyfile(path, Path(folder, path.name))
+        table = _table_folder(self.folder)
+        with replace_model(folder) as new:
+            for path in {*self.folder.iterdir(), *table.iterdir()}:
+                if path.suffix in (".json", ".safetensors", ".py") and not path.name.endswith(CLASSIFIER):
+                    to = new / path.relative_to(self.folder)
+                    to.parent.mkdir(exist_ok=True)
+                    shutil.copyfile(path, to)
+            if not (new / FILES[0]).is_file():
+                use = read_json(new / _USE, dict) if (new / _USE).is_file() else {}
+                write_json(new / _USE, {**use, "normalize": self.normalize, "max_length": self.max_length})
+            if StaticVectors.from_pretrained(new).fingerprint != self.fingerprint:
+                raise InputError(f"{self.name} was not saved: its folder {self.folder} has changed since it was opened")
 
     @cached_property
     def silent(self) -> set[int]:
@@ -419,6 +432,13 @@ def _those(ids: Ids, lengths: Lengths, kept: NDArray[np.bool_]) -> tuple[Ids, Le
     """The ids that are kept, and how many there are of each text."""
     row = np.repeat(np.arange(len(lengths)), lengths)
     return ids[kept], np.bincount(row[kept], minlength=len(lengths))
+
+
+def _table_folder(folder: Path) -> Path:
+    """The folder of the table: that of the module `StaticEmbedding` in modules.json, if there is one."""
+    modules = read_json(folder / "modules.json", list) if (folder / "modules.json").is_file() else []
+    paths = [module.get("path", "") for module in modules if str(module.get("type")).endswith(".StaticEmbedding")]
+    return folder / Path(paths[0]).name if paths else folder
 
 
 def _of_model2vec(config: Mapping[str, Any], tokenizer: Any) -> dict[str, Any]:

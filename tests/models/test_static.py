@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 from warm_python import python
 
-from contrastive_st import cli
+from contrastive_st import AutoModelForCL, cli
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation import evaluate
 from contrastive_st.models import SentenceEncoder, static_encoder
@@ -82,6 +82,47 @@ def test_every_loader_gives_the_same_vectors(folder):
     batch = AutoTokenizer.from_pretrained(folder)(TEXTS, padding=True, return_tensors="pt", truncation=False)
     model = AutoModel.from_pretrained(folder)
     close(model(batch["input_ids"], attention_mask=batch["attention_mask"]).pooler_output.detach().numpy())
+
+
+@pytest.mark.parametrize("layout", ["flat", "0_StaticEmbedding", "of another name"])
+def test_vectors_of_sentence_transformers_are_copied_whole(layout, tmp_path):
+    library = pytest.importorskip("sentence_transformers")
+    model2vec = pytest.importorskip("model2vec")
+    from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
+
+    table = np.random.default_rng(0).normal(size=(len(WORDS), 8)).astype(np.float32)
+    modules = [StaticEmbedding(tokenizer().backend_tokenizer, embedding_weights=table), Normalize()]
+    library.SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(tmp_path / "peer"))
+    place = {"flat": "", "0_StaticEmbedding": "0_StaticEmbedding"}.get(layout, "table")
+    if place:
+        (tmp_path / "peer" / place).mkdir()
+        for name in ("model.safetensors", "tokenizer.json"):
+            (tmp_path / "peer" / name).rename(tmp_path / "peer" / place / name)
+        path = tmp_path / "peer" / "modules.json"
+        path.write_text(path.read_text().replace('"path": ""', f'"path": "{place}"', 1))
+    vectors, texts = StaticVectors.from_pretrained(tmp_path / "peer"), ["the cat sat .", "a red dog ran"]
+    (tmp_path / "copy" / "0_StaticEmbedding").mkdir(parents=True)  # of another model, saved there before
+    vectors.save_pretrained(tmp_path / "copy")
+    opened = [StaticVectors.from_pretrained(tmp_path / "copy"), SentenceEncoder(tmp_path / "copy"),
+              library.SentenceTransformer(str(tmp_path / "copy"), device="cpu")]  # fmt: skip
+    if layout != "of another name":
+        opened.append(model2vec.StaticModel.from_pretrained(tmp_path / "copy"))
+    for encoder in opened:
+        np.testing.assert_allclose(encoder.encode(texts), vectors.encode(texts), atol=1e-6)
+
+
+def test_a_copy_with_fewer_dimensions_by_model2vec_opens_everywhere(folder, tmp_path):
+    model2vec = pytest.importorskip("model2vec")
+    peer = model2vec.StaticModel.from_pretrained(folder, dimensionality=4)
+    peer.save_pretrained(tmp_path / "small")
+    encoder, wanted = SentenceEncoder(tmp_path / "small"), peer.encode(TEXTS[:4])
+    np.testing.assert_allclose(encoder.encode(TEXTS[:4]), wanted, atol=1e-6)
+    assert encoder.encode(TEXTS[0], output_value="token_embeddings").shape == (4, 4)
+    np.testing.assert_allclose(encoder.encode(TEXTS[:4]), wanted, atol=1e-6)  # by torch
+    model = AutoModelForCL.from_pretrained(tmp_path / "small")
+    assert model.embedding_dim == 4
+    encoder.save_pretrained(tmp_path / "again")
+    np.testing.assert_allclose(SentenceEncoder(tmp_path / "again").encode(TEXTS[:4]), wanted, atol=1e-6)
 
 
 @pytest.mark.slow

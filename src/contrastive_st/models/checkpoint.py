@@ -264,10 +264,13 @@ def base_folder(adapter: Path, **hub: Any) -> Path:
 def _read_whole(folder: Path) -> Checkpoint:
     config = read_json(folder / "config.json", dict) if (folder / "config.json").is_file() else {}
     settings = _typed(config, "contrastive", dict[str, Any], folder / "config.json")
-    of_model2vec = config.get("model_type") == "model2vec"  # the oldest have no modules.json
+    # the oldest have no modules.json; and a copy of a folder of this package has its config
+    of_model2vec = config.get("model_type") == "model2vec" or "embedding_dtype" in config
     recorded = Checkpoint(str(folder), folder, folder, own=settings is not None, table_alone=of_model2vec)
     if settings is not None:
         recorded = replace(recorded, pooling=recorded_pooling(settings), **of_settings(settings))
+    if of_model2vec:
+        settings, recorded = None, replace(recorded, own=False, pooling=None)
     if not (folder / "modules.json").is_file():
         return recorded
     entries = [(_kind(entry, folder), folder / entry.get("path", "")) for entry in read_json(folder / "modules.json")]

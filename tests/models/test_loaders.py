@@ -106,3 +106,29 @@ def test_every_loader_gives_the_same_embeddings_of_the_student_in_model_cards():
     peer = sentence_transformers.SentenceTransformer(str(folder), device="cpu").float()
     theirs = peer.encode(texts, normalize_embeddings=True, show_progress_bar=False)
     np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["all modules", "the transformer alone"])
+def test_a_router_whose_routes_share_their_modules_is_opened_without_it(bert_config, tokenizer, tmp_path, whole):
+    library = pytest.importorskip("sentence_transformers")
+    from sentence_transformers.sentence_transformer.modules import Router
+
+    BertForCL(bert_config, pooling="mean", normalize=True).save_pretrained(tmp_path / "ours")
+    tokenizer.save_pretrained(tmp_path / "ours")
+    modules = list(library.SentenceTransformer(str(tmp_path / "ours"), device="cpu"))
+    shared, after = (modules, []) if whole else (modules[:1], modules[1:])
+    router = Router({"query": shared, "document": shared}, default_route="document")
+    peer = library.SentenceTransformer(modules=[router, *after], device="cpu")
+    peer.save_pretrained(str(tmp_path / "routed"))
+    wanted = peer.encode_document(SENTENCES, show_progress_bar=False)
+    for opened in (SentenceEncoder(tmp_path / "routed"), SentenceEncoder(peer)):
+        np.testing.assert_allclose(opened.encode_query(SENTENCES), wanted, rtol=0, atol=1e-6)
+        opened.save_pretrained(tmp_path / "again")
+        np.testing.assert_allclose(SentenceEncoder(tmp_path / "again").encode(SENTENCES), wanted, rtol=0, atol=1e-6)
+    other = library.SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    router = Router({"query": shared, "document": [other[0], *shared[1:]]}, default_route="document")
+    for refused in (library.SentenceTransformer(modules=[router, *after], device="cpu"), tmp_path / "two"):
+        if refused == tmp_path / "two":
+            library.SentenceTransformer(modules=[router, *after], device="cpu").save_pretrained(str(refused))
+        with pytest.raises(InputError, match="Router"):
+            SentenceEncoder(refused)

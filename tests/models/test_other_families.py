@@ -83,3 +83,25 @@ def test_what_it_cannot_do_is_one_line(theirs):
 
 def test_what_is_no_text_encoder_has_no_class():
     assert [name for name in ("vit", "whisper", "clip", "no such type", None) if family(name) is not None] == []
+
+
+def test_a_model_of_several_modalities_is_opened_by_its_text_part(tokenizer, tmp_path, caplog):
+    kind = getattr(transformers, "EmbeddingGemma2Config", None)
+    if kind is None:
+        pytest.skip("this transformers has no such model")
+    text = {"vocab_size": len(tokenizer), "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2,
+            "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8, "hidden_size_per_layer_input": 8,
+            "embedding_dim": 12, "max_position_embeddings": 32, "pad_token_id": tokenizer.pad_token_id,
+            "layer_types": ["sliding_attention", "full_attention"]}  # fmt: skip
+    whole = AutoModel.from_config(kind(text_config=text, vision_config=None, audio_config=None))
+    whole.eval().save_pretrained(tmp_path / "whole")
+    tokenizer.save_pretrained(tmp_path / "whole")
+    batch = tokenizer(SENTENCES[:1], return_tensors="pt")
+    with torch.no_grad():
+        states = whole(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+    encoder = SentenceEncoder(tmp_path / "whole", pooling="mean")
+    assert "embedding_gemma2_text" in caplog.text
+    np.testing.assert_allclose(encoder.encode(SENTENCES[:1]), states.mean(1).numpy(), rtol=0, atol=1e-6)
+    AutoModelForCL.from_pretrained(tmp_path / "whole", pooling="mean")
+    encoder.save_pretrained(tmp_path / "text")
+    np.testing.assert_array_equal(SentenceEncoder(tmp_path / "text").encode(SENTENCES), encoder.encode(SENTENCES))

@@ -183,7 +183,7 @@ def _changed_weight(model: Any, base: Checkpoint) -> str | None:
             continue
         one, other = own.get(name), stored.get(name)
         if one is None or other is None or one.shape != other.shape or not torch.equal(other.to(one), one):
-            return name
+            return str(name)
     return None
 
 

@@ -7,7 +7,10 @@ the user is never prompted for permission.
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
+import logging
+import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -30,6 +33,7 @@ from contrastive_st.options import checked
 from contrastive_st.static_vectors import Reading, StaticVectors
 from contrastive_st.tokens import lowercase
 
+logger = logging.getLogger(__name__)
 #: The module and class of this package's architectures, by model_type; only the one that is opened is imported
 _OWN = {
     "quickthoughts": "word_models.QuickThoughtsGRU",
@@ -106,6 +110,11 @@ def open_model(
         raise unknown_pooling(checkpoint)
     name, config = checkpoint.name, config or load_config(checkpoint)
     kind = _class(config, name)
+    if read_json(checkpoint.model / "config.json", dict).get("model_type") != config.model_type:
+        logger.warning(f"{name} is opened by its text part ({config.model_type})")
+        given["key_mapping"] = {
+            f"^{re.escape(_text_prefix(checkpoint.model, kind, config))}": f"{kind.base_model_prefix}."
+        }
     if "bidirectional" in given and config.model_type not in DECODERS:
         raise InputError(
             f"bidirectional is for {', '.join(DECODERS)}, and {name} is a {config.model_type}; leave it out"
@@ -225,7 +234,19 @@ def load_config(name: str | Path | Checkpoint, revision: str | None = None, **op
     family(read_json(path, dict).get("model_type"))  # importing the family registers the configs of this package
     with _without_remote_code("config", checkpoint.name):
         config: PreTrainedConfig = AutoConfig.from_pretrained(checkpoint.model, trust_remote_code=False)  # None asks
+    text = getattr(config, "text_config", None)  # of a model of several modalities
+    if isinstance(text, PreTrainedConfig) and family(config.model_type) is None and family(text.model_type) is not None:
+        config = text
     return without_code(config)
+
+
+def _text_prefix(folder: Path, kind: Any, config: PreTrainedConfig) -> str:
+    """What weights of the text part have before their names in the files of a model of several modalities."""
+    with torch.device("meta"):
+        names = list(kind.backbone_class(copy.deepcopy(config)).state_dict())
+    held = weight_types(folder)
+    prefixes = {key.removesuffix(names[0]) for key in held if key.endswith(names[0])}
+    return max(prefixes, key=lambda prefix: sum(prefix + name in held for name in names), default="")
 
 
 def load_tokenizer(

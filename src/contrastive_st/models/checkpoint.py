@@ -273,7 +273,11 @@ def _read_whole(folder: Path) -> Checkpoint:
         settings, recorded = None, replace(recorded, own=False, pooling=None)
     if not (folder / "modules.json").is_file():
         return recorded
-    entries = [(_kind(entry, folder), folder / entry.get("path", "")) for entry in read_json(folder / "modules.json")]
+    entries = [
+        module
+        for entry in read_json(folder / "modules.json")
+        for module in _unrouted(_kind(entry, folder), folder / entry.get("path", ""))
+    ]
     recorded = replace(recorded, modules=True, **_about(folder), **_transformer(folder, entries), **_of_prompt(entries))
     kinds = [kind for kind, _ in entries]
     if settings is not None and written_by_another(folder) and _pooled(entries).get("pooling") != recorded.pooling:
@@ -309,6 +313,19 @@ def _kind(entry: dict[str, Any], folder: Path) -> str:
             f"{folder} needs code from its own repository (modules.json names {name}); this package runs no remote code"
         )
     return name.rsplit(".", 1)[-1]
+
+
+def _unrouted(kind: str, place: Path) -> list[tuple[str, Path]]:
+    """A module; in place of a `Router` whose routes are all the same modules, these."""
+    file = next((place / name for name in ("router_config.json", "config.json") if (place / name).is_file()), None)
+    if kind not in ("Router", "Asym") or file is None:
+        return [(kind, place)]
+    about = read_json(file, dict)
+    routes = list((_typed(about, "structure", dict[str, list[str]], file) or {}).values())
+    types = _typed(about, "types", dict[str, str], file) or {}
+    if not routes or any(route != routes[0] for route in routes):
+        return [(kind, place)]
+    return [(_kind({"type": types.get(name)}, place), place / Path(name).name) for name in routes[0]]
 
 
 def _transformer(folder: Path, entries: list[tuple[str, Path]]) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from contrastive_st.models.wrapped import (
     check_modules,
     features_of,
     is_sentence_transformer,
+    modules_of,
     sentence_vectors,
 )
 from contrastive_st.precision import bf16_is_fast
@@ -102,7 +103,7 @@ def in_memory(model: Any, tokenizer: Any) -> Opened:
             longest = (own.truncation or {}).get("max_length")
             own = static_tokenizer(PreTrainedTokenizerFast(tokenizer_object=own), longest)
         return modules, own, Checkpoint.in_memory(
-            include_prompt=all(getattr(module, "include_prompt", True) for module in model),
+            include_prompt=all(getattr(module, "include_prompt", True) for module in modules_of(model)),
             max_length=None if bare else modules.max_length, prompts=dict(model.prompts),
             default_prompt_name=model.default_prompt_name, truncate_dim=model.truncate_dim,
             similarity=str(model.similarity_fn_name or "cosine"),
@@ -406,7 +407,8 @@ class _Modules(nn.Module):
     def __init__(self, source: Any) -> None:
         super().__init__()
         check_modules(source)
-        first = source[0]
+        modules = modules_of(source)
+        first = modules[0]
         self.encoder = source
         self.is_static = type(first).__name__ == "StaticEmbedding"
         self.config: Any = PreTrainedConfig() if self.is_static else first.auto_model.config
@@ -414,7 +416,7 @@ class _Modules(nn.Module):
             self.config.vocab_size = first.num_embeddings
         #: How its tokenizer is called, if not as others are
         self.settings_of_calls: dict[str, Any] = getattr(first, "processing_kwargs", {})
-        modes = [getattr(module, "pooling_mode", None) for module in source]
+        modes = [getattr(module, "pooling_mode", None) for module in modules]
         self.pooling = next((mode for mode in modes if isinstance(mode, str)), "sentence-transformers' own")
 
     @property

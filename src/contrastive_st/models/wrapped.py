@@ -87,7 +87,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
         self.takes = names & {"token_type_ids", "text_mask"}
         if is_sentence_transformer(encoder):
             check_modules(encoder)
-            whole = all(getattr(module, "include_prompt", True) for module in encoder)  # type: ignore[attr-defined]
+            whole = all(getattr(module, "include_prompt", True) for module in modules_of(encoder))
             of_model: Any = encoder
             own = {"prompts": dict(of_model.prompts), "default_prompt_name": of_model.default_prompt_name}
             settings = {**own, "include_prompt": whole, **settings}
@@ -276,7 +276,7 @@ def sentence_vectors(output: Any) -> Tensor:
 
 def features_of(encoder: Any, ids: Tensor, mask: Tensor, text_mask: Tensor | None) -> dict[str, Any]:
     """The features that a `SentenceTransformer` takes; those of its `StaticEmbedding` are ids without padding."""
-    if type(encoder[0]).__name__ == "StaticEmbedding":
+    if type(modules_of(encoder)[0]).__name__ == "StaticEmbedding":
         lengths = (mask != 0).sum(1)
         return {"input_ids": ids[mask != 0], "offsets": lengths.cumsum(0) - lengths}
     before = {} if text_mask is None else {"prompt_length": int((mask - text_mask).sum(1).max())}
@@ -285,10 +285,19 @@ def features_of(encoder: Any, ids: Tensor, mask: Tensor, text_mask: Tensor | Non
 
 def recorded_modules(source: Any) -> Checkpoint:
     """The kind of a model of sentence-transformers, and its modules, as `Checkpoint` has them of a folder."""
-    roles = (f"Transformer with {name}" for name in TRANSFORMER_ROLES if getattr(source[0], name, None) is not None)
-    return Checkpoint.in_memory(
-        kind=getattr(source, "model_type", ONE_VECTOR), foreign=(*(type(module).__name__ for module in source), *roles)
-    )
+    modules = modules_of(source)
+    roles = (f"Transformer with {name}" for name in TRANSFORMER_ROLES if getattr(modules[0], name, None) is not None)
+    kinds = (type(module).__name__ for module in modules)
+    return Checkpoint.in_memory(kind=getattr(source, "model_type", ONE_VECTOR), foreign=(*kinds, *roles))
+
+
+def modules_of(source: Any) -> list[Any]:
+    """The modules of a model of sentence-transformers; in place of a `Router` whose routes are all the same, these."""
+    result: list[Any] = []
+    for module in source:
+        routes = [list(route) for route in getattr(module, "sub_modules", {}).values()]
+        result += routes[0] if routes and all(route == routes[0] for route in routes) else [module]
+    return result
 
 
 def check_modules(source: Any) -> None:

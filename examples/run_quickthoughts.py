@@ -34,7 +34,6 @@ import itertools
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -57,7 +56,7 @@ from contrastive_st import (
 )
 from contrastive_st.data import corpus_texts, corpus_word_vectors, fit_idf, sif_weights, word_counts
 from contrastive_st.errors import about
-from contrastive_st.losses import DecodingLoss, ReconstructionLoss
+from contrastive_st.losses import ReconstructionLoss
 from contrastive_st.models import load_tokenizer
 from contrastive_st.options import Count, CountOrZero, NotNegative, Positive, Share, option
 from contrastive_st.scripts.arguments import CorpusArguments, ScriptArguments, SuiteArguments
@@ -139,11 +138,6 @@ class QuickThoughtsArguments(ScriptArguments):
     reconstruction: NotNegative = option(
         "Weight of a second loss, which predicts the words of a sentence from its vector; 0: none.", default=0.0
     )
-    reconstruction_as: Literal["bag", "sequence"] = option(
-        "What the second loss predicts: bag (the words without their order) or sequence (the words one after the "
-        "other, by a GRU).",
-        default="bag",
-    )
     max_length: Count = option("Maximum length of a sentence, in words.", default=30)
     idf_sentences: Count = option("Number of sentences from which IDF is computed.", default=200_000)
 
@@ -197,11 +191,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         target_temperature=own.target_temperature or (0.1 if own.targets == "tfidf" else 1.0),
         scores=own.scores, temperature=own.temperature, own_document=own.own_document, surrogate=own.surrogate,
     )  # fmt: skip
-    bags = own.reconstruction > 0 and own.reconstruction_as == "bag"
-    if bags:
+    if own.reconstruction:
         model.use_loss(ReconstructionLoss(model.settings.loss, len(tokenizer), own.reconstruction))
-    elif own.reconstruction:
-        model.use_loss(DecodingLoss(model.settings.loss, own.reconstruction))
     if matrix is not None:
         model.set_word_vectors(matrix)
     if own.word_weights and not resume:
@@ -210,7 +201,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     # collator: places in the corpus for windows; bags of words, weighted by IDF, for shared words
     if own.targets in ("next", "window"):
         scripts.check_window(training, corpus, own.context_size, own.run_length)
-        collator = CooccurrenceCollator(tokenizer) if bags else ContextWindowCollator(tokenizer)
+        collator = CooccurrenceCollator(tokenizer) if own.reconstruction else ContextWindowCollator(tokenizer)
     else:
         idf = None
         if own.targets != "counts":

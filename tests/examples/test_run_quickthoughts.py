@@ -47,7 +47,6 @@ def train(corpus, folder, *flags):
         ("--targets", "window", "--row_loss", "block", "--encoder", "transformer", "--hidden_size", "8"),
         ("--targets", "counts", "--row_loss", "l2"),
         ("--targets", "next", "--reconstruction", "0.5", "--chunk_size", "5"),
-        ("--targets", "next", "--reconstruction", "0.5", "--reconstruction_as", "sequence", "--chunk_size", "5"),
         ("--targets", "tfidf", "--label_smoothing", "0.1"),
         ("--targets", "tfidf_bin", "--chunk_size", "5"),
         (

@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers import BertConfig, Qwen3Config
 
 from contrastive_st.distributed import add_gradients, default_gather
-from contrastive_st.losses import DecodingLoss, MatryoshkaLoss, ReconstructionLoss, TargetsLoss
+from contrastive_st.losses import MatryoshkaLoss, ReconstructionLoss, TargetsLoss
 from contrastive_st.losses.targets import BAGS
 from contrastive_st.models import (
     BertForCL,
@@ -160,7 +160,6 @@ METHODS = {
     "window-pairwise": towers(targets="window", row_loss="pairwise", surrogate="hinge"),
     "counts-kl": towers(targets="counts"),
     "counts-reconstruction": towers(loss=ReconstructionLoss(TargetsLoss("next"), vocab_size=60, weight=0.7)),
-    "next-decoding": towers(loss=DecodingLoss(TargetsLoss("next"), weight=0.7)),
     "skip_thoughts": (
         1,
         lambda dropout: SkipThoughts(SkipThoughtsConfig(vocab_size=60, embedding_size=6, hidden_size=8)),
@@ -229,7 +228,7 @@ ONCE = (
 #: A row for each model. Chunks, buckets and dropout masks are a matter of the model, which meets each of them alone
 #: and together; to a loss they are views and gradients of views, so the others meet all at once
 EVERY_WAY = (
-    "info_nce-V2", "info_nce-V3", "window-one_tower", "next-kl", "next-decoding",
+    "info_nce-V2", "info_nce-V3", "window-one_tower", "next-kl",
     "skip_thoughts", "tsdae", "window-smoothed", "tfidf_bin-kl", "next-cosine",
     "window-one_mean_tower", "prompted", "mlm", "decoder-last", "decoder-bidirectional", "multi_task",
     "classification-bilstm", "multi_task-dan", "embeddings-static", "user-encoder", "user_regression-encoder",

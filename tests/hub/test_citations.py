@@ -40,7 +40,6 @@ OF_LOSSES = [
     ({"loss": "triplet"}, {}, "Triplets", ["reimers2019sentence"]),
     ({"loss": "reconstruction", "vocab_size": 8}, {}, "reconstruction with a contrastive loss",
      ["logeswaran2018efficient"]),
-    ({"loss": "decoding"}, {}, "decoding with a contrastive loss", ["logeswaran2018efficient", "kiros2015skip"]),
     ({"loss": "embedding_distillation"}, {}, "Distillation of embeddings", []),
     ({"loss": "relational_distillation"}, {}, "Relational distillation", ["park2019relational"]),
     ({"loss": "margin_mse"}, {"collator": "CandidatesCollator"}, "MarginMSE", ["hofstatter2020improving"]),

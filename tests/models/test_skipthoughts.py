@@ -12,12 +12,9 @@ from warm_python import python
 
 from contrastive_st.data import ContextWindowCollator, word_tokenizer
 from contrastive_st.errors import InputError
-from contrastive_st.losses import DecodingLoss, TargetsLoss
 from contrastive_st.losses.words import neighbors
 from contrastive_st.models import (
     AutoModelForCL,
-    QuickThoughtsConfig,
-    QuickThoughtsGRU,
     SentenceEncoder,
     SkipThoughts,
     SkipThoughtsConfig,
@@ -83,17 +80,6 @@ def test_value_and_gradient_are_those_of_the_definition(both):
     wanted, count = loop_loss(model, batch, [(model.loss_head.before, -1), (model.loss_head.after, 1)])
     assert count == sum([3 + 1, 5, 5, 2, 7, 3])  # words and ends of 1, 0 and 2, 1, and of 5 and 4; none across the gap
     assert_same(model, ours, wanted)
-
-
-@pytest.mark.parametrize("shape", [{"towers": 1}, {"towers": 2}, {"shared_embeddings": True, "readout": "mean"}])
-def test_quickthoughts_writes_each_sentence_beside_its_contrastive_loss(shape):
-    inner = TargetsLoss("next")
-    config = QuickThoughtsConfig(vocab_size=12, embedding_size=4, hidden_size=6, **shape)
-    model, batch = QuickThoughtsGRU(config, loss=DecodingLoss(inner, weight=0.3)).double(), batch_of()
-    words, count = loop_loss(model, batch, [(model.loss_head.itself, 0)])
-    assert count == int(batch["attention_mask"].sum()) + 6
-    contrast = inner(model(**batch).views, batch["targets"])
-    assert_same(model, model(**batch).loss, contrast + 0.3 * words)
 
 
 def test_probabilities_of_all_words_sum_to_one():

@@ -12,7 +12,7 @@ from contrastive_st.losses.labelled_pairs import AnglELoss, CoSENTLoss, CosineSi
 from contrastive_st.losses.matryoshka import MatryoshkaLoss
 from contrastive_st.losses.multi_task import MixtureLoss, MultiTaskLoss
 from contrastive_st.losses.targets import TargetsLoss
-from contrastive_st.losses.words import DecodingLoss, ReconstructionLoss, SkipThoughtsLoss, TSDAELoss
+from contrastive_st.losses.words import ReconstructionLoss, SkipThoughtsLoss, TSDAELoss
 
 __all__ = [
     "LOCAL",
@@ -22,7 +22,6 @@ __all__ = [
     "CoSENTLoss",
     "ConsistentInfoNCE",
     "CosineSimilarityLoss",
-    "DecodingLoss",
     "DocumentInfoNCE",
     "EmbeddingDistillationLoss",
     "Gather",

@@ -127,78 +127,17 @@ def neighbors(places: Tensor, all_places: Tensor | None = None) -> list[tuple[Te
     return [(readers, written) for readers, written in result]
 
 
-# --- Reconstruction with a contrastive loss: the words of a sentence from its vector, in order or as a bag.
+# --- Reconstruction with a contrastive loss: the words of a sentence, as a bag, from its vector.
 
 
 @dataclass(frozen=True)
-class _Beside(Loss, register=False):
-    """A contrastive loss with another loss added."""
-
-    citation: ClassVar[str] = TargetsLoss.citation
-    inner: Any = field(default_factory=TargetsLoss)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.inner, Loss):
-            object.__setattr__(self, "inner", parse_loss(self.inner))
-
-    def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Nothing: what the words add is not known."""
-        return {}
-
-
-@dataclass(frozen=True)
-class DecodingLoss(_Beside):
-    r"""A loss of neighbours, plus the cross-entropy of the sentence's words in order, generated from its vector.
-
-        loss = inner(views) + weight * mean over all words w_t of -log P(w_t | w_1 .. w_{t-1}, x)
-
-    Here x is the vector of the sentence, of all towers. The decoder is a GRU that reads the previous word and x at each
-    step, as in Skip-Thoughts (`models.words.Decoders`), and is dropped after training.
-
-    Args:
-        inner: the contrastive loss, or its settings.
-        weight: of the words; the weight of `inner` is 1.
-
-    Example:
-        >>> DecodingLoss(TargetsLoss("next"), weight=0.3).words_weight
-        0.3
-    """
-
-    name: ClassVar[str] = "decoding"
-    words: ClassVar[str] = "decoding with a contrastive loss"
-    tag: ClassVar[str] = "reconstruction"
-    citation: ClassVar[str] = TargetsLoss.citation + SkipThoughtsLoss.citation
-    weight: Positive = 1.0
-
-    def __call__(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> Tensor:
-        """The contrastive part, which is that of `inner`; the model adds the words, with `words_weight`."""
-        loss: Tensor = self.inner(views, targets, **other)
-        return loss
-
-    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> dict[str, float]:
-        """The metrics of `inner`."""
-        result: dict[str, float] = self.inner.metrics(views, targets, **other)
-        return result
-
-    def describe(self, anchors: int, num_views: int) -> str:
-        """Describe what a step learns."""
-        return f"{self.inner.describe(anchors, num_views)}; and to generate each from its vector ({self.weight:g})"
-
-    @property
-    def words_weight(self) -> float:  # type: ignore[override]
-        """That of the words."""
-        return self.weight
-
-
-@dataclass(frozen=True)
-class ReconstructionLoss(_Beside):
+class ReconstructionLoss(Loss):
     r"""A loss of neighbours plus the cross-entropy of a sentence's words, given its vector.
 
         loss = inner(views) + weight * mean over i of sum over w of -b_iw log softmax(W x_i + c)_w
 
     Here b_i is the bag of words of sentence i, scaled to a sum of 1, and x_i its vector, of all towers. The order of
-    the words is not predicted (`DecodingLoss` does that), so this is a function of views.
+    the words is not predicted, so this is a function of views.
 
     Args:
         inner: a `TargetsLoss`, or its settings.
@@ -217,9 +156,20 @@ class ReconstructionLoss(_Beside):
     name: ClassVar[str] = "reconstruction"
     words: ClassVar[str] = "reconstruction with a contrastive loss"
     tag: ClassVar[str] = "reconstruction"
+    citation: ClassVar[str] = TargetsLoss.citation
+    inner: Any = field(default_factory=TargetsLoss)
     vocab_size: Count = 30_522
     weight: Positive = 1.0
     head: Any = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.inner, Loss):
+            object.__setattr__(self, "inner", parse_loss(self.inner))
+
+    def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Nothing: what the words add is not known."""
+        return {}
 
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL

@@ -12,7 +12,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
-from contrastive_st.losses import DecodingLoss, SkipThoughtsLoss, TargetsLoss, default_gather
+from contrastive_st.losses import SkipThoughtsLoss, TargetsLoss, default_gather
 from contrastive_st.losses.base import require
 from contrastive_st.losses.words import neighbors
 from contrastive_st.models.architectures.infersent import InferSentModel
@@ -224,7 +224,7 @@ class UniversalSentenceEncoder(OwnArchitecture, UniversalModel):
 
 
 @register
-class QuickThoughtsGRU(DecodingArchitecture, QuickThoughtsModel):
+class QuickThoughtsGRU(OwnArchitecture, QuickThoughtsModel):
     """QuickThoughts (Logeswaran and Lee 2018): the f vector of a sentence must find the g vectors of its neighbours.
 
     The sentence embedding is `[f; g]`; both towers are GRUs by default. With one tower it is f, compared with itself.
@@ -250,14 +250,7 @@ class QuickThoughtsGRU(DecodingArchitecture, QuickThoughtsModel):
     code_class = QuickThoughtsModel
     takes_lengths = True
     default_settings: ClassVar[dict[str, Any]] = {"loss": "targets", "targets": "window"}
-    suitable_losses = ("targets", "relational_distillation", "reconstruction", "decoding")
+    suitable_losses = ("targets", "relational_distillation", "reconstruction")
 
-    @property
-    def decoder_names(self) -> tuple[str, ...]:
-        """One decoder, with `DecodingLoss`."""
-        return ("itself",) if isinstance(self.settings.loss, DecodingLoss) else ()
-
-    def to_generate(self, rows: dict[str, Tensor], targets: Tensor, gather: Gather) -> tuple[dict[str, Tensor], Pairs]:
-        """Each sentence that is read."""
-        every = torch.arange(len(targets), device=targets.device)
-        return rows, [(every, every)]
+    def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
+        return super()._encode(attention_mask, states=not self.training, **rows)

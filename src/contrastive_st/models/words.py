@@ -1,4 +1,4 @@
-"""Words predicted from states of tokens: masked LM, TSDAE, Skip-Thoughts, and the decoder of `DecodingLoss`.
+"""Words predicted from states of tokens: masked LM, TSDAE and Skip-Thoughts.
 
 A loss of views is a function of the vectors of a batch. These losses need states of tokens: of a masked copy of the
 text, or of a decoder that generates words from its vector. The words of a row depend on that row alone: their loss is

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from contrastive_st.search.lexemes import keys_of, tokens_of
+from contrastive_st.search.lexemes import document_keys, ranges
 
 K1, B = 1.2, 0.75  # as in Lucene
 Ids = NDArray[np.int64]
@@ -50,24 +51,18 @@ class Segment:
             >>> segment.lengths.tolist(), segment.counts.tolist(), segment.times.max()
             ([2, 4], [1, 2, 2], 2)
         """
-        numbers = _Numbers()
-        tokens = [list(map(numbers.__getitem__, tokens_of(text))) for text in texts]
-        of_token = [keys_of(token, language) for token in numbers]
-        many = np.fromiter(map(len, of_token), np.int64, len(of_token))
-        keys, place = np.unique(np.fromiter(chain.from_iterable(of_token), np.int64, many.sum()), return_inverse=True)
-        sizes = np.fromiter(map(len, tokens), np.int64, len(tokens))
-        flat = np.fromiter(chain.from_iterable(tokens), np.int64, sizes.sum())
-        document = np.repeat(np.repeat(np.arange(len(tokens)), sizes), many[flat])
-        pairs = place[_ranges((np.cumsum(many) - many)[flat], many[flat])] * max(len(tokens), 1) + document
-        pairs, times = np.unique(pairs, return_counts=True)
-        lexeme, found = np.divmod(pairs, max(len(tokens), 1))
+        keys, lexemes, lengths = document_keys(texts, language)
+        ends = np.append(0, np.cumsum(lengths))
+        by_document = csr_array((np.ones(len(lexemes), np.int32), lexemes, ends), shape=(len(lengths), len(keys)))
+        by_lexeme = by_document.tocsc()  # in linear time, with the documents of each lexeme in order
+        by_lexeme.sum_duplicates()
         return cls(
             np.asarray(ids, np.int64),
-            np.bincount(document, minlength=len(tokens)).astype(np.uint32),
+            lengths.astype(np.uint32),
             keys,
-            np.bincount(lexeme, minlength=len(keys)).astype(np.uint32),
-            found.astype(np.uint32),
-            np.minimum(times, 255).astype(np.uint8),
+            np.diff(by_lexeme.indptr).astype(np.uint32),
+            by_lexeme.indices.astype(np.uint32),
+            np.minimum(by_lexeme.data, 255).astype(np.uint8),
         )
 
     @classmethod
@@ -89,7 +84,7 @@ class Segment:
         result = [np.empty_like(column) for column in moved]
         ends, done = np.cumsum(count[order]), 0
         for part in np.split(order, np.searchsorted(ends, np.arange(_BLOCK, int(count.sum()), _BLOCK))):
-            rows = _ranges(starts[part], count[part])
+            rows = ranges(starts[part], count[part])
             for column, target in zip(moved, result, strict=True):
                 target[done : done + len(rows)] = column[rows]
             done += len(rows)
@@ -134,12 +129,6 @@ def read_page(page: bytes) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArr
     return keys, counts, np.frombuffer(page, "<u4", total, start), np.frombuffer(page, "u1", total, start + 4 * total)
 
 
-def query_keys(text: str, language: str) -> list[int]:
-    """The keys of the distinct lexemes of a query."""
-    keys = (keys_of(token, language, True) for token in dict.fromkeys(tokens_of(text)))
-    return list(dict.fromkeys(chain.from_iterable(keys)))
-
-
 def norms_of(lengths: NDArray[np.uint32], average: float) -> NDArray[np.float32]:
     """What BM25 adds to the number of occurrences of a lexeme in the denominator, for each document."""
     return (K1 * (1 - B + B * lengths / max(average, 1e-9))).astype(np.float32)
@@ -167,6 +156,7 @@ def best(
 
     Example:
         >>> segment = Segment.of(np.arange(3), ["a cat", "a dog", "a cat and a dog"], "simple")
+        >>> from contrastive_st.search.lexemes import query_keys
         >>> norms = norms_of(segment.lengths, segment.lengths.mean())
         >>> best(segment.postings(query_keys("a cat", "simple")), norms, 3, 10)[0].tolist()
         [0, 2, 1]
@@ -203,17 +193,3 @@ def best(
 
 def _kth(values: NDArray[np.float32], k: int) -> float:
     return float(np.partition(values, len(values) - k)[len(values) - k])
-
-
-def _ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers `start, start + 1, ...` of each range, one range after the other."""
-    shift = starts - (np.cumsum(counts) - counts)
-    return np.asarray(np.arange(int(counts.sum())) + np.repeat(shift, counts), np.int64)
-
-
-class _Numbers(dict[str, int]):
-    """Numbers each key by the order in which it was first asked for."""
-
-    def __missing__(self, key: str) -> int:
-        self[key] = number = len(self)
-        return number

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write, write_json
 from contrastive_st.precision import check_precision
-from contrastive_st.search.bm25 import Segment, best, norms_of, query_keys
+from contrastive_st.search.bm25 import Segment, best, norms_of
 from contrastive_st.search.filters import Filter, Filterable, as_filter, values_of, with_document
 from contrastive_st.search.index import (
     Batch,
@@ -33,6 +33,7 @@ from contrastive_st.search.index import (
     reciprocal_rank_fusion,
 )
 from contrastive_st.search.languages import language_of
+from contrastive_st.search.lexemes import query_keys
 from contrastive_st.search.shards import RECORD, ShardFolder, read_table
 from contrastive_st.search.values import as_documents, as_id, as_ids, storable
 from contrastive_st.vectors import (

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 VERSION = 1  # of the rules in this file; a collection whose words were made by others is brought up to date
 # Vowel signs and accents, which Python's \w leaves out
@@ -19,6 +21,8 @@ _MARKS = (
 # A word, or the parts of a code such as AB-1234, --no-cache, /etc/hosts or C++ with what joins them
 _TOKEN_OF = r"[-./\\~@#$%+]{{0,3}}{word}+(?:[-./\\:@+#=~&%$',]+{word}+)*[+#]*"
 _ASCII, _ANY = (re.compile(_TOKEN_OF.format(word=word)) for word in (r"\w", rf"[\w{_MARKS}]"))
+# What Arrow cuts a text at: at least one character that no token has, with what a token cannot end or begin with
+_BETWEEN = rf"[-./\\:@=~&%$',]*[^\pL\pN\pM_{_MARKS}\-./\\:@+#=~&%$',]+[',]*"
 _PART = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")
 _COMMA = re.compile(r"(?<!\d),|,(?!\d)")  # one that is not inside a number
 _IS_CODE = re.compile(rf"[^\w{_MARKS}']|_")
@@ -33,6 +37,7 @@ _SAME = str.maketrans(
     | dict.fromkeys("\u2018\u2019\u02bc", "'")
     | dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff")
 )
+_OTHER = re.compile(f"[{''.join(map(chr, _SAME))}]")
 _COMPOUNDING = {"danish", "dutch", "estonian", "finnish", "german", "hungarian", "norwegian", "swedish"}
 _GRAM = 5  # letters of the parts by which a word in a compound is found
 _COMPOUND = 10  # letters of a word that may be a compound
@@ -46,10 +51,19 @@ def tokens_of(text: str) -> list[str]:
         >>> tokens_of("“Pass --no-cache to AB-1234, or don’t.”")
         ['pass', '--no-cache', 'to', 'ab-1234', 'or', "don't"]
     """
+    folded = _fold(text)
+    return (_ASCII if folded.isascii() else _ANY).findall(folded)
+
+
+def _fold(text: str) -> str:
     if text.isascii():
-        return _ASCII.findall(text.lower())
-    text = unicodedata.normalize("NFKC", text).translate(_SAME).casefold()
-    return _ANY.findall(unicodedata.normalize("NFKC", text))
+        return text.lower()
+    if not unicodedata.is_normalized("NFKC", text):
+        text = unicodedata.normalize("NFKC", text)
+    if _OTHER.search(text):
+        text = text.translate(_SAME)
+    text = text.casefold()
+    return text if unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
 
 
 def lexemes_of(text: str, language: str = "simple", *, query: bool = False) -> list[str]:
@@ -74,11 +88,55 @@ def lexemes_of(text: str, language: str = "simple", *, query: bool = False) -> l
     return [lexeme for token in tokens_of(text) for lexeme in _expand(token, language, query)]
 
 
-@lru_cache(maxsize=1 << 17)
-def keys_of(token: str, language: str, query: bool = False) -> tuple[int, ...]:
-    """The keys of the lexemes of a token (`tokens_of`): hashes of 63 bits."""
-    digests = (blake2b(lexeme.encode(), digest_size=8).digest() for lexeme in _expand(token, language, query))
-    return tuple(int.from_bytes(digest, "big") >> 1 for digest in digests)
+@lru_cache(maxsize=1 << 12)
+def query_keys(text: str, language: str) -> tuple[int, ...]:
+    """The keys of the distinct lexemes of a query, which are hashes of 63 bits."""
+    return tuple(_hashes(list(dict.fromkeys(lexemes_of(text, language, query=True)))).tolist())
+
+
+def document_keys(
+    texts: Iterable[str], language: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The sorted keys of all lexemes of documents; which of them each document has; and how many each has.
+
+    The texts are cut by Arrow, and each distinct piece is then cut into tokens and stemmed once.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    pieces = pc.split_pattern_regex(pa.array(map(_fold, texts), pa.large_string()), _BETWEEN)
+    sizes = pc.list_value_length(pieces).to_numpy(zero_copy_only=False).astype(np.int64)
+    encoded = pieces.flatten().dictionary_encode()
+    lexemes, counts = list[str](), list[int]()
+    stem, plain = _stemmer(language), language not in _COMPOUNDING
+    for piece in encoded.dictionary.to_pylist():
+        if plain and piece.isascii() and piece.isalpha():  # most are
+            lexemes.append(stem(piece))
+            counts.append(1)
+            continue
+        of_piece = [one for token in _ANY.findall(piece) for one in _expand(token, language, False)]
+        lexemes += of_piece
+        counts.append(len(of_piece))
+    many, codes = np.array(counts, np.int64), encoded.indices.to_numpy().astype(np.int64)
+    keys, number = np.unique(_hashes(lexemes), return_inverse=True)
+    ends = np.append(0, np.cumsum(many[codes]))[np.append(0, np.cumsum(sizes))]
+    return keys, number[ranges((np.cumsum(many) - many)[codes], many[codes])], np.diff(ends)
+
+
+def _hashes(lexemes: list[str]) -> NDArray[np.int64]:
+    digests = b"".join([blake2b(lexeme.encode(), digest_size=8).digest() for lexeme in lexemes])
+    return (np.frombuffer(digests, ">u8") >> 1).astype(np.int64)
+
+
+def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers `start, start + 1, ...` of each range, one range after the other.
+
+    Example:
+        >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+        [5, 6, 0, 1, 2]
+    """
+    shift = starts - (np.cumsum(counts) - counts)
+    return np.asarray(np.arange(int(counts.sum())) + np.repeat(shift, counts), np.int64)
 
 
 def _expand(token: str, language: str, query: bool) -> list[str]:
@@ -103,7 +161,7 @@ def _expand(token: str, language: str, query: bool) -> list[str]:
 def _word(word: str, language: str, query: bool) -> list[str]:
     if language == "simple" or not word.isalpha():
         return [word] if word else []
-    result = [_stemmer(language).stemWord(word)]
+    result = [_stemmer(language)(word)]
     if language in _COMPOUNDING and len(word) >= (_GRAM if query else _COMPOUND):
         result += ("\0" + word[start : start + _GRAM] for start in range(len(word) - _GRAM + 1))
     return result
@@ -117,10 +175,13 @@ def _pairs(run: str, query: bool) -> Iterator[str]:
         yield run[start : start + 2]
 
 
-def _stemmer(language: str) -> Any:
+def _stemmer(language: str) -> Callable[[str], str]:
+    """What stems a word."""
     import Stemmer
 
-    if (stemmer := getattr(_stemmers, language, None)) is None:
-        stemmer = Stemmer.Stemmer(language)
-        setattr(_stemmers, language, stemmer)
-    return stemmer
+    if language == "simple":
+        return str
+    if (stem := getattr(_stemmers, language, None)) is None:
+        stem = Stemmer.Stemmer(language).stemWord
+        setattr(_stemmers, language, stem)
+    return stem  # type: ignore[no-any-return]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pgvector import Bit, HalfVector, Vector
 
 from contrastive_st.errors import choice
-from contrastive_st.search.bm25 import best, query_keys
+from contrastive_st.search.bm25 import best
 from contrastive_st.search.filters import Filter, Filterable, as_filter
 from contrastive_st.search.index import (
     Batch,
@@ -29,7 +29,7 @@ from contrastive_st.search.index import (
     reciprocal_rank_fusion,
 )
 from contrastive_st.search.languages import UNKNOWN_LANGUAGE
-from contrastive_st.search.lexemes import VERSION
+from contrastive_st.search.lexemes import VERSION, query_keys
 from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.copying import signs_of, vectors_of
 from contrastive_st.search.postgres.database import PATIENCE, POOL, Database, StoreConnection

@@ -7,6 +7,7 @@ import atexit
 import contextlib
 import dataclasses
 import inspect
+import io
 import logging
 import os
 import re
@@ -173,6 +174,9 @@ def run(job: Callable[[], Any]) -> int:
     """
     set_verbosity(logging.INFO)
     set_device(None)
+    for stream in (sys.stdout, sys.stderr):  # a terminal of cp1252 or ASCII gets what it lacks as \\u20ac
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     code = 1  # of an error that nobody foresaw
     try:
         code = _run(job)

@@ -307,7 +307,23 @@ class OtherModel(InputError):
     """The vectors of an index are of another model."""
 
 
-class Unreachable(InputError):
+class Refused(InputError):
+    """The database of an index does not do what it is asked for.
+
+    Args:
+        message: the line, which may name the database.
+        status: of HTTP; 503 if it may do it later.
+        what: the same without the address of the database, for clients.
+    """
+
+    def __init__(
+        self, message: str, status: int = 503, what: str = "the database of the index does not answer"
+    ) -> None:
+        super().__init__(message)
+        self.status, self.what = status, what
+
+
+class Unreachable(Refused):
     """The database of an index does not answer now."""
 
 

@@ -314,7 +314,7 @@ def make_api(
     )  # fmt: skip
     gate = ApiGate(app, host, token, writer)
     app.router.route_class, app.state.bytes, app.state.catch_up = _Route, Budget(ALL_BYTES), routes.catch_up
-    for kind in (InputError, RequestValidationError, HTTPException, ClientDisconnect):
+    for kind in (InputError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, refusal)
     for method, path, answer, model in (
         ("POST", "/v1/embeddings", routes.v1_embeddings, Embeddings), ("GET", "/v1/models", routes.v1_models, Models),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from contrastive_st.errors import one_line as shown_line, require
 from contrastive_st.search.analysis.projection import Map, colour, middles, spread
-from contrastive_st.search.index import Hit
+from contrastive_st.search.index import Hit, Refused
 from contrastive_st.search.values import one_line
 from contrastive_st.serve.session import MOST_HITS, WORD, Answer, SearchSession, Span, shared_words
 
@@ -120,6 +120,8 @@ def _said(error: Exception) -> tuple[list[Answer], list[str]]:
 
 def _line(error: Exception) -> str:
     """An error of input or of the database as a line; a defect of this package is raised again."""
+    if isinstance(error, Refused):  # whose line may name the database
+        return error.what
     if not (line := shown_line(error)):
         raise error
     return line

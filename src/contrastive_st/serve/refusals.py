@@ -10,8 +10,10 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
-from contrastive_st.search.index import DeletedCollection, UnknownColumn, Unreachable
+from contrastive_st.errors import InputError
+from contrastive_st.search.index import DeletedCollection, Refused, UnknownColumn
 from contrastive_st.search.values import one_line
 from contrastive_st.serve.schemas import error_answer
 
@@ -24,10 +26,13 @@ async def refusal(request: Request, error: Exception) -> Response:
     status, message, headers = 400, str(error), dict(getattr(error, "headers", None) or {})
     if isinstance(error, (UnknownColumn, DeletedCollection)):
         status = 404
-    elif isinstance(error, Unreachable):
+    elif isinstance(error, Refused):
         logger.warning("%s", error)  # clients must not learn where the database is
-        status, message = 503, f"the database of the index does not answer; try again in {_RETRY} s"
-        headers["Retry-After"] = str(_RETRY)
+        status, message = error.status, error.what
+        if status == 503:
+            message, headers["Retry-After"] = f"{message}; try again in {_RETRY} s", str(_RETRY)
+    elif not isinstance(error, (InputError, HTTPException, RequestValidationError, ClientDisconnect)):
+        status, message = 500, "this server is at fault; its log says how"
     elif isinstance(error, HTTPException):
         status, message = error.status_code, str(error.detail)
     elif isinstance(error, RequestValidationError):

@@ -294,14 +294,19 @@ class Health(BaseModel):
 
 # --- Errors, in the form of the API that was asked.
 
-_KINDS = {401: "authentication", 413: "too_large", 429: "overloaded", 503: "unhealthy"}
+_KINDS = {
+    401: "authentication", 403: "authentication", 409: "conflict", 413: "too_large", 429: "overloaded", 500: "internal",
+    503: "unhealthy", 507: "unhealthy",
+}  # fmt: skip
 
 
 class Error(BaseModel):
     """An error in the form of text-embeddings-inference."""
 
     error: str
-    error_type: Literal["invalid_request", "authentication", "too_large", "overloaded", "unhealthy"]
+    error_type: Literal[
+        "invalid_request", "authentication", "conflict", "too_large", "overloaded", "internal", "unhealthy"
+    ]
 
 
 class OpenAIFault(BaseModel):
@@ -333,13 +338,17 @@ def error_answer(path: str, status: int, line: str, headers: Mapping[str, str]) 
 _ERRORS = {
     400: "It cannot be answered as it stands.",
     401: "The token of this server is missing or another one.",
+    403: "The role with which this server opened the database may not do that.",
     404: "There is no such model, index or column; or the collection of the index has been deleted.",
+    409: "The database takes no changes now, or another process has changed the same rows.",
     408: "Its body came too slowly.",
     413: "It asks for too much, or has a text that is longer than the model reads and not to be truncated.",
     415: "Its body is compressed, or of another type than application/json.",
     421: "It came to another host name than those of this machine.",
     422: "Its body is not JSON, or a field is not as it should be.",
     429: "Too many requests at once; Retry-After says when to retry.",
+    500: "This server is at fault.",
+    507: "The disk of the database is full.",
 }  # fmt: skip
 _OF_AN_INDEX = {"/search", "/upsert", "/delete"}
 
@@ -347,6 +356,7 @@ _OF_AN_INDEX = {"/search", "/upsert", "/delete"}
 def errors_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | str, dict[str, Any]]:
     """The errors that a route sends, for its `responses` in the OpenAPI document."""
     sent = {400, 413} | ({404, 408, 415, 422} if post else set()) | ({421} if loopback else set())
+    sent |= {500, *((403, 409, 507) if path in _OF_AN_INDEX else ())}
     sent |= ({401} if token else set()) | ({429} if path != "/health" else set()) | ({404} if "{" in path else set())
     model = OpenAIError if path.startswith("/v1/") else Error
     stopping: dict[str, Any] = {
@@ -354,7 +364,10 @@ def errors_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | 
         "content": {"text/plain": {"schema": {"type": "string"}}},
     }
     if path in _OF_AN_INDEX:
-        stopping |= {"model": model, "description": "The server is stopping, or the database does not answer."}
+        stopping |= {
+            "model": model,
+            "description": "The server is stopping, or the database cannot answer now; Retry-After says when to retry.",
+        }
     return {**{status: {"model": model, "description": _ERRORS[status]} for status in sorted(sent)}, 503: stopping}
 
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
+from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple, TypeVar
 from weakref import WeakSet
 
 import psycopg
 from pgvector.psycopg import register_vector
 from psycopg import sql
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool
 
-from contrastive_st.errors import InputError, about, first_line
-from contrastive_st.search.index import Unreachable
+from contrastive_st.errors import InputError, first_line
+from contrastive_st.search.index import Refused, Unreachable
 from contrastive_st.search.postgres import schema as store_schema
 from contrastive_st.search.postgres.dsn import complete, dsn_of, hide_password, split_schema, without_variables
+from contrastive_st.search.postgres.refusals import is_passing, translated
 from contrastive_st.search.postgres.server import EmbeddedServer, default_store
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 # Plans are made for the actual values: a generic plan knows neither LIMIT nor filter and may scan everything.
 _SETTINGS = {"plan_cache_mode": "force_custom_plan", "work_mem": "32MB", "hnsw.max_scan_tuples": "200000"}
+_VECTOR = "0.8.0"  # the least version of pgvector: it has iterative scans
+_UPDATE = "ALTER EXTENSION vector UPDATE"
 POOL = 8  # connections; more clients than this wait for their turn
 #: What a parameter of the DSN or a variable of the environment, such as PGCLIENTENCODING, does not change
 _ALWAYS: dict[str, Any] = {"autocommit": True, "application_name": "contrastive-st", "client_encoding": "UTF8"}
@@ -62,6 +66,14 @@ class StoreConnection(psycopg.Connection[Any]):
                 self.execute("SELECT set_config(%s, %s, %s)", (name, str(value), self.pooled))
                 self.known[name] = str(value)
 
+    def lift_limits(self, local: bool = True) -> None:
+        """Let the statements that load and build take as long as they need, in the open transaction or session."""
+        self.execute(
+            "SELECT set_config(name, '0', %s) FROM pg_settings WHERE name IN ('statement_timeout',"
+            " 'transaction_timeout', 'idle_in_transaction_session_timeout', 'lock_timeout') AND setting <> '0'",
+            (local,),
+        )
+
     def value(self, statement: Query, parameters: Any = None) -> Any:
         """The first cell of the rows of a statement; None if there are none."""
         row = self.execute(statement, parameters).fetchone()
@@ -91,6 +103,47 @@ class EmbeddedConnection(StoreConnection):
         """Connect to an address of `EmbeddedServer`."""
         with without_variables():
             return super().connect(complete(conninfo), **kwargs)
+
+
+_FACTS = """SELECT current_setting('server_version'), (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
+    (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'), current_setting('server_encoding'),
+    (SELECT datctype FROM pg_database WHERE datname = current_database()),
+    current_setting('transaction_read_only')::bool, current_setting('statement_timeout')"""
+
+
+class Facts(NamedTuple):
+    """What a server is, asked once when a store is opened: versions, limits, and what cannot be done there."""
+
+    server: str
+    vector: str | None  # that the database has
+    available: str | None  # that it would get
+    encoding: str
+    locale: str
+    read_only: bool
+    timeout: str
+
+    def check(self, where: str) -> None:
+        """Raises `InputError` if the database cannot hold a store."""
+        if self.encoding != "UTF8":
+            raise InputError(
+                f"{where} has the encoding {self.encoding}, which does not hold every text; make a database with "
+                "CREATE DATABASE name TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'"
+            )
+        version = self.vector or self.available
+        if version is None:
+            raise InputError(f"{where}: PostgreSQL {self.server} has no pgvector; install {_VECTOR} or newer there")
+        if _numbers(version) < _numbers(_VECTOR):
+            newer = self.available is not None and _numbers(self.available) >= _numbers(_VECTOR)
+            fix = _UPDATE if newer else f"install {_VECTOR} or newer there, and then {_UPDATE}"
+            raise InputError(f"{where} has pgvector {version}, but this package needs {_VECTOR} or newer; {fix}")
+
+    def __str__(self) -> str:
+        limits = ["read-only"] * self.read_only + [f"statement_timeout {self.timeout}"] * (self.timeout != "0")
+        return ", ".join([f"PostgreSQL {self.server}", f"pgvector {self.vector}", f"locale {self.locale}", *limits])
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)]
 
 
 class Database:
@@ -123,7 +176,7 @@ class Database:
         with ExitStack() as failed:
             if self.server:
                 failed.callback(self.server.close)
-            with about(self.shown):
+            with translated(self.shown):
                 self._connected(lambda: self._check(setup))
             _OPEN.add(self)
             failed.pop_all()
@@ -163,14 +216,12 @@ class Database:
             if not self.server:
                 info = connection.info
                 self.shown = f"host={info.host} port={info.port} dbname={info.dbname} user={info.user}"
-            encoding = connection.info.parameter_status("server_encoding")
-            if encoding != "UTF8":
-                raise InputError(
-                    f"{self.shown} has the encoding {encoding}, which does not hold every text; make a database with "
-                    "CREATE DATABASE name TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'"
-                )
+            self.facts = Facts(*connection.execute(_FACTS).fetchone())  # type: ignore[misc]
+            self.facts.check(self.shown)
             version = store_schema.version_of(connection, self.schema)
             if version < newest and (setup or self.server):
+                if self.facts.read_only:
+                    raise Refused(f"{self.shown} is read-only, as a standby is; write to its primary server", 409)
                 store_schema.migrate(connection, self.schema)
             elif version != newest:
                 raise InputError(self._other_version(version, newest))
@@ -188,19 +239,17 @@ class Database:
         """Call `work` with a connection, and once more if the connection breaks, so `work` must be repeatable.
 
         Raises:
-            Unreachable: the database does not answer, or all connections are busy for a minute.
+            Refused: the database does not do it: `refusal` says why.
+            Unreachable: it does not answer, or all connections are busy for a minute.
         """
-        with about(self.shown):
+        with translated(self.shown):
             try:
                 return self._once(work, _SOON)
-            except psycopg.errors.DiskFull:
-                raise
-            except (psycopg.OperationalError, psycopg.InterfaceError):  # also of a pool with no connection yet
-                self._revive()
-            try:
-                return self._once(work, PATIENCE)
-            except PoolTimeout as error:
-                raise Unreachable(f"{self.shown}: {first_line(error)}") from error
+            except psycopg.Error as error:  # also of a pool with no connection yet
+                if not is_passing(error):
+                    raise
+            self._revive()
+            return self._once(work, PATIENCE)
 
     def _revive(self) -> None:
         """Wait until the database answers, and drop the connections that are broken."""
@@ -239,22 +288,21 @@ class Database:
 
     def describe(self) -> dict[str, str]:
         """The version of the store, and what this role may do, as text."""
-        ((role, version, vector, create, write, server),) = self.rows(
-            "SELECT current_user, (SELECT max(version) FROM migrations), (SELECT extversion FROM pg_extension WHERE"
-            " extname = 'vector'), has_schema_privilege(%s, 'CREATE'), has_table_privilege('collections', 'INSERT'),"
-            " current_setting('server_version')",
+        ((role, version, create, write, *facts),) = self.rows(
+            "SELECT current_user, (SELECT max(version) FROM migrations), has_schema_privilege(%s, 'CREATE'),"
+            f" has_table_privilege('collections', 'INSERT'), facts.* FROM ({_FACTS}) AS facts",
             (self.schema,),
         )
         rights = "read, write and create collections" if create and write else "read and write" if write else "read"
         return {
             "store": f"schema {self.schema} of {self.shown}",
             "version": f"{version} of {len(store_schema.MIGRATIONS)}",
-            "server": f"PostgreSQL {server}, pgvector {vector}",
+            "server": str(Facts(*facts)),
             "role": f"{role} may {rights}",
         }
 
     def connect(self, **settings: str) -> StoreConnection:
-        """A separate connection outside the pool, for long work or locks; close it after use.
+        """A separate connection outside the pool, for long work or locks, without a time limit; close it after use.
 
         Raises:
             InputError: a pooler stands between, which may give away the session with its locks.
@@ -267,6 +315,7 @@ class Database:
                 f"{self.shown} is a pooler, such as pgbouncer; indexing holds locks over many transactions, so give it "
                 "the address of PostgreSQL (searches, upserts and deletions pass through a pooler)"
             )
+        connection.lift_limits(local=False)
         connection.use(settings)
         return connection
 

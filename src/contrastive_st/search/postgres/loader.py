@@ -157,6 +157,7 @@ class StoreLoader:
         self.store.decide_language(texts)
 
         def work(connection: StoreConnection) -> None:
+            connection.lift_limits()
             store = self.store.at(connection, lock=True)  # first, as all writes
             added = connection.execute(
                 "INSERT INTO shards (collection, source, shard, rows)"
@@ -193,6 +194,7 @@ class StoreLoader:
         """
 
         def work(connection: StoreConnection) -> bool:
+            connection.lift_limits()
             recorded = connection.execute(
                 "UPDATE sources SET shards = %s WHERE collection = %s AND number = %s AND mark = %s AND run = %s",
                 (shards, self.store.tables.prefix, self.number, self.fingerprint, self.run),

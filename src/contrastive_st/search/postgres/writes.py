@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from contrastive_st.errors import InputError, about, choice
+from contrastive_st.errors import InputError, choice
 from contrastive_st.memory import peak_resident
 from contrastive_st.search.filters import Filterable, as_filter
 from contrastive_st.search.index import (
@@ -35,6 +35,7 @@ from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDE
 from contrastive_st.search.postgres.naming import forget_alias
 from contrastive_st.search.postgres.postings import add_words, fill_words, join_words, remove_words
 from contrastive_st.search.postgres.predicates import as_jsonpath, subject_of
+from contrastive_st.search.postgres.refusals import translated
 from contrastive_st.search.postgres.schema import create_codes, follow
 from contrastive_st.search.postgres.spaces import StoreSpaces
 from contrastive_st.search.shards import FIRST
@@ -317,7 +318,7 @@ class StoreWrites(StoreSpaces):
         now = self.now()
         memory = memory or f"{self.graph_kilobytes(kind, m)}kB"
         with (
-            about(f"{self.database.shown}, the index (no document is lost: run the same command again)"),
+            translated(f"{self.database.shown}, the index (no document is lost: run the same command again)"),
             closing(
                 self.database.connect(maintenance_work_mem=memory, max_parallel_maintenance_workers=str(workers))
             ) as connection,

@@ -66,6 +66,9 @@ The table shows metadata that a filter finds or does not find. Each element of a
   date must be equal. A date without a time is midnight. Time zones are ignored.
 * Metadata are stored as JSON: dates and times as ISO 8601 text; durations as seconds; decimals and numpy's numbers as
   numbers; sets, tuples and arrays as lists; NaN and infinity as null.
+* The columns `(id)` and `(text)` are the id and the text of a document. If `--split_into` made it, `(document)` is the
+  number of its row and `(part)` its number in that row, from 0. Metadata of any name come back as they were given.
+* Texts, ids and names of columns are compared in Unicode's normal form NFC, so `é` and `e` with an accent are equal.
 
 ## What is refused
 

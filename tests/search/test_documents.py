@@ -214,9 +214,9 @@ def test_parts():
     corpus = texts_corpus("c", ["One. Two.", "Three."], [{"k": 1}, {"k": 2}])
     apart = list(cut(corpus, "sentences").read())
     assert [(d.text, d.metadata) for d in apart] == [
-        ("One.", {"k": 1, "document": 0, "part": 0}),
-        ("Two.", {"k": 1, "document": 0, "part": 1}),
-        ("Three.", {"k": 2, "document": 1, "part": 0}),
+        ("One.", {"k": 1, "(document)": 0, "(part)": 0}),
+        ("Two.", {"k": 1, "(document)": 0, "(part)": 1}),
+        ("Three.", {"k": 2, "(document)": 1, "(part)": 0}),
     ]
     assert corpus.fingerprint != cut(corpus, "sentences").fingerprint
 

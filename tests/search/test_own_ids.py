@@ -162,9 +162,9 @@ def test_chunks_are_numbered(tmp_path):
 def parts_of(place, collection):
     """The texts of a collection by their row, in the order of their parts; and their ids."""
     with open_index(place, collection) as opened:
-        rows = [row for ids, texts, items, _ in opened.scan() for row in zip(items, texts, ids.tolist(), strict=True)]
-    rows.sort(key=lambda row: (str(row[0]["id"]), row[0]["part"]))
-    return [(item["id"], text) for item, text, _ in rows], {text: id for _, text, id in rows}
+        hits = opened.get([id for ids, *_ in opened.scan() for id in ids.tolist()])
+    hits.sort(key=lambda hit: (str(hit.metadata["id"]), hit.own["part"]))
+    return [(hit.metadata["id"], hit.text) for hit in hits], {hit.text: hit.id for hit in hits}
 
 
 @pytest.mark.parametrize("column", ["id", "sku"])

@@ -53,7 +53,8 @@ def test_one_document_is_named_by_any_form_of_its_id(store):
         assert exact([1, 2, 3], ["a", "b", "c"]).get([id])[0].text == "b"
         assert 2 not in {hit.id for hit in store.similar(id)}
     store.upsert(["talk-7"], ["seven"], unit_vectors(1, seed=7))
-    assert [(hit.text, hit.metadata) for hit in store.get(["talk-7"])] == [("seven", {"id": "talk-7"})]
+    (hit,) = store.get(["talk-7"])
+    assert (hit.text, hit.metadata, hit.own_id) == ("seven", {}, "talk-7")
     assert exact(["talk-7"], ["x"], [{"id": "own"}]).get(["talk-7"])[0].metadata == {"id": "own"}
     assert store.delete(["talk-7"]) == 1
 

@@ -32,9 +32,9 @@ from contrastive_st.search.filters import (
     as_filter,
     with_document,
 )
-from contrastive_st.search.index import Hit, at_least
+from contrastive_st.search.index import Hit, at_least, without_former_id
 from contrastive_st.search.opening import open_collection, open_index
-from contrastive_st.search.values import ID
+from contrastive_st.search.values import as_held
 
 
 class _Described:
@@ -263,11 +263,11 @@ class ContrastiveDocumentStore(_Described):
             chosen = translate_filters(filters) if filters else None
         except InputError as error:
             raise FilterError(str(error)) from error
-        rows = (row for ids, texts, items, _ in self.store.scan() for row in zip(ids, texts, items, strict=True))
+        hits = (hit for ids, *_ in self.store.scan() for hit in self.store.get(ids.tolist()))
         return [
-            _document(Hit(int(id), math.nan, text, item))
-            for id, text, item in rows
-            if not chosen or chosen.holds(with_document(item, int(id), text))
+            _document(hit)
+            for hit in hits
+            if not chosen or chosen.holds(with_document({**as_held(hit.metadata), **hit.place}, hit.id, hit.text))
         ]
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
@@ -290,7 +290,7 @@ class ContrastiveDocumentStore(_Described):
         made = iter(self._encoder.encode_document([one.content or "" for one in new.values() if one.embedding is None]))
         vectors = [next(made) if one.embedding is None else one.embedding for one in new.values()]
         texts = [one.content or "" for one in new.values()]
-        self.store.upsert(list(new), texts, vectors, [{**one.meta, ID: one.id} for one in new.values()])
+        self.store.upsert(list(new), texts, vectors, [one.meta for one in new.values()])
         return len(new) if policy == DuplicatePolicy.SKIP else len(documents)
 
     def delete_documents(self, document_ids: list[str]) -> None:
@@ -299,8 +299,8 @@ class ContrastiveDocumentStore(_Described):
 
 
 def _document(hit: Hit) -> Document:
-    meta = {name: value for name, value in hit.metadata.items() if name != ID}
-    return Document(id=str(hit.own_id), content=hit.text, meta=meta, score=None if math.isnan(hit.score) else hit.score)
+    score = None if math.isnan(hit.score) else hit.score
+    return Document(id=str(hit.own_id), content=hit.text, meta=without_former_id(hit), score=score)
 
 
 _FIELDS = {"id": DOCUMENT_ID, "content": DOCUMENT_TEXT}  # the fields of a document outside its metadata

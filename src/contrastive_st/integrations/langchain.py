@@ -18,9 +18,8 @@ from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from contrastive_st.errors import InputError
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import warn_of_unknown
-from contrastive_st.search.index import Hit, at_least
+from contrastive_st.search.index import Hit, at_least, without_former_id
 from contrastive_st.search.opening import open_collection
-from contrastive_st.search.values import ID
 
 
 class ContrastiveEmbeddings(Embeddings):
@@ -114,7 +113,7 @@ class ContrastiveVectorStore(VectorStore):
         last = {name: place for place, name in enumerate(names)}  # of an id that is given twice the last text counts
         given = metadatas or [{}] * len(content)
         rows = [content[i] for i in last.values()], self._embedding.embed_documents([content[i] for i in last.values()])
-        self.store.upsert(list(last), *rows, [{**given[i], ID: name} for name, i in last.items()])
+        self.store.upsert(list(last), *rows, [given[i] for i in last.values()])
         return names
 
     def similarity_search_with_score_by_vector(
@@ -189,5 +188,4 @@ class ContrastiveVectorStore(VectorStore):
 
 
 def _document(hit: Hit) -> Document:
-    metadata = {name: value for name, value in hit.metadata.items() if name != ID}
-    return Document(id=str(hit.own_id), page_content=hit.text, metadata=metadata)
+    return Document(id=str(hit.own_id), page_content=hit.text, metadata=without_former_id(hit))

@@ -112,12 +112,12 @@ class _HitsCommand(CollectionCommand):
             if self.json:
                 score = None if math.isnan(hit.score) else hit.score
                 row = {"id": json_id(hit.own_id), "score": score, "text": hit.text, "metadata": hit.metadata}
-                print(json.dumps(row))
+                print(json.dumps({**row, **hit.place}))
                 continue
             start = f"{hit.score:.3f}  {hit.own_id}  "
             say(start + one_line(hit.text, max(width - len(start), 20)))
-            if hit.metadata:
-                say("       " + one_line("; ".join(f"{key}={value}" for key, value in hit.metadata.items()), width - 7))
+            if shown := {**hit.metadata, **hit.place}:
+                say("       " + one_line("; ".join(f"{key}={value}" for key, value in shown.items()), width - 7))
 
 
 @dataclass

@@ -46,7 +46,7 @@ from contrastive_st.search.folder import (
 from contrastive_st.search.index import Files
 from contrastive_st.search.report import LeftOut, Report
 from contrastive_st.search.splitting import FILES, LINES, WHOLE, is_list, split
-from contrastive_st.search.values import as_id, as_metadata
+from contrastive_st.search.values import OF_DOCUMENT, PART, as_held, as_id, as_metadata, hashed, nfc
 
 _LONGEST_VALUE = 1000  # characters: longer texts (and lists, as JSON) are not kept as metadata by default
 _LONGEST_DOCUMENT = 1 << 24  # bytes; a larger text file is a list, unless `lines` is False
@@ -257,7 +257,7 @@ def texts_corpus(name: str, texts: Sequence[str], metadata: Sequence[Mapping[str
 def cut(corpus: Corpus, into: str) -> Corpus:
     """The corpus with its documents split into `lines`, `sentences` or `passages`.
 
-    Each chunk becomes a document with `document` (the row it comes from, of its file in a folder) and `part` in its
+    Each chunk becomes a document with the number of its row (of its file in a folder) and its own number beside its
     metadata; its id is that of the row, until `by_file`.
     """
     if into in (WHOLE, FILES):
@@ -271,7 +271,7 @@ def cut(corpus: Corpus, into: str) -> Corpus:
                 yield document
                 continue
             for number, chunk in enumerate(chunks):
-                place = {"document": document.number if document.file else document.row, "part": number}
+                place = {OF_DOCUMENT: document.number if document.file else document.row, PART: number}
                 metadata = {**document.metadata, **place}
                 yield replace(document, text=chunk, metadata=metadata, whole=False)
 
@@ -296,7 +296,7 @@ def identified(corpus: Corpus, column: str = "id") -> Corpus:
         rows: dict[int, int] = {}
         for document in corpus.read(report):
             where = document.where or f"{corpus.name}, row {document.row + 1}"
-            cell = document.metadata.get(column)
+            cell = document.metadata.get(nfc(column))
             try:
                 id = as_id(cell)
             except InputError as error:
@@ -345,7 +345,7 @@ def by_file(corpus: Corpus) -> Corpus:
                 content = digest_of([document.text])
                 key += f"#{content}" + (f"-{seen[content]}" if seen[content] else "")
                 seen[content] += 1
-            yield replace(document, id=as_id(key))
+            yield replace(document, id=hashed(key.strip()))
 
     result = _as(corpus, read, ["by file"], by_file, own_ids=True)
     return replace(result, files=replace(result.files, hashed=True))
@@ -450,7 +450,7 @@ class _Choice:
             kept = self._kept(table, number, cells, column, value, report) if text else {}
             if file:
                 kept.setdefault("file", file)
-            yield Document(text, kept, first + place, None, table.where(number), file, place, whole)
+            yield Document(text, as_held(kept), first + place, None, table.where(number), file, place, whole)
 
     def _column(self, table: Table, cells: Mapping[str, Any], folder: bool) -> str:
         """The column of the texts of a table, of which this is the first row."""

@@ -35,7 +35,7 @@ from contrastive_st.search.index import (
 from contrastive_st.search.languages import language_of
 from contrastive_st.search.lexemes import query_keys
 from contrastive_st.search.shards import RECORD, ShardFolder, read_table
-from contrastive_st.search.values import as_documents, as_id, as_ids, storable
+from contrastive_st.search.values import GIVEN, OWN_ID, as_documents, as_id, as_ids, given_and_own, storable
 from contrastive_st.vectors import (
     buckets,
     dequantize,
@@ -268,12 +268,12 @@ class ExactIndex:
         """All documents in batches, ordered by id."""
         for start in range(0, len(self), batch_size):
             rows = self._order[start : start + batch_size]
-            texts, metadata = [self._texts[i] for i in rows], [self._of(i) for i in rows]
+            texts, metadata = [self._texts[i] for i in rows], [given_and_own(self._of(i))[0] for i in rows]
             yield self.ids[rows], texts, metadata, self._rows(rows)
 
     def columns(self) -> list[str]:
         """The names of the metadata of all documents, sorted."""
-        return sorted({key for row in range(len(self)) for key in self._of(row)})
+        return sorted({key for row in range(len(self)) for key in self._of(row)} - {OWN_ID, GIVEN})
 
     def count(self, filter: Filterable = None) -> int:
         """How many documents meet a filter."""
@@ -345,7 +345,7 @@ class ExactIndex:
 
     def _hits(self, rows: Ids, scores: NDArray[np.floating]) -> list[Hit]:
         result = zip(rows.tolist(), scores.tolist(), strict=True)
-        return [Hit(int(self.ids[i]), score, self._texts[i], self._of(i)) for i, score in result]
+        return [Hit.of(int(self.ids[i]), score, self._texts[i], self._of(i)) for i, score in result]
 
     def _of(self, row: int) -> dict[str, Any]:
         return dict(self._metadata[row])

@@ -11,7 +11,8 @@ list mean no value. `authors.name` is the column of that name or the value insid
 * `column=null`: there is no value; `column!=null`: there is one.
 
 The columns `(id)` and `(text)` are the id and the text of a document, not metadata; an id is compared as `as_id` reads
-it.
+it. `(document)` and `(part)` are the numbers of the row and of the part where documents are split. Texts and names of
+columns are compared in Unicode's normal form NFC.
 
 Numbers, moments, true and false are the same however they are held: `year=1999` finds 1999, "1999" and "1999.0",
 `day=2024-05-01` finds "2024-05-01 00:00:00", and `draft=true` finds true, "True" and "t", as psql writes true.
@@ -25,6 +26,7 @@ import json
 import math
 import operator as operators
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -32,7 +34,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from contrastive_st.errors import InputError, choice
-from contrastive_st.search.values import as_id, as_list, one_line, plain, storable
+from contrastive_st.search.values import OWN_ID, as_id, as_list, nfc, one_line, plain, storable
 
 RANGES: dict[str, Callable[[Any, Any], bool]] = {
     "<": operators.lt,
@@ -47,7 +49,7 @@ NUMBER = r" *[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,3})? *"
 _DECIMALS = 14  # of a text that equals a number: `1.5` is also "1.50" and so on
 _PLAIN = r"-?(0|[1-9][0-9]{0,308})([.][0-9]{1,308})?([eE][+-]?[0-9]{1,3})?"  # with =, where "007" is not 7
 DATE = r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([T ][0-9]{2}:[0-9]{2}[0-9:.,Z+-]*)?)?)?"
-DOCUMENT_ID, DOCUMENT_TEXT = "(id)", "(text)"  # columns that are not metadata
+DOCUMENT_ID, DOCUMENT_TEXT = OWN_ID, "(text)"  # columns that are not metadata
 _ZONE = re.compile("(:.*?)([Z+-].*)")  # after a time
 _START, _PRECISIONS = "0000-01-01T00:00:00", (4, 7, 10, 16, 19)  # the start of a year, and how long texts of dates are
 _LAST = "~"  # sorts after every character of a date
@@ -85,6 +87,8 @@ class Condition:
     values: tuple[Scalar, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "column", nfc(self.column))
+        object.__setattr__(self, "values", tuple(nfc(one) if isinstance(one, str) else one for one in self.values))
         choice(f"operator of the filter on {self.column!r}:", self.operator, OPERATORS)
         if not self.values:
             raise InputError(f"filter on {self.column!r}: an empty list matches nothing; give values")
@@ -129,7 +133,8 @@ class Condition:
 
     def holds(self, metadata: Mapping[str, Any]) -> bool:
         """Whether a document with this metadata meets the condition."""
-        values = [value for value in values_of(metadata, self.column) if value is not None]
+        there = (value for value in values_of(metadata, self.column) if value is not None)
+        values = [nfc(value) if isinstance(value, str) else value for value in there]
         if self.operator in RANGES:
             return any(map(self._in_range, values))
         meets = (None in self.values and not values) or any(_key(value) in self._keys for value in values)
@@ -388,7 +393,8 @@ def _spellings(value: Scalar) -> list[str | bool | Decimal]:
         said = value if isinstance(value, bool) else value.lower() == "true"
         return [said, str(value), str(said), str(said).lower(), str(said).upper(), "t" if said else "f"]
     if (number := _number(value, _PLAIN)) is None:
-        return [str(value), *_moments(str(value))]
+        spelled_out = unicodedata.normalize("NFD", str(value))  # as macOS does, in stores of earlier versions
+        return [str(value), spelled_out, *_moments(str(value))]
     digits = f"{number or 0:f}"  # without an exponent, and 0 instead of -0
     whole, _, decimals = _without_zeros(digits).partition(".")
     padded = [decimals + "0" * more for more in range(1, _DECIMALS - len(decimals) + 1)]

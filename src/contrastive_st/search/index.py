@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.filters import RANGES, Condition, Filter, Filterable, as_filter
-from contrastive_st.search.values import as_ids, one_line, own_id
+from contrastive_st.search.values import FORMER_ID, as_id, as_ids, given_and_own, one_line, own_id
 from contrastive_st.vectors import unit_vectors
 
 logger = logging.getLogger(__name__)
@@ -36,18 +36,38 @@ class Hit:
     """A hit of a search: its id, the cosine to the query, its text and its metadata.
 
     `id` is a number; `own_id` is the id that the source of the document has. `score` is NaN if nothing was compared
-    (`VectorIndex.get`).
+    (`VectorIndex.get`). `own` has what the index itself keeps of a document: of a part of a document (`--split_into`)
+    its number `part` and the number `document` of its row.
     """
 
     id: int
     score: float
     text: str
     metadata: dict[str, Any] = field(default_factory=dict)
+    own: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, id: int, score: float, text: str, held: Mapping[str, Any]) -> Hit:
+        """A hit with metadata as an index holds them."""
+        return cls(id, score, text, *given_and_own(held))
 
     @property
     def own_id(self) -> int | str:
         """The id as the source of the document writes it."""
-        return own_id(self.id, self.metadata)
+        text: int | str = self.own["id"] if "id" in self.own else own_id(self.id, self.metadata)
+        return text
+
+    @property
+    def place(self) -> dict[str, int]:
+        """Of a part, its row and its number, by the columns of filters."""
+        return {f"({name})": self.own[name] for name in ("document", "part") if name in self.own}
+
+
+def without_former_id(hit: Hit) -> dict[str, Any]:
+    """The metadata of a hit without the id that earlier versions of the adapters kept there."""
+    former = hit.metadata.get(FORMER_ID) if "id" not in hit.own else None
+    there = isinstance(former, str) and former and as_id(former) == hit.id
+    return {name: value for name, value in hit.metadata.items() if not (there and name == FORMER_ID)}
 
 
 class VectorIndex(Protocol):
@@ -62,7 +82,8 @@ class VectorIndex(Protocol):
     * `{"source": "x"}`: equal to the value; if the metadata is a list, one of its elements is equal;
     * `{"source": ["x", "y"]}`: any of these;
     * `{"year": {">=": 2020, "<": 2030}}`: by operators, of `=`, `!=`, `<`, `<=`, `>` and `>=`;
-    * `{"(id)": "talk-7"}`, `{"(text)": "On tides"}`: by the id or the text of the document itself.
+    * `{"(id)": "talk-7"}`, `{"(text)": "On tides"}`: by the id or the text of the document itself;
+    * `{"(part)": 0}`, `{"(document)": 7}`: by the number of a part in its row, or of that row (`--split_into`).
 
     A column that no document has is an error. A filter that no document meets gives nothing, with a warning that says
     which condition is not met.

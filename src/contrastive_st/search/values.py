@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import unicodedata
 from collections.abc import Mapping
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -17,7 +18,10 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError
 
 _INTEGER = re.compile(r"(-?(?:0|[1-9][0-9]{0,18}))(?:[.]0+)?")  # an id; pandas writes 7.0 if another one is missing
-ID = "_id"  # the name in the metadata of an id that is text, for libraries whose metadata may have another `id`
+#: What the store itself keeps of a document, beside the metadata of the user, which may have any names: an id that is
+#: text, the row and the number of a part, and the metadata as they were given, if they are compared in another form
+OWN_ID, OF_DOCUMENT, PART, GIVEN = OWN = ("(id)", "(document)", "(part)", "(given)")
+FORMER_ID = "_id"  # where earlier versions kept the ids of LangChain and Haystack
 _EXACT = 1 << 53  # JavaScript, and every parser that reads JSON numbers as doubles, rounds larger integers
 
 
@@ -40,7 +44,53 @@ def as_id(given: Any) -> int:
         return int(value)
     if not isinstance(value, str) or not value:
         raise InputError(f"{given!r} is not an id: give an integer of 64 bits, or text")
-    return int.from_bytes(hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") >> 1
+    return hashed(nfc(value))
+
+
+def hashed(text: str) -> int:
+    """A number of 63 bits for a text, of which another spelling has another one."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") >> 1
+
+
+def nfc(text: str) -> str:
+    """The normal form in which texts are compared: composed letters, of which file names of macOS have none.
+
+    Example:
+        >>> nfc("e\u0301") == "\u00e9"
+        True
+    """
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def as_held(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata as an index holds them: in normal form, without `OWN` names; and as `GIVEN`, if that is another form.
+
+    Example:
+        >>> as_held({"year": 1999}), as_held({"(part)": 7})
+        ({'year': 1999}, {'(given)': {'(part)': 7}})
+    """
+    result = {name: value for name, value in _in_normal_form(given).items() if name not in OWN}
+    return result if result == given else {**result, GIVEN: dict(given)}
+
+
+def given_and_own(held: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The metadata as they were given, and what the store itself keeps of a document, by name without parentheses.
+
+    Example:
+        >>> given_and_own({"year": 1999, "(part)": 7})
+        ({'year': 1999}, {'part': 7})
+    """
+    own = {name[1:-1]: held[name] for name in OWN if name in held and name != GIVEN}
+    given = held[GIVEN] if GIVEN in held else {name: value for name, value in held.items() if name not in OWN}
+    return dict(given), own
+
+
+def _in_normal_form(value: Any) -> Any:
+    if isinstance(value, str):
+        return nfc(value)
+    if isinstance(value, Mapping):
+        return {nfc(name): _in_normal_form(item) for name, item in value.items()}
+    return [_in_normal_form(item) for item in value] if isinstance(value, list) else value
 
 
 def as_ids(given: Any) -> NDArray[np.int64]:
@@ -115,7 +165,7 @@ def as_list(name: str, given: Any, kind: type = object) -> list[Any]:
 
 
 def as_metadata(given: Any, count: int) -> list[dict[str, Any]]:
-    """The metadata of `count` documents as JSON objects (`plain`); None gives empty ones.
+    """The metadata of `count` documents as an index holds them (`plain`, `as_held`); None gives empty ones.
 
     Raises:
         InputError: there is not one mapping for each document, or a value has no form in JSON.
@@ -128,7 +178,7 @@ def as_metadata(given: Any, count: int) -> list[dict[str, Any]]:
         return [{} for _ in range(count)]
     items = as_list("metadata", given, Mapping)
     _check_lengths(documents=count, metadata=len(items))
-    return [plain(item) for item in items]
+    return [as_held(plain(item)) for item in items]
 
 
 def _check_lengths(**lengths: int) -> None:
@@ -221,14 +271,14 @@ def as_documents(
 ) -> tuple[NDArray[np.int64], list[str], list[dict[str, Any]]]:
     """Ids, texts and metadata of documents as an index holds them, one for each of so many vectors.
 
-    An id that is text stays in the metadata: as `id`, unless it is there already.
+    An id that is text is kept beside the metadata, as `OWN_ID`.
 
     Raises:
         InputError: one of them is at fault, their numbers differ, or an id is given twice.
 
     Example:
         >>> as_documents(["talk-7"], ["On tides"], None, 1)[2]
-        [{'id': 'talk-7'}]
+        [{'(id)': 'talk-7'}]
     """
     given = ids if isinstance(ids, np.ndarray) else as_list("ids", ids)
     numbers, kept = as_ids(given), as_list("texts", texts, str)
@@ -238,6 +288,6 @@ def as_documents(
     items = as_metadata(metadata, len(numbers))
     if not isinstance(given, np.ndarray):
         for id, number, item in zip(given, numbers.tolist(), items, strict=True):
-            if _is_hashed(id) and own_id(number, item) == number:
-                item.setdefault("id", storable(id))
+            if isinstance(id, str) and id != str(number):
+                item[OWN_ID] = storable(id)
     return numbers, kept, items

@@ -222,7 +222,8 @@ class _Routes:
             found = index.search(encoded.vectors[0], asked.k, filter=conditions, text=message)[0]
             hits, notes = at_least(found, asked.min_score) if found else ([], unmet(index, conditions))
             rows = _exact([
-                {"id": hit.own_id, "score": hit.score, "text": hit.text, "metadata": hit.metadata} for hit in hits
+                {"id": hit.own_id, "score": hit.score, "text": hit.text, "metadata": hit.metadata, **hit.place}
+                for hit in hits
             ])  # fmt: skip
             return orjson.dumps({"index": name, "hits": rows, "notes": notes})
 

@@ -294,7 +294,7 @@ def _hit(answer: Answer, i: int) -> dict[str, Any]:
             if text:
                 shown.append(_span(text, span.effect, max(span.effect, 0) / highest, shared))
         length += len(item)
-    metadata = {key: one_line(str(value), 120) for key, value in hit.metadata.items()}
+    metadata = {key: one_line(str(value), 120) for key, value in {**hit.metadata, **hit.place}.items()}
     return {"score": f"{hit.score:.3f}", "id": hit.own_id, "seen": seen, "more": more, "metadata": metadata}
 
 

@@ -237,12 +237,17 @@ class Info(BaseModel):
 
 
 class SearchHit(BaseModel):
-    """A document; an id beyond the 53 bits of JavaScript's numbers is a string, as such numbers of the metadata are."""
+    """A document; an id beyond the 53 bits of JavaScript's numbers is a string, as such numbers of the metadata are.
+
+    A part of a document also has the number of its row and its own.
+    """
 
     id: int | str
     score: float | None
     text: str
     metadata: dict[str, Any]
+    document: int | None = Field(None, alias="(document)")
+    part: int | None = Field(None, alias="(part)")
 
 
 class Hits(BaseModel):
@@ -347,7 +352,6 @@ _ERRORS = {
     421: "It came to another host name than those of this machine.",
     422: "Its body is not JSON, or a field is not as it should be.",
     429: "Too many requests at once; Retry-After says when to retry.",
-    500: "This server is at fault.",
     507: "The disk of the database is full.",
 }  # fmt: skip
 _OF_AN_INDEX = {"/search", "/upsert", "/delete"}
@@ -356,7 +360,7 @@ _OF_AN_INDEX = {"/search", "/upsert", "/delete"}
 def errors_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | str, dict[str, Any]]:
     """The errors that a route sends, for its `responses` in the OpenAPI document."""
     sent = {400, 413} | ({404, 408, 415, 422} if post else set()) | ({421} if loopback else set())
-    sent |= {500, *((403, 409, 507) if path in _OF_AN_INDEX else ())}
+    sent |= {403, 409, 507} if path in _OF_AN_INDEX else set()
     sent |= ({401} if token else set()) | ({429} if path != "/health" else set()) | ({404} if "{" in path else set())
     model = OpenAIError if path.startswith("/v1/") else Error
     stopping: dict[str, Any] = {

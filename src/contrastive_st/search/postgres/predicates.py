@@ -36,7 +36,8 @@ def subject_of(filter: Filter) -> str:
         "(t.metadata || jsonb_build_object('(id)', t.id))"
     """
     named = {condition.column for condition in filter.conditions()}
-    parts = [f"'{name}', t.{held}" for name, held in ((DOCUMENT_ID, "id"), (DOCUMENT_TEXT, "text")) if name in named]
+    columns = {DOCUMENT_ID: "t.id", DOCUMENT_TEXT: "normalize(t.text, NFC)"}
+    parts = [f"'{name}', {column}" for name, column in columns.items() if name in named]
     return f"(t.metadata || jsonb_build_object({', '.join(parts)}))" if parts else "t.metadata"
 
 

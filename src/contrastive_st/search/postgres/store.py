@@ -40,7 +40,7 @@ from contrastive_st.search.postgres.postings import Words
 from contrastive_st.search.postgres.predicates import as_jsonpath, paths_of, subject_of
 from contrastive_st.search.postgres.schema import create_tables, create_view
 from contrastive_st.search.postgres.writes import StoreWrites
-from contrastive_st.search.values import as_id, as_ids, one_line, storable
+from contrastive_st.search.values import GIVEN, OWN_ID, as_id, as_ids, given_and_own, one_line, storable
 
 EF_SEARCH = 200  # candidates that HNSW keeps: more candidates give a higher recall and take longer
 EXACT_ROWS = 20_000  # with fewer matching documents the search is exact: tens of milliseconds
@@ -298,7 +298,7 @@ class VectorStore(StoreWrites):
         """The documents of these ids, in that order; their score is NaN."""
         wanted = as_ids(ids)
         rows = self._rows("SELECT id, text, metadata FROM {texts} WHERE id = ANY(%s)", (wanted.tolist(),))
-        result = {id: Hit(id, math.nan, text, metadata) for id, text, metadata in rows}
+        result = {id: Hit.of(id, math.nan, text, metadata) for id, text, metadata in rows}
         return [result[id] for id in all_known(ids, result)]
 
     def known(self, ids: Sequence[Id]) -> list[int]:
@@ -321,7 +321,8 @@ class VectorStore(StoreWrites):
         last = -(1 << 63)
         while rows := self.database.rows(statement, (last, batch_size)):
             ids, texts, metadata, vectors = zip(*rows, strict=True)
-            yield np.array(ids, dtype=np.int64), list(texts), list(metadata), vectors_of(vectors, now.storage)
+            given = [given_and_own(item)[0] for item in metadata]
+            yield np.array(ids, dtype=np.int64), list(texts), given, vectors_of(vectors, now.storage)
             last = ids[-1]
 
     def count(self, filter: Filterable = None) -> int:
@@ -343,7 +344,7 @@ class VectorStore(StoreWrites):
     def columns(self) -> list[str]:
         """The names of the metadata of all documents, sorted."""
         rows = self._rows("SELECT DISTINCT jsonb_object_keys(metadata) FROM {texts} ORDER BY 1", ())
-        return [name for (name,) in rows]
+        return [name for (name,) in rows if name not in (OWN_ID, GIVEN)]
 
     # ------------------------------------------------------------------ inside
 
@@ -385,7 +386,7 @@ class VectorStore(StoreWrites):
         if len(rows) < k and index != "none":  # the index has stopped its scan early; comparing few documents is fast
             return self._nearest(connection, query, plan._replace(graph="none"))
         # a vector of zeros, of a text of which the model knows no token, has no cosine
-        return [Hit(id, float(score), text, metadata) for id, score, text, metadata in rows if not math.isnan(score)]
+        return [Hit.of(id, float(score), text, metadata) for id, score, text, metadata in rows if not math.isnan(score)]
 
     def _hybrid(self, connection: StoreConnection, query: Vectors, plan: _Plan, text: str) -> list[Hit]:
         many = max(plan.k, _FUSED)
@@ -397,7 +398,7 @@ class VectorStore(StoreWrites):
         if missing := [id for id in order if id not in near]:
             parameters = {"q": self._parameter(query), "ids": missing}
             for id, score, result, metadata in connection.execute(queries.by_ids(self.tables), parameters, binary=True):
-                near[id] = Hit(id, float(score), result, metadata)
+                near[id] = Hit.of(id, float(score), result, metadata)
         return [near[id] for id in order if id in near]
 
     def _by_words(self, connection: StoreConnection, text: str, k: int, filter: Filter, few: bool) -> list[int]:

@@ -39,7 +39,7 @@ from contrastive_st.search.postgres.refusals import translated
 from contrastive_st.search.postgres.schema import create_codes, follow
 from contrastive_st.search.postgres.spaces import StoreSpaces
 from contrastive_st.search.shards import FIRST
-from contrastive_st.search.values import as_documents, as_id, as_ids, as_metadata
+from contrastive_st.search.values import OF_DOCUMENT, OWN_ID, PART, as_documents, as_id, as_ids, as_metadata
 
 if TYPE_CHECKING:
     from contrastive_st.search.index import VectorIndex
@@ -130,8 +130,11 @@ class StoreWrites(StoreSpaces):
 
     def set_metadata(self, id: Id, metadata: Mapping[str, Any]) -> None:
         """Replace a document's metadata; its vector and its entry in the index do not change."""
-        statement = self.now().tables.statement("UPDATE {texts} SET metadata = %s WHERE id = %s")
-        parameters = Jsonb(as_metadata([metadata], 1)[0]), as_id(id)
+        statement = self.now().tables.statement(
+            "UPDATE {texts} SET metadata = %s || (SELECT coalesce(jsonb_object_agg(key, value), '{{}}')"
+            " FROM jsonb_each(metadata) WHERE key = ANY(%s)) WHERE id = %s"
+        )
+        parameters = Jsonb(as_metadata([metadata], 1)[0]), [OWN_ID, OF_DOCUMENT, PART], as_id(id)
         changed = self.database.run(lambda connection: connection.execute(statement, parameters).rowcount)
         all_known([id], as_ids([id] * changed))
 

@@ -1,0 +1,163 @@
+"""Metadata come back as they were given, whatever their names; names are compared in one normal form."""
+
+import json
+import unicodedata
+
+import pytest
+from store_places import store_place, unit_vectors
+
+from contrastive_st.cli import main
+from contrastive_st.search.exact import ExactIndex
+from contrastive_st.search.filters import as_filter
+from contrastive_st.search.index import Hit, without_former_id
+from contrastive_st.search.opening import open_index
+from contrastive_st.search.postgres.store import VectorStore
+from contrastive_st.search.values import as_held, as_id, given_and_own
+
+pytestmark = pytest.mark.slow
+MINE = {"document": "contract 7", "part": "II", "_id": "x", "id": "y", "(id)": 1, "(part)": ["a"], "(given)": {"b": 2}}
+#: A name in composed and in decomposed letters, and one that is neither
+NAMES = ["Müller-Łódź", unicodedata.normalize("NFD", "Müller-Łódź"), "Việt ế", "Vie\u0323\u0302t \u00ea\u0301", "한글"]
+
+
+@pytest.fixture(scope="module")
+def place():
+    with store_place() as folder, VectorStore.create(folder, "kept", model="m", fingerprint="f", dimension=8):
+        yield folder
+
+
+@pytest.fixture
+def shown(place, capsys):
+    """The objects that a command prints."""
+
+    def run(*command):
+        capsys.readouterr()
+        assert main([*map(str, command), "--store", str(place), "--json", "--quiet"]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return run
+
+
+def test_parts_have_their_numbers_beside_the_metadata(place, shown, tmp_path):
+    rows = tmp_path / "contracts.jsonl"
+    rows.write_text(json.dumps({**MINE, "id": 1, "text": "The tide rises. The tide falls."}) + "\n")
+    assert main(["index", str(rows), "--store", str(place), "--collection", "parts", "--split_into", "sentences"]) == 0
+    hits = shown("search", "tide", "--collection", "parts")
+    assert sorted((hit["text"], hit["(document)"], hit["(part)"]) for hit in hits) == [
+        ("The tide falls.", 0, 1), ("The tide rises.", 0, 0)
+    ]  # fmt: skip
+    assert all(hit["metadata"] == {**MINE, "id": 1} for hit in hits)
+    for condition, count in (
+        ("part=II", 2),
+        ("(part)=1", 1),
+        ("document=contract 7; (part)=0", 1),
+        ("(document)=0", 2),
+    ):
+        assert len(shown("search", "tide", "--collection", "parts", "--filter", condition)) == count, condition
+
+
+@pytest.mark.parametrize("kind", ["store", "exact"])
+def test_metadata_come_back_as_given(place, kind):
+    items = [MINE, {unicodedata.normalize("NFD", "Straße é"): NAMES}, {}]
+    ids, texts = ["talk-7", "é", 3], ["a", "b", "c"]
+    if kind == "exact":
+        index = ExactIndex(ids, texts, unit_vectors(3), items)
+    else:
+        index = VectorStore(place, "kept")
+        index.upsert(ids, texts, unit_vectors(3), items)
+    hits = index.get(ids)
+    assert [hit.metadata for hit in hits] == items
+    assert [hit.own_id for hit in hits] == ids
+    assert [hit.metadata for hit in index.search(unit_vectors(3), 1)[0]] == [items[0]]
+    assert {name for name in index.columns() if name[0] == "("} <= {"(document)", "(part)"}
+    if kind == "store":
+        index.set_metadata("talk-7", {"n": 1})
+        assert [(hit.own_id, hit.metadata) for hit in index.get(["talk-7"])] == [("talk-7", {"n": 1})]
+    index.close()
+
+
+def test_names_are_the_same_in_any_normal_form(place, shown, tmp_path, capsys):
+    """As in an archive that a Mac made."""
+    for number, name in enumerate(NAMES):
+        folder = tmp_path / "notes" / f"{number}"
+        folder.mkdir(parents=True)
+        (folder / f"{unicodedata.normalize('NFD', name)}.txt").write_text(f"Tide {number} rises in the harbour.")
+    at = ["--collection", "names"]
+    assert main(["index", str(tmp_path / "notes"), "--store", str(place), *at]) == 0
+    with open_index(place, "names") as index:
+        for number, name in enumerate(NAMES):
+            for form in ("NFC", "NFD"):
+                file = unicodedata.normalize(form, f"{number}/{name}.txt")
+                (hit,) = shown("search", "tide", *at, "--filter", f"file={file}")
+                assert hit["metadata"]["file"] == unicodedata.normalize("NFD", file)
+                assert [one.text for one in index.search(index.vectors([hit["id"]]), filter={"file": file})[0]] == [
+                    hit["text"]
+                ]
+        assert index.count({"file": "nowhere"}) == 0
+    condition = f"file={unicodedata.normalize('NFC', f'0/{NAMES[0]}.txt')}"
+    assert main(["delete", "names", "--filter", condition, "--yes", "--store", str(place)]) == 0
+    assert len(shown("search", "tide", *at)) == len(NAMES) - 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ids_are_the_same_in_any_normal_form(place, name, tmp_path):
+    forms = [unicodedata.normalize(form, name) for form in ("NFC", "NFD")]
+    assert len({as_id(form) for form in (*forms, name)}) == 1
+    with VectorStore(place, "kept") as store:
+        store.upsert([name], ["a text"], unit_vectors(1), [{"by": name}])
+        for form in forms:
+            assert [hit.own_id for hit in store.get([form])] == [name]
+            assert store.count({"by": form}) == store.count({"(id)": form}) == 1
+        (tmp_path / "ids.txt").write_text(forms[1] + "\n")
+        delete = ["delete", "kept", "--ids", str(tmp_path / "ids.txt"), "--yes", "--store", str(place)]
+        assert main(delete) == 0
+        assert not store.known([name])
+
+
+def test_texts_and_columns_are_compared_in_the_same_form():
+    composed, decomposed = (unicodedata.normalize(form, "é") for form in ("NFC", "NFD"))
+    for held in (as_held({decomposed: decomposed}), as_held({composed: composed})):
+        assert as_filter({composed: decomposed}).holds(held)
+        assert as_filter(f"{decomposed}={composed}").holds(held)
+    assert given_and_own(as_held({decomposed: [decomposed]})) == ({decomposed: [decomposed]}, {})
+    assert as_filter({"(text)": composed}).holds({"(text)": decomposed})
+
+
+def test_rows_of_an_earlier_version_are_still_found(place):
+    """They are held as they were given, and have the ids of adapters among the metadata."""
+    with VectorStore(place, "kept") as store:
+        name = unicodedata.normalize("NFD", "Müller")
+        store.upsert([77], ["old"], unit_vectors(1), None)
+        statement = store.tables.statement("UPDATE {texts} SET metadata = %s WHERE id = 77")
+        store.database.run(lambda connection: connection.execute(statement, (json.dumps({"by": name}),)))
+        assert store.count({"by": "Müller"}) == store.count({"by": name}) == 1
+        store.delete([77])
+    former = Hit(as_id("talk-7"), 0.0, "", {"_id": "talk-7", "n": 1})
+    assert without_former_id(former) == {"n": 1}
+    assert without_former_id(Hit(5, 0.0, "", {"_id": "talk-7"})) == {"_id": "talk-7"}
+
+
+def test_adapters_leave_the_metadata_alone(place):
+    pytest.importorskip("haystack"), pytest.importorskip("langchain_core")
+    from haystack import Document
+
+    from contrastive_st.integrations.haystack import ContrastiveDocumentStore
+    from contrastive_st.integrations.langchain import ContrastiveVectorStore
+
+    chain = ContrastiveVectorStore(where=str(place), collection="chain")
+    name = unicodedata.normalize("NFD", "Müller 7")
+    assert chain.add_texts(["the tide rises", "rain"], [MINE, {}], ids=["a", name]) == ["a", name]
+    (found,) = chain.similarity_search("tide", k=1)
+    assert (found.id, found.metadata) == ("a", MINE)
+    assert [one.id for one in chain.get_by_ids([unicodedata.normalize("NFC", name)])] == [name]
+    assert [one.metadata for one in chain.similarity_search("tide", filter={"_id": "x"})] == [MINE]
+    chain.store.close()
+
+    hay = ContrastiveDocumentStore(where=str(place), collection="hay")
+    hay.write_documents([Document(id="a", content="the tide rises", meta=MINE), Document(id=name, content="rain")])
+    wanted = {"field": "meta._id", "operator": "==", "value": "x"}
+    assert [(one.id, one.meta) for one in hay.filter_documents(wanted)] == [("a", MINE)]
+    assert sorted(one.id for one in hay.filter_documents()) == sorted(["a", name])
+    hay.delete_documents([unicodedata.normalize("NFC", name)])
+    assert hay.count_documents() == 1
+    hay.store.close()

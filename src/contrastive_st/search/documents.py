@@ -257,7 +257,7 @@ def texts_corpus(name: str, texts: Sequence[str], metadata: Sequence[Mapping[str
 def cut(corpus: Corpus, into: str) -> Corpus:
     """The corpus with its documents split into `lines`, `sentences` or `passages`.
 
-    Each chunk becomes a document with the number of its row (of its file in a folder) and its own number beside its
+    Each chunk becomes a document with the number of its row (of its file in a folder) and its own number next to its
     metadata; its id is that of the row, until `by_file`.
     """
     if into in (WHOLE, FILES):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError
 
 _INTEGER = re.compile(r"(-?(?:0|[1-9][0-9]{0,18}))(?:[.]0+)?")  # an id; pandas writes 7.0 if another one is missing
-#: What the store itself keeps of a document, beside the metadata of the user, which may have any names: an id that is
+#: What the store itself keeps of a document, next to the metadata of the user, which may have any names: an id that is
 #: text, the row and the number of a part, and the metadata as they were given, if they are compared in another form
 OWN_ID, OF_DOCUMENT, PART, GIVEN = OWN = ("(id)", "(document)", "(part)", "(given)")
 FORMER_ID = "_id"  # where earlier versions kept the ids of LangChain and Haystack
@@ -271,7 +271,7 @@ def as_documents(
 ) -> tuple[NDArray[np.int64], list[str], list[dict[str, Any]]]:
     """Ids, texts and metadata of documents as an index holds them, one for each of so many vectors.
 
-    An id that is text is kept beside the metadata, as `OWN_ID`.
+    An id that is text is kept next to the metadata, as `OWN_ID`.
 
     Raises:
         InputError: one of them is at fault, their numbers differ, or an id is given twice.

@@ -353,3 +353,12 @@ def test_texts_to_try_are_for_english_models_and_stay_as_the_author_chose_them(c
     (checkpoint / "README.md").write_text(f"---\n{card.data.to_yaml()}\n---\n")
     write_card(checkpoint)
     assert metadata(checkpoint).to_dict()["widget"] == widget
+
+
+@pytest.mark.parametrize(("written", "languages"), [("no", ["no"]), ("[en, no]", ["en", "no"]), ("de", ["de"])])
+def test_norwegian_stays_a_language(written, languages, checkpoint):
+    """In YAML, `no` without quotes is False."""
+    (checkpoint / "README.md").write_text(f"---\nlanguage: {written}\nlicense: mit\n---\n")
+    head = ModelCard.load(write_card(checkpoint)).data
+    assert (head.language, head.license) == (languages, "mit")
+    assert ModelCard.load(write_card(checkpoint)).data.language == languages  # of the card that was written

@@ -278,6 +278,10 @@ def _of_author(card: Path) -> dict[str, Any]:
     if not card.is_file() or was_edited(card):
         return {}
     result = ModelCard.load(card, ignore_metadata_errors=True).data.to_dict()
+    languages = result.get("language")
+    if languages is not None:  # Norwegian, which is `no`, is False in YAML
+        languages = languages if isinstance(languages, list) else [languages]
+        result["language"] = ["no" if one is False else one for one in languages]
     return {name: result[name] for name in _OF_AUTHOR if result.get(name)}
 
 

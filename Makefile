@@ -5,7 +5,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 300
-.PHONY: demo test test-contracts test-cluster test-fast test-min lint lint-workflows docs wheel lite readme figures clean
+.PHONY: demo test test-contracts test-cluster test-fast test-min test-newest lint lint-workflows docs wheel lite readme figures clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -56,6 +56,17 @@ $(VENV)-min/.test: pyproject.toml constraints-min.txt
 test-min: $(VENV)-min/.test  ## the fast tests and those of training, offline, against the oldest versions of the dependencies
 	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadgroup -m "not slow and not data" $(PYTEST_ARGS)
 	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadgroup -m "slow and not data" tests/training $(PYTEST_ARGS)
+
+# torch is the wheel without CUDA, and pytest that of the other targets.
+NEWEST := -m "not slow and not data" tests/models tests/training tests/hub tests/data
+test-newest:  ## fast tests of models, training and files against the newest releases of the dependencies
+	rm -rf $(VENV)-newest
+	$(PYTHON) -m venv $(VENV)-newest
+	grep -E '^(torch|pytest|pytest-xdist)==' constraints.txt > $(VENV)-newest/constraints.txt
+	$(VENV)-newest/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)-newest/constraints.txt -e ".[test]"
+	export HF_HUB_OFFLINE=1; $(VENV)-newest/bin/python -m pytest -n 2 --dist loadgroup $(NEWEST) $(PYTEST_ARGS) || \
+		$(VENV)-newest/bin/python .ci/newest.py $(NEWEST)
+	rm -rf $(VENV)-newest
 
 lint: $(VENV)/.dev  ## style, types, and words of prose
 	$(BIN)/ruff check .
@@ -125,4 +136,4 @@ figures: $(VENV)/.bench  ## measure the speeds of docs/results.md again, in less
 	$(BIN)/python benchmarks/search.py --data $(DATA)
 
 clean:
-	rm -rf $(VENV) $(VENV)-contracts $(VENV)-min $(VENV)-wheel $(VENV)-workflows build dist out
+	rm -rf $(VENV) $(VENV)-contracts $(VENV)-min $(VENV)-newest $(VENV)-wheel $(VENV)-workflows build dist out

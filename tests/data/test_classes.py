@@ -18,6 +18,7 @@ from contrastive_st import (
 from contrastive_st.data import MixtureCollator
 from contrastive_st.data.classes import class_names, numbered_as
 from contrastive_st.data.labels import read_labels
+from contrastive_st.evaluation.datasets.user_data import read_scored_pairs
 
 NAMES, OTHER = ["neutral", "NA", "agrees"], ["agrees", "neutral", "NA"]
 
@@ -75,6 +76,13 @@ def test_minus_one_is_no_class_but_may_be_the_name_of_one():
     assert (rows["label"][:], roles.classes) == ([0, 2], {"-1": 0, "0": 1, "1": 2})
     data = data.remove_columns("label").add_column("label", [-1, 2], feature=data.features["label"])
     assert read_examples(data)[0]["label"][:] == [2]
+
+
+def test_minus_one_is_no_score_either(tmp_path):
+    data = pairs(["different", "same"], ["different", "same", "same"])
+    data = data.remove_columns("label").add_column("label", [0, -1, 1], feature=data.features["label"])
+    assert read_examples(data, ["sentence1", "sentence2", "label=score"])[0]["score"][:] == [0.0, 1.0]
+    assert read_scored_pairs(write(data, tmp_path / "pairs.parquet")).labels.tolist() == [0.0, 1.0]
 
 
 def test_validation_rows_have_the_numbers_of_the_training_rows():

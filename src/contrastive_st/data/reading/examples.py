@@ -179,7 +179,8 @@ def _with_target(
     """
     name, role = str(roles.target), roles.columns[str(roles.target)]
     names = table.classes.get(name, ()) if role != SCORE else ()
-    named = {"-1": "", **{str(number): own for number, own in enumerate(names)}} if names else {}
+    named = {"-1": ""} if name in table.classes else {}
+    named |= {str(number): own for number, own in enumerate(names)}
 
     def plain(cell: Any) -> str:
         text = "" if cell is None else str(cell).strip()

@@ -86,7 +86,9 @@ def _pairs(table: Table, roles: ColumnRoles) -> Iterator[tuple[list[list[str]], 
             texts.append([tidy(str(simple(cell))) for cell in given if not is_blank(cell)])
             if not texts[-1] and roles.columns[name] != NEGATIVE:
                 raise InputError(f"{where}: a text is blank; remove the row or fill it")
-        score = 1.0 if roles.target is None else score_in(cells.get(roles.target), where)
+        cell = None if roles.target is None else cells.get(roles.target)
+        cell = None if roles.target in table.classes and cell == -1 else cell  # of `ClassLabel`: none
+        score = 1.0 if roles.target is None else score_in(cell, where)
         yield texts, score
 
 

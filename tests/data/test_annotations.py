@@ -62,6 +62,10 @@ CASES = {
                   ["b", None, None, "a"], "answers not used as labels: 1 discarded, 1 draft"),
     "several annotators": (argilla(DISAGREE, DISAGREE[:2], DISAGREE[1:], DISAGREE[:1]), ["a", "b", "a", "b"],
                            "rows on which annotators disagree: 2;"),
+    "without a status": (nested(*[[("a", None)]] * 4), ["a"] * 4, "4 answers have no status"),
+    "a table of tasks": ([{"text": t, "id": i, "label": own, "annotator": 1, "annotation_id": i, "lead_time": 1.5}
+                          for i, (t, own) in enumerate(zip(TEXTS, ["a", '{"choices":["a","b"]}', "b", ""], strict=True))],
+                         [["a"], ["a", "b"], ["b"], None], "read as a file of Label Studio"),
     "lists": (argilla(*[[(["a", "b"], "submitted")], [(["a"], "submitted")]] * 2), [["a", "b"], ["a"]] * 2, ""),
     "discarded, nested": (nested([("a", "discarded"), ("b", "submitted")], [("a", "draft")], [], [("a", "submitted")]),
                           ["b", None, None, "a"], "answers not used as labels: 1 discarded, 1 draft"),

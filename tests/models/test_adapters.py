@@ -163,6 +163,7 @@ def test_what_sentence_transformers_writes_opens_here(base, tmp_path):
     assert (encoder.pooling, encoder.max_length) == ("max", 6)
 
 
+@pytest.mark.allow_warnings
 def test_what_peft_writes_opens_here(base, tokenizer, tmp_path):
     import peft
 

@@ -19,11 +19,13 @@ class Answer(NamedTuple):
         chosen: the labels, or the text or number that was entered.
         unused: why it is not a label, such as `rejected`; empty if it is one.
         truth: whether it is marked as the right answer.
+        unclear: whether it may have been discarded: the file does not say.
     """
 
     chosen: list[Any]
     unused: str = ""
     truth: bool = False
+    unclear: bool = False
 
 
 class Annotated(NamedTuple):
@@ -58,10 +60,11 @@ def with_labels(read: Callable[[Cells], Annotated], rows: Iterable[Row]) -> tupl
     """
     unused: dict[str, Counter[str]] = defaultdict(Counter)
     labels: dict[str, set[str]] = defaultdict(set)
-    split = 0
+    split = unclear = 0
     for row in rows:
         for question, answers in read(row.cells).answers.items():
             unused[question].update(one.unused for one in answers if one.unused)
+            unclear += sum(one.unclear for one in answers)
             split += any(chosen != _used(answers)[0] for chosen in _used(answers))
             if len(labels[question]) < 2:
                 labels[question].update(str(label) for one in answers for label in one.chosen)
@@ -77,6 +80,8 @@ def with_labels(read: Callable[[Cells], Annotated], rows: Iterable[Row]) -> tupl
     notes = [f"the labels are accept and reject, the answers to {label}" for label in yes_no.values()]
     if counts := sum(unused.values(), Counter()):
         notes.append("answers not used as labels: " + ", ".join(f"{count:,} {why}" for why, count in counts.items()))
+    if unclear:
+        notes.append(f"{unclear:,} answers have no status: those that were discarded are read as labels too")
     if split:
         notes.append(
             f"rows on which annotators disagree: {split:,}; the label is what most of them chose, else the first"
@@ -147,7 +152,8 @@ def argilla_flat(row: Cells) -> Annotated:
 def _response(given: Any, status: str | None = None) -> Answer:
     value = given.get("value") if isinstance(given, dict) else given
     status = given.get("status", status) if isinstance(given, dict) else status
-    return Answer(_as_list(value), "" if status in (None, "submitted") else str(status))
+    unclear = isinstance(given, dict) and status is None
+    return Answer(_as_list(value), "" if status in (None, "submitted") else str(status), unclear=unclear)
 
 
 _OF_PRODIGY = ("answer", "accept", "options", "label", "spans", "tokens", "config", "view_id")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -62,6 +63,12 @@ def _spacy(row: Cells) -> Cells:
     return {**rest, "label": [name for name, value in row["cats"].items() if value and value >= 0.5]}
 
 
+def _label_studio_table(row: Cells) -> Cells:
+    """The CSV or TSV of a project, in which several choices are an object: `{"choices":["A","B"]}`."""
+    chosen = {name: str(cell) for name, cell in row.items() if str(cell).startswith('{"choices":')}
+    return {**row, **{name: json.loads(cell)["choices"] for name, cell in chosen.items()}}
+
+
 _PASSAGES = {"positive_passages": "positive", "negative_passages": "negative",
              "positive_ctxs": "positive", "hard_negative_ctxs": "negative"}  # fmt: skip
 
@@ -105,6 +112,7 @@ def _labeled_list(row: Cells) -> Cells:
 
 LAYOUTS = (
     Layout("Label Studio", frozenset({"data", "annotations"}), annotated=label_studio),
+    Layout("Label Studio", frozenset({"annotation_id", "annotator", "lead_time"}), _label_studio_table),
     Layout("Argilla", frozenset({"fields", "responses"}), annotated=argilla),
     Layout("Argilla", frozenset({"inputs", "annotation"}), annotated=argilla_1),
     Layout("tevatron", frozenset({"query", "positive_passages"}), _tevatron),

@@ -27,7 +27,7 @@ from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data import pairs_of_labels, read_examples, tokenize
 from contrastive_st.data.label_pairs import check_targets
-from contrastive_st.data.reading import files_of, header_of, open_table, path_of, reading, stored
+from contrastive_st.data.reading import files_of, open_table, path_of, reading, stored
 from contrastive_st.data.roles import TARGETS, ColumnRoles, column_roles
 from contrastive_st.data.tokenization import tokenize_stream
 from contrastive_st.errors import InputError
@@ -56,15 +56,15 @@ class Entry(Options):
     columns: _NAMES | None = None
     loss: Any = None
     weight: Positive | None = None
-    score_scale: _RANGE | None = None
+    score_range: _RANGE | None = None
     prompts: _PROMPTS | None = None
     streaming: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        scale = self.score_scale
+        scale = self.score_range
         if scale is not None and (len(scale) != 2 or scale[0] >= scale[1]):
-            raise OptionError("score_scale", scale, in_words(_RANGE))
+            raise OptionError("score_range", scale, in_words(_RANGE))
 
     @property
     def named_columns(self) -> list[str] | None:
@@ -189,11 +189,11 @@ class _File(Options):
 
 def _part(entry: Entry, path: str, seed: int) -> TrainingSet:
     beside = path_of(path).parent / entry.train_file
-    source, scale = str(beside) if beside.exists() else entry.train_file, entry.score_scale
+    source, scale = str(beside) if beside.exists() else entry.train_file, entry.score_range
     with _at(f"{path}, {entry.name}"):
         columns = entry.named_columns
         if entry.streaming:
-            table = open_table(source, header=header_of(columns), streaming=True)
+            table = open_table(source, columns=columns, streaming=True)
             first = [cells for _, cells in islice(table, 1000)]
             roles = column_roles(first, columns, source=source)
             if roles.target is not None or roles.lists or roles.kind == "scored_candidates":
@@ -254,5 +254,5 @@ def streamed(
 
 
 def _cells(source: str, columns: Sequence[str]) -> Iterator[dict[str, str]]:
-    for _, cells in open_table(source):
+    for _, cells in open_table(source, columns=columns):
         yield {name: str(cells.get(name) or "") for name in columns}

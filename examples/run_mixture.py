@@ -42,7 +42,7 @@ class Arguments:
     mixture: str | None = option(
         "A .yaml file with a list under the key datasets. Each data set has a name and a train_file. Optional: "
         "columns ({anchor: sentence1, ...}), loss (a name, or {name: info_nce, temperature: 0.05}), weight (share of "
-        "the batches; by default proportional to the number of rows), score_scale ([0, 5]), prompts ({query: ...}, "
+        "the batches; by default proportional to the number of rows), score_range ([0, 5]), prompts ({query: ...}, "
         "instead of those of the encoder) and streaming (true: read while training)."
     )
 

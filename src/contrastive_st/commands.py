@@ -22,6 +22,7 @@ from contrastive_st.device import set_device
 from contrastive_st.errors import InputError, one_line
 from contrastive_st.options import add_flags, parsed
 from contrastive_st.terminal import is_verbose, set_verbosity, tell
+from contrastive_st.text_format import TEXT_FORMAT_HELP, TextFormat, add_text_format, set_text_format
 
 MODEL_HELP = (
     "checkpoint folder or Hub name (default: $CONTRASTIVE_ST_MODEL, or static-minilm, which is part of this package)"
@@ -65,11 +66,21 @@ class _Device(argparse.Action):
         set_device(values)
 
 
+class _TextFormat(argparse.Action):
+    """`--encoding`, `--delimiter` and `--header`, which hold at once and leave nothing in the namespace."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "dest": argparse.SUPPRESS, "default": argparse.SUPPRESS})
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
+        add_text_format(self.option_strings[0][2:], values)
+
+
 #: The titles of groups of options in the help of a command, with the options in them; others are in `options`
 _GROUPS = {
     "store": "store collection",
-    "texts": "train_file max_train_samples column columns metadata id_column hub_split split_into strict corpus "
-    "corpus_column examples_file data pairs retrieval installed_docs",
+    "texts": "input train_file max_train_samples column columns metadata id_column hub_split split_into strict "
+    "corpus corpus_column examples_file data pairs retrieval installed_docs",
     "model": "model models names teacher pooling precision revision max_length guide cross_encoder query_prompt "
     "query_prompt_name corpus_prompt corpus_prompt_name batch_size cache truncate",
     "indexing": "build_memory partitions shard_rows",
@@ -96,8 +107,12 @@ class Parser(argparse.ArgumentParser):
         if general:
             self.add_general()
 
-    def add_general(self) -> None:
-        """Add the options of every command."""
+    def add_general(self, reads_texts: bool = True) -> None:
+        """Add the options of every command, and those of commands that read texts."""
+        if reads_texts:
+            group = self.add_argument_group("files of text")
+            for name, text in TEXT_FORMAT_HELP.items():
+                group.add_argument(f"--{name}", action=_TextFormat, metavar=name.upper(), help=text)
         group = self.add_argument_group("every command")
         group.add_argument("--device", action=_Device, metavar="NAME", help=DEVICE_HELP)
         add = group.add_mutually_exclusive_group().add_argument
@@ -136,7 +151,7 @@ def add_command(commands: Any, kind: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add_flags(parser, kind, groups=_GROUP_OF)
-    parser.add_general()
+    parser.add_general(any(_GROUP_OF.get(spec.name) == "texts" for spec in dataclasses.fields(kind)))
     parser.set_defaults(function=lambda given: parsed(kind, given)())
 
 
@@ -174,6 +189,7 @@ def run(job: Callable[[], Any]) -> int:
     """
     set_verbosity(logging.INFO)
     set_device(None)
+    set_text_format(TextFormat())
     for stream in (sys.stdout, sys.stderr):  # a terminal of cp1252 or ASCII gets what it lacks as \\u20ac
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

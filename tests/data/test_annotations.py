@@ -1,4 +1,4 @@
-"""Exports of labelling tools: which answers are labels, and what is said of the others."""
+"""Exports of labelling tools: plain answers are labels, and others are refused."""
 
 # ruff: noqa: E501 - a case is one line
 import json
@@ -7,6 +7,7 @@ import pytest
 
 from contrastive_st.data.labels import read_labels
 from contrastive_st.data.reading import open_table
+from contrastive_st.errors import InputError
 
 TEXTS = ["a match", "the vote", "a goal", "the party"]
 
@@ -45,47 +46,54 @@ def studio(*tasks):
     return [{"data": {"text": t}, "annotations": own} for t, own in zip(TEXTS, annotations, strict=True)]
 
 
-BINARY = ("accept", "reject", "accept", "ignore")
-DISAGREE = [("b", "submitted"), ("a", "submitted"), ("a", "submitted")]
-#: rows, their labels (None: left out), and what is said
-CASES = {
-    "one label": (one_of(*(("SPORT", answer) for answer in BINARY)), ["accept", "reject", "accept", None],
-                  "the labels are accept and reject, the answers to SPORT", "answers not used as labels: 1 ignored"),
-    "several labels": (one_of(*zip(["SPORT", "NEWS", "NEWS", "SPORT"], BINARY, strict=True)), ["SPORT", None, "NEWS", None],
-                       "answers not used as labels: 1 rejected, 1 ignored"),
-    "no answers yet": (prodigy(*[{"label": "SPORT"}, {"label": "NEWS"}] * 2), ["SPORT", "NEWS"] * 2, ""),
-    "choices": (chosen((["SPORT"], "accept"), (["SPORT"], "reject"), ([], "accept"), (["NEWS"], "ignore")),
-                ["SPORT", None, None, None], "answers not used as labels: 1 rejected, 1 ignored"),
-    "several choices": (chosen((["SPORT"], "accept"), (["SPORT", "NEWS"], "accept"), ([], "accept"), (["NEWS"], "reject")),
-                        [["SPORT"], ["SPORT", "NEWS"], [], None], "answers not used as labels: 1 rejected"),
-    "discarded": (argilla([("a", "discarded"), ("b", "submitted")], [("a", "draft")], [], [("a", "submitted")]),
-                  ["b", None, None, "a"], "answers not used as labels: 1 discarded, 1 draft"),
-    "several annotators": (argilla(DISAGREE, DISAGREE[:2], DISAGREE[1:], DISAGREE[:1]), ["a", "b", "a", "b"],
-                           "rows on which annotators disagree: 2;"),
-    "without a status": (nested(*[[("a", None)]] * 4), ["a"] * 4, "4 answers have no status"),
+DISAGREE = [("b", "submitted"), ("a", "submitted")]
+AGREE = [("a", "submitted"), ("a", "submitted"), ("b", "discarded")]
+#: rows and their labels; None: left out
+READ = {
+    "one label each": (one_of(*zip(["SPORT", "NEWS", "NEWS", "SPORT"], ["accept"] * 3 + ["ignore"], strict=True)), ["SPORT", "NEWS", "NEWS", None]),
+    "no answers yet": (prodigy(*[{"label": "SPORT"}, {"label": "NEWS"}] * 2), ["SPORT", "NEWS"] * 2),
+    "choices": (chosen((["SPORT"], "accept"), (["SPORT", "NEWS"], "accept"), ([], "accept"), (["NEWS"], "ignore")),
+                [["SPORT"], ["SPORT", "NEWS"], [], None]),
+    "discarded": (argilla([("a", "discarded"), ("b", "submitted")], [], AGREE, [("a", "submitted")]), ["b", None, "a", "a"]),
+    "lists": (argilla(*[[(["a", "b"], "submitted")], [(["a"], "submitted")]] * 2), [["a", "b"], ["a"]] * 2),
+    "discarded, nested": (nested([("a", "discarded"), ("b", "submitted")], [], AGREE, [("a", "submitted")]), ["b", None, "a", "a"]),
+    "annotators who agree": (studio([["b"], ["b"]], [["a"]], [{"result": ["b"], "was_cancelled": True}, ["a"]], []), ["b", "a", "a", None]),
+    "several choices of tasks": (studio([["a", "b"]], [["a"]], [["b"]], []), [["a", "b"], ["a"], ["b"], None]),
+    "without a status": (nested(*[[("a", None)]] * 4), ["a"] * 4),
     "a table of tasks": ([{"text": t, "id": i, "label": own, "annotator": 1, "annotation_id": i, "lead_time": 1.5}
                           for i, (t, own) in enumerate(zip(TEXTS, ["a", '{"choices":["a","b"]}', "b", ""], strict=True))],
-                         [["a"], ["a", "b"], ["b"], None], "read as a file of Label Studio"),
-    "lists": (argilla(*[[(["a", "b"], "submitted")], [(["a"], "submitted")]] * 2), [["a", "b"], ["a"]] * 2, ""),
-    "discarded, nested": (nested([("a", "discarded"), ("b", "submitted")], [("a", "draft")], [], [("a", "submitted")]),
-                          ["b", None, None, "a"], "answers not used as labels: 1 discarded, 1 draft"),
-    "several annotators of tasks": (studio([["b"], ["a"], ["a"]], [["b"], {"result": ["a"], "ground_truth": True}],
-                                           [{"result": ["b"], "was_cancelled": True}, ["a"]], [["b"]]),
-                                    ["a", "a", "a", "b"], "rows on which annotators disagree: 1;"),
-    "several choices of tasks": (studio([["a", "b"]], [["a"]], [[]], []), [["a", "b"], ["a"], [], None], ""),
-    "categories": ([{"text": t, "cats": {"a": a, "b": b}} for t, a, b in zip(TEXTS, (1.0, 0.9, 0.0, 1), (0.0, 1.0, 0.2, 0), strict=True)],
-                   [["a"], ["a", "b"], [], ["a"]], "read as a file of spaCy"),
+                         [["a"], ["a", "b"], ["b"], None]),
+    "categories": ([{"text": t, "cats": {"a": a, "b": b}} for t, a, b in zip(TEXTS, (1.0, 1, 0.0, 1), (0.0, 1.0, 0, 0), strict=True)],
+                   [["a"], ["a", "b"], [], ["a"]]),
+}  # fmt: skip
+#: rows, the line at fault, what the tool must do
+REFUSED = {
+    "rejected": (one_of(*zip(["SPORT", "NEWS", "NEWS", "SPORT"], ["accept", "reject"] * 2, strict=True)), 2, "prodigy db-out DATASET --answer accept"),
+    "a draft": (argilla([("a", "submitted")], [("a", "draft")], [], []), 2, "dataset.records.to_json"),
+    "annotators disagree": (argilla([("a", "submitted")], DISAGREE, [], []), 2, "dataset.records.to_json"),
+    "a draft, nested": (nested([("a", "draft")], [], [], []), 1, "dataset.records.to_json"),
+    "annotators of tasks disagree": (studio([["a"]], [["b"], ["a"]], [], []), 2, "label-studio export PROJECT"),
+    "nested choices": (studio([[["a", "b"]]], [["a"]], [], []), 1, "label-studio export PROJECT"),
+    "categories between": ([{"text": t, "cats": {"a": 0.4, "b": 0.9}} for t in TEXTS], 1, "cats"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_labels_are_answers_that_were_given(case, tmp_path, caplog):
-    rows, labels, *said = CASES[case]
+@pytest.mark.parametrize("case", READ)
+def test_plain_answers_are_labels(case, tmp_path):
+    rows, labels = READ[case]
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
     result = read_labels(path)
     assert dict(zip(*result, strict=True)) == {t: own for t, own in zip(TEXTS, labels, strict=True) if own is not None}
-    assert all(line in caplog.text for line in said)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_other_answers_are_refused_with_what_their_tool_can_do(case, tmp_path):
+    rows, line, mend = REFUSED[case]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(InputError, match=rf"line {line}: .*{mend}"):
+        read_labels(path)
 
 
 def test_choices_are_recognized_without_the_hashes_of_prodigy():

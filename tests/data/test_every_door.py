@@ -128,7 +128,7 @@ def test_a_cell_of_megabytes(tmp_path):
 
 
 def test_numbers_too_long_for_a_score(tmp_path):
-    (tmp_path / "a.csv").write_text("a,b,score\nx,y," + "7" * 5000 + "\n")
+    (tmp_path / "a.csv").write_text("query,answer,score\nx,y," + "7" * 5000 + "\n")
     refused("examples", tmp_path / "a.csv", "is not in 0 to 1")
     for digits in (30, 400, 5000):
         (tmp_path / "a.csv").write_text("a,b,label\nx,y," + "7" * digits + "\n")

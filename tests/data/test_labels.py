@@ -83,15 +83,16 @@ def test_arrays_of_numpy_in_a_csv_of_pandas_are_lists(tmp_path):
 def test_a_single_label_among_lists_is_a_list_of_one():
     assert in_memory(["x"], "y", None) == [["x"], ["y"]]
     assert in_memory({"choices": ["x", "y"]}, "y", []) == [["x", "y"], ["y"], []]
-    assert in_memory("x", "y", []) == ["x", "y"]  # no list at all: the last has no label
+    assert in_memory("x", "y", None) == ["x", "y"]  # no list at all: the last has no label
+    assert in_memory('{"choices": ["x", "y"]}', "y", None) == [["x", "y"], ["y"]]
 
 
-def test_columns_of_0_and_1_are_labels(tmp_path, caplog):
+def test_columns_of_0_and_1_are_labels_where_they_are_named(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("text,id,sea,moon,stars\na,7,1,1,5\nb,8,0,0,4\nc,9,True,0,3\nd,9,,1,3\n")
     labels = [["sea", "moon"], [], ["sea"]]
-    assert read_labels(path) == (["a", "b", "c"], labels)
-    assert "the columns of 0 and 1 are read as labels: sea, moon" in caplog.text
+    with pytest.raises(InputError, match=r"--columns text=text .*=label"):
+        read_labels(path)
     assert read_labels(path, ["text", "sea=label", "moon=label"]).labels == labels
     assert read_labels(path, ["text", "sea=label"]).labels == ["1", "0", "True"]
     with pytest.raises(InputError, match="columns 'sea' and 'stars' would each be the score or label"):

@@ -61,16 +61,19 @@ def test_sick_has_a_label_and_a_score(tmp_path):
     path = tmp_path / "SICK_train.txt"
     path.write_text(SICK)
     assert rows_of(path) == [("a", "b", 1)]
-    assert rows_of(path, target="relatedness_score") == [("a", "b", 0.875)]
+    assert rows_of(path, columns=["sentence_A", "sentence_B", "relatedness_score"]) == [("a", "b", 0.875)]
 
 
-@pytest.mark.parametrize(("scores", "scaled", "said"), [((0.0, 1.0), (0.0, 1.0), False), ((0, 2.5), (0.0, 0.5), True)])
-def test_a_name_gives_the_scale_of_scores_only_where_they_need_one(tmp_path, scores, scaled, said):
+def test_a_name_gives_the_scale_of_scores_which_they_must_need(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_text("sentence1,sentence2,sts_score\n" + "".join(f"a{one},b,{one}\n" for one in scores))
+    path.write_text("sentence1,sentence2,sts_score\na,b,0\nc,d,2.5\n")
     rows, roles = read_examples(path)
-    assert tuple(rows["score"]) == scaled
-    assert ("sts_score is taken as 0 to 5, which becomes 0 to 1" in str(roles)) == said
+    assert tuple(rows["score"]) == (0.0, 0.5)
+    assert "sts_score is 0 to 5, which becomes 0 to 1" in str(roles)
+    path.write_text("sentence1,sentence2,sts_score\na,b,0\nc,d,1\n")
+    with pytest.raises(InputError, match="--score_range 0 1, or --score_range 0 5"):
+        read_examples(path)
+    assert tuple(read_examples(path, scale=(0, 1))[0]["score"]) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("name", PAIR_SETS)

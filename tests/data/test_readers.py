@@ -1,5 +1,6 @@
 """Every format and every kind of bad input of `read_texts`, from real small files. No network."""
 
+import codecs
 import json
 import logging
 
@@ -9,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from contrastive_st.data import read_texts
-from contrastive_st.data.reading import cells, columns, content, open_table
+from contrastive_st.data.reading import columns, content, open_table, rows as reading_rows, whole
 from contrastive_st.errors import InputError, one_line
 from contrastive_st.search.document_readers import read_document
 
@@ -68,13 +69,13 @@ def test_a_byte_order_mark_is_dropped(write):
 
 def test_csv_with_quoted_commas_quotes_and_line_ends(write):
     source = write("a.csv", 'q,n,a\r\n"why, then",1,"so ""it"" is\nand was"\r\nhow,2,thus\r\n')
-    data = read_texts(source)
+    data = read_texts(source, header=True)
     assert data.column_names == ["q", "n", "a"]
     assert rows(data) == [("why, then", "1", 'so "it" is\nand was'), ("how", "2", "thus")]
 
 
 def test_tsv_does_not_parse_quotes(write):
-    data = read_texts(write("a.tsv", 'q\ta\n"half a quote\tone, two\nnext\t"whole"\n'))
+    data = read_texts(write("a.tsv", 'query\tanswer\n"half a quote\tone, two\nnext\t"whole"\n'))
     assert rows(data) == [('"half a quote', "one, two"), ("next", '"whole"')]
 
 
@@ -93,7 +94,8 @@ def test_json_by_the_line_and_as_a_list(write, name, content):
     assert rows(read_texts(source, ["id", "q"])) == [("1", "one"), ("2", "two")]
 
 
-def test_parquet_reads_text_columns_only_and_from_disk(write):
+def test_parquet_reads_text_columns_only_and_large_ones_from_disk(write, monkeypatch):
+    monkeypatch.setattr(whole, "IN_MEMORY", 0)
     table = pa.table({"id": [1, 2], "q": ["one", "two"], "v": [[1], [2]], "a": ["x", "y"]})
     data = read_texts(write("a.parquet", table))
     assert data.column_names == ["q", "a"]
@@ -101,17 +103,20 @@ def test_parquet_reads_text_columns_only_and_from_disk(write):
     assert data.cache_files, "the table lies in memory instead of in a mapped file"
 
 
-def test_parquet_is_stripped_where_it_needs_it_and_stays_on_disk(write):
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_parquet_is_stripped_where_it_needs_it_and_stays_where_it_is(write, monkeypatch, in_memory):
+    monkeypatch.setattr(whole, "IN_MEMORY", in_memory << 30)
     source = write("a.parquet", pa.table({"q": ["one ", "two"], "n": pa.array([1, 2])}))
     data = read_texts(source, ["n", "q"])
     assert rows(data) == [("1", "one"), ("2", "two")]
     assert data.features == {"n": datasets.Value("string"), "q": datasets.Value("string")}
-    assert data.cache_files
+    assert bool(data.cache_files) is not in_memory
     assert rows(read_texts(source, ["q"])) == [("one",), ("two",)]
 
 
 def test_parquet_counts_rows_over_batches(write, monkeypatch, caplog):
     monkeypatch.setattr(columns, "CHUNK", 2)
+    monkeypatch.setattr(whole, "IN_MEMORY", 0)
     source = write("a.parquet", pa.table({"q": ["a", "b", "c", "d", "", "f", ""]}))
     assert rows(read_texts(source)) == [("a",), ("b",), ("c",), ("d",), ("f",)]
     assert "2 of 7 rows" in caplog.text
@@ -133,8 +138,9 @@ def test_a_parquet_file_written_anew_is_read_anew(write):
 def test_chunks_join_in_order(write, monkeypatch):
     monkeypatch.setattr(columns, "CHUNK", 3)
     expected = [(f"s{i}", f"t{i}") for i in range(10)]
-    source = write("a.csv", "a,b\n" + "".join(f"{a},{b}\n" for a, b in expected))
-    assert rows(read_texts(source)) == expected
+    content = "anchor,positive\n" + "".join(f"{a},{b}\n" for a, b in expected)
+    for name, encoding in (("a.csv", "utf-8"), ("b.csv", "utf-16")):  # by Arrow, and row by row
+        assert rows(read_texts(write(name, content.encode(encoding)))) == expected
 
 
 def test_a_name_that_is_no_file_is_asked_of_the_hub(monkeypatch):
@@ -157,7 +163,7 @@ def test_a_name_that_is_no_file_is_asked_of_the_hub(monkeypatch):
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet"])
 def test_columns_by_name_or_position_in_the_order_wanted(write, name):
-    table = {"x": ["x1", "x2"], "y": ["y1", "y2"], "z": ["z1", "z2"]}
+    table = {"text": ["x1", "x2"], "y": ["y1", "y2"], "z": ["z1", "z2"]}
     lines = list(zip(*table.values(), strict=True))
     contents = {
         "a.csv": "\n".join(map(",".join, [tuple(table), *lines])),
@@ -166,26 +172,26 @@ def test_columns_by_name_or_position_in_the_order_wanted(write, name):
         "a.parquet": pa.table(table),
     }
     source = write(name, contents[name])
-    assert rows(read_texts(source, ["z", "x"])) == [("z1", "x1"), ("z2", "x2")]
+    assert rows(read_texts(source, ["z", "text"])) == [("z1", "x1"), ("z2", "x2")]
     assert rows(read_texts(source, [2, "y"])) == [("z1", "y1"), ("z2", "y2")]
     assert rows(read_texts(source, ["1"])) == [("y1",), ("y2",)]
     assert rows(read_texts(source, "y")) == [("y1",), ("y2",)]
 
 
 def test_a_column_named_by_a_digit_goes_before_a_position(write):
-    assert rows(read_texts(write("a.csv", "1,0\none,nought\n"), ["0"])) == [("nought",)]
+    assert rows(read_texts(write("a.csv", "1,0\none,nought\n"), ["0"], header=True)) == [("nought",)]
 
 
-@pytest.mark.parametrize("column", ["c", 2, -1, "2"])
+@pytest.mark.parametrize("column", ["c", 2, -1])
 def test_an_unknown_column_is_told_with_those_there_are(write, column):
-    refused(write("a.csv", "a,b\n1,2\n"), "a.csv", repr(column), "a, b", columns=[column])
+    refused(write("a.csv", "a,b\n1,2\n"), "a.csv", repr(str(column)), "a, b", columns=[column], header=True)
 
 
 def test_other_faults_of_columns(write):
     source = write("a.csv", "a,b\n1,2\n")
     refused(source, "twice", "'a'", columns=["a", 0])
-    refused(source, "no column", "a, b", columns=[])
-    refused(write("b.csv", "a,a\n1,2\n"), "two columns are named 'a'")
+    refused(source, "no column", "a, b", columns=[], header=True)
+    refused(write("b.csv", "text,text\n1,2\n"), "two columns are named 'text'")
     refused(write("a.txt", "one\n"), "'label'", "text", columns=["label"])
     refused(write("a.jsonl", '{"id": 1}\n'), "no column of text", "id")
     refused(write("a.parquet", pa.table({"id": [1]})), "no column of text", "id")
@@ -198,9 +204,9 @@ def test_other_faults_of_columns(write):
 
 BLANKS = {
     "a.txt": "one\n \ntwo\n\n",
-    "a.csv": 'a,b\none,x\n,y\n  ,"z"\ntwo,x\n',
-    "b.csv": "a\none\n\ntwo\n",
-    "a.tsv": "a\tb\none\tx\n\ty\ntwo\tx\n",
+    "a.csv": 'text,b\none,x\n,y\n  ,"z"\ntwo,x\n',
+    "b.csv": "text\none\n\ntwo\n",
+    "a.tsv": "text\tb\none\tx\n\ty\ntwo\tx\n",
     "a.jsonl": '{"a": "one"}\n{"a": null}\n{"b": 1}\n{"a": " "}\n{"a": "two"}\n',
     "a.parquet": pa.table({"a": ["one", None, "\t", "two"]}),
 }
@@ -219,10 +225,10 @@ BLANKS = {
 )
 def test_blank_cells_drop_their_row_with_one_warning_or_are_refused(write, caplog, name, dropped, where):
     source = write(name, BLANKS[name])
-    with caplog.at_level(logging.WARNING, logger=cells.__name__):
+    with caplog.at_level(logging.WARNING, logger=reading_rows.__name__):
         data = read_texts(source, [0])
     assert rows(data) == [("one",), ("two",)]
-    (record,) = (record for record in caplog.records if record.name == cells.__name__)
+    (record,) = (record for record in caplog.records if record.name == reading_rows.__name__)
     assert dropped in record.getMessage()
     assert where in record.getMessage()
     refused(source, name, where, columns=[0], strict=True)
@@ -264,25 +270,26 @@ def test_empty_files(write, name):
 
 
 def test_files_without_rows(write):
-    refused(write("a.csv", "a,b\n"), "no rows")
-    refused(write("b.csv", "\na,b\n"), "row 1", "names of the columns")
+    refused(write("a.csv", "text,b\n"), "no rows")
+    refused(write("b.csv", "\na,b\n"), "row 1", "names of the columns", header=True)
     refused(write("a.json", "[]"), "no objects")
     refused(write("a.parquet", pa.table({"a": pa.array([], pa.string())})), "no rows")
 
 
 def test_ragged_rows(write):
-    refused(write("a.csv", 'a,b\n"x\ny",1\nwell, it, is\n'), "a.csv, row 3", "3 cells", "has 2", "quote")
-    refused(write("a.tsv", "a\tb\nx\ty\nx\n"), "a.tsv, row 3", "1 cells", "has 2", "missing")
+    refused(write("a.csv", 'text,b\n"x\ny",1\nwell, it, is\n'), "a.csv, row 3", "3 cells", "has 2", "quote")
+    refused(write("a.tsv", "text\tb\nx\ty\nx\n"), "a.tsv, row 3", "1 cells", "has 2", "missing")
 
 
 def test_broken_quotes(write):
-    refused(write("a.csv", 'a,b\nx,y\n"never closed,y\nx,y\n'), "row 3", "quote")
-    refused(write("b.csv", 'a,b\nx,"one" more\n'), "row 2", "quote")
+    refused(write("a.csv", 'text,b\nx,y\n"never closed,y\nx,y\n'), "row 3", "quote")
+    refused(write("b.csv", 'text,b\nx,"one" more\n'), "row 2", "quote")
+    refused(write("c.csv", 'text,b\n"a,"b,x\n'), "row 2", "quote", columns=["text"])
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl"])
 def test_bytes_that_are_not_utf8_are_decoded_and_said(write, caplog, name):
-    line = '{"a": "café"}\n' if name.endswith("jsonl") else "a\ncafé\n" if name == "a.csv" else "café\n"
+    line = '{"a": "café"}\n' if name.endswith("jsonl") else "text\ncafé\n" if name == "a.csv" else "café\n"
     data = read_texts(write(name, (line * 3).encode("cp1252")))
     assert "café" in rows(data)[-1]
     assert "not UTF-8: read as cp1252" in caplog.text
@@ -306,14 +313,13 @@ def test_bytes_that_are_not_utf8_are_decoded_and_said(write, caplog, name):
         ("mac_roman", ["où est le café, près de la forêt à côté"]),
         ("gb18030", ["如何修理自行车轮胎", "西红柿多久浇一次水？"]),
         ("big5", ["如何修理自行車輪胎", "今天天氣很好"]),
-        ("latin-1", ["Crème brûlée \x81, très bien à côté"]),
         ("cp949", ["자전거 타이어를 어떻게 고치나요"]),
     ],
 )
 def test_an_encoding_that_is_not_unicode_is_known_by_its_letters(write, caplog, encoding, texts):
     data = read_texts(write("a.csv", "\n".join(["text", *(f'"{text}"' for text in texts)]).encode(encoding)))
     assert data["text"][:] == texts
-    assert f"not UTF-8: read as {encoding}" in caplog.text
+    assert f"not UTF-8: read as {codecs.lookup(encoding).name}" in caplog.text
 
 
 def test_broken_json(write):

@@ -19,7 +19,7 @@ KINDS = {
 
 @pytest.mark.parametrize(("name", "kind"), KINDS.items())
 def test_a_sample_is_of_its_kind(name, kind):
-    roles = column_roles(open_table(FOLDER / name).profile, None, source=name)
+    roles = column_roles([row.cells for row in open_table(FOLDER / name)], source=name)
     assert roles.kind == kind
     assert not roles.left_out
 

@@ -145,7 +145,7 @@ def test_signs_are_classes():
 
 def test_what_is_not_clear_is_an_error():
     rows = [{"x": text, "anchor": text, "positive": text} for text in TEXTS]
-    with pytest.raises(InputError, match="the role of column 'x' is unknown"):
+    with pytest.raises(InputError, match="no role is known for column 'x'"):
         tokenize(rows, TOKENIZER, 16)
     assert texts_of(tokenize(rows, TOKENIZER, 16, columns=["anchor", "positive"]))[0] == (TEXTS[0], TEXTS[0])
     with pytest.raises(InputError, match="a stream may have texts and scores"):

@@ -28,7 +28,7 @@ datasets:
   - name: scores
     train_file: sts.tsv
     loss: cosent
-    score_scale: [0, 4]
+    score_range: [0, 4]
     weight: 1
 """
 STREAMED = """
@@ -150,7 +150,7 @@ WRONG = {
     ONE.replace("}", ", loss: {name: info_nce, temperature: 0}}"): "nli: loss: .*above 0",
     ONE.replace("nli.csv", "none.csv"): "nli: none.csv",
     ONE.replace("nli.csv", "sts.tsv"): "nli: .*sts.tsv, row 4: '2' in column 'score' .*give the scale",
-    ONE.replace("nli.csv", "sts.tsv, score_scale: [5, 0]"): r"nli: score_scale \[5, 0\]: give the lowest",
+    ONE.replace("nli.csv", "sts.tsv, score_range: [5, 0]"): r"nli: score_range \[5, 0\]: give the lowest",
     ONE.replace("nli.csv", "sts.tsv, streaming: true, weight: 1"): "nli: .*may have only texts",
 }
 

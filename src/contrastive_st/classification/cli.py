@@ -264,13 +264,13 @@ def _each(labels: Sequence[Any]) -> list[str]:
 
 def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, Any]], str]:
     """The rows of stdin or of a file, with a text, and their column of text: as --columns say, or as in any corpus."""
-    from contrastive_st.data.reading import header_of, open_table
+    from contrastive_st.data.reading import open_table
     from contrastive_st.data.reading.texts import rows_with_text
     from contrastive_st.data.text_columns import text_column
 
     if source == "-":
         return [{"text": line.strip()} for line in sys.stdin.read().splitlines() if line.strip()], "text"
     asked = [column for column in columns or () if not column.endswith("=label")]
-    table = open_table(source, header=header_of(asked))
+    table = open_table(source, columns=asked)
     column = text_column(table, () if table.is_lines else asked)
     return rows_with_text(table, column), column

@@ -6,11 +6,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from contrastive_st.data.profile import is_blank, items_of, simple, value_of
-from contrastive_st.data.reading import header_of, open_table
-from contrastive_st.data.reading.cells import Dropped, as_text
-from contrastive_st.data.reading.rows import of_class
-from contrastive_st.data.roles import column_roles
+from contrastive_st.data.profile import as_text, is_blank, items_of, simple, value_of
+from contrastive_st.data.reading import open_table
+from contrastive_st.data.reading.rows import Dropped, of_class
+from contrastive_st.errors import InputError
 
 logger = logging.getLogger(__name__)
 
@@ -52,26 +51,28 @@ def read_labels(
         ...     read_labels(path).labels, read_labels(path, separator="|").labels
         (['sea|moon', 'kitchen'], [['sea', 'moon'], ['kitchen']])
     """
-    table = open_table(source, split=split, header=header_of(columns))
-    roles = column_roles(table.profile, columns, source=table.source, kinds=["labelled_texts"])
-    for note in roles.notes:
-        logger.warning(f"{table.source}: {note}")
+    table = open_table(source, split=split, columns=columns)
+    roles = table.roles(columns, ["labelled_texts"])
     (text,), (target, *others) = roles.texts, roles.labels
     names = table.classes.get(target)
     label = lambda cell: simple(cell) if names is None else of_class(simple(cell), names)
-    several = separator is not None or target in roles.lists or bool(others)
-    texts, labels, dropped = [], [], Dropped(table, [text, *roles.labels], "lack a text or a label")
+    rows, dropped = [], Dropped(table, [text, *roles.labels], "lack a text or a label")
     for number, cells in table:
         where = table.where(number)
         one = as_text(cells.get(text), text, where, only_strings=True).strip()
-        items = _marked(cells, roles.labels) if others else _items(label(cells.get(target)), target in roles.lists)
-        given = None if items is None else _labels(items, target, where, separator)
+        rows.append((number, cells, one, _marked(cells, roles.labels, where) if others else label(cells.get(target))))
+    listed = bool(others) or any(items_of(cell) is not None for *_, cell in rows)
+    several, texts, labels = listed or separator is not None, list[str](), list[Any]()
+    for number, cells, one, cell in rows:
+        items = _items(cell, listed)
+        where = table.where(number)
+        given = None if items is None else _labels_as_text(items, target, where, separator)
         if is_blank(one) or given is None or not (given or several):
             dropped.add(number, cells)
         else:
             texts.append(one)
             labels.append(given if several else given[0])
-    dropped.report(len(texts) + dropped.count)
+    dropped.report(len(rows))
     return joined([LabelledTexts(texts, labels)])
 
 
@@ -100,13 +101,17 @@ def _items(cell: Any, listed: bool) -> list[Any] | None:
     return [cell] if items is None and not missing else items
 
 
-def _marked(cells: Mapping[str, Any], names: Sequence[str]) -> list[Any] | None:
+def _marked(cells: Mapping[str, Any], names: Sequence[str], where: str) -> list[Any] | None:
     """Those of the columns that are 1 in a row, None where one of them is blank."""
     marks = {name: cells.get(name) for name in names}
-    return None if any(map(is_blank, marks.values())) else [name for name, mark in marks.items() if value_of(mark)]
+    if any(map(is_blank, marks.values())):
+        return None
+    if other := next((name for name, mark in marks.items() if value_of(mark) not in (0, 1)), None):
+        raise InputError(f"{where}: {marks[other]!r} in column {other!r} is neither 0 nor 1")
+    return [name for name, mark in marks.items() if value_of(mark)]
 
 
-def _labels(items: list[Any], name: str, where: str, separator: str | None) -> list[str]:
+def _labels_as_text(items: list[Any], name: str, where: str, separator: str | None) -> list[str]:
     """The labels of a cell as text; a missing one is left out."""
     labels = [as_text(item, name, where) for item in items if not is_blank(item)]
     parts = [part for label in labels for part in (label.split(separator) if separator else [label])]

@@ -1,19 +1,21 @@
 """Which column of a table is what in training: one row for each role, and one for each kind of data that they make.
 
-`column_roles` finds the role of each column from its name and from what all of its cells hold.
+Names decide, and `--columns` overrides them (`column_roles`). Cells decide nothing: they only fill in the question.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
-from contrastive_st.data.profile import NOTHING, NUMBERS, OTHER, TEXTS, Column, is_blank, profile, simple
+from contrastive_st.data.profile import held_by, is_blank, items_of, shown, simple, value_of
 from contrastive_st.errors import InputError, choice
 
+TEXTS, NUMBERS, LISTS, NOTHING = "text", "numbers", "lists or objects", "nothing"  # as by `held_by`
 TEXT, ANCHOR, POSITIVE, NEGATIVE, SCORE, LABEL = "text", "anchor", "positive", "negative", "score", "label"
 #: A teacher's scores: of the positive, of the negatives, or of the positive and then the negatives in one list
 POSITIVE_SCORE, NEGATIVE_SCORE, SCORES = "positive_score", "negative_score", "scores"
@@ -62,13 +64,13 @@ ROLES = (
         "label", "labels", "class", "category", "sentiment", "intent", "gold_label", "entailment_judgment",
         "entailment_label", "is_duplicate", "quality", "label_text", "label_name",
     )),
-    Role(TEXT, (TEXTS,), False, ("text", "sentence")),
+    Role(TEXT, (TEXTS,), False, ("text", "sentence", "content", "contents", "review", "comment", "utterance")),
     Role(UNUSED, (), True, (
         "idx", "index", "split", "subset", "fold", "source", "source1", "source2", "src", "lang", "language", "locale",
         "domain", "genre", "topic", "date", "datetime", "time", "timestamp", "year", "created_at", "updated_at", "url",
         "uri", "link", "file", "filename", "path", "author", "user", "username", "dataset", "license", "semeval_set",
         "entailment_ab", "entailment_ba", "annotator_labels", "task_name", "status", "annotator", "lead_time",
-        "tags", "keywords", "authors", "meta", "metadata", "entities", "tokens",
+        "tags", "keywords", "authors", "meta", "metadata", "entities", "tokens", "negative_ctxs",
     ), r"|unnamed.*|__index_level_\d+__|"
        r"((.*_)?(q|gu|uu|u)?|pair|caption|prompt|doc)ids?\d*|label_?\d|s\w*_?\w_\w*(parse|original|dataset)",
     ),
@@ -82,19 +84,22 @@ TARGETS = tuple(
 KEPT = tuple(name for name in TARGETS if name not in (LABEL, SCORE, SCORES))
 _ROLE_OF = {name: role.name for role in ROLES for name in role.names}
 _NAMED = tuple(name for name in _ROLE if name != UNUSED)
-_TEXTS = (TEXT, ANCHOR, POSITIVE, NEGATIVE)
+_TEXT_ROLES = (ANCHOR, POSITIVE, NEGATIVE, TEXT)
+#: Cells that nobody would embed: addresses, dates, digests
+_MACHINE = re.compile(r"\w+://\S+|\d{4}-\d\d?-\d\d?([T ]\S*)?|\d\d?[./]\d\d?[./]\d{2,4}|[0-9a-fA-F-]{16,}")
 _PARTNERS = {"source": ("target",), "src": ("tgt", "target")}  # a source with a target is a text
 _NUMBERED = re.compile(r"((?:text|sentence|sent|passage|t|s)_?)(\d)")  # from 0: anchor, positive, negatives
 _REFERS = re.compile(r"(hard_?)?((posi|nega)tives?_\w+|(pos|neg)_(p?ids?|ctxs?|docs?|passages?|documents?)\w*)")
 _FLAG_EMBEDDING = ("query", "pos")  # columns with which FlagEmbedding has an instruction and a kind of task
-#: Lowest and highest value in a score column, by its name, if a value is above 1; else scores are from 0 to 1
+#: Lowest and highest value in a score column, by its name; that of others is 0 to 1
 SCALES = {"relatedness_score": (1.0, 5.0), "sts_score": (0.0, 5.0)}
 #: Scores and names of classes that data sets give besides a label: taken only when they are named
 SECOND_TARGET = {
     "relatedness_score": ("entailment_judgment", "entailment_label"), "label_text": ("label",), "label_name": ("label",)
 }  # fmt: skip
-_SMALL = (-1.0, 10.0)  # values between which unknown numbers of pairs may be their scores
-_FEW = 11  # whole numbers of a scale
+_OPENS = ("[", "(", "{")  # a list that is written as text
+_FIRST = 100  # rows whose cells must suit their roles; the others are refused where they are read
+_LOOKED_AT = 10_000  # rows from which a question gets its example and its flag
 
 
 class Kind(NamedTuple):
@@ -159,8 +164,8 @@ class ColumnRoles:
             score, the label or a teacher's scores.
         left_out: the columns that training does not use, each with the reason.
         example: the cells of one row, unchanged.
-        notes: what was decided from the cells and not from a name, a line each.
-        lists: columns whose cells are lists: of texts, or of scores; of labels, also columns with some lists.
+        notes: lines to print below the roles.
+        lists: columns whose cells are lists of texts, scores or labels.
         views: what training makes of single texts.
         classes: the number of each class, by the cells that name it, where `read_examples` has numbered them.
 
@@ -188,7 +193,7 @@ class ColumnRoles:
     @property
     def texts(self) -> list[str]:
         """The text columns, in order."""
-        return [name for name, role in self.columns.items() if role in _TEXTS]
+        return [name for name, role in self.columns.items() if role in _TEXT_ROLES]
 
     @property
     def target(self) -> str | None:
@@ -224,55 +229,45 @@ class ColumnRoles:
         """The name of the loss that suits the rows."""
         return KINDS[self.kind].loss
 
-    def with_example(self, rows: Iterable[Mapping[str, Any]]) -> ColumnRoles:
-        """The same with the first row that has all columns as its example."""
-        whole = (dict(row) for row in rows if not any(is_blank(row.get(name)) for name in self.columns))
-        return replace(self, example=next(whole, {}))
-
     def __str__(self) -> str:
-        lines = [(role, name, _shown(self.example.get(name))) for name, role in self.columns.items()]
+        lines = [(role, name, shown(self.example.get(name))) for name, role in self.columns.items()]
         for name, why in self.left_out.items():
-            lines.append(("not used", name, f"{_shown(self.example.get(name))} ({why})"))
+            lines.append(("not used", name, f"{shown(self.example.get(name))} ({why})"))
         roles, names = (max(len(line[i]) for line in lines) for i in (0, 1))
-        shown = (f"  {role:<{max(8, roles)}}  {name:<{names}}  {cell}" for role, name, cell in lines)
+        written = (f"  {role:<{max(8, roles)}}  {name:<{names}}  {cell}" for role, name, cell in lines)
         notes = (f"  {note}" for note in self.notes)
         words = f"{self.words}: {self.views}" if self.kind == "texts" else self.words
-        return "\n".join([f"{self.source}: {words} ({self.kind})", *shown, *notes])
+        return "\n".join([f"{self.source}: {words} ({self.kind})", *written, *notes])
 
 
 def column_roles(
-    rows: Sequence[Mapping[str, Any]] | Mapping[str, Column],
+    rows: Iterable[Any],
     columns: Sequence[str | int] | None = None,
     *,
+    names: Sequence[str] | None = None,
     source: str = "the data",
-    target: str | None = None,
     kinds: Sequence[str] = (),
-    scaled: bool = True,
+    first: Sequence[Mapping[str, Any]] | None = None,
 ) -> ColumnRoles:
-    """Find the role of each column from its name and its cells.
+    """Find the role of each column from its name (`ROLES`), or from `columns`.
 
-    A column whose name is known (`ROLES`; for negatives `negative_1`, `hard_neg`, ...) has the role of that name, and
-    it must hold what that role needs. If no column of text has a known name, the roles go by position: a single column
-    holds sentences; of several, the first two are anchor and positive, the others hard negatives; but not where the
-    cells contradict it (few values in many rows). A column of text with an unknown name among known ones is an error.
-    Columns like `id`, `split`, `lang` or `url`, and unknown columns of numbers, dates or addresses are not used.
-    Unknown numbers from 0 to 1 that vary are the scores of pairs; those of another small scale are an error.
+    If a name is not known, or two columns have one role, that is an error with the flag to give. Only where one column
+    alone is not known, and no other is a text, it is the text. Columns like `id`, `split` or `url` are not used.
 
     Positives and negatives may be lists. A teacher's scores have columns named after them (`pos_scores`, `neg_scores`;
     `positive_score`, `negative_1_score`, ...), or one of lists, `scores`: of the positive and then the negatives.
 
     Args:
-        rows: the rows of the table as cells by column, or what its columns hold (`Table.profile`).
-        columns: the columns wanted, by name or by position from 0, or as `name=role`. By default all columns with a
-            known name, and if none of these is a text column, all columns of text.
+        rows: the rows of the table: cells by column, or objects with such `cells`. They can be read more than once.
+        columns: the columns wanted, by name or by position from 0, or as `name=role`. Columns without a role of their
+            own are anchor, positive and negatives in this order, or the only text.
+        names: the columns of the table; by default those of `rows`.
         source: name of the source in messages.
-        target: the column of the score or the label, if several could be.
         kinds: the kinds of rows that are wanted, keys of `KINDS`; by default any.
-        scaled: whether scores need a known scale, as in training. Without one, scores and labels must be numbers, and
-            classes of another kind are not used.
+        first: the cells of the first rows, if they have been read.
 
     Raises:
-        InputError: the roles cannot be found, or do not fit together; the message shows how to name them.
+        InputError: the roles are not clear, or do not fit together; the message shows how to name them.
 
     Example:
         >>> column_roles([{"text": "a cat", "category": "animals"}]).kind
@@ -280,14 +275,57 @@ def column_roles(
         >>> column_roles([{"a": "one", "b": "two", "n": 3}], ["b=anchor", "a=positive"]).columns
         {'b': 'anchor', 'a': 'positive'}
     """
-    held = rows if isinstance(rows, Mapping) else profile(rows)
-    finder = _Finder(held, dict(named_columns(columns, list(held), source)), source, target, kinds, scaled)
-    roles = finder.roles()
-    if kinds and roles.kind not in kinds:
+    first = [getattr(row, "cells", row) for row in islice(rows, _FIRST)] if first is None else first
+    if not first:
+        raise InputError(f"{source}: it is empty; it needs at least one row")
+    if names is None:
+        names = list(dict.fromkeys(name for row in rows for name in getattr(row, "cells", row)))
+    given = named_columns(columns, names, source)
+    question = _Question(rows, names, source, set(kinds) == {"labelled_texts"})
+    named, held, left_out, lists = dict[str, str | None](), dict[str, str](), dict[str, str](), list[str]()
+    marks = set[str]()  # columns of 0 and 1
+    for name in given or names:
+        role = given.get(name) or role_of(name, names)
+        cells = [cell for row in first if not is_blank(cell := row.get(name))]
+        if role == UNUSED and not given:
+            left_out[name] = "its name says that it is not a text"
+        elif role in CANDIDATE_SCORES and not cells:  # of a teacher that was not asked
+            left_out[name] = "every cell is blank"
+        elif role is None and not given and (why := _neither_text_nor_score(cells)):
+            left_out[name] = why
+        else:
+            named[name] = role = None if role == UNUSED else role
+            maybe = role and _ROLE[role].lists and any(not isinstance(c, str) or c.strip()[:1] in _OPENS for c in cells)
+            items = [items_of(simple(cell)) for cell in cells] if maybe else []
+            if items and (None not in items or (role == LABEL and any(items))):
+                lists.append(name)
+                cells = [item for own in items for item in own or ()]
+            held[name] = held_by(cells)
+            marks |= {name} if role == LABEL and {value_of(cell) for cell in cells} <= {0, 1} else set()
+    left_out.update((name, "not asked for") for name in names if given and name not in given)
+    if not given:
+        _take_one_target(named, left_out)
+    roles = _placed(named, lists, marks, bool(given), question)
+    for name, role in roles.items():
+        target = NUMBERS in _ROLE[role].holds
+        if held[name] == NOTHING and len(first) < _FIRST:
+            raise question.error(f"column {name!r} is empty: every cell is blank")
+        if held[name] == LISTS and (not target or role in (SCORE, LABEL)):
+            raise question.error(f"column {name!r} holds lists or objects, not texts", name)
+        if held[name] == NUMBERS and not target and not given.get(name):  # numbers may be texts, as in sums
+            raise question.error(f"column {name!r} holds numbers, not sentences", name)
+        if held[name] == TEXTS and role in (SCORE, *CANDIDATE_SCORES) and given.get(name):
+            raise question.error(f"column {name!r} holds text, not scores", name)
+    refers = next((name for name in left_out if _REFERS.fullmatch(plain_name(name))), None)
+    if refers and len(roles) == 1 and not given:
+        what = f"{next(iter(roles))!r} is the only text; {refers!r} refers to others, which are not read"
+        raise question.error(f"{what}: replace it by their texts, or train on crops")
+    example = next((row for row in first if not any(is_blank(row.get(name)) for name in roles)), {})
+    result = ColumnRoles(source, roles, left_out, dict(example), (), tuple(name for name in lists if name in roles))
+    if kinds and result.kind not in kinds:
         wanted = " or ".join(KINDS[kind].words for kind in kinds)
-        mend = f"if a column has another role, give --columns NAME=ROLE; the columns are {', '.join(finder.names)}"
-        raise finder.fault(f"it holds {roles.words}, not {wanted}", "" if finder.classify else mend)
-    return roles if isinstance(rows, Mapping) else roles.with_example(rows)
+        raise question.error(f"it holds {result.words}, not {wanted}" + "; name the label" * question.classify)
+    return result
 
 
 def named_columns(columns: Any, names: Sequence[str], source: str) -> dict[str, str | None]:
@@ -308,289 +346,240 @@ def named_columns(columns: Any, names: Sequence[str], source: str) -> dict[str, 
             choice("role", role, _NAMED, source)
         if name not in names and name.isdecimal() and int(name) < len(names):
             name = names[int(name)]
-        if choice("column", name, names, source) in given:
+        if name not in names:
+            choice("column", name, names, source)
+        if name in given:
             raise InputError(f"{source}: column {name!r} is asked for twice; name each column once")
         given[name] = role
     return given
 
 
-_FILL = "fill it, or name the columns to use, such as --columns ANCHOR POSITIVE"
+def _neither_text_nor_score(cells: Sequence[Any]) -> str:
+    """Why a column without a known name need not be asked about: it can be neither a text nor the score of pairs."""
+    if not cells:
+        return "its cells are blank"
+    if all(isinstance(cell, dict) for cell in cells):
+        return "it holds objects"
+    numbers = [number for cell in cells if (number := value_of(cell)) is not None]
+    if 2 * len(numbers) >= len(cells) and not -1 <= min(numbers) <= max(numbers) <= 10:
+        return "numbers, and its name says nothing of them"
+    return "dates or addresses" if all(_MACHINE.fullmatch(str(cell).strip()) for cell in cells) else ""
 
-_WHY_UNUSED = {
-    NUMBERS: "numbers, and its name says nothing of them",
-    NOTHING: "every cell is blank",
-    TEXTS: "dates, addresses or numbers",
-}
+
+def _take_one_target(named: dict[str, str | None], left_out: dict[str, str]) -> None:
+    """Leave out a score, or the name of a class, where a data set has a label too."""
+    plain = {plain_name(name): name for name in named}
+    for second, firsts in SECOND_TARGET.items():
+        if second in plain and set(firsts) & set(plain):
+            del named[plain[second]]
+            left_out[plain[second]] = "there is a label too"
 
 
-class _Finder:
-    """Finds the roles of the columns of one table."""
+def _placed(
+    named: Mapping[str, str | None], lists: Sequence[str], marks: set[str], given: bool, question: _Question
+) -> dict[str, str]:
+    """The roles of all columns that training uses, in the order that collators expect."""
+    by_role: dict[str | None, list[str]] = {role: [] for role in (None, *_NAMED)}
+    for name, role in named.items():
+        by_role[role].append(name)
+    unknown, (anchors, positives, negatives, texts) = by_role[None], (by_role[role] for role in _TEXT_ROLES)
+    if negatives:  # a label of triplets is a teacher's: a list of scores, or with SCORES asked for, a margin
+        by_role[SCORES] += [name for name in by_role[LABEL] if name in lists]
+        by_role[LABEL] = [name for name in by_role[LABEL] if name not in lists]
+    by_role[SCORES] += [name for name in by_role[SCORE] if name in lists]
+    by_role[SCORE] = [name for name in by_role[SCORE] if name not in lists]
+    if unknown and not given and (len(unknown) > 1 or anchors or positives or negatives or texts):
+        raise question.error(f"no role is known for column {unknown[0]!r}", unknown[0])
+    labels = by_role[LABEL][:1] if question.classify and set(by_role[LABEL]) <= marks else by_role[LABEL]
+    one = {ANCHOR: anchors, POSITIVE: positives, POSITIVE_SCORE: by_role[POSITIVE_SCORE],
+           "score or label": [*by_role[SCORE], *labels, *by_role[SCORES]]}  # fmt: skip
+    for role, rivals in (one if given else {**one, TEXT: texts}).items():
+        if len(rivals) > 1:
+            raise question.error(f"columns {' and '.join(map(repr, rivals))} would each be the {role}", rivals[1])
+    spare = [name for name in named if name in texts or name in unknown]
+    if given and not (anchors or positives or negatives):  # in the order in which they are asked for
+        anchors, positives, negatives = spare[:1], spare[1:2], spare[2:]
+    elif len(spare) + len(anchors) + len(positives) + len(negatives) == 1:
+        anchors, positives = [*spare, *anchors, *positives, *negatives], []
+        negatives = []
+    else:
+        anchors = anchors or [spare.pop(0) for _ in spare[:1]]
+        positives = positives or [spare.pop(0) for _ in spare[:1]]
+        for name in spare:
+            raise question.error(f"no role is left for column {name!r}", name)
+    if negatives and not positives:
+        raise question.error(f"no column is the {POSITIVE}")
+    if not anchors or len(named) > len([*anchors, *positives, *negatives]):
+        _check_targets(by_role, anchors, positives, negatives, question)
+    target = [*by_role[SCORE], *by_role[LABEL], *by_role[SCORES], *by_role[POSITIVE_SCORE], *by_role[NEGATIVE_SCORE]]
+    target += [name for name, role in named.items() if role in KEPT]
+    roles = {anchors[0]: ANCHOR if positives else TEXT, **dict.fromkeys(positives, POSITIVE)}
+    now = {name: str(role) for role, own in by_role.items() for name in own}
+    return {**roles, **dict.fromkeys(negatives, NEGATIVE), **{name: now[name] for name in target}}
 
-    def __init__(
-        self,
-        held: Mapping[str, Column],
-        given: Mapping[str, str | None],
-        source: str,
-        target: str | None,
-        kinds: Sequence[str],
-        scaled: bool,
-    ) -> None:
-        self.given, self.source, self.target, self.names = given, source, target, list(held)
-        self.scaled, self.classify = scaled, set(kinds) == {"labelled_texts"}
-        if target is not None:
-            choice("column", target, held, source)
-        self.role = {name: given.get(name) or role_of(name, self.names) for name in held}
-        wanted = given or held
-        self.lists = [
-            name
-            for name, column in held.items()
-            if name in wanted and self.role[name] in _ROLE and _ROLE[str(self.role[name])].lists
-            and (column.all_lists or (column.lists and self.role[name] == LABEL))  # some texts may have one label
-        ]  # fmt: skip
-        self.held = {name: (column.items or column) if name in self.lists else column for name, column in held.items()}
-        self.left_out: dict[str, str] = {}
-        self.notes: list[str] = []
 
-    def roles(self) -> ColumnRoles:
-        """The roles of all columns."""
-        if not any(column.rows for column in self.held.values()):
-            self._refuse([("it is empty", "it needs at least one row")])
-        named: dict[str, str | None] = {}
+def _check_targets(
+    by_role: Mapping[str | None, list[str]], anchors: list[str], positives: list[str], negatives: list[str],
+    question: _Question,
+) -> None:  # fmt: skip
+    """A score or a label needs its texts; scores of candidates need each text, and each text its score."""
+    first, others = by_role[POSITIVE_SCORE], by_role[NEGATIVE_SCORE]
+    fault = ""
+    if not anchors:
+        fault = "no column is a text"
+    elif by_role[SCORES] or first or others:
+        rivals = [*by_role[SCORES], *by_role[SCORE], *by_role[LABEL], *[*first, *others][:1]]
+        if not (positives and negatives):
+            fault = "scores of candidates need a positive and negatives"
+        elif len(rivals) > 1:
+            fault = f"columns {rivals[0]!r} and {rivals[1]!r} would both be the scores"
+        elif not by_role[SCORES] and (not first or len(others) != len(negatives)):
+            there = f"{len(first)} for the positive and {len(others)} for the negatives"
+            fault = f"the columns of scores are {there}, but there are {len(negatives)} columns of negatives"
+    elif by_role[SCORE] and (negatives or not positives):
+        fault = f"a {SCORE} needs two text columns"
+    elif by_role[LABEL] and negatives:
+        fault = f"a {LABEL} needs one or two text columns"
+    if fault:
+        raise question.error(fault)
+
+
+# --- The question.
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What to ask where roles are not clear: it shows the columns, a row, and the flags that could be meant."""
+
+    rows: Iterable[Mapping[str, Any]]
+    names: Sequence[str]
+    source: str
+    classify: bool
+
+    def error(self, what: str, about: str | None = None) -> InputError:
+        """One line: what is not clear, the columns with the cells of a row, and flags to paste.
+
+        Args:
+            what: what is not clear.
+            about: the column that it is about, if it is one.
+        """
+        cells = _cells(self.rows, self.names)
+        columns = ", ".join(f"{name} ({shown(own[0]) if own else 'blank'})" for name, own in cells.items())
+        flags = self._of_classes(cells) if self.classify else self._flags(cells, about)
+        mend = f"give {', or '.join(flags)}" if flags else "give each text a column of its own"
+        return InputError(f"{self.source}: {what}; {mend}; the columns are {columns}")
+
+    def _of_classes(self, cells: Mapping[str, list[Any]]) -> list[str]:
+        roles = {name: role_of(name, self.names) for name in self.names}
+        order = (TEXT, ANCHOR, POSITIVE, None)
+        texts = [name for name in self.names if held_by(cells[name]) == TEXTS and roles[name] in order]
+        texts.sort(key=lambda name: order.index(roles[name]))
+        left = [name for name in self.names if name not in texts[:1] and roles[name] not in (ANCHOR, POSITIVE, TEXT)]
+        varied = {name: len(set(map(str, cells[name]))) not in (1, len(cells[name])) for name in left}
+        ranks = (LABEL, SCORE, None)
+        left.sort(key=lambda name: (roles[name] not in ranks[:2], not varied[name], roles[name] not in ranks))
+        marks = [name for name in left if roles[name] is None and {value_of(cell) for cell in cells[name]} == {0, 1}]
+        flag = dict.fromkeys(marks if len(marks) > 1 and roles[left[0]] is None else left[:1], LABEL)
+        flag = {**dict.fromkeys(texts[:1], TEXT), **flag} if texts and flag else {}
+        return [self._flag(flag, dict.fromkeys(flag, NOTHING))] if flag else []
+
+    def _flags(self, cells: Mapping[str, list[Any]], about: str | None) -> list[str]:
+        by_role: dict[str | None, list[str]] = {role: [] for role in (None, UNUSED, *_NAMED)}
         for name in self.names:
-            if self.given and name not in self.given:
-                self.left_out[name] = "not asked for"
-        for name in self.given or self.names:
-            role, why = self._role(name)
-            if why:
-                self.left_out[name] = why
-            else:
-                self._refuse(self._faults_of_cells(name, role))
-                named[name] = role
-        if not self.given:
-            plain = {plain_name(name): name for name in named}
-            for second, firsts in SECOND_TARGET.items():
-                if second in plain and set(firsts) & set(plain):
-                    del named[plain[second]]
-                    self.left_out[plain[second]] = "there is a label too"
-            self._refuse(self._unknown_scores(named))
-            self._refuse(self._references(named) if self.scaled else ())
-            self._take_marks(named)
-        roles = self._placed(named)
-        texts = [name for name, role in roles.items() if role in _TEXTS]
-        if len(texts) > 1 and not any(named[name] for name in texts):
-            if not self.given:
-                self._refuse(self._few_values(texts, list(roles)))
-            self.notes.append("roles taken by position: no column of text has a known name")
-        for name in texts if len(texts) > 1 else ():
-            if (column := self.held[name]).category:
-                few = f"{len(column.distinct)} values in {column.count} rows"
-                self.notes.append(
-                    f"{name} has only {few}: if it is a class, name it, --columns ... {shlex.quote(f'{name}=label')}"
-                )
-        self.left_out.update({name: "no role is left for it" for name in named if name not in roles})
-        lists = tuple(name for name in self.lists if name in roles)
-        return ColumnRoles(self.source, roles, self.left_out, {}, tuple(self.notes), lists)
-
-    def _role(self, name: str) -> tuple[str | None, str]:
-        """The role that a column's name or the user says, or None; and why it is not used, if it is not."""
-        role, column, asked = self.role[name], self.held[name], name in self.given
-        if self.target is not None and (name == self.target or role in (SCORE, LABEL)):
-            role = (role if role in (SCORE, LABEL) else LABEL) if name == self.target else UNUSED
-        is_label = role == LABEL and (self.classify or self.given.get(name) == LABEL)
-        if role in (SCORE, LABEL, SCORES) and not is_label:
-            scores = name in self.lists and (role != LABEL or column.held == NUMBERS)
-            role = SCORES if scores else SCORE if role == SCORES else role
-        if role in CANDIDATE_SCORES and column.held == NOTHING:
-            return role, "every cell is blank"  # of a teacher that was not asked
-        if role == LABEL and column.graded_numbers and not is_label:
-            role = SCORE  # a graded "label", as in GLUE's STS-B
-        if role == LABEL and not (self.scaled or asked or column.numbers):
-            return role, "its classes are not numbers"
-        if role == UNUSED and (not asked or name == self.target):
-            return role, "its name says that it is not a text"
-        role = None if role == UNUSED else role
-        if role is None and not asked and column.objects:
-            return role, "it holds objects"
-        if role is None and not asked and (column.held != TEXTS or column.aside):
-            return role, _WHY_UNUSED.get(column.held, f"it holds {column.held}")
-        return role, ""
-
-    def _refuse(self, faults: Iterable[tuple[str, str]]) -> None:
-        """Raise for the first fault: what is wrong, and what to do about it."""
-        for what, mend in faults:
-            raise self.fault(what, mend)
-
-    def _faults_of_cells(self, name: str, role: str | None) -> Iterator[tuple[str, str]]:
-        """A column that has a role must hold what the role needs."""
-        column, needed = self.held[name], _ROLE[role].holds if role else (TEXTS,)
-        if column.held == NOTHING:
-            yield f"column {name!r} is empty: every cell is blank", _FILL
-        single = not (column.lists or column.objects)  # such as a date, which is a label like any other
-        if column.held == NUMBERS and self.given.get(name) in _TEXTS:
-            return  # such as the answers to sums
-        if column.held in needed or (NUMBERS in needed and column.numbers) or (role == LABEL and single):
-            return
-        if NUMBERS in needed and TEXTS not in needed and column.measured and column.texts:
-            written = f"column {name!r} holds {column.example!r}, but scores must be numbers"
-            yield written, "write them with a point and without a unit, such as 0.5"
-        wanted = "scores" if needed == (NUMBERS,) else "labels" if NUMBERS in needed else "sentences"
-        yield f"column {name!r} holds {column.held}, not {wanted}", ""
-
-    def _unknown_scores(self, named: dict[str, str | None]) -> Iterator[tuple[str, str]]:
-        """Numbers that may be scores of pairs are never left out silently: the pairs of score 0 would be positives."""
-        texts = [name for name, role in named.items() if role in (None, *_TEXTS)]
-        if len(texts) != 2 or len(texts) < len(named) or NEGATIVE in named.values() or set(texts) & set(self.lists):
-            return
-        unknown = [name for name in self.left_out if self.role[name] is None and self.held[name].held == NUMBERS]
-        maybe = [name for name in unknown if self._like_scores(self.held[name])]
-        for name in self.left_out:
-            column = self.held[name]
-            if self.role[name] is None and column.held == TEXTS and column.measured and len(column.distinct) > 1:
-                mend = f"write them as numbers, such as 0.5, or leave the column out: {_flag(*texts)}"
-                yield f"the values of column {name!r} ({column.example!r}) may be scores", mend
-        for name in maybe:
-            column = self.held[name]
-            low, high = f"{column.low:g}", f"{column.high:g}"
-            if len(maybe) > 1 or (self.scaled and not 0 <= column.low <= column.high <= 1):
-                scale = f" --score_scale {low} {high}" if self.scaled else ""
-                mend = f"name it, {_flag(*texts, f'{name}=score')}{scale}, or leave it out, {_flag(*texts)}"
-                yield f"the numbers in column {name!r} ({low} to {high}) may be scores", mend
-            named[name] = SCORE
-            del self.left_out[name]
-            self.notes.append(f"{name} is taken as the score of each pair: its values are {low} to {high}")
-
-    def _take_marks(self, named: dict[str, str | None]) -> None:
-        """Where labels are wanted, and no column is named so, several unknown columns of 0 and 1 are labels."""
-        marks = [name for name in self.left_out if self.role[name] is None and self.held[name].all_marks]
-        if self.classify and LABEL not in named.values() and len(marks) > 1:
-            named.update(dict.fromkeys(marks, LABEL))
-            self.left_out = {name: why for name, why in self.left_out.items() if name not in marks}
-            self.notes.append(f"the columns of 0 and 1 are read as labels: {', '.join(marks)}")
-
-    def _references(self, named: dict[str, str | None]) -> Iterator[tuple[str, str]]:
-        """A single text, with ids or lists of what belongs to it, is not a text to crop."""
-        texts = [name for name, role in named.items() if role in (None, *_TEXTS)]
-        if len(texts) != 1 or len(named) != 1:
-            return
-        for name in self.left_out:
-            held, refers = self.held[name].held, _REFERS.fullmatch(plain_name(name))
-            if refers or (named[texts[0]] == ANCHOR and held == OTHER and self.role[name] != UNUSED):
-                what = f"{texts[0]!r} is the only text; {name!r} ({_shown(self.held[name].example)}) is not read"
-                yield what, f"replace it by the texts that it refers to, or train on crops: {_flag(texts[0])}"
-
-    @staticmethod
-    def _like_scores(column: Column) -> bool:
-        low, high = _SMALL
-        varied = len(column.distinct) > 1 and low <= column.low <= column.high <= high
-        return varied and (column.graded or len(column.distinct) <= _FEW)
-
-    def _few_values(self, texts: Sequence[str], used: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Columns that have their roles by position must hold many texts."""
-        for name in texts:
-            column = self.held[name]
-            others = _flag(*(other for other in used if other != name))
-            if column.count >= 5 and len(column.distinct) == 1:
-                yield f"every cell of column {name!r} is {_shown(column.example)}", f"leave it out: {others}"
-            if column.category:
-                what = f"column {name!r} has {len(column.distinct)} values in {column.count} rows, so it is not a text"
-                yield what, f"leave it out, {others}, or name its role, such as {shlex.quote(f'{name}=label')}"
-
-    def _placed(self, named: dict[str, str | None]) -> dict[str, str]:
-        """The roles of all columns that training uses, in the order that collators expect."""
-        by_role: dict[str, list[str]] = {role: [] for role in _NAMED}
-        unknown = []
-        for name, role in named.items():
-            by_role[role].append(name) if role else unknown.append(name)
-        target = [*by_role[SCORE], *by_role[LABEL], *by_role[SCORES]]
-        marks = by_role[LABEL] if self.classify and all(self.held[name].all_marks for name in by_role[LABEL]) else []
-        rivals = [name for name in target if name not in marks[1:]]  # several columns of 0 and 1 are one target
-        scores = [*by_role[POSITIVE_SCORE], *by_role[NEGATIVE_SCORE]]
-        anchors, positives, negatives, texts = (by_role[role] for role in (ANCHOR, POSITIVE, NEGATIVE, TEXT))
-        one = ((ANCHOR, anchors), (POSITIVE, positives), (TEXT, texts), (POSITIVE_SCORE, by_role[POSITIVE_SCORE]))
-        self._refuse((f"columns {' and '.join(map(repr, several))} would each be the {role}", "")
-                     for role, several in (*one, ("score or label", rivals)) if len(several) > 1)  # fmt: skip
-        kept = [name for name, role in named.items() if role in KEPT]
-        known, target = anchors or positives or negatives or texts, [*target, *scores, *kept]
-        if len(named) - len(target) == 1 or not known or (self.given and not (anchors or positives or negatives)):
-            ordered = [name for name in named if name not in target]  # by position
-            anchors, positives, negatives = ordered[:1], ordered[1:2], ordered[2:]
+            if cells[name]:
+                by_role[role_of(name, self.names)].append(name)
+        held = {name: held_by(own) for name, own in cells.items()}
+        texts = [name for name in by_role[None] if held[name] == TEXTS]
+        texts = [name for name in texts if any(" " in str(cell).strip() for cell in cells[name])] or texts
+        classes = [name for name in by_role[None] if _few(cells[name]) and held[name] != LISTS]
+        positives = [name for name in by_role[POSITIVE] if held[name] != NUMBERS or not _few(cells[name])]
+        target = next((name for role in (SCORES, SCORE, LABEL) for name in by_role[role]), None)
+        unknown = [name for name in texts if name not in classes] or texts
+        firsts = [*by_role[ANCHOR], *by_role[TEXT], *unknown, *positives[1:]]
+        seconds = [name for name in (*positives, *by_role[TEXT], *unknown) if name not in firsts[:1]]
+        roles = dict(zip([*firsts[:1], *seconds[:1]], (ANCHOR, POSITIVE), strict=False))
+        if len(roles) < 2:
+            roles = dict.fromkeys(firsts[:1], TEXT)
+            others = [*by_role[LABEL], *classes, *(name for name in by_role[POSITIVE] if name not in positives)]
+            asked = [self._flag({**roles, name: LABEL}, held) for name in others if name not in roles][:1]
+            return [*asked, self._flag(roles, held)] if roles else []
+        known = by_role[ANCHOR] or by_role[POSITIVE] or by_role[TEXT]
+        roles |= dict.fromkeys(by_role[NEGATIVE] or ([] if known else [n for n in unknown if n not in roles]), NEGATIVE)
+        if target is not None:
+            roles[target] = SCORES if by_role[NEGATIVE] else SCORE if target in by_role[SCORE] else LABEL
         else:
-            self._refuse(self._faults_of_names(by_role, unknown, target))
-            if not (anchors and positives):
-                anchors, positives = anchors or texts + unknown, positives or texts + unknown
-        self._refuse(self._faults_of_places(by_role, anchors, positives, negatives))
-        roles = {anchors[0]: ANCHOR if positives else TEXT, **dict.fromkeys(positives, POSITIVE)}
-        return {**roles, **dict.fromkeys(negatives, NEGATIVE), **{name: str(named[name]) for name in target}}
+            roles |= {name: role for role in CANDIDATE_SCORES[1:] for name in by_role[role]}
+        extra = about if about and about not in roles and held[about] == TEXTS else None
+        maybe = [] if target or by_role[NEGATIVE] else [name for name in by_role[None] if _like_scores(cells[name])]
+        asked = [f"{self._flag({**roles, name: SCORE}, held)}{_range(cells[name])}" for name in maybe]
+        if not maybe and target is None and classes and not by_role[NEGATIVE] and not set(classes) & set(roles):
+            asked = [self._flag({**roles, classes[0]: LABEL}, held)]
+            extra = None if extra in classes else extra
+        return [*asked, self._flag(roles, held), *([self._flag({**roles, extra: NEGATIVE}, held)] if extra else [])]
 
-    def _faults_of_names(
-        self, by_role: Mapping[str, list[str]], unknown: list[str], target: list[str]
-    ) -> Iterator[tuple[str, str]]:
-        """Where the name of one text is known, those of the others must be too, but for an anchor or a positive."""
-        anchors, positives, negatives, texts = (by_role[role] for role in (ANCHOR, POSITIVE, NEGATIVE, TEXT))
-        spare = texts + unknown
-        if texts and not (anchors or positives or negatives):
-            yield f"besides {texts[0]!r} there is text in {', '.join(map(repr, unknown))}", ""
-        if anchors and positives and spare:
-            used = [*anchors, *positives, *negatives, *target]
-            mend = f"leave it out, {_flag(*used)}, or name its role: {_flag(*used, f'{spare[0]}={NEGATIVE}')}"
-            if self.held[spare[0]].like_classes and not target:
-                mend = f"name it, {_flag(*used, f'{spare[0]}={LABEL}')}, or leave it out, {_flag(*used)}"
-            yield f"the role of column {spare[0]!r} is unknown: it holds text, and its name is not that of a role", mend
-        pair = anchors and positives
-        if not pair and (len(spare) != 1 or not (anchors or positives) or (unknown and not self.given)):
-            could = f" ({', '.join(spare)} could be)" if spare else ""
-            yield f"no column is the {POSITIVE if anchors else ANCHOR}{could}", ""
-
-    def _faults_of_places(
-        self, by_role: Mapping[str, list[str]], anchors: list[str], positives: list[str], negatives: list[str]
-    ) -> Iterator[tuple[str, str]]:
-        """A score or a label needs its texts; scores of candidates need each text, and each text its score."""
-        first, others = by_role[POSITIVE_SCORE], by_role[NEGATIVE_SCORE]
-        if not anchors:
-            yield "no column holds text", ""
-        if by_role[SCORES] or first or others:
-            if not (positives and negatives):
-                yield "scores of candidates need a positive and negatives", ""
-            rivals = [*by_role[SCORES], *by_role[SCORE], *by_role[LABEL], *[*first, *others][:1]]
-            if len(rivals) > 1:
-                yield f"columns {rivals[0]!r} and {rivals[1]!r} would both be the scores", ""
-            if not by_role[SCORES] and (not first or len(others) != len(negatives)):
-                there = f"{len(first)} for the positive and {len(others)} for the negatives"
-                yield f"the columns of scores are {there}, but there are {len(negatives)} columns of negatives", ""
-        elif by_role[SCORE] and (negatives or not positives):
-            yield f"a {SCORE} needs two text columns", ""
-        elif by_role[LABEL] and negatives:
-            yield f"a {LABEL} needs one or two text columns", ""
-
-    def fault(self, what: str, mend: str = "") -> InputError:
-        """An error that shows how to name the columns."""
-        scores = (UNUSED, SCORE, LABEL, *CANDIDATE_SCORES)
-        texts = [name for name in self.names if self.held[name].held == TEXTS or self.role[name] in _TEXTS]
-        texts = [name for name in texts if self.role[name] not in scores]
-        first, second = (TEXT, LABEL) if self.classify else (ANCHOR, POSITIVE)
-        texts.sort(key=lambda name: self.role[name] != first)
-        if self.classify:
-            varied = {name: len(self.held[name].distinct) not in (1, self.held[name].count) for name in self.names}
-            labels = sorted(self.names, key=lambda name: (self.role[name] != LABEL, not varied[name]))
-            texts = [*texts[:1], *(name for name in labels if name not in texts[:1])]
-        elif len(texts) == 2 and (last := self.held[texts[1]]).held == NUMBERS and (last.like_classes or last.category):
-            first, second = TEXT, LABEL  # such as `target`
-        nested = [name for name in self.names if self.held[name].held == OTHER and self.role[name] != UNUSED]
-        if nested and not texts:
-            mend = f"give each text a column; {nested[0]!r} holds {_shown(self.held[nested[0]].example)}"
-        shown = [f"{name}={role}" for name, role in zip(texts, (first, second), strict=False)]
-        example = f"{_flag(*shown or (f'NAME={first}', f'NAME={second}'))} (of {', '.join(self.names)})"
-        return InputError(f"{self.source}: {what}; {mend or f'name their roles, such as {example}'}")
+    def _flag(self, roles: Mapping[str, str], held: Mapping[str, str]) -> str:
+        """The flag that names some columns, as a shell takes it; a role that the name says is left out."""
+        asked = {name for name, role in roles.items() if held[name] != TEXTS and role in (*_TEXT_ROLES, LABEL)}
+        known = {name for name, role in roles.items() if role_of(name, self.names) == role} - asked
+        columns = (name if name in known else f"{name}={role}" for name, role in roles.items())
+        return f"--columns {shlex.join(columns)}"
 
 
-def _flag(*columns: str) -> str:
-    """The flag that names some columns, as a shell takes it."""
-    return f"--columns {shlex.join(columns)}"
+def suggested_columns(rows: Iterable[Mapping[str, Any]], names: Sequence[str], before: str = "") -> str:
+    """Flags that name the columns of some rows, for a question.
+
+    Args:
+        rows: cells by column.
+        names: the columns.
+        before: other flags, which come first.
+
+    Example:
+        >>> suggested_columns([{"0": "Why?", "1": "So."}], ["0", "1"], "--header false")
+        '--header false --columns 0=anchor 1=positive'
+    """
+    flags = _Question(rows, names, "", False)._flags(_cells(rows, names), None)
+    return " ".join([before, *flags[:1]])
 
 
-def _shown(cell: Any) -> str:
-    cell = simple(cell)
-    text = " ".join(cell.split()) if isinstance(cell, str) else cell
-    if isinstance(text, str):
-        return repr(text[:67] + "..." if len(text) > 70 else text)
-    return shown if len(shown := repr(text)) <= 100 else f"{shown[:97]}..."
+def leave_out(roles: ColumnRoles) -> str:
+    """The flag that names the columns of text alone, without their score or label.
+
+    Example:
+        >>> leave_out(ColumnRoles("a.csv", {"x": "anchor", "positive": "positive", "label": "label"}, {}))
+        '--columns x=anchor positive'
+    """
+    texts = {name: roles.columns[name] for name in roles.texts}
+    return _Question((), list(texts), "", False)._flag(texts, dict.fromkeys(texts, TEXTS))
+
+
+def _cells(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, list[Any]]:
+    """The cells of each column in the first rows that are not blank."""
+    cells: dict[str, list[Any]] = {name: [] for name in names}
+    for row in islice(rows, _LOOKED_AT):
+        held = getattr(row, "cells", row)
+        for name, own in cells.items():
+            if not is_blank(cell := simple(held.get(name))):
+                own.append(cell)
+    return cells
+
+
+def _few(cells: Sequence[Any]) -> bool:
+    """Whether cells are like classes: few values, each of which occurs again."""
+    values = set(map(str, cells))
+    most = len(cells) / 2 if any(" " in value for value in values) else len(cells) - 1
+    return 2 <= len(values) <= min(20, most)
+
+
+def _like_scores(cells: Sequence[Any]) -> bool:
+    """Whether cells are like scores of pairs: numbers of a small scale."""
+    values = {value_of(cell) for cell in cells if not isinstance(cell, (list, dict))}
+    numbers = [value for value in values if value is not None]
+    if len(numbers) < max(2, len(values)) or not -1 <= min(numbers) <= max(numbers) <= 10:
+        return False
+    return len(numbers) <= 11 or any(number % 1 for number in numbers)
+
+
+def _range(cells: Sequence[Any]) -> str:
+    """The flag for the scale of scores, blank if it is 0 to 1."""
+    numbers = [number for cell in cells if (number := value_of(cell)) is not None]
+    return "" if 0 <= min(numbers) <= max(numbers) <= 1 else f" --score_range {min(numbers):g} {max(numbers):g}"

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
-from contrastive_st.data.profile import TEXTS
-from contrastive_st.data.roles import (
-    CANDIDATE_SCORES,
-    LABEL,
-    SCORE,
-    TEXT,
-    UNUSED,
-    named_columns,
-    plain_name,
-    role_of,
-)  # fmt: skip
+from contrastive_st.data.profile import held_by, shown
+from contrastive_st.data.roles import ANCHOR, NEGATIVE, POSITIVE, TEXT, TEXTS, named_columns, plain_name, role_of
 from contrastive_st.errors import InputError
 
 
 def text_column(table: Any, column: Sequence[str | int] | str | int | None = None) -> str:
-    """The column of the texts of a corpus: the one asked for, else `text`, else the only column of sentences.
+    """The column of the texts of a corpus: the one asked for, else `text`, else the only one with the name of a text.
 
     Args:
         table: as `contrastive_st.data.reading.open_table` gives it.
@@ -38,24 +30,25 @@ def text_column(table: Any, column: Sequence[str | int] | str | int | None = Non
         >>> text_column(Table("t.csv", "row", lambda: iter(rows)))
         'question'
     """
-    names: list[str] = list(table.columns or table.profile)
+    names: list[str] = table.names
     asked = list(named_columns(column, names, table.source))
-    if exact := asked or [name for name in names if plain_name(name) == TEXT][:1]:
-        return _only(exact, names, table.source)
-    return _only(text_columns(table) or [name for name in names if len(names) == 1], names, table.source)
+    chosen = asked or [name for name in names if plain_name(name) == TEXT][:1] or text_columns(names)
+    rows = [] if len(chosen) == 1 and (asked or role_of(chosen[0])) else [row.cells for row in islice(table, 100)]
+    cells = {name: [row.get(name) for row in rows] for name in names}
+    could = [name for name in chosen or names if held_by(cells[name]) == TEXTS and not isinstance(cells[name][0], dict)]
+    if len(chosen) == 1 and (could or not rows):
+        return chosen[0]
+    what = "it is not clear which column has the text" if could else "no column of text"
+    longest = max(could, key=lambda name: sum(len(str(cell)) for cell in cells[name]), default=None)
+    mend = f"give --columns {longest}; " if longest is not None else ""
+    columns = ", ".join(f"{name} ({shown(own[0]) if own else 'blank'})" for name, own in cells.items())
+    raise InputError(f"{table.source}: {what}; {mend}the columns are {columns or '(there are none)'}")
 
 
-def text_columns(table: Any) -> list[str]:
-    """The columns of sentences of a table, in order; those of few values, dates or addresses if there are no others."""
-    held, aside = table.profile, (UNUSED, LABEL, SCORE, *CANDIDATE_SCORES)
-    names: list[str] = list(table.columns or held)
-    texts = [name for name in names
-             if held[name].held == TEXTS and not held[name].objects and role_of(name, names) not in aside]  # fmt: skip
-    return [name for name in texts if not (held[name].aside or held[name].category)] or texts
-
-
-def _only(texts: Sequence[str], names: Sequence[str], source: str) -> str:
-    if len(texts) != 1:
-        what = "it is not clear which column has the text" if texts else "no column of text"
-        raise InputError(f"{source}: {what}; name one of {', '.join(texts or names) or '(there are none)'}")
-    return texts[0]
+def text_columns(names: Sequence[str]) -> list[str]:
+    """The columns whose names are those of texts, in order; else the only one that has no known name."""
+    roles = {name: role_of(name, names) for name in names}
+    single = [name for name, role in roles.items() if role == TEXT]
+    unknown = [name for name, role in roles.items() if role is None]
+    texts = single or [name for name, role in roles.items() if role in (ANCHOR, POSITIVE, NEGATIVE)]
+    return texts or (unknown if len(unknown) == 1 else [] if unknown else list(names)[: len(names) == 1])

@@ -17,12 +17,12 @@ from datasets.fingerprint import Hasher
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-from contrastive_st.data.profile import is_blank
+from contrastive_st.data.profile import is_blank, value_of
 from contrastive_st.data.reading import in_memory, open_table
 from contrastive_st.data.reading.examples import read_examples
 from contrastive_st.data.reading.memory import splits_in, visible
 from contrastive_st.data.reading.sources import names_in
-from contrastive_st.data.roles import ANCHOR, NEGATIVE, POSITIVE, SCORE, TARGETS, TEXT, column_roles, role_of
+from contrastive_st.data.roles import ANCHOR, NEGATIVE, POSITIVE, SCORE, TARGETS, TEXT, role_of
 from contrastive_st.errors import InputError, choice
 from contrastive_st.tokens import prompt_length, token_ids, tokenizer_state
 from contrastive_st.word_cache import WordCache, reads_word_by_word
@@ -231,14 +231,14 @@ def _tokenized_stream(texts: IterableDataset, encoding: _Encoding, columns: Sequ
     """A stream of tokenized rows; the roles of its columns are found from its first rows."""
     texts = texts.with_format(None)
     table = open_table(texts, name="the stream")
-    roles = column_roles(table.profile, columns, source="the stream")
+    roles = table.roles(columns)
     if roles.lists or roles.kind in ("scored_candidates", "labelled_texts", "labelled_pairs"):
         raise InputError(f"the stream has {roles.words}; a stream may have texts and scores, and no classes or lists")
-    roles = roles.with_example(row.cells for row in islice(table, 100))
-    if roles.target and not 0 <= table.profile[roles.target].low <= table.profile[roles.target].high <= 1:
+    scores = [value_of(row.cells.get(roles.target)) for row in islice(table, table.sampled) if roles.target]
+    if any(score is not None and not 0 <= score <= 1 for score in scores):
         raise InputError(f"the stream's scores in {roles.target!r} are not in 0 to 1; scale them with `map`")
     logger.info(f"{roles}\n  rows with a blank text are left out while they are read")
-    others = list(texts.column_names or table.profile)
+    others = list(texts.column_names or table.names)
     return _mapped(texts, roles.texts, roles.target, encoding, others)
 
 

@@ -33,16 +33,16 @@ class DataArguments(ScriptArguments):
         "Columns to use, by name or position (from 0), or as name=role, where the role is anchor, positive, negative, "
         "text, score or label."
     )
-    score_scale: list[float] | None = option("Lowest and highest value of the scores, such as 0 5; by default 0 1.")
+    score_range: list[float] | None = option("Lowest and highest value of the scores, such as 0 5; by default 0 1.")
     strict: bool = option("Stop at a row with a blank cell, instead of dropping and counting such rows.", default=False)
     max_train_samples: Count | None = option("Train only on this many rows, the first ones.")
     preprocessing_num_workers: Count | None = option("Number of processes that tokenize; by default only this one.")
 
     def conflicts(self) -> Iterator[str]:
         """Yield a scale that is not a lowest and a highest score."""
-        if self.score_scale and (len(self.score_scale) != 2 or self.score_scale[0] >= self.score_scale[1]):
-            given = " ".join(map(str, self.score_scale))
-            yield f"--score_scale {given}: give the lowest and the highest score, such as 0 5"
+        if self.score_range and (len(self.score_range) != 2 or self.score_range[0] >= self.score_range[1]):
+            given = " ".join(map(str, self.score_range))
+            yield f"--score_range {given}: give the lowest and the highest score, such as 0 5"
 
 
 @dataclass

@@ -21,6 +21,7 @@ from contrastive_st.commands import DEVICE_HELP, VERBOSITY, Parser, snake_case_f
 from contrastive_st.data.reading.content import reading
 from contrastive_st.errors import InputError, suggestion
 from contrastive_st.files.reading import read_yaml
+from contrastive_st.text_format import TEXT_FORMAT_HELP
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
 CONFIG_HELP = "YAML or JSON file of options by name. Options on the command line take precedence."
@@ -104,7 +105,8 @@ class TrainingParser(Parser, HfArgumentParser):
                     if spec.name in self.changed:  # the script has a default of its own
                         text = re.sub(r"; by default .*?\.(?= |$)", ".", text)
                     lines += _option(spec.name, text, self.get_default(spec.name))
-        general = {"--config": CONFIG_HELP, "--device": DEVICE_HELP, **{flag: text for flag, _, text in VERBOSITY}}
+        general = {f"--{name}": text for name, text in TEXT_FORMAT_HELP.items()}
+        general |= {"--config": CONFIG_HELP, "--device": DEVICE_HELP, **{flag: text for flag, _, text in VERBOSITY}}
         for flag, text in general.items():
             lines += _option(flag[2:], text, None)
         changed = {name: value for name, value in self.changed.items() if name in usual}

@@ -116,7 +116,7 @@ def read_rows(
 def _read(
     file: Any, args: DataArguments, views: str, classes: Mapping[str, int] | None = None
 ) -> tuple[Dataset, ColumnRoles]:
-    scale: Any = args.score_scale and tuple(args.score_scale)
+    scale: Any = args.score_range and tuple(args.score_range)
     texts, roles = read_examples(file, args.columns, strict=args.strict, scale=scale, classes=classes)
     if is_first_process() and not is_quiet():
         print(replace(roles, views=views))

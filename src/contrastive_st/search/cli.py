@@ -362,7 +362,7 @@ class Group(Options):
 
     def __call__(self) -> None:
         """Print the groups, or write them."""
-        from contrastive_st.data.reading import header_of, open_table
+        from contrastive_st.data.reading import open_table
         from contrastive_st.data.reading.texts import column_of, rows_with_text
         from contrastive_st.data.table_writers import FORMATS
         from contrastive_st.files.writing import check_target
@@ -373,7 +373,7 @@ class Group(Options):
 
         if self.output:
             check_target(self.output, self.overwrite, formats=FORMATS)
-        table = open_table(self.file, header=header_of(None if self.column is None else [self.column]))
+        table = open_table(self.file, columns=self.column)
         column = column_of(table, self.column)
         rows = rows_with_text(table, column)
         texts = [row[column] for row in rows]

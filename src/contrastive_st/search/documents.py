@@ -18,7 +18,6 @@ from contrastive_st.data.reading import (
     Row,
     Table,
     decode,
-    header_of,
     hub_commit,
     is_saved,
     open_table,
@@ -498,7 +497,7 @@ class _Choice:
             pages = suffix == ".pdf" and self.lines is not False
             joined = _joined if suffix == ".pdf" and not pages else iter
             return Table(source, "page" if pages else _DOCUMENT, lambda: _rows(joined(parts())), ["text"])
-        table = open_file(path, source, header_of(self.columns))
+        table = open_file(path, source, columns=self.columns)
         if table.unit != "line" or table.columns != ["text"]:
             return table
         lines = self.lines

@@ -8,9 +8,8 @@ import datasets
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contrastive_st.data.profile import MISSING
-from contrastive_st.data.reading.cells import Dropped, as_text, check_rows
-from contrastive_st.data.reading.rows import Row, Table, check_utf8
+from contrastive_st.data.profile import MISSING, as_text
+from contrastive_st.data.reading.rows import Dropped, Row, Table, check_rows, check_utf8
 from contrastive_st.prefetch import in_chunks
 
 CHUNK = 65_536  # most rows held at a time as Python strings or as an Arrow batch
@@ -28,17 +27,30 @@ def columns_of(
         target: a column of them that may be blank.
         texts: those of them in which numbers are refused.
     """
-    if table.mapped is not None and all(table.is_stored(name, name in texts) for name in names):
-        check_rows(table)  # `datasets` fails on a table without rows
-        return _tidied(table.mapped(list(names)), table, strict, target)
-    chunks, total = [], 0
+    stored = table.delimited or all(table.is_stored(name, name in texts) for name in names)
+    whole = table.whole(list(names)) if table.whole is not None and stored else None
+    if isinstance(whole, pa.Table) and len(whole):
+        if not table.delimited:
+            check_utf8(whole, table.source, 0)
+        chunk, kept = _stripped(whole, target)
+        if pc.all(kept).as_py():
+            return datasets.Dataset(datasets.table.InMemoryTable(chunk))
     dropped = Dropped(table, [name for name in names if name != target])
-    for some in in_chunks(table, CHUNK):
-        cells = {name: _texts(some, name, table, name in texts) for name in names}
-        chunk, whole = _stripped(pa.table(cells), target)
-        for place in _places_of_blanks(whole):
+    if isinstance(whole, datasets.Dataset):
+        check_rows(table)  # `datasets` fails on a table without rows
+        return _tidied(whole, table, strict, target, dropped)
+    chunks, total = [], 0
+    if whole is not None and len(whole):
+        blanks, total = pc.indices_nonzero(pc.invert(kept)), len(kept)
+        for place, cells in zip(blanks.to_pylist(), chunk.take(blanks).to_pylist(), strict=True):
+            dropped.add(table.first + place, cells)
+        chunks = [chunk.filter(kept)]
+    for some in in_chunks(table, CHUNK) if whole is None else ():
+        cells = {name: _as_strings(some, name, table, name in texts) for name in names}
+        chunk, kept = _stripped(pa.table(cells), target)
+        for place in pc.indices_nonzero(pc.invert(kept)).to_pylist():
             dropped.add(*some[place])
-        chunks.append(chunk.filter(whole))
+        chunks.append(chunk.filter(kept))
         total += len(some)
         if dropped.count and strict:
             break
@@ -46,7 +58,7 @@ def columns_of(
     return datasets.Dataset(datasets.table.InMemoryTable(pa.concat_tables(chunks)))
 
 
-def _texts(rows: Sequence[Row], name: str, table: Table, only_strings: bool) -> pa.Array:
+def _as_strings(rows: Sequence[Row], name: str, table: Table, only_strings: bool) -> pa.Array:
     cells = [row.cells.get(name) for row in rows]
     try:
         return pa.array(cells, pa.string())
@@ -56,18 +68,19 @@ def _texts(rows: Sequence[Row], name: str, table: Table, only_strings: bool) -> 
         return pa.array(list(texts), pa.string())
 
 
-def _tidied(data: datasets.Dataset, table: Table, strict: bool, target: str | None) -> datasets.Dataset:
+def _tidied(
+    data: datasets.Dataset, table: Table, strict: bool, target: str | None, dropped: Dropped
+) -> datasets.Dataset:
     """Strip the cells and drop rows with blank ones; a data set that needs neither is returned as it is."""
-    seen, dropped = 0, Dropped(table, [name for name in data.column_names if name != target])
-    clean = all(feature.dtype == "string" for feature in data.features.values())
+    seen, clean = 0, all(feature.dtype == "string" for feature in data.features.values())
     for batch in data.with_format("arrow").iter(batch_size=CHUNK):
         check_utf8(batch, table.source, seen)
-        stripped, whole = _stripped(batch, target)
+        stripped, kept = _stripped(batch, target)
         clean = clean and stripped.equals(batch)
-        blanks = _places_of_blanks(whole)
-        for place, cells in zip(blanks, stripped.take(pa.array(blanks, pa.int64())).to_pylist(), strict=True):
+        blanks = pc.indices_nonzero(pc.invert(kept))
+        for place, cells in zip(blanks.to_pylist(), stripped.take(blanks).to_pylist(), strict=True):
             dropped.add(seen + place + 1, cells)
-        seen += len(whole)
+        seen += len(kept)
     dropped.report(seen, strict)
     if clean and not dropped.count:
         return data
@@ -84,8 +97,8 @@ def _tidied(data: datasets.Dataset, table: Table, strict: bool, target: str | No
 
 
 def _without_blanks(table: pa.Table, target: str | None) -> pa.Table:
-    stripped, whole = _stripped(table, target)
-    return stripped.filter(whole)
+    stripped, kept = _stripped(table, target)
+    return stripped.filter(kept)
 
 
 def _stripped(table: pa.Table, target: str | None) -> tuple[pa.Table, pa.ChunkedArray]:
@@ -95,13 +108,8 @@ def _stripped(table: pa.Table, target: str | None) -> tuple[pa.Table, pa.Chunked
     """
     blank = pa.array(["", *MISSING])
     columns = [pc.utf8_trim_whitespace(column.cast(pa.string())) for column in table.columns]
-    whole = pa.chunked_array([pa.repeat(True, len(table))])
+    kept = pa.chunked_array([pa.repeat(True, len(table))])
     for name, column in zip(table.column_names, columns, strict=True):
         if name != target:
-            whole = pc.and_(whole, pc.and_(pc.is_valid(column), pc.invert(pc.is_in(column, blank))))
-    return pa.table(columns, names=table.column_names), whole
-
-
-def _places_of_blanks(whole: pa.ChunkedArray) -> list[int]:
-    places: list[int] = pc.indices_nonzero(pc.invert(whole)).to_pylist()
-    return places
+            kept = pc.and_(kept, pc.and_(pc.is_valid(column), pc.invert(pc.is_in(column, blank))))
+    return pa.table(columns, names=table.column_names), kept

@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from contrastive_st.data.reading.encodings import likeliest_encoding
-from contrastive_st.errors import InputError, about
+from contrastive_st import text_format
+from contrastive_st.errors import InputError
 
 logger = logging.getLogger(__name__)
 LONGEST_LINE = 64 << 20  # bytes; a book has a few MB, and a file of zeros is one line of whatever size
@@ -78,10 +78,13 @@ def open_bytes(path: Path) -> BinaryIO:
 def reading(source: str | Path) -> Iterator[None]:
     """Name the file in the errors of reading it; a file that does not exist is `MissingData`."""
     try:
-        with about(source):
-            yield
+        yield
     except FileNotFoundError:
         raise MissingData(f"{source}: there is no such file; check the path (seen from {Path.cwd()})") from None
+    except Exception as error:
+        if not isinstance(error, InputError) and not hasattr(error, "about"):  # as `errors.about`
+            error.about = str(source)  # type: ignore[attr-defined]
+        raise
 
 
 def check_file(path: Path, source: str | Path) -> os.stat_result:
@@ -109,8 +112,8 @@ def decode(content: bytes, source: str) -> tuple[str, str]:
         InputError: it is not text.
 
     Example:
-        >>> decode("café".encode("utf-16"), "a.txt"), decode("Crème brûlée".encode("cp1252"), "b.txt")
-        (('café', 'utf-16'), ('Crème brûlée', 'cp1252'))
+        >>> decode("café".encode("utf-16"), "a.txt"), decode("Crème brûlée, déjà vu".encode("cp1252"), "b.txt")
+        (('café', 'utf-16'), ('Crème brûlée, déjà vu', 'cp1252'))
         >>> decode('<meta charset="windows-1251"><p>Да'.encode("cp1251"), "c.html")[0][-2:]
         'Да'
     """
@@ -119,16 +122,23 @@ def decode(content: bytes, source: str) -> tuple[str, str]:
         with contextlib.suppress(LookupError, UnicodeDecodeError):
             return content.decode(name := declared[1].decode()), name
     encoding = encoding_of(io.BytesIO(content), source)
-    with about(source):
+    with reading(source):
         return content.decode(encoding), encoding
 
 
 def encoding_of(file: BinaryIO, source: str) -> str:
     """Find the encoding of an opened file, which is read to its end: by a byte order mark, UTF-8, or else detected.
 
+    What `--encoding` says goes before all.
+
     Raises:
         InputError: it is not text, or a line has `LONGEST_LINE` bytes or more.
     """
+    if asked := text_format.asked.encoding:
+        try:
+            return codecs.lookup(asked).name
+        except LookupError:
+            raise InputError(f"--encoding {asked}: there is no such encoding") from None
     start = file.read(4096)
     if mark := next((mark for mark in _MARKS if start.startswith(mark)), None):
         return _MARKS[mark]
@@ -153,7 +163,20 @@ def encoding_of(file: BinaryIO, source: str) -> str:
             if sum(map(len, sample)) > _SAMPLE:
                 break
         block = file.read(_BLOCK)
-    return likeliest_encoding(b"\n".join(sample[1:])[:_SAMPLE]) if sample else "utf-8"
+    if not sample:
+        return "utf-8"
+    import chardet  # here, because few files need it
+
+    return codecs.lookup(
+        chardet.detect(b"\n".join(sample[1:])[:_SAMPLE], prefer_superset=True)["encoding"] or "cp1252"
+    ).name
+
+
+def encoding_note(encoding: str) -> str:
+    """The line that says which encoding was detected; blank for UTF-8 and what was asked for."""
+    if encoding.startswith("utf-8") or text_format.asked.encoding:
+        return ""
+    return f"not UTF-8: read as {encoding}; if its texts look wrong, give --encoding, such as --encoding cp1252"
 
 
 # --- Lines.
@@ -199,8 +222,8 @@ def numbered_lines(path: str | Path, source: str | None = None, *, latin1: bool 
     if not latin1:
         with reading(source), open_bytes(path_of(path)) as file:
             encoding = encoding_of(file, source)
-    if not encoding.startswith("utf-8"):
-        logger.warning(f"{source}: not UTF-8: read as {encoding}; if its texts look wrong, save it in UTF-8")
+    if note := encoding_note(encoding):
+        logger.warning(f"{source}: {note}")
     lines = text_lines(path_of(path), source, encoding, "latin-1" if latin1 else "strict")
     return enumerate((line.rstrip("\r\n") for line in lines), 1)
 

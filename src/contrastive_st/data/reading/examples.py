@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import datasets
@@ -16,34 +17,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contrastive_st.data.pair_sets import pair_set
-from contrastive_st.data.profile import (
-    BOOLEANS,
-    MISSING,
-    NUMBER,
-    NUMBERS,
-    Column,
-    is_blank,
-    items_of,
-    number_of,
-    simple,
-)
-from contrastive_st.data.reading.cells import Dropped, as_text
+from contrastive_st.data.profile import BOOLEANS, MISSING, NUMBER, as_text, is_blank, items_of, number_of, simple
 from contrastive_st.data.reading.columns import CHUNK, columns_of
-from contrastive_st.data.reading.rows import Table
-from contrastive_st.data.reading.sources import names_in
+from contrastive_st.data.reading.rows import Dropped, Table
 from contrastive_st.data.reading.table import open_table
-from contrastive_st.data.reading.texts import header_of
 from contrastive_st.data.roles import (
     ANCHOR,
     CANDIDATE_SCORES,
     KEPT,
+    LABEL,
     NEGATIVE,
     POSITIVE,
     SCALES,
     SCORE,
     SCORES,
     ColumnRoles,
-    column_roles,
     plain_name,
     role_of,
 )  # fmt: skip
@@ -62,7 +50,6 @@ def read_examples(
     strict: bool = False,
     split: str | None = None,
     scale: tuple[float, float] | None = None,
-    target: str | None = None,
     header: bool | None = None,
     kinds: Sequence[str] = (),
     classes: Mapping[str, int] | None = None,
@@ -77,9 +64,8 @@ def read_examples(
         columns: as for `column_roles`.
         strict: as for `read_texts`.
         split: as for `read_texts`.
-        scale: the lowest and highest score; by default that of the column's name in `SCALES` if a score is above 1,
-            else 0 and 1. With a scale, numbers in a column of labels are scores.
-        target: as for `column_roles`.
+        scale: the lowest and highest score; by default that of the column's name in `SCALES`, else 0 and 1. With a
+            scale, numbers in a column of labels are scores.
         header: as for `read_texts`.
         kinds: the kinds of rows that are wanted, keys of `KINDS`; by default any.
         classes: the number of each class, as the roles of other rows have it; another class is an error.
@@ -101,55 +87,51 @@ def read_examples(
         ...     read_examples(str(path))[0][0]
         {'question': 'Why?', 'answer': 'So.', 'score': 0.5}
     """
-    names = names_in(source)
-    if columns is None and names and len(names) == 1 and (known := pair_set(str(names[0]))):
+    if columns is None and isinstance(source, (str, Path)) and (known := pair_set(str(source))):
         columns = known.columns
-    header = header_of([columns] if isinstance(columns, str) else columns, header)
-    table = open_table(source, split=split, header=header)
-    roles = column_roles(table.profile, columns, source=table.source, target=target, kinds=kinds)
-    roles = roles.with_example(row.cells for row in table)
-    if roles.target in roles.lists:
-        raise InputError(f"{table.source}: {roles.target!r} holds lists of labels; training takes one label per row")
-    if roles.lists or roles.kind == "scored_candidates" or _has_fewer_negatives(table, roles):
+    columns = [columns] if isinstance(columns, str) else columns
+    table = open_table(source, split=split, header=header, columns=columns)
+    roles = table.roles(columns, kinds)
+    by_role = {role: [name for name in roles.columns if roles.columns[name] == role] for role in roles.columns.values()}
+    target = next((by_role[role][0] for role in (SCORE, LABEL) if role in by_role), None)
+    if target in roles.lists:
+        raise InputError(f"{table.source}: {target!r} holds lists of labels; training takes one label per row")
+    negatives = by_role.get(NEGATIVE, [])
+    fewer = len(negatives) > 1 and any(is_blank(cells.get(name)) for _, cells in table for name in negatives)
+    if roles.lists or fewer or not {*CANDIDATE_SCORES}.isdisjoint(by_role):
         return read_candidates(table, roles, strict), roles
-    rows, roles = _rows_of_columns(table, roles, strict, scale, classes)
-    return _renamed(rows, roles) if columns else (rows, roles)
-
-
-def _rows_of_columns(
-    table: Table, roles: ColumnRoles, strict: bool, scale: tuple[float, float] | None, classes: Mapping[str, int] | None
-) -> tuple[datasets.Dataset, ColumnRoles]:
-    """The rows of a table without lists, and their roles, with the number of each class."""
-    if scale and roles.target is not None:
-        roles = replace(roles, columns={**roles.columns, roles.target: SCORE})
-    if roles.target is not None and roles.columns[roles.target] == SCORE and scale is None:
-        scale, roles = _scale_of(roles, table.profile[roles.target])
-    texts = [name for name in roles.texts if table.profile[name].held != NUMBERS]  # numbers are there as text
-    rows = columns_of(table, list(roles.columns), strict, roles.target, texts)
-    if roles.target is not None:
-        rows, numbers = _with_target(rows, table, roles, strict, scale, classes)
-        roles = replace(roles, classes=numbers)
+    texts = [name for name in roles.columns if isinstance(roles.example.get(name), str) and name != target]
+    rows = columns_of(table, list(roles.columns), strict, target, texts)
+    if target is not None:
+        rows, roles = _with_targets(rows, table, roles, target, strict, scale, classes)
     for name, role in roles.columns.items():
         if role in KEPT:
             rows = rows.remove_columns(name).add_column(role, [number_of(cell) for cell in rows[name]])
-    return rows, roles
+    return _renamed(rows, roles) if any("=" in str(column) for column in columns or ()) else (rows, roles)
 
 
-def _scale_of(roles: ColumnRoles, scores: Column) -> tuple[tuple[float, float], ColumnRoles]:
-    """The scale of the scores, by the name of their column if one is above 1; and the roles, with a note of it."""
-    known = SCALES.get(plain_name(str(roles.target)))
-    if known is None or scores.high <= 1:
-        return (0.0, 1.0), roles
-    low, high = known
-    note = f"{roles.target} is taken as {low:g} to {high:g}, which becomes 0 to 1; --score_scale gives another scale"
-    return known, replace(roles, notes=(*roles.notes, note))
-
-
-def _has_fewer_negatives(table: Table, roles: ColumnRoles) -> bool:
-    """Whether some rows have fewer negatives than the columns of a table have room for."""
-    negatives = [name for name, role in roles.columns.items() if role == NEGATIVE]
-    rows = max(column.rows for column in table.profile.values())
-    return len(negatives) > 1 and any(table.profile[name].count < rows for name in negatives)
+def _with_targets(
+    rows: datasets.Dataset,
+    table: Table,
+    roles: ColumnRoles,
+    target: str,
+    strict: bool,
+    scale: tuple[float, float] | None,
+    classes: Mapping[str, int] | None,
+) -> tuple[datasets.Dataset, ColumnRoles]:
+    """The rows with a column `score` or `label` of numbers, and the roles with the number of each class."""
+    by_name = SCALES.get(plain_name(target)) if scale is None else None
+    if scale:
+        roles = replace(roles, columns={**roles.columns, target: SCORE})
+    low, high = by_name or scale or (0.0, 1.0)
+    if by_name is not None:
+        note = f"{target} is {low:g} to {high:g}, which becomes 0 to 1; --score_range gives another scale"
+        roles = replace(roles, notes=(*roles.notes, note))
+    rows, numbers = _with_target(rows, table, roles, strict, (low, high), classes)
+    if by_name is not None and low + max(rows[SCORE]) * (high - low) <= 1:
+        mend = f"give their scale, --score_range 0 1, or --score_range {low:g} {high:g}"
+        raise InputError(f"{table.source}: no score in {target!r} is above 1; {mend}")
+    return rows, replace(roles, classes=numbers)
 
 
 def _renamed(rows: datasets.Dataset, roles: ColumnRoles) -> tuple[datasets.Dataset, ColumnRoles]:
@@ -202,6 +184,7 @@ def _with_target(
     if role == SCORE:
         numbers = _scores(cells, none, scale or (0.0, 1.0), check)
     else:
+        check(lambda cell: items_of(cell) is None, "is a list of labels; training takes one label per row")
         if names:  # any name is one, such as "NA"
             none = {""}
             classes = classes or {own: number for number, own in enumerate(names)}
@@ -233,7 +216,7 @@ def _scores(cells: list[str], none: set[str], scale: tuple[float, float], check:
     scores, (low, high) = np.array([number(cell) for cell in cells], dtype=np.float64), scale
     given = scores[~np.isnan(scores)]
     if len(given) and (min(given) < low or max(given) > high):
-        mend = f"give the scale of the scores, such as --score_scale {min(given):g} {max(given):g}"
+        mend = f"give the scale of the scores, such as --score_range {min(given):g} {max(given):g}"
         inside = lambda cell: cell in none or low <= number(cell) <= high
         check(inside, f"is not in {low:g} to {high:g}; {mend}")
     return (scores - low) / (high - low)
@@ -329,7 +312,7 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
         >>> rows = [{"query": "Why?", "pos": ["So."], "neg": ["No.", "Yes."], "pos_scores": [9], "neg_scores": [2, 1]},
         ...         {"query": "Who?", "pos": ["I."], "neg": ["It."], "pos_scores": [8], "neg_scores": [3]}]
         >>> table = open_table(rows)
-        >>> read_candidates(table, column_roles(table.profile))[1]
+        >>> read_candidates(table, table.roles())[1]
         {'query': 'Who?', 'pos': 'I.', 'neg_1': 'It.', 'neg_2': None, 'scores': [8.0, 3.0, nan]}
     """
     reader, chunks, total = _Reader(table, roles.columns, roles.lists), [], 0

@@ -85,7 +85,7 @@ def of_dataset(data: datasets.Dataset, source: str) -> Table:
     plain = data.with_format("arrow")
     return Table(
         source, "row", lambda: arrow_rows(plain.iter(batch_size=BATCH), source), list(data.column_names),
-        schema=data.features.arrow_schema, mapped=data.with_format(None).select_columns,
+        schema=data.features.arrow_schema, whole=data.with_format(None).select_columns,
         classes=classes_of(data.features),
     )  # fmt: skip
 

@@ -6,22 +6,23 @@ Thakur et al. 2021, https://arxiv.org/abs/2104.08663, for BEIR's layout.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contrastive_st.data.profile import NUMBERS, is_blank
-from contrastive_st.data.reading.cells import score_in
+from contrastive_st.data.profile import is_blank, score_in
 from contrastive_st.data.reading.content import numbered_lines
 from contrastive_st.data.reading.rows import Row, Table
-from contrastive_st.data.roles import UNUSED, plain_name, role_of
+from contrastive_st.data.roles import plain_name, role_of
 from contrastive_st.errors import InputError, about
 
 logger = logging.getLogger(__name__)
 #: Extensions of judgements in trec_eval's format
 TREC = (".txt", ".trec", ".qrels")
 _TREC_COLUMNS = ("query", "iteration", "document", "grade")
-_NUMBERED = ("0", "1", "2", "3")  # of a file without a header
+#: The places of query, document and grade in a file without a header, by its number of columns
+_WITHOUT_HEADER = {2: (0, 1, None), 3: (0, 1, 2), 4: (0, 2, 3)}
 _IDS = ("_id", "id", "docid", "doc_id", "qid", "query_id", "pid")
 _TEXTS = ("text", "contents", "content", "passage", "query")
 _QUERY = ("query_id", "qid", "query", "question_id", "question")
@@ -94,62 +95,59 @@ def trec_table(path: Path) -> Table:
     return Table(str(path), "line", read, list(_TREC_COLUMNS))
 
 
-def judgements(table: Table) -> Iterator[Judgement]:
-    """The judgements of a table.
+def names_of_judgements(line: str) -> bool:
+    """Whether the first line of a file of judgements holds the names of its columns.
 
-    The columns of query, document and grade are known by their names; without a grade all are relevant. Where no name
-    is known they are in BEIR's order, or in trec_eval's if there are four without a header; and the only other column
-    of numbers is the grade. What was not known by its name is logged, and so are the columns that are not used.
+    Example:
+        >>> names_of_judgements("query-id,corpus-id,score"), names_of_judgements("q1,d1,1")
+        (True, False)
+    """
+    return not {*_QUERY, *_DOCUMENT, *_GRADE}.isdisjoint(map(plain_name, re.split(r"[,;|\t]", line.replace('"', ""))))
+
+
+def judgements(table: Table) -> Iterator[Judgement]:
+    """The judgements of a table, in columns with the names of query, document and grade; without a grade all count.
+
+    A table without a header is in the order of BEIR, or of trec_eval if it has four columns. This is logged, and so
+    are columns that are not used.
 
     Raises:
-        InputError: a column is missing, or a cell.
+        InputError: a column is missing, two could be the same, or a cell is missing or not a number.
 
     Example:
         >>> rows = [Row(1, {"corpus-id": "d1", "query-id": "q1", "score": "2"})]
         >>> list(judgements(Table("qrels.tsv", "row", lambda: iter(rows))))
         [Judgement(query='q1', document='d1', grade=2.0, where='qrels.tsv, row 1')]
     """
-    query, document, grade = _columns(table)
+    count = len(table.names)
+    if table.names == [str(place) for place in range(count)] and count in _WITHOUT_HEADER:
+        places = _WITHOUT_HEADER[count]
+        columns = ", ".join(_TREC_COLUMNS) if count == 4 else ", ".join(("query", "document", "grade")[:count])
+        logger.warning(f"{table.source}: no header: read as {'trec_eval' if count == 4 else 'BEIR'} does: {columns}")
+        return _judged(table, *(None if place is None else str(place) for place in places))
+    plain = {plain_name(name): name for name in reversed(table.names)}
+    query, document, grade = (next((plain[known] for known in names if known in plain), None)
+                              for names in (_QUERY, _DOCUMENT, _GRADE))  # fmt: skip
+    unknown = [name for name in table.names if role_of(name) is None and name not in (query, document, grade)]
+    if query is None or document is None or (grade is None and unknown):
+        lacking = "query-id and corpus-id" if query is None or document is None else "score"
+        raise InputError(
+            f"{table.source}: no {lacking} among its columns {', '.join(table.names)}; name its columns query-id, "
+            "corpus-id and score, or leave out what is none of these"
+        )
+    if left := [name for name in table.names if name not in (query, document, grade)]:
+        without = "" if grade else "; every judgement counts as relevant"
+        logger.warning(f"{table.source}: not used: {', '.join(map(repr, left))}{without}")
     return _judged(table, query, document, grade)
 
 
-def _judged(table: Table, query: str, document: str, grade: str | None) -> Iterator[Judgement]:
+def _judged(table: Table, query: Any, document: Any, grade: Any) -> Iterator[Judgement]:
     for number, cells in table:
         where = table.where(number)
         if cells.get(query) is None or cells.get(document) is None:
             raise InputError(f"{where}: no query-id and corpus-id; BEIR's judgements have both")
         score = score_in(cells.get(grade), where) if grade else 1.0
         yield Judgement(str(cells[query]), str(cells[document]), score, where)
-
-
-def _columns(table: Table) -> tuple[str, str, str | None]:
-    """The columns of query, document and grade; None if there is no grade."""
-    if table.names in (list(_TREC_COLUMNS), list(_NUMBERED)):
-        query, iteration, document, grade = table.names
-        if iteration in _NUMBERED:
-            logger.warning(f"{table.source}: read as trec_eval does: {', '.join(_TREC_COLUMNS)}")
-        return query, document, grade
-    plain = {plain_name(name): name for name in reversed(table.names)}
-    by_name = [next((plain[known] for known in names if known in plain), None) for names in (_QUERY, _DOCUMENT, _GRADE)]
-    unused = [name for name in table.names if role_of(name) == UNUSED]
-    rest = [name for name in table.names
-            if name not in by_name and (name not in unused or plain_name(name).endswith("id"))]  # fmt: skip
-    if len(rest) < by_name[:2].count(None):
-        raise InputError(f"{table.source}: no query-id and corpus-id; BEIR's judgements have both")
-    query, document = (name or rest.pop(0) for name in by_name[:2])
-    by_order = rest if by_name[:2] == [None, None] else []
-    numbers = [name for name in rest if name not in unused and table.profile[name].held == NUMBERS]
-    if by_name[2] is None and not by_order and len(numbers) > 1:
-        maybe = " and ".join(numbers)
-        raise InputError(f"{table.source}: {maybe} could be the grades; rename the column of grades to score")
-    grade = by_name[2] or next(iter(by_order or numbers), None)
-    if [query, document, grade] != by_name:
-        taken = f"the query is {query!r}, the document {document!r}" + (f", the grade {grade!r}" if grade else "")
-        logger.warning(f"{table.source}: some names of columns are unknown; {taken}")
-    if left := [name for name in table.names if name not in (query, document, grade)]:
-        without = "" if grade else "; every judgement counts as relevant"
-        logger.warning(f"{table.source}: not used: {', '.join(map(repr, left))}{without}")
-    return query, document, grade
 
 
 # --- A folder in BEIR's layout, to train on.

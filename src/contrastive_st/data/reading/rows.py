@@ -7,16 +7,20 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from contrastive_st.data.profile import Column, profile
+from contrastive_st.data.profile import MISSING
 from contrastive_st.data.reading.content import reading, utf8
+from contrastive_st.data.roles import ColumnRoles, column_roles, named_columns
+from contrastive_st.errors import InputError
 
 if TYPE_CHECKING:
     import datasets
     import pyarrow as pa
 
 logger = logging.getLogger(__name__)
+_FIRST = 100  # rows in which the columns that are asked for are looked for
 BATCH = 4096  # rows of an Arrow table that are Python objects at a time
 
 
@@ -40,8 +44,10 @@ class Table:
         files: of several files, the number of rows before each and its name.
         sampled: rows from which the columns are known, if not all; of a stream.
         schema: the types of its columns, if they are stored.
-        mapped: returns some columns as a data set that stays on disk, if they are stored.
+        whole: returns some columns as Arrow's table or as a data set that stays on disk, all rows at once; None if
+            they must be read row by row.
         delimited: whether it is delimited text, in which an empty cell is null and no cell has a type.
+        first: the number of its first row, which comes after the header of delimited text.
         classes: for each column of `datasets.ClassLabel`, or of lists of it, the names of its numbers; -1 is none.
     """
 
@@ -53,9 +59,10 @@ class Table:
     files: list[tuple[int, str]] = field(default_factory=list)
     sampled: int | None = None
     schema: pa.Schema | None = None
-    mapped: Callable[[list[str]], datasets.Dataset] | None = None
+    whole: Callable[[list[str]], datasets.Dataset | pa.Table | None] | None = None
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     delimited: bool = False
+    first: int = 1
 
     def __iter__(self) -> Iterator[Row]:
         with reading(self.source):
@@ -64,15 +71,22 @@ class Table:
     @cached_property
     def names(self) -> list[str]:
         """Every column of every row, in the order of the file."""
-        if self.columns is not None:
-            return self.columns
-        return list(dict.fromkeys(name for row in self for name in row.cells))
+        if self.columns is None:
+            rows = islice(self.read(), self.sampled)
+            self.columns = list(dict.fromkeys(name for row in rows for name in row.cells))
+        return self.columns
 
-    @cached_property
-    def profile(self) -> dict[str, Column]:
-        """What the cells of each column hold, from all rows."""
-        result = profile((row.cells for row in self), self.sampled)
-        return {name: result[name] if name in result else Column() for name in self.columns or result}
+    def roles(self, columns: Sequence[str | int] | None = None, kinds: Sequence[str] = ()) -> ColumnRoles:
+        """The roles of its columns, as by `column_roles`; of delimited text only those that are asked for are read."""
+        names, first = self.columns, None
+        if columns and self.delimited and self.whole is not None and names is not None:
+            held: Any = self.whole(list(named_columns(columns, names, self.source)))
+            first = None if held is None else held.slice(0, _FIRST).to_pylist()
+        if names is None:
+            names = list(dict.fromkeys(name for row in islice(self, _FIRST) for name in row.cells))
+            asked = {str(column).partition("=")[0] for column in columns or ()}
+            names = names if asked and asked <= set(names) else self.names
+        return column_roles(self, columns, names=names, source=self.source, kinds=kinds, first=first)
 
     @property
     def is_lines(self) -> bool:
@@ -87,12 +101,6 @@ class Table:
         import pyarrow as pa
 
         return is_text(kind) or (not as_text and bool(pa.types.is_primitive(kind)))
-
-    def only_texts(self, name: str) -> bool:
-        """Whether each cell of a column is text or blank, and one is text."""
-        if self.schema is not None:
-            return self.is_stored(name)
-        return 0 < self.profile[name].count == self.profile[name].texts
 
     def where(self, number: int) -> str:
         """The file and the number of a row, for messages."""
@@ -118,6 +126,70 @@ def of_class(cell: Any, values: Sequence[Any]) -> Any:
     if isinstance(cell, list):
         return [value for item in cell if (value := of_class(item, values)) is not None]
     return None if cell is None or cell < 0 else values[cell]
+
+
+class Dropped:
+    """The rows of a table that are left out because of a blank cell: how many, the first, and why.
+
+    Args:
+        table: where they come from.
+        names: the columns that must not be blank.
+        what: what these rows have or lack, for the message.
+
+    Example:
+        >>> from contrastive_st.data.profile import is_blank
+        >>> dropped = Dropped(Table("a.csv", "row", lambda: iter(())), ["text"])
+        >>> for number, cells in enumerate([{"text": "Hi."}, {"text": "NA"}, {"text": ""}], 1):
+        ...     if is_blank(cells["text"]):
+        ...         dropped.add(number, cells)
+        >>> dropped.count, dropped.first, list(dropped.why)
+        (2, 2, ["'NA' counts as blank"])
+    """
+
+    def __init__(self, table: Table, names: Sequence[str] = (), what: str = "have a blank cell") -> None:
+        self.table, self.names, self.what = table, names, what
+        self.count = self.first = 0
+        self.why: dict[str, None] = {}
+
+    def add(self, number: int, cells: Mapping[str, Any]) -> None:
+        """Count a row."""
+        self.first = self.first or number
+        self.count += 1
+        for name in self.names:
+            if name not in cells:
+                self.why[f"there is no column {name!r}"] = None
+            elif isinstance(cell := cells[name], str) and cell.strip() in MISSING:
+                self.why[f"{cell.strip()!r} counts as blank"] = None
+
+    def report(self, total: int, strict: bool = False) -> None:
+        """Log how many of so many rows were dropped.
+
+        Args:
+            total: how many rows there are.
+            strict: no row may be dropped.
+
+        Raises:
+            InputError: no row is left, or one was dropped and `strict`.
+        """
+        table = self.table
+        why = f" ({', '.join(self.why)})" if self.why else ""
+        if self.count and strict:
+            mend = "fill it, or leave `strict` out to drop the row"
+            raise InputError(f"{table.where(self.first)}: a cell is blank{why}; {mend}")
+        if self.count == total:
+            none = f"there are no {'row' if table.unit == 'line' else table.unit}s"
+            what = f"all {total} {table.unit}s {self.what}{why}" if total else none
+            raise InputError(f"{table.source}: {what}; name other columns, or give at least one whole row")
+        if self.count:
+            logger.warning(
+                f"{table.source}: dropped {self.count} of {total} {table.unit}s, which {self.what}; "
+                f"the first is {table.where(self.first)}{why}"
+            )
+
+
+def check_rows(table: Table) -> None:
+    """Raise `InputError` if a table has no rows."""
+    Dropped(table).report(len(list(islice(table, 1))))
 
 
 def arrow_rows(batches: Iterable[Any], source: str) -> Iterator[Row]:

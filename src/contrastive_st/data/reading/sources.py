@@ -67,7 +67,7 @@ def files_of(source: Source, split: str = "train") -> list[Path] | None:
         if path.is_dir():
             return None if is_saved(path) else _shards(path, str(source), split)
         if path.exists() or path.is_symlink():
-            return [_known(path, str(source))]
+            return [path if format_of(path) in TABLES else _known(path, str(source))]
     if set("*?[") & set(str(source)):
         result = sorted(Path(one) for one in glob.glob(str(path), recursive=True) if Path(one).is_file())
         if not result:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,25 +11,45 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contrastive_st.data.reading.content import check_file, encoding_of, format_of, open_bytes, reading, text_lines
+from contrastive_st import text_format
+from contrastive_st.data.reading.content import (
+    COMPRESSED,
+    check_file,
+    encoding_note,
+    encoding_of,
+    format_of,
+    numbered_lines,
+    open_bytes,
+    path_of,
+    reading,
+    text_lines,
+)
 from contrastive_st.data.reading.delimited import (
     MAYBE_A_TABLE,
     distinct,
-    find_layout,
+    find_dialect,
+    has_tabs,
     is_table,
-    looks_like_table,
     numbered_rows,
 )
-from contrastive_st.data.reading.layouts import plain_rows
+from contrastive_st.data.reading.exports import plain_rows
 from contrastive_st.data.reading.memory import in_memory, stored_classes
 from contrastive_st.data.reading.objects import json_rows
-from contrastive_st.data.reading.relevance import entries, is_beir, judgements, relevant_pairs
+from contrastive_st.data.reading.relevance import (
+    TREC,
+    entries,
+    is_beir,
+    judgements,
+    names_of_judgements,
+    relevant_pairs,
+    trec_table,
+)
 from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows, of_class
-from contrastive_st.data.reading.sources import files_of, is_saved, names_in, path_of, splits_of, stored
+from contrastive_st.data.reading.sources import files_of, is_saved, names_in, splits_of, stored
+from contrastive_st.data.reading.whole import columns_of_csv, columns_of_parquet
 from contrastive_st.errors import InputError
 
 if TYPE_CHECKING:
-    import datasets
     import pyarrow as pa
 
 
@@ -37,6 +58,7 @@ def open_table(
     *,
     split: str | None = None,
     header: bool | None = None,
+    columns: Sequence[str | int] | str | int | None = None,
     name: str | None = None,
     streaming: bool = False,
 ) -> Table:
@@ -45,7 +67,7 @@ def open_table(
     | source                        | what is in it                                                             |
     |-------------------------------|---------------------------------------------------------------------------|
     | `.txt`                        | one sentence per line, in a column `text`; or a table, as SNLI comes      |
-    | `.csv` `.tsv`                 | rows of cells; the delimiter (`,` `;` `|` or a tab) is detected           |
+    | `.csv` `.tsv`                 | rows of cells; the header line says the delimiter (`,` `;` `|` or a tab)  |
     | `.json` `.jsonl` `.ndjson`    | one object, list of cells or text per line, or one list of them           |
     | `.parquet`, `.arrow`          | any columns                                                               |
     | a pattern, a list, a folder   | such files, one after the other                                           |
@@ -53,13 +75,14 @@ def open_table(
     | anything else                 | the `split` of a data set of the Hub, "owner/name" or "owner/name:config" |
 
     Files may be compressed (`.gz`, `.bz2`, `.xz`, `.zst`). Text is UTF-8 or what a byte order mark says; another
-    encoding is detected. Cells of delimited text stay strings. Exports of Label Studio, Argilla and Prodigy, and the
-    files of fastText, tevatron and MEDI, are recognized (`layouts`).
+    encoding is detected. Cells of delimited text stay strings. Files of other tools are recognized (`exports`).
 
     Args:
         source: as above; or rows in memory, as for `contrastive_st.data.reading.memory.in_memory`.
         split: which split to read; by default `train`, and a note names the others in a folder.
-        header: whether the first row of a table holds the names of its columns; by default it is found out.
+        header: whether the first row of a table holds the names of its columns; by default it does if its cells are
+            names of `ROLES`, or one of them is asked for, and else that is an error which asks for it.
+        columns: the columns that are asked for, as for `column_roles`.
         name: name of the source in messages.
         streaming: read a data set of the Hub as a stream, and not download it first.
 
@@ -80,21 +103,23 @@ def open_table(
         return plain_rows(_held(source, name or "the data", split)).said()
     source = names[0] if len(names) == 1 else names
     shown = name or " ".join(map(str, names))
-    if isinstance(source, (str, Path)) and is_beir(path_of(source)):
-        return _beir(path_of(source), shown, split)
+    folder = path_of(names[0]) if len(names) == 1 and os.path.isdir(path_of(names[0])) else None
+    if folder is not None and is_beir(folder):
+        return _beir(folder, shown, split)
     files = files_of(source, split)
     if files is None:
         table = _stored(str(source), shown, split, streaming)
     elif len(files) == 1:
-        table = open_file(files[0], shown, header)
+        table = open_file(files[0], shown, header, columns)
     else:
-        table = _joined([open_file(path, str(path), header) for path in files], shown)
-    if files and {format_of(path) for path in files} == {".parquet"}:
+        table = _joined([open_file(path, str(path), header, columns) for path in files], shown)
+    if files and all(path.suffix == ".parquet" for path in files):
         table = _with_schema(table, files)
-    others = [own for own in splits_of(path_of(names[0])) if own != split] if len(names) == 1 else []
+    others = [own for own in splits_of(folder) if own != split] if folder is not None else []
     if others and asked is None:
         table = replace(table, notes=(*table.notes, f"only split {split} is read, not {', '.join(others)}"))
-    return plain_rows(table).said()
+    table = table if table.delimited and columns else plain_rows(table)
+    return table.said() if table.notes else table
 
 
 def _held(source: Any, name: str, split: str) -> Table:
@@ -104,7 +129,7 @@ def _held(source: Any, name: str, split: str) -> Table:
     return table
 
 
-def open_file(path: Path, source: str, header: bool | None = None) -> Table:
+def open_file(path: Path, source: str, header: bool | None = None, columns: Any = None) -> Table:
     """Open one file, whose extension says the format."""
     check_file(path, source)
     kind = format_of(path)
@@ -113,19 +138,39 @@ def open_file(path: Path, source: str, header: bool | None = None) -> Table:
             return _arrow(path, source)
         with open_bytes(path) as file:
             encoding = encoding_of(file, source)
-    lines = partial(text_lines, path, source, encoding)
-    notes = (
-        ()
-        if encoding.startswith("utf-8")
-        else (f"not UTF-8: read as {encoding}; if its texts look wrong, save it in UTF-8",)
-    )
-    if kind in (".csv", ".tsv") or (kind == ".txt" and is_table(next(lines(), "").rstrip("\r\n"))):
-        return _delimited(lines, source, "," if kind == ".csv" else "\t", header, kind == ".txt", notes)
-    if kind == ".txt":
-        notes += (MAYBE_A_TABLE,) if looks_like_table(lines()) else ()
-        return Table(source, "line", lambda: _text(lines()), ["text"], notes)
-    unit, rows = json_rows(path, source, lines)
-    return Table(source, unit, lambda: (Row(*row) for row in rows()), None, notes)
+        lines = partial(text_lines, path, source, encoding)
+        note = "" if encoding == "utf-8" else encoding_note(encoding)
+        as_table = kind in (".csv", ".tsv") or (kind == ".txt" and text_format.asked.delimiter is not None)
+        if not as_table and not (kind == ".txt" and is_table(next(lines(), "").rstrip("\r\n"))):
+            if kind == ".txt":
+                notes = tuple(filter(None, (note, MAYBE_A_TABLE if has_tabs(lines()) else "")))
+                return Table(source, "line", lambda: _lines(lines()), ["text"], notes)
+            unit, rows = json_rows(path, source, lines)
+            return Table(source, unit, lambda: (Row(*row) for row in rows()), None, (note,) * bool(note))
+        asked = [
+            str(one).partition("=")[0] for one in ([columns] if isinstance(columns, (str, int)) else columns or ())
+        ]
+        wanted = [one for one in asked if not one.isdecimal()]
+        dialect = find_dialect(lines, source, "," if kind == ".csv" else "\t", header, kind == ".txt", wanted)
+    repeated = set[int]()
+
+    def read() -> Iterator[Row]:
+        for number, written in numbered_rows(dialect, lines(), source, repeated):
+            yield Row(number, dict(zip(dialect.names, map(dialect.cell, written), strict=False)))
+
+    plain = encoding.startswith("utf-8") and path.suffix.lower() not in COMPRESSED
+    return Table(
+        source, "row", read, dialect.names, (note,) * bool(note) + dialect.notes, delimited=True,
+        first=1 + dialect.first, whole=partial(columns_of_csv, path, dialect, {}) if plain else None,
+    )  # fmt: skip
+
+
+def open_judgements(path: Path) -> Table:
+    """Open a file of judgements, which has no header unless its cells are names of the columns of judgements."""
+    if format_of(path) in TREC:
+        return trec_table(path)
+    first = next(numbered_lines(path), (1, ""))[1] if format_of(path) in (".csv", ".tsv") else ""
+    return open_file(path, str(path), names_of_judgements(first))
 
 
 def _with_schema(table: Table, files: Sequence[Path]) -> Table:
@@ -140,29 +185,12 @@ def _with_schema(table: Table, files: Sequence[Path]) -> Table:
     with contextlib.suppress(ValueError):
         schema = pa.unify_schemas(schemas, promote_options="permissive")
         datasets.Features.from_arrow_schema(schema)
-        return replace(table, mapped=partial(_mapped, files), schema=schema)
+        return replace(table, whole=partial(columns_of_parquet, files), schema=schema)
     return table
 
 
-def _text(lines: Iterator[str]) -> Iterator[Row]:
+def _lines(lines: Iterator[str]) -> Iterator[Row]:
     return (Row(number, {"text": line.rstrip("\r\n")}) for number, line in enumerate(lines, 1))
-
-
-def _delimited(
-    lines: Callable[[], Iterator[str]],
-    source: str,
-    usual: str,
-    header: bool | None,
-    loose: bool,
-    notes: tuple[str, ...],
-) -> Table:
-    layout = find_layout(lines, source, usual, header, loose)
-
-    def read() -> Iterator[Row]:
-        for number, written in numbered_rows(layout, lines(), source):
-            yield Row(number, dict(zip(layout.names, map(layout.cell, written), strict=False)))
-
-    return Table(source, "row", read, layout.names, notes + layout.notes, delimited=True)
 
 
 def _arrow(path: Path, source: str) -> Table:
@@ -204,18 +232,11 @@ def _stored(source: str, shown: str, split: str, streaming: bool) -> Table:
     return in_memory(stored(source, split, **streamed), shown)
 
 
-def _mapped(files: Sequence[Path], names: list[str]) -> datasets.Dataset:
-    import datasets
-
-    return datasets.Dataset.from_parquet([str(path) for path in files], columns=names).select_columns(names)
-
-
 def _beir(folder: Path, source: str, split: str) -> Table:
-    def part(name: str) -> Table:
-        path = next(path for path in files_of(str(folder / f"{name}.*")) or () if path.is_file())
-        return open_file(path, str(path))
+    def part(name: str, opened: Callable[[Path], Table] = lambda path: open_file(path, str(path))) -> Table:
+        return opened(next(path for path in files_of(str(folder / f"{name}.*")) or () if path.is_file()))
 
-    judged = part(f"qrels/{split}")
+    judged = part(f"qrels/{split}", open_judgements)
     relevant: dict[str, list[str]] = {}
     for query, document, grade, _ in judgements(judged):
         if grade > 0:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from contrastive_st.data.profile import is_blank
-from contrastive_st.data.reading.cells import Dropped, as_text, check_rows
-from contrastive_st.data.reading.rows import Table
+from contrastive_st.data.profile import as_text, is_blank, simple
+from contrastive_st.data.reading.rows import Dropped, Table, check_rows
 from contrastive_st.data.reading.table import open_table
 from contrastive_st.data.roles import named_columns
 from contrastive_st.data.text_columns import text_column
@@ -15,8 +14,6 @@ from contrastive_st.errors import InputError
 
 if TYPE_CHECKING:
     import datasets
-
-Columns = Sequence[str | int] | None
 
 
 def read_texts(
@@ -29,9 +26,7 @@ def read_texts(
 ) -> datasets.Dataset:
     """Read one or more columns of text; white space around each cell is removed.
 
-    If the first row of a table does not look like names of columns, it is data, and the columns are `0`, `1`, ...; a
-    line of the log tells you. A row with a blank or null cell in one of the columns is dropped; a warning says how
-    many were.
+    A row with a blank or null cell in one of the columns is dropped; a warning says how many were.
 
     Args:
         source: a file, several, the name of a data set, or rows in memory, as for
@@ -42,7 +37,7 @@ def read_texts(
         split: which split to read, of a data set of the Hub, a saved folder, or files named after splits; by default
             `train`, and a line of the log names the others.
         header: whether the first row of a table holds the names of the columns; by default it does if you name a
-            column, and else `contrastive_st.data.reading.header.find_header` finds out.
+            column, or if its cells are names that `ROLES` has.
 
     Raises:
         InputError: the source cannot be read as described, or no rows are left. The message says what is wrong, where
@@ -59,23 +54,30 @@ def read_texts(
     from contrastive_st.data.reading.columns import columns_of
 
     columns = [columns] if isinstance(columns, (str, int)) else columns
-    table = open_table(source, split=split, header=header_of(columns, header))
-    names = table.columns or list(table.profile)
+    table = open_table(source, split=split, header=header, columns=columns)
     check_rows(table)
     if columns is None:
-        texts = [name for name in names if table.only_texts(name)]
-        blank = [name for name in names if not table.profile[name].count]
-        columns = texts or blank
-    chosen = list(named_columns(columns, names, table.source))
+        columns = _columns_of_texts(table)
+    chosen = list(named_columns(columns, table.names, table.source))
     if not chosen:
-        raise InputError(f"{table.source}: no column of text; name one or more of {', '.join(names)}")
+        raise InputError(f"{table.source}: no column of text; name one or more of {', '.join(table.names)}")
     return columns_of(table, chosen, strict)
 
 
-def header_of(columns: Columns, header: bool | None = None) -> bool | None:
-    """Whether a table has a header, as far as the arguments say: a column that is asked for by name implies one."""
-    named = any(not str(column).partition("=")[0].isdecimal() for column in columns or [])
-    return True if header is None and named else header
+def _columns_of_texts(table: Table) -> list[str]:
+    """The columns of which each cell is text or blank; those with a text, if there are any."""
+    if table.delimited:
+        return table.names
+    if table.schema is not None:
+        return [name for name in table.names if table.is_stored(name)]
+    left, texts = dict.fromkeys(table.names), set[str]()
+    for _, cells in table:
+        for name in [name for name in left if not is_blank(cells.get(name))]:
+            if isinstance(simple(cells[name]), str):
+                texts.add(name)
+            else:
+                del left[name]
+    return [name for name in left if name in texts] or list(left)
 
 
 def stream_texts(source: Any, column: str | int | None = None, name: str | None = None) -> Callable[[], Iterator[str]]:
@@ -99,7 +101,7 @@ def stream_texts(source: Any, column: str | int | None = None, name: str | None 
         ...     list(stream_texts(str(path))())
         ['one', '', 'three']
     """
-    table = open_table(source, header=header_of(None if column is None else [column]), name=name)
+    table = open_table(source, columns=column, name=name)
     chosen = column_of(table, column)
     return lambda: (as_text(cells.get(chosen), chosen, table.where(number)).strip() for number, cells in table)
 
@@ -116,7 +118,7 @@ def read_corpus(source: Any, column: str | int | None = None) -> datasets.Datase
     """
     from contrastive_st.data.reading.columns import columns_of
 
-    table = open_table(source, header=header_of(None if column is None else [column]))
+    table = open_table(source, columns=column)
     return columns_of(table, [column_of(table, column)])
 
 
@@ -137,9 +139,9 @@ def corpus_texts(source: Any, column: str | int | None = None) -> list[str]:
         ...     corpus_texts(str(path))
         ['one', 'three']
     """
-    table = open_table(source, header=header_of(None if column is None else [column]))
+    table = open_table(source, columns=column)
     name = column_of(table, column)
-    if table.mapped is not None:
+    if table.whole is not None:
         from contrastive_st.data.reading.columns import columns_of
 
         texts: list[str] = columns_of(table, [name])[name][:]

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastive_st.data.profile import number_in
 from contrastive_st.data.reading import MissingData
-from contrastive_st.data.reading.cells import number_in
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.cells import read_cells, read_lines, tidy
 

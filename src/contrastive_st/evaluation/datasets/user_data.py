@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from contrastive_st.data.profile import NUMBERS, is_blank, items_of, simple
-from contrastive_st.data.reading import TABLES, MissingData, Table, header_of, is_saved, open_table, splits_of
-from contrastive_st.data.reading.cells import score_in
-from contrastive_st.data.reading.content import COMPRESSED, format_of
-from contrastive_st.data.reading.relevance import TREC, Entry, Judgement, entries, judgements, trec_table
-from contrastive_st.data.roles import NEGATIVE, ColumnRoles, column_roles, role_of
+from contrastive_st.data.profile import is_blank, items_of, score_in, simple
+from contrastive_st.data.reading import TABLES, MissingData, Table, is_saved, open_table, splits_of
+from contrastive_st.data.reading.content import COMPRESSED
+from contrastive_st.data.reading.relevance import TREC, Entry, Judgement, entries, judgements
+from contrastive_st.data.reading.table import open_judgements
+from contrastive_st.data.roles import NEGATIVE, SCORE, ColumnRoles, leave_out, role_of
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.cells import tidy
 from contrastive_st.evaluation.datasets.senteval import Document, Query, Rows, Splits, pair_rows
@@ -29,8 +30,8 @@ _NOTHING_RELEVANT = "{}: no query has a relevant document, so there is nothing t
 def read_scored_pairs(path: str | Path, columns: Sequence[str] | None = None) -> Rows:
     """Pairs of texts with a score or a label each, from a `.csv`, `.tsv`, `.txt`, `.json`, `.jsonl` or `.parquet` file.
 
-    The columns are chosen as for training: by their names (`sentence1`, `sentence2`, `score`, ...), else by what they
-    hold. Scores may have any range, since only their order or their linear relation is compared.
+    The columns are chosen as for training, by their names (`sentence1`, `sentence2`, `score`, ...). Scores may have any
+    range, since only their order or their linear relation is compared.
 
     Args:
         path: the file.
@@ -48,8 +49,7 @@ def read_scored_pairs(path: str | Path, columns: Sequence[str] | None = None) ->
         >>> rows.columns[1], rows.labels.tolist()
         (['A feline.', 'A bus.'], [4.5, 0.0])
     """
-    table = open_table(path, header=header_of(columns))
-    roles = _scored_roles(table, columns)
+    table, roles = _opened(path, columns)
     if len(roles.texts) != 2 or roles.target is None:
         raise InputError(
             f"{path}: an evaluation of pairs needs two columns of text and one of scores or labels, not "
@@ -59,14 +59,15 @@ def read_scored_pairs(path: str | Path, columns: Sequence[str] | None = None) ->
     return scored(pair_rows([row[:2] for row in rows], [row[2] for row in rows]), str(path))
 
 
-def _scored_roles(table: Table, columns: Sequence[str] | None) -> ColumnRoles:
-    """The roles of the columns of scored pairs; the score may also be the only column of numbers, whatever its name."""
-    roles = column_roles(table.profile, columns, source=table.source, scaled=False)
-    numbers = [name for name in roles.left_out if role_of(name, table.names) is None
-               and table.profile[name].held == NUMBERS and len(table.profile[name].distinct) > 1]  # fmt: skip
-    if roles.target is None and not columns and len(numbers) == 1:
-        roles = column_roles(table.profile, source=table.source, target=numbers[0], scaled=False)
-    return roles
+def _opened(path: str | Path, columns: Sequence[str] | None) -> tuple[Table, ColumnRoles]:
+    """A file of pairs and the roles of its columns; of a label and a score, the score is what is compared."""
+    try:
+        table = open_table(path, columns=columns)
+        roles = table.roles(columns)
+        scores = [name for name in roles.left_out if role_of(name) == SCORE and not columns]
+        return table, table.roles([*roles.texts, *scores]) if scores else roles
+    except InputError as error:  # of scores that are only compared, the range does not matter
+        raise InputError(re.sub(r" --score_range \S+ \S+", "", str(error))) from None
 
 
 def _described(roles: ColumnRoles) -> str:
@@ -88,8 +89,10 @@ def _pairs(table: Table, roles: ColumnRoles) -> Iterator[tuple[list[list[str]], 
                 raise InputError(f"{where}: a text is blank; remove the row or fill it")
         cell = None if roles.target is None else cells.get(roles.target)
         cell = None if roles.target in table.classes and cell == -1 else cell  # of `ClassLabel`: none
-        score = 1.0 if roles.target is None else score_in(cell, where)
-        yield texts, score
+        try:
+            yield texts, 1.0 if roles.target is None else score_in(cell, where)
+        except InputError as error:
+            raise InputError(f"{error}; to leave that column out, give {leave_out(roles)}") from None
 
 
 def scored(rows: Rows, source: str) -> Rows:
@@ -118,7 +121,7 @@ class RelevantPairs(NamedTuple):
 
 
 def read_relevant_pairs(path: str | Path, columns: Sequence[str] | None = None) -> RelevantPairs:
-    """(query, relevant document) pairs of a file, in its columns of these roles or its first two.
+    """(query, relevant document) pairs of a file, in its columns of these roles.
 
     All documents of the file are searched: the others are those of rows with a label of 0, and negatives.
 
@@ -129,8 +132,7 @@ def read_relevant_pairs(path: str | Path, columns: Sequence[str] | None = None) 
     Raises:
         InputError: the file cannot be read, has fewer than two columns of text, or a text is blank.
     """
-    table = open_table(path, header=header_of(columns))
-    roles = column_roles(table.profile, columns, source=table.source, scaled=False)
+    table, roles = _opened(path, columns)
     if len(roles.texts) < 2:
         raise InputError(f"{path}: an evaluation of retrieval needs two columns of text, query and document")
     rows = list(_pairs(table, roles))
@@ -203,7 +205,7 @@ def _part(folder: Path, name: str, split: str, judged: bool = False) -> Table | 
     kinds = (*TABLES, *TREC) if judged else TABLES
     files = [path for kind in kinds for end in ("", *COMPRESSED) if (path := folder / f"{name}{kind}{end}").is_file()]
     if files:
-        return trec_table(files[0]) if judged and format_of(files[0]) in TREC else open_table(files[0])
+        return open_judgements(files[0]) if judged else open_table(files[0])
     inside = folder / name
     if is_saved(inside):
         splits = splits_of(inside)

@@ -1,0 +1,212 @@
+"""Files of other tools, recognized by their columns: a row of `EXPORTS` each, with a function that makes rows flat."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
+from contrastive_st.data.profile import items_of
+from contrastive_st.errors import InputError
+
+Cells = dict[str, Any]
+T = TypeVar("T", bound=Any)
+_FASTTEXT = "__label__"
+_PASSAGES = {"positive_passages": "positive", "negative_passages": "negative",
+             "positive_ctxs": "positive", "hard_negative_ctxs": "negative"}  # fmt: skip
+_LISTED = ("positive", "docs", "documents", "passages"), ("labels", "label", "scores")
+_MEDI = ("query", "pos")
+_OF_PRODIGY = ("answer", "accept", "options", "label", "spans", "tokens", "config", "view_id")
+
+
+class Unclear(ValueError):
+    """A row whose label is not clear: what it has, and how its tool exports what is."""
+
+
+class Export(NamedTuple):
+    """A tool whose files are read.
+
+    Args:
+        tool: its name.
+        tells: whether a row is in one of its files.
+        flat: makes a row of texts, scores and labels.
+    """
+
+    tool: str
+    tells: Callable[[Cells], bool]
+    flat: Callable[[Cells], Cells]
+
+
+def _has(*names: str, **kinds: type) -> Callable[[Cells], bool]:
+    """Whether a row has these columns, some with cells of a type."""
+    return lambda row: {*names, *kinds} <= row.keys() and all(isinstance(row[name], kinds[name]) for name in kinds)
+
+
+def _passages(row: Cells) -> Cells:
+    """Lists of objects with title and text as lists of texts."""
+    texts = lambda own: [f"{one.get('title') or ''} {one.get('text') or ''}".strip() for one in own or []]
+    return {_PASSAGES.get(name, name): texts(cell) if name in _PASSAGES else cell for name, cell in row.items()}
+
+
+def _instructions(row: Cells) -> Cells:
+    """Each text with its instruction before it."""
+    return {name: " ".join(map(str, cell)) if name in ("query", "pos", "neg") and cell else cell
+            for name, cell in row.items()}  # fmt: skip
+
+
+def _paraphrases(row: Cells) -> Cells:
+    return {"anchor": row["set"][0] if row["set"] else None, "positive": row["set"][1:]}
+
+
+def _fasttext(row: Cells) -> Cells:
+    """The labels of a line, and the text after them."""
+    words = str(row["text"]).split()
+    labels = [word for word in words if word.startswith(_FASTTEXT)]
+    text = re.sub(rf"^(?:{_FASTTEXT}\S+\s+)+", "", str(row["text"]))
+    named = [label.removeprefix(_FASTTEXT) for label in labels]
+    return {"text": text, "label": named if len(named) > 1 else next(iter(named), None)}
+
+
+def _positions(row: Cells) -> Cells:
+    names = ("anchor", "positive", *(f"negative_{number}" for number in range(1, len(row))))
+    return dict(zip(names, row.values(), strict=False))
+
+
+def _is_listed(row: Mapping[str, Any]) -> bool:
+    texts, marks = (next((name for name in names if items_of(row.get(name))), None) for names in _LISTED)
+    same = texts and marks and len(items_of(row[texts]) or ()) == len(items_of(row[marks]) or ())
+    return bool(same) and not any(name.startswith("neg") for name in row)
+
+
+def _listed(row: Cells) -> Cells:
+    """Texts with a label above 0 are positives; with scores, the first is, or the best if nothing names them so."""
+    texts, marks = (next(name for name in names if name in row) for names in _LISTED)
+    rest = {name: cell for name, cell in row.items() if name not in (texts, marks)}
+    pairs = list(zip(items_of(row[texts]) or [], items_of(row[marks]) or [], strict=False))
+    if marks != "scores":
+        sides = {"positive": True, "negative": False}
+        return {**rest, **{name: [text for text, mark in pairs if (mark > 0) is side] for name, side in sides.items()}}
+    pairs = pairs if texts == "positive" else sorted(pairs, key=lambda pair: -pair[1])
+    first, *others = [text for text, _ in pairs] or [None]
+    return {**rest, "positive": first, "negative": others, "scores": [mark for _, mark in pairs]}
+
+
+# --- Tools in which people label texts: an answer that all annotators gave is a label; what is not is refused.
+
+
+def _label(answers: Iterable[Any], mend: str) -> Any:
+    """The answer of all annotators, None without one; of several labels in one answer, a list."""
+    given = [answer if isinstance(answer, list) else [answer] for answer in answers if answer is not None]
+    if any(isinstance(label, (list, dict)) for answer in given for label in answer):
+        raise Unclear(f"labels inside labels; {mend}")
+    if any(answer != given[0] for answer in given):
+        raise Unclear(f"annotators disagree: {' and '.join(map(str, given[:2]))}; {mend}")
+    return given[0] if given and len(given[0]) != 1 else given[0][0] if given else None
+
+
+def _label_studio(row: Cells) -> Cells:
+    mend = "settle it in Label Studio, then label-studio export PROJECT JSON"
+    answers: dict[str, list[Any]] = {}
+    for one in row["annotations"]:
+        for result in [] if one.get("was_cancelled") else one.get("result") or []:
+            value = result.get("value") or {}
+            own = value.get("choices") or value.get("text") or value.get("rating")
+            if own is None:
+                raise Unclear(f"{result.get('type', 'an answer')} is not a choice, text or rating; {mend}")
+            answers.setdefault(result.get("from_name") or "label", []).append(own)
+    return {"id": row.get("id"), **row["data"], **{name: _label(own, mend) for name, own in answers.items()}}
+
+
+def _argilla(row: Cells) -> Cells:
+    """A record of Argilla: `fields` and `responses`, or columns like `label.responses` with their status."""
+    mend = "submit or discard it in Argilla, then dataset.records.to_json(path)"
+    if "fields" in row:
+        cells, given = {"id": row.get("id"), **row["fields"]}, row["responses"] or {}
+    else:
+        asked = [name.removesuffix(".responses") for name in row if name.endswith(".responses")]
+        cells = {name: cell for name, cell in row.items() if not any(name.startswith(f"{one}.") for one in asked)}
+        of = lambda name: zip(
+            row[f"{name}.responses"] or [], row.get(f"{name}.responses.status") or ["submitted"] * 99, strict=False
+        )
+        given = {name: [{"value": value, "status": status} for value, status in of(name)] for name in asked}
+    if any(one.get("status") == "draft" for own in given.values() for one in own):
+        raise Unclear(f"a draft; {mend}")
+    used = {name: [one["value"] for one in own if (one.get("status") or "submitted") == "submitted"]
+            for name, own in given.items()}  # fmt: skip
+    return {**cells, **{name: _label(own, mend) for name, own in used.items()}}
+
+
+def _argilla_1(row: Cells) -> Cells:
+    inputs = row["inputs"] if isinstance(row["inputs"], dict) else {"text": row["inputs"]}
+    return {"id": row.get("id"), **inputs, "label": None if row.get("status") == "Discarded" else row["annotation"]}
+
+
+def _prodigy(row: Cells) -> Cells:
+    cells = {name: cell for name, cell in row.items() if name not in _OF_PRODIGY and not name.startswith("_")}
+    if row.get("answer") == "reject":
+        raise Unclear("its answer is reject; prodigy db-out DATASET --answer accept exports the labels")
+    label = None if row.get("answer") == "ignore" else row.get("accept", row.get("label"))
+    return {**cells, "label": _label([label], "")}
+
+
+def _spacy(row: Cells) -> Cells:
+    if any(value not in (0, 1) for value in row["cats"].values()):
+        raise Unclear("cats has other values than 0 and 1; write the labels that you mean")
+    rest = {name: cell for name, cell in row.items() if name != "cats"}
+    return {**rest, "label": [name for name, value in row["cats"].items() if value]}
+
+
+#: The tools, what tells their rows, and what makes them flat; BEIR's folders are in `relevance`
+EXPORTS = (
+    Export("Label Studio", _has(data=dict, annotations=list), _label_studio),
+    Export("Argilla", _has("responses", fields=dict), _argilla),
+    Export("Argilla", lambda row: any(name.endswith(".responses") for name in row), _argilla),
+    Export("Argilla", _has("inputs", "annotation"), _argilla_1),
+    Export("Prodigy", _has("_input_hash", "_task_hash"), _prodigy),
+    Export("Prodigy", _has("options", "accept", "answer"), _prodigy),
+    Export("spaCy", _has("text", cats=dict), _spacy),
+    Export("tevatron", _has("query", "positive_passages"), _passages),
+    Export("DPR", _has("question", "positive_ctxs"), _passages),
+    Export("MEDI", lambda row: all(isinstance(row.get(n), list) and len(row[n]) == 2 for n in _MEDI), _instructions),
+    Export("fastText", lambda row: row.keys() == {"text"} and str(row["text"]).startswith(_FASTTEXT), _fasttext),
+    Export("sets of paraphrases", lambda row: row.keys() == {"set"} and isinstance(row["set"], list), _paraphrases),
+    Export("lists of labeled texts", _is_listed, _listed),
+    Export("lists of texts", lambda row: is_list_of_texts(row), _positions),
+)  # fmt: skip
+
+
+def is_list_of_texts(row: Mapping[str, Any]) -> bool:
+    """Whether a row is a list of an anchor, a positive and negatives, as sentence-transformers publishes them."""
+    return (
+        len(row) > 1 and list(row) == list(map(str, range(len(row)))) and all(isinstance(c, str) for c in row.values())
+    )
+
+
+def plain_rows(table: T) -> T:
+    """A table with flat rows: rows of another tool become rows of texts and labels.
+
+    Example:
+        >>> from contrastive_st.data.reading import in_memory
+        >>> rows = [{"query": "Why?", "positive_passages": [{"docid": "1", "title": "", "text": "So."}]}]
+        >>> [row.cells for row in plain_rows(in_memory(rows))]
+        [{'query': 'Why?', 'positive': ['So.']}]
+    """
+    first = next(iter(table), None)
+    export = first and next((one for one in EXPORTS if one.tells(first.cells)), None)
+    if not export or (table.delimited and export.flat is _positions):
+        return table
+
+    def flat() -> Iterator[Any]:
+        for row in table:
+            try:
+                yield row._replace(cells=export.flat(row.cells))
+            except Unclear as error:
+                raise InputError(f"{table.where(row.number)}: {error}") from None
+            except (AttributeError, KeyError, TypeError) as error:
+                raise InputError(
+                    f"{table.where(row.number)} is not a row of {export.tool} as the first one is"
+                ) from error
+
+    notes = (*table.notes, f"read as a file of {export.tool}")
+    return replace(table, read=flat, columns=None, schema=None, whole=None, notes=notes)

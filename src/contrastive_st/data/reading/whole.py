@@ -1,0 +1,107 @@
+"""Columns of a file read at once by Arrow: a csv whose quotes are sound, and Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from contrastive_st.data.reading.delimited import NULL, Dialect
+
+if TYPE_CHECKING:
+    import datasets
+    import pyarrow as pa
+
+IN_MEMORY = 1 << 30  # bytes of columns of Parquet that are read into memory; larger ones stay on disk
+_BLOCK = 1 << 23
+_QUOTE, _RETURN, _NEWLINE = b'"\r\n'
+
+
+def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], names: Sequence[str]) -> pa.Table | None:
+    """Some columns of a table of UTF-8, as text; None if it must be read row by row.
+
+    That is so if Arrow reads it in another way, or leaves out what is wrong with it: quotes that are not sound, a row
+    of another length, a cell with the name of its column, as in a header that is repeated.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.csv
+
+    if "" in held and set(names) <= set(held[""].column_names):
+        return held[""].select(list(names))
+    if (
+        dialect.escaped
+        or dialect.spaced
+        or dialect.loose
+        or dialect.delimiter == "\0"
+        or any("\n" in one for one in dialect.names)
+    ):
+        return None
+    quotes = _sound_quotes(path, ord(dialect.delimiter)) if dialect.quoted else 0
+    if quotes is None:
+        return None
+    numbers = {name: str(place) for place, name in enumerate(dialect.names)}
+    read = pyarrow.csv.ReadOptions(column_names=list(numbers.values()), skip_rows=dialect.first)
+    parse = pyarrow.csv.ParseOptions(
+        delimiter=dialect.delimiter,
+        quote_char='"' if quotes else False,
+        newlines_in_values=bool(quotes),
+        ignore_empty_lines=False,
+    )
+    wanted = [numbers[name] for name in names]
+    convert = pyarrow.csv.ConvertOptions(
+        column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted, null_values=[NULL],
+        strings_can_be_null=True,
+    )  # fmt: skip
+    try:
+        table = pyarrow.csv.read_csv(path, read, parse, convert).rename_columns(list(names))
+    except pa.ArrowInvalid:
+        return None
+    repeated = dialect.header and any(pc.any(pc.equal(table[name], name)).as_py() for name in names)
+    if repeated and len(dialect.names) > 1:
+        return None
+    held[""] = table
+    return table
+
+
+def _sound_quotes(path: Path, delimiter: int) -> int | None:
+    """How many quotes a file has; None if one opens inside a cell or does not end it, or if lines end by CR alone.
+
+    The quotes of a sound table take turns: one that opens a cell is after a delimiter or a line, one that closes it is
+    before one; a doubled quote closes and opens again.
+    """
+    before, after = np.zeros(256, bool), np.zeros(256, bool)
+    before[[delimiter, _NEWLINE, _QUOTE]] = after[[delimiter, _NEWLINE, _RETURN, _QUOTE]] = True
+    content = np.memmap(path, np.uint8, "r")
+    count, newlines = 0, False
+    for start in range(0, len(content), _BLOCK):
+        block = content[start : start + _BLOCK]
+        newlines = newlines or bool((block[: 1 << 16] == _NEWLINE).any())
+        places = np.flatnonzero(block == _QUOTE) + start
+        opening, closing = places[count % 2 :: 2], places[1 - count % 2 :: 2]
+        opening, closing = opening[opening > 0], closing[closing + 1 < len(content)]
+        if not (before[content[opening - 1]].all() and after[content[closing + 1]].all()):
+            return None
+        count += len(places)
+    return count if newlines and count % 2 == 0 else None
+
+
+def columns_of_parquet(files: Sequence[Path], names: Sequence[str]) -> datasets.Dataset | pa.Table:
+    """Some columns of Parquet files, in memory if they are small, else mapped from disk."""
+    import datasets
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    size = 0
+    for path in files:
+        meta = pq.read_metadata(path)
+        for group in map(meta.row_group, range(meta.num_row_groups)):
+            columns = map(group.column, range(group.num_columns))
+            size += sum(own.total_uncompressed_size for own in columns if own.path_in_schema.split(".")[0] in names)
+    if size > IN_MEMORY:
+        return datasets.Dataset.from_parquet([str(path) for path in files], columns=names).select_columns(list(names))
+    read = partial(pq.read_table, columns=list(names), memory_map=True)
+    return pa.concat_tables(map(read, files), promote_options="permissive")

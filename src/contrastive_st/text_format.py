@@ -1,0 +1,60 @@
+"""What a user says of files of text that they do not say themselves: `--encoding`, `--delimiter` and `--header`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from contrastive_st.errors import InputError, choice
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How files of text are read; None for what the file says itself.
+
+    Args:
+        encoding: such as `cp1251`.
+        delimiter: the character between the cells of a table.
+        header: whether the first row of a table holds the names of its columns.
+    """
+
+    encoding: str | None = None
+    delimiter: str | None = None
+    header: bool | None = None
+
+
+#: The flags of every command that reads texts, and what they say
+TEXT_FORMAT_HELP = {
+    "encoding": "encoding of files of text, such as cp1251 (default: UTF-8, a byte order mark, or what is detected)",
+    "delimiter": "character between the cells of a table (default: as in its header line: , ; | or a tab)",
+    "header": "whether the first row of a table holds the names of its columns: true or false (default: true if its "
+    "cells are known names)",
+}
+#: How this process reads files of text
+asked = TextFormat()
+
+
+def set_text_format(given: TextFormat) -> None:
+    """Set how this process reads files of text."""
+    global asked
+    asked = given
+
+
+def add_text_format(name: str, value: str) -> None:
+    r"""Set one of the fields from what a command line gives; `\t` is a tab.
+
+    Raises:
+        InputError: the value is not one of this field.
+
+    Example:
+        >>> add_text_format("header", "false")
+        >>> asked.header
+        False
+        >>> set_text_format(TextFormat())
+    """
+    given: Any = "\t" if name == "delimiter" and value == r"\t" else value
+    if name == "delimiter" and len(value.replace(r"\t", "\t")) != 1:
+        raise InputError(f"--delimiter {value}: give one character, such as ';'")
+    if name == "header":
+        given = choice("value of --header", value.lower(), ("true", "false")) == "true"
+    set_text_format(replace(asked, **{name: given}))

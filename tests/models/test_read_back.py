@@ -25,6 +25,7 @@ from contrastive_st import (
     AutoModelForCL,
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
+    InputError,
     PairCollator,
     SentenceClassifier,
     SentenceEncoder,
@@ -33,6 +34,7 @@ from contrastive_st import (
 )
 from contrastive_st.hub.convert import convert, merge
 from contrastive_st.models import add_lora, load_tokenizer
+from contrastive_st.models.read_back import check_read_back
 from contrastive_st.models.students import student_of
 
 WORDS = ["The", "Cat", "sat", "on", "a", "mat", "while", "Rain", "fell", "over", "the", "Old", "town"]
@@ -212,6 +214,18 @@ def by_classifier(base, out):
     return SentenceEncoder(base)
 
 
+def by_parts(base, out):
+    model, tokenizer = AutoModelForCL.from_pretrained(base), load_tokenizer(base)
+    model.save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    return SentenceEncoder(model, tokenizer)
+
+
+def by_saving_over_another(base, out):
+    make(out, draw("another"))
+    return by_saving(base, out)
+
+
 def by_set_values(base, out):
     encoder = SentenceEncoder(base, max_length=7, prompts={"query": "Old "}, similarity_fn_name="dot", truncate_dim=5)
     encoder.save_pretrained(out)
@@ -219,7 +233,7 @@ def by_set_values(base, out):
 
 
 WRITERS = [by_saving, by_training, by_lora, by_merging, by_soup, by_converting, by_backbone, by_fewer_layers,
-           by_classifier, by_set_values]  # fmt: skip
+           by_classifier, by_parts, by_saving_over_another, by_set_values]  # fmt: skip
 
 
 @pytest.mark.allow_warnings
@@ -247,3 +261,40 @@ def test_what_is_saved_is_what_is_opened(writer, seed, tmp_path):
         np.testing.assert_allclose(getattr(peer, ask)(TEXTS, show_progress_bar=False), vectors, **within)
     if case["lower"]:
         np.testing.assert_allclose(*opened.encode(TEXTS[:2]), **within)
+
+
+def _forgets_changes(tokenizer, folder):
+    tokenizer.save_pretrained(folder)
+    path = folder / "tokenizer_config.json"
+    path.write_text(path.read_text().replace("TokenizersBackend", "BertTokenizer"))
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_folder_that_would_be_read_otherwise_does_not_appear(there, tmp_path, monkeypatch):
+    case = {**draw(0), "tokenizer": "bert", "lower": True, "dtype": torch.float32}
+    encoder, out = SentenceEncoder(make(tmp_path / "base", case)), tmp_path / "out"
+    if there:
+        encoder.save_pretrained(out)
+    before = sorted(out.rglob("*"))
+    monkeypatch.setattr("contrastive_st.models.running.write_tokenizer", _forgets_changes)
+    with pytest.raises(InputError, match="token ids"):
+        encoder.save_pretrained(out)
+    assert sorted(out.rglob("*")) == before
+    assert out.exists() == there
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda folder: (folder / "2_Dense" / "config.json").write_text(json.dumps({
+        "in_features": 16, "out_features": 16, "bias": True, "activation_function": "torch.nn.modules.linear.Identity",
+    })), "vector"),
+    (lambda folder: (folder / "config_sentence_transformers.json").write_text("{}"), "similarity_fn_name"),
+    (lambda folder: (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 5}'), "max_length"),
+    (lambda folder: (folder / "model.safetensors").unlink(), "cannot be opened"),
+])  # fmt: skip
+def test_what_differs_is_named(change, words, tmp_path):
+    case = {**draw(0), "dense": 1, "similarity": "dot", "prompts": {}, "truncate_dim": None, "dtype": torch.float32}
+    encoder = SentenceEncoder(make(tmp_path / "base", case))
+    check_read_back(encoder, tmp_path / "base")
+    change(tmp_path / "base")
+    with pytest.raises(InputError, match=words):
+        check_read_back(encoder, tmp_path / "base")

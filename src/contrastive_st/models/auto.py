@@ -28,10 +28,10 @@ from contrastive_st.models.adapters import open_adapter, train_head
 from contrastive_st.models.checkpoint import Checkpoint, max_positions, unknown_pooling
 from contrastive_st.models.configuration import is_plain_encoder, without_code
 from contrastive_st.models.families import DECODERS, ENCODERS, transformers_family
-from contrastive_st.models.saving import load_dense, load_final_layers
+from contrastive_st.models.saving import load_dense, load_final_layers, of_one_file
 from contrastive_st.options import checked
 from contrastive_st.static_vectors import Reading, StaticVectors
-from contrastive_st.tokens import lowercase
+from contrastive_st.tokens import lowercase, lowercases
 
 logger = logging.getLogger(__name__)
 #: The module and class of this package's architectures, by model_type; only the one that is opened is imported
@@ -284,8 +284,9 @@ def load_tokenizer(
         raise InputError(f"{checkpoint.name}: {fault}")
     if tokenizer.pad_token is None and tokenizer.eos_token is not None:
         tokenizer.pad_token = tokenizer.eos_token  # decoders often have no padding token; padding is masked anyway
-    if checkpoint.lower_case and tokenizer.is_fast:
+    if checkpoint.lower_case and tokenizer.is_fast and not lowercases(tokenizer.backend_tokenizer):
         lowercase(tokenizer.backend_tokenizer)
+        tokenizer = of_one_file(tokenizer)
     return tokenizer
 
 

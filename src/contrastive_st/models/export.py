@@ -38,6 +38,7 @@ from contrastive_st.files.writing import atomic_write, only_writer, write_json
 from contrastive_st.models.backends import BACKENDS
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.graph import EMBEDDING, INPUTS, STATES, Arrays, GraphVectors, open_session
+from contrastive_st.models.read_back import check_read_back
 
 CALIBRATION_TEXTS, CALIBRATION_TOKENS = 256, 128  # the most that are read, and of each
 _NEEDED = {"onnx": ["onnxruntime"], "openvino": ["onnxruntime", "openvino"]}  # onnxruntime finds the ranges of int8
@@ -90,6 +91,7 @@ def export(
                 import openvino
 
                 openvino.save_model(openvino.Core().read_model(path), target, compress_to_fp16=False)
+            check_read_back(encoder, new, vectors=calibration is None)
     return folder
 
 

@@ -9,6 +9,7 @@ import contextlib
 import copy
 import inspect
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from contrastive_st.errors import InputError, about
@@ -140,6 +141,15 @@ def write_tokenizer(tokenizer: Any, folder: str | Path) -> None:
     path = Path(folder, TRANSFORMER_FILE)
     if lowercases(tokenizer.backend_tokenizer) and path.is_file() and not reads_alike():
         write_json(path, read_json(path, dict) | {"do_lower_case": True})
+
+
+def of_one_file(tokenizer: Any) -> Any:
+    """A tokenizer in the class whose `save_pretrained` keeps all that was changed in it (see `write_tokenizer`)."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_tokenizer(tokenizer, folder)
+        opened = PreTrainedTokenizerFast.from_pretrained(folder)
+    opened.name_or_path = tokenizer.name_or_path
+    return opened
 
 
 def register(model_class: Any) -> Any:

@@ -58,6 +58,7 @@ class LossConfig(Options):
             InputError: an unknown setting or pooling, or a value that is not valid.
         """
         own = cls.own_names()
+        settings = {name: value for name, value in settings.items() if name not in _FORMER or value is not None}
         of_loss = {name: value for name, value in settings.items() if name not in own}
         if loss is None or loss.settings() != of_loss:
             _check_names(of_loss, own)
@@ -110,6 +111,7 @@ class ContrastiveConfig(LossConfig):
 
 
 Config = TypeVar("Config", bound=LossConfig)
+_FORMER = ("template",)  # settings that are gone; folders of before hold null there
 
 
 def _check_names(of_loss: Mapping[str, Any], own: Sequence[str]) -> None:

@@ -48,7 +48,7 @@ class Segment:
 
         Example:
             >>> segment = Segment.of(np.array([7, 8]), ["a cat", "a cat, another cat"], "simple")
-            >>> segment.lengths.tolist(), segment.counts.tolist(), segment.times.max()
+            >>> segment.lengths.tolist(), sorted(segment.counts.tolist()), int(segment.times.max())
             ([2, 4], [1, 2, 2], 2)
         """
         keys, lexemes, lengths = document_keys(texts, language)

@@ -91,8 +91,8 @@ def complete(dsn: str) -> str:
     """A DSN that has each parameter for which libpq would else look into the environment.
 
     Example:
-        >>> complete("host=/run user=me dbname=name").split()[:3]
-        ["user='me'", "password=''", "passfile=''"]
+        >>> complete("host=/run user=me dbname=name").split()[:4]
+        ['user=me', 'dbname=name', 'host=/run', "password=''"]
     """
     parameters = conninfo_to_dict(dsn)
     for option in psycopg.pq.Conninfo.get_defaults():

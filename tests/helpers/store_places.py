@@ -63,10 +63,11 @@ def by_words(index, text, k=10, filter=None):
 
     if not hasattr(index, "database"):
         rows = None if filter is None else index._matching(as_filter(filter))
-        return [int(index.ids[row]) for row in index._by_words(text, k, rows)]
+        return index.ids[index._by_words(text, k, rows)[0]].tolist()
 
     def work(connection, now):
-        return now._by_words(connection, text, k, as_filter(filter), few=True)
+        numbers, view, _ = now._by_words(connection, text, k, as_filter(filter), few=text.count(" ") % 2 > 0)
+        return view.ids[numbers].tolist()
 
     return index.read(work)
 

@@ -20,7 +20,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.search import filters
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import Condition, Filter, as_filter, parse
-from contrastive_st.search.index import reciprocal_rank_fusion, unmet
+from contrastive_st.search.index import fuse, unmet
 from contrastive_st.search.postgres.predicates import as_jsonpath
 from contrastive_st.search.values import as_id
 
@@ -481,11 +481,10 @@ def test_the_words_of_every_document_are_ranked(store):
         tickets.drop()
 
 
-def test_reciprocal_rank_fusion_is_the_sum_of_reciprocal_ranks():
-    rankings = [[4, 2, 9], [9, 7], [2]]
-    plain = {}
-    for ranking in rankings:
-        for i in range(len(ranking)):
-            plain[ranking[i]] = plain.get(ranking[i], 0) + 1 / (60 + i + 1)
-    assert reciprocal_rank_fusion(rankings) == sorted(plain, key=lambda id: (-plain[id], id))
-    assert reciprocal_rank_fusion([]) == []
+def test_the_half_that_tells_its_best_documents_apart_decides():
+    ids = np.array([5, 3, 8, 1])
+    sure, unsure = np.array([0.1, 0.2, 0.9, 0.3]), np.array([0.402, 0.401, 0.400, 0.403])
+    assert fuse(ids, unsure, sure)[0] == fuse(ids, sure, unsure)[0] == 2
+    assert fuse(ids, sure, np.zeros(4)) == [2, 3, 1, 0]
+    assert fuse(ids, np.zeros(4), np.zeros(4)) == [3, 1, 0, 2], "of equal ones the lowest id"
+    assert fuse(np.array([], np.int64), np.array([]), np.array([])) == []

@@ -135,7 +135,7 @@ def norms_of(lengths: NDArray[np.uint32], average: float) -> NDArray[np.float32]
 
 
 def best(
-    postings: Iterable[Postings],
+    postings: Sequence[Postings],
     norms: NDArray[np.float32],
     total: int,
     k: int,
@@ -158,11 +158,12 @@ def best(
         >>> segment = Segment.of(np.arange(3), ["a cat", "a dog", "a cat and a dog"], "simple")
         >>> from contrastive_st.search.lexemes import query_keys
         >>> norms = norms_of(segment.lengths, segment.lengths.mean())
-        >>> best(segment.postings(query_keys("a cat", "simple")), norms, 3, 10)[0].tolist()
+        >>> postings = list(segment.postings(query_keys("a cat", "simple")))
+        >>> best(postings, norms, 3, 10)[0].tolist()
         [0, 2, 1]
     """
     lists = sorted(postings, key=lambda one: len(one[0]))
-    weights = np.array([np.log1p((total - len(one[0]) + 0.5) / (len(one[0]) + 0.5)) for one in lists], np.float32)
+    weights = _weights(lists, total)
     rest = np.append(np.cumsum(weights[::-1])[::-1], 0)  # no lexeme adds more than its weight
     scores = np.zeros(len(norms), np.float32)
     touched = np.empty(0, np.int64)
@@ -189,6 +190,22 @@ def best(
         touched, values = touched[keep], values[keep]
     order = np.lexsort((touched, -values))[:k]
     return touched[order], values[order]
+
+
+def shares(
+    postings: Sequence[Postings], norms: NDArray[np.float32], total: int, numbers: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """BM25 of some documents as a share, 0 to 1, of the weights of all lexemes of the query, which no score reaches."""
+    result, weights = np.zeros(len(numbers)), _weights(postings, total)
+    for (documents, times), weight in zip(postings, weights.tolist(), strict=True):
+        at = np.minimum(np.searchsorted(documents, numbers.astype(np.uint32)), len(documents) - 1)
+        often = np.where(documents[at] == numbers, times[at], 0).astype(np.float64)
+        result += weight * often / (often + norms[numbers])
+    return np.asarray(result / max(float(weights.sum()), 1e-9))
+
+
+def _weights(postings: Sequence[Postings], total: int) -> NDArray[np.float32]:
+    return np.array([np.log1p((total - len(one) + 0.5) / (len(one) + 0.5)) for one, _ in postings], np.float32)
 
 
 def _kth(values: NDArray[np.float32], k: int) -> float:

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write, write_json
 from contrastive_st.precision import check_precision
-from contrastive_st.search.bm25 import Segment, best, norms_of
+from contrastive_st.search.bm25 import Postings, Segment, best, norms_of, shares
 from contrastive_st.search.filters import Filter, Filterable, as_filter, values_of, with_document
 from contrastive_st.search.index import (
+    FUSED,
     Batch,
     Hit,
     Id,
@@ -30,7 +31,7 @@ from contrastive_st.search.index import (
     check_filter,
     check_model,
     check_search,
-    reciprocal_rank_fusion,
+    fuse,
 )
 from contrastive_st.search.languages import language_of
 from contrastive_st.search.lexemes import query_keys
@@ -52,7 +53,6 @@ OVERSAMPLE = 40  # candidates of the first pass for each hit; benchmarks/quantiz
 _BLOCK = 32_768  # rows that are multiplied at a time: 48 MB at 384 dimensions
 _CACHED = 1 << 18  # int8 numbers that are converted to float32 at a time: as many as a processor's cache holds
 _ROTATIONS = 2  # signs for each dimension: a sixteenth of float32
-_FUSED = 100
 _NO_VALUE = (list, dict, type(None))  # what a filter does not compare
 Rows = slice | Ids  # which rows
 
@@ -241,10 +241,12 @@ class ExactIndex:
         nearest = self._nearest if exact or self._codes is None else partial(self._rescored, oversample)
         if text is None:
             return [self._hits(*result) for result in zip(*nearest(queries, k, rows), strict=True)]
-        near = nearest(queries, max(k, _FUSED), rows)[0][0]
-        fused = reciprocal_rank_fusion([near.tolist(), self._by_words(text, max(k, _FUSED), rows)])[:k]
-        result = np.array(fused, dtype=np.int64)
-        return [self._hits(result, self._rows(result) @ queries[0])]
+        near = nearest(queries, max(k, FUSED), rows)[0][0]
+        words, postings = self._by_words(text, max(k, FUSED), rows)
+        union = np.union1d(near, words)
+        cosines = self._rows(union) @ queries[0]
+        order = fuse(union, cosines, shares(postings, self._norms, len(self), union))[:k]
+        return [self._hits(union[order], cosines[order])]
 
     def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
         """The k documents nearest to document `id`, without itself."""
@@ -328,20 +330,19 @@ class ExactIndex:
         read = whole if filter.of_document else self._of
         return np.array([i for i in range(len(self)) if filter.holds(read(i))], dtype=np.int64)
 
-    def _by_words(self, text: str, k: int, rows: Ids | None) -> list[int]:
-        """The rows with the highest BM25, best first."""
+    def _by_words(self, text: str, k: int, rows: Ids | None) -> tuple[Ids, list[Postings]]:
+        """The rows with the highest BM25, best first, and the postings of the words."""
         if self._words is None:
             texts = [self._texts[i] for i in range(len(self))]
             self.language = language_of(texts)
             self._words = Segment.of(self.ids, texts, self.language)
-        segment = self._words
-        norms = norms_of(segment.lengths, float(segment.lengths.mean()) if len(self) else 0.0)
+            self._norms = norms_of(self._words.lengths, float(self._words.lengths.mean()) if len(self) else 0.0)
         chosen = None
         if rows is not None:
             chosen = np.zeros(len(self), np.bool_)
             chosen[rows] = True
-        postings = segment.postings(query_keys(storable(text), self.language))
-        return [int(row) for row in best(postings, norms, len(self), k, chosen)[0]]
+        postings = list(self._words.postings(query_keys(storable(text), self.language)))
+        return best(postings, self._norms, len(self), k, chosen)[0], postings
 
     def _hits(self, rows: Ids, scores: NDArray[np.floating]) -> list[Hit]:
         result = zip(rows.tolist(), scores.tolist(), strict=True)

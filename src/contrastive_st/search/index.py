@@ -19,7 +19,8 @@ from contrastive_st.vectors import unit_vectors
 
 logger = logging.getLogger(__name__)
 
-RRF_CONSTANT = 60  # constant of reciprocal rank fusion (Cormack, Clarke and Buettcher 2009)
+FUSED = 100  # hits of each half of a hybrid search that are fused
+_COSINES, _SHARES = 0.06, 0.04  # scales of the softmaxes that are fused; docs/search.md has the measurement
 #: What a document is to an index; of one that is relabelled, only the metadata have changed
 NEW, CHANGED, RELABELLED, UNCHANGED, DELETED = "new", "changed", "relabelled", "unchanged", "deleted"
 MOST_HITS = 100_000  # most hits of one search; use `scan` for all documents
@@ -112,8 +113,8 @@ class VectorIndex(Protocol):
             vectors: one query `[d]` or several `[Q, d]`; they need not be unit vectors.
             k: number of hits; there are fewer if fewer documents match.
             filter: conditions on the metadata, as above.
-            text: the query as text, for a hybrid ranking: the reciprocal rank fusion (Cormack et al. 2009) of the
-                rankings by cosine and by full text. `score` is still the cosine. For one query only.
+            text: the query as text, for a hybrid ranking by cosine and by words (`fuse`). `score` is still the cosine.
+                For one query only.
             exact: compare with every vector, even if there is a graph or there are codes.
             ef_search: candidates that a graph keeps; other indexes ignore it.
 
@@ -370,18 +371,28 @@ def check_model(index: Any, fingerprint: str | None, what: str) -> None:
         )
 
 
-def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], constant: int = RRF_CONSTANT) -> list[int]:
-    """Ids by the sum of `1 / (constant + rank)` over the rankings that contain them, best first; ties by id.
+def fuse(ids: Ids, cosines: NDArray[np.floating[Any]], shares: NDArray[np.floating[Any]]) -> list[int]:
+    """The places of the candidates of a hybrid search, best first.
+
+    Their order is that of the sum of two softmaxes, of the cosines and of the words. If one half tells its best
+    candidates clearly from the others, it decides; if its scores are nearly equal, the other half does.
+
+    Args:
+        ids: of the candidates; among equal ones the lowest is first.
+        cosines: to the query.
+        shares: of the words of the query (`bm25.shares`).
 
     Example:
-        >>> reciprocal_rank_fusion([[1, 2, 3], [3, 4]])
-        [3, 1, 2, 4]
+        >>> fuse(np.array([7, 8, 9]), np.array([0.41, 0.40, 0.39]), np.array([0.1, 0.2, 0.9]))
+        [2, 1, 0]
     """
-    scores: dict[int, float] = {}
-    for ranking in rankings:
-        for rank, id in enumerate(ranking, 1):
-            scores[id] = scores.get(id, 0.0) + 1 / (constant + rank)
-    return sorted(scores, key=lambda id: (-scores[id], id))
+
+    def softmax(values: NDArray[np.floating[Any]], scale: float) -> NDArray[np.float64]:
+        powers = np.exp((np.asarray(values, np.float64) - values.max(initial=-np.inf)) / scale)
+        return np.asarray(powers / powers.sum())
+
+    scores = softmax(cosines, _COSINES) + softmax(shares, _SHARES)
+    return [int(place) for place in np.lexsort((ids, -scores))]
 
 
 class UnknownColumn(InputError):

@@ -88,7 +88,8 @@ class View:
         if base:
             self.alive: NDArray[np.bool_] = np.concatenate([part.alive for part in self._parts])
             for one in headers:
-                self.alive[base.places(one.ids)] = self.alive[base.places(one.gone)] = False
+                for ids in (one.ids, one.gone):
+                    self.alive[base.places(ids)[0]] = False
         else:
             self._latest = _latest(headers)
             self.alive = np.zeros(len(self.ids), np.bool_)
@@ -99,15 +100,19 @@ class View:
         self.whole = self.total == len(self.ids)
         self.norms = norms_of(self.lengths, float(self.lengths[self.alive].mean()) if self.total else 0.0)
 
-    def places(self, ids: Ids) -> Ids:
-        """The numbers of those of the documents that are alive."""
-        if self._parts:
-            base, rest = self._parts
-            places = np.concatenate([base.places(ids), rest.places(ids) + len(base.ids)])
-            return np.asarray(places[self.alive[places]], np.int64)
-        known = self._known
-        at = np.minimum(np.searchsorted(known, ids), max(len(known) - 1, 0))
-        return np.asarray(self._latest[at[known[at] == ids]]) if len(known) else _NONE
+    def places(self, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
+        """The numbers of those of the documents that are alive; and which of them are, `[n]`."""
+        if not self._parts:
+            at = np.minimum(np.searchsorted(self._known, ids), max(len(self._known) - 1, 0))
+            known = self._known[at] == ids if len(self._known) else np.zeros(len(ids), np.bool_)
+            return self._latest[at[known]], known
+        numbers = np.full(len(ids), -1)
+        for part, first in zip(self._parts, (0, len(self._parts[0].ids)), strict=True):
+            places, known = part.places(ids)
+            places, known = places + first, np.flatnonzero(known)
+            alive = self.alive[places]
+            numbers[known[alive]] = places[alive]
+        return numbers[numbers >= 0], numbers >= 0
 
 
 def _latest(headers: Sequence[Header]) -> Ids:

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from pgvector import Bit, HalfVector, Vector
 
 from contrastive_st.errors import choice
-from contrastive_st.search.bm25 import best
+from contrastive_st.search.bm25 import Postings, best, shares
 from contrastive_st.search.filters import Filter, Filterable, as_filter
 from contrastive_st.search.index import (
+    FUSED,
     Batch,
     Hit,
     Id,
@@ -26,7 +27,7 @@ from contrastive_st.search.index import (
     check_filter,
     check_model,
     check_search,
-    reciprocal_rank_fusion,
+    fuse,
 )
 from contrastive_st.search.languages import UNKNOWN_LANGUAGE
 from contrastive_st.search.lexemes import VERSION, query_keys
@@ -36,7 +37,7 @@ from contrastive_st.search.postgres.database import PATIENCE, POOL, Database, St
 from contrastive_st.search.postgres.loader import StoreLoader
 from contrastive_st.search.postgres.names import STORAGES, check_name
 from contrastive_st.search.postgres.naming import free_prefix
-from contrastive_st.search.postgres.postings import Words
+from contrastive_st.search.postgres.postings import View, Words
 from contrastive_st.search.postgres.predicates import as_jsonpath, paths_of, subject_of
 from contrastive_st.search.postgres.schema import create_tables, create_view
 from contrastive_st.search.postgres.writes import StoreWrites
@@ -44,7 +45,6 @@ from contrastive_st.search.values import GIVEN, OWN_ID, as_id, as_ids, given_and
 
 EF_SEARCH = 200  # candidates that HNSW keeps: more candidates give a higher recall and take longer
 EXACT_ROWS = 20_000  # with fewer matching documents the search is exact: tens of milliseconds
-_FUSED = 100  # hits of each ranking that are fused
 _MOST_EF = 1000  # pgvector's limit
 NO_WORDS = "not made yet by this version; run contrastive-st database --setup, or index again"
 
@@ -371,6 +371,10 @@ class VectorStore(StoreWrites):
         return index, int(min(max(ef, 2 * ef * total / expected), _MOST_EF))
 
     def _nearest(self, connection: StoreConnection, query: Vectors, plan: _Plan) -> list[Hit]:
+        return [Hit.of(*row) for row in self._near_rows(connection, query, plan, texts=True)]
+
+    def _near_rows(self, connection: StoreConnection, query: Vectors, plan: _Plan, texts: bool) -> list[Any]:
+        """Ids and cosines of the nearest documents, and their texts and metadata too."""
         k, filter, index, ef = plan
         parameters: dict[str, Any] = {"q": self._parameter(query), "k": k, "many": max(ef, k)}
         if filter:
@@ -381,53 +385,62 @@ class VectorStore(StoreWrites):
         if index == "binary":
             digits = (signs_of(query[None])[0] + np.uint8(ord("0"))).tobytes()
             parameters["code"] = Bit(digits.decode())  # text, because pgvector 0.4.0 takes no array with numpy 1
-        statement = queries.nearest(self.tables, index, filter)
+        statement = queries.nearest(self.tables, index, filter, texts)
         rows = connection.execute(statement, parameters, binary=True).fetchall()
         if len(rows) < k and index != "none":  # the index has stopped its scan early; comparing few documents is fast
-            return self._nearest(connection, query, plan._replace(graph="none"))
+            return self._near_rows(connection, query, plan._replace(graph="none"), texts)
         # a vector of zeros, of a text of which the model knows no token, has no cosine
-        return [Hit.of(id, float(score), text, metadata) for id, score, text, metadata in rows if not math.isnan(score)]
+        return [row for row in rows if not math.isnan(row[1])]
 
     def _hybrid(self, connection: StoreConnection, query: Vectors, plan: _Plan, text: str) -> list[Hit]:
-        many = max(plan.k, _FUSED)
+        many = max(plan.k, FUSED)
+        numbers, view, postings = self._by_words(connection, text, many, plan.filter, plan.graph == "none")
         wider = plan._replace(k=many, ef=max(plan.ef, many))
-        near = {hit.id: hit for hit in self._nearest(connection, query, wider)}
-        order = reciprocal_rank_fusion(
-            [list(near), self._by_words(connection, text, many, plan.filter, plan.graph == "none")]
-        )[: plan.k]
-        if missing := [id for id in order if id not in near]:
+        cosines: dict[int, float] = dict(self._near_rows(connection, query, wider, texts=False))
+        words = view.ids[numbers]
+        if missing := [id for id in words.tolist() if id not in cosines]:
             parameters = {"q": self._parameter(query), "ids": missing}
-            for id, score, result, metadata in connection.execute(queries.by_ids(self.tables), parameters, binary=True):
-                near[id] = Hit.of(id, float(score), result, metadata)
-        return [near[id] for id in order if id in near]
+            rows = connection.execute(queries.cosines_of(self.tables), parameters, binary=True)
+            cosines |= {id: cosine for id, cosine in rows if not math.isnan(cosine)}
+        ids = np.array(list(cosines), np.int64)
+        scores, (places, known) = np.zeros(len(ids)), view.places(ids)
+        scores[known] = shares(postings, view.norms, view.total, places)
+        order = [int(ids[place]) for place in fuse(ids, np.array(list(cosines.values())), scores)[: plan.k]]
+        statement = self.tables.statement("SELECT id, text, metadata FROM {texts} WHERE id = ANY(%s)")
+        texts = {id: rest for id, *rest in connection.execute(statement, (order,))}
+        return [Hit.of(id, float(cosines[id]), *texts[id]) for id in order if id in texts]
 
-    def _by_words(self, connection: StoreConnection, text: str, k: int, filter: Filter, few: bool) -> list[int]:
-        """The k documents with the highest BM25 that meet the filter; with `few`, it is asked for all documents."""
+    def _by_words(
+        self, connection: StoreConnection, text: str, k: int, filter: Filter, few: bool
+    ) -> tuple[Ids, View, list[Postings]]:
+        """The k documents with the highest BM25 that meet the filter; with `few`, it is asked for all documents.
+
+        Returns:
+            Their numbers in the view of all documents, that view, and the postings of the words.
+        """
         if not self.has_words:
             logger.warning(f"collection {self.collection!r}: full text is {NO_WORDS}")
-            return []
+            return np.empty(0, np.int64), View([]), []
         keys = query_keys(storable(text), self.language or UNKNOWN_LANGUAGE)
         view, postings = self.words.find(connection, self.tables, keys)
 
-        def ranked(most: int, chosen: NDArray[np.bool_] | None = None) -> list[int]:
-            numbers, _ = best(postings, view.norms, view.total, most, chosen)
-            return [int(id) for id in view.ids[numbers]]
+        def ranked(most: int, chosen: NDArray[np.bool_] | None = None) -> Ids:
+            return best(postings, view.norms, view.total, most, chosen)[0]
 
         if not filter:
-            return ranked(k)
+            return ranked(k), view, postings
         parameters: dict[str, Any] = {"filter": as_jsonpath(filter)}
         if few:
             rows = connection.execute(queries.matching(self.tables, filter), parameters).fetchall()
             chosen = np.zeros(len(view.ids), np.bool_)
-            chosen[view.places(np.array([id for (id,) in rows], np.int64))] = True
-            return ranked(k, chosen)
-        most = 4 * k
+            chosen[view.places(np.array([id for (id,) in rows], np.int64))[0]] = True
+            return ranked(k, chosen), view, postings
+        most, statement = 4 * k, queries.matching(self.tables, filter, some=True)
         while True:
-            order = ranked(most)
-            statement = queries.matching(self.tables, filter, some=True)
-            meets = {id for (id,) in connection.execute(statement, {**parameters, "ids": order})}
-            if len(meets) >= k or len(order) < most:
-                return [id for id in order if id in meets][:k]
+            numbers = ranked(most)
+            meets = connection.execute(statement, {**parameters, "ids": view.ids[numbers].tolist()}).fetchall()
+            if len(meets) >= k or len(numbers) < most:
+                return numbers[np.isin(view.ids[numbers], [id for (id,) in meets])][:k], view, postings
             most *= 8
 
     def _parameter(self, query: Vectors) -> HalfVector | Vector:

@@ -182,6 +182,17 @@ def test_after_any_writes_the_words_are_those_of_a_new_index(place, monkeypatch)
         check(other, texts)
 
 
+def test_texts_that_no_database_can_hold_have_words_too(place):
+    texts = ["lone \ud800 surrogate", "a\0b nul", "  ", "", "-" * 100_000, "'" * 50 + "quoted"]
+    with new(place, "hostile") as store:
+        put(store, dict(enumerate(texts)))
+        assert by_words(store, "surrogate \ud800") == [0]
+        assert by_words(store, "nul") == [1]
+        assert by_words(store, "quoted") == [5]
+        assert by_words(store, "") == by_words(store, "- ' -- \0") == []
+    assert by_words(ExactIndex(range(6), texts, unit_vectors(6)), "nul") == [1]
+
+
 def test_filters_hold_for_words(place):
     with new(place, "filtered") as store:
         texts = [f"sea {number % 7}" for number in range(100)]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from contrastive_st.search.lexemes import document_keys, ranges
+from contrastive_st.search.values import storable
 
 K1, B = 1.2, 0.75  # as in Lucene
 Ids = NDArray[np.int64]
@@ -51,7 +52,7 @@ class Segment:
             >>> segment.lengths.tolist(), sorted(segment.counts.tolist()), int(segment.times.max())
             ([2, 4], [1, 2, 2], 2)
         """
-        keys, lexemes, lengths = document_keys(texts, language)
+        keys, lexemes, lengths = document_keys(map(storable, texts), language)
         ends = np.append(0, np.cumsum(lengths))
         by_document = csr_array((np.ones(len(lexemes), np.int32), lexemes, ends), shape=(len(lengths), len(keys)))
         by_lexeme = by_document.tocsc()  # in linear time, with the documents of each lexeme in order

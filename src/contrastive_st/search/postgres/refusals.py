@@ -55,7 +55,7 @@ def refusal(error: psycopg.Error, where: str) -> Refused | psycopg.Error:
 
     Example:
         >>> str(refusal(psycopg.errors.DiskFull("No space left on device"), "/tmp/s"))
-        '/tmp/s: the disk of the database is full (No space left on device); free some space; nothing of this step ...'
+        '/tmp/s: the disk of the database is full: No space left on device; free some space; nothing of this step ...'
     """
     state = error.sqlstate or ""
     if not state:
@@ -64,5 +64,5 @@ def refusal(error: psycopg.Error, where: str) -> Refused | psycopg.Error:
         return error
     status, what, advice = meaning
     hint = error.diag.message_hint or advice
-    said = f"{where}: {what} ({first_line(error)})" + (f"; {hint}" if hint else "")
+    said = f"{where}: {what}: {first_line(error)}" + (f"; {hint}" if hint else "")
     return Refused(said, status, what)

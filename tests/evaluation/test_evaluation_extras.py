@@ -24,6 +24,7 @@ from contrastive_st.evaluation.scorers.sts import score_space
 from contrastive_st.evaluation.suite import EvaluationCallback, SuiteEvaluator
 from contrastive_st.integrations import evaluate_metrics as metrics
 from contrastive_st.integrations.mteb import MTEBModel
+from contrastive_st.models.protocol import as_encoder, with_options
 from contrastive_st.options import add_flags, parsed
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
@@ -107,6 +108,20 @@ def test_mteb_gets_the_prompt_of_its_type(bert_config, tokenizer):
     for kind in (None, "query", kinds.query, kinds.document):
         wanted = encoder.encode(["old"], prompt_name=kind or "topic")
         np.testing.assert_array_equal(adapter.encode([{"text": ["old"]}], prompt_type=kind), wanted)
+
+
+def test_an_object_with_encode_keeps_its_similarity_and_prompts():
+    class Own:
+        similarity_fn_name, prompts = "dot", {"STS": "x"}
+
+        def encode(self, texts, prompt=""):
+            return np.array([[2.0 * len(prompt + text), 0.0] for text in texts])
+
+    adapter = MTEBModel(Own())
+    task = types.SimpleNamespace(name="STS17", type="STS")
+    assert adapter.encode([{"text": ["ab"]}], task_metadata=task, prompt_type="query").tolist() == [[6, 0]]
+    assert float(adapter.similarity([[2.0]], [[3.0]])) == 6.0
+    assert with_options(as_encoder(Own()), truncate_dim=1).similarity_fn_name == "dot"
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -57,6 +57,8 @@ class FunctionEncoder:
         max_length: maximum number of tokens of a text; None if unknown.
         fingerprint: a hash of everything that determines the vectors; None if they must not be cached on disk.
         query, document: functions for queries and documents, if they are others.
+        similarity_fn_name: how two vectors are compared.
+        prompts: prompts by name, of functions that take one as `prompt=`.
     """
 
     name: str
@@ -66,18 +68,20 @@ class FunctionEncoder:
     fingerprint: str | None = None
     query: Callable[[list[str]], Any] | None = None
     document: Callable[[list[str]], Any] | None = None
+    similarity_fn_name: str = "cosine"
+    prompts: Mapping[str, str] = field(default_factory=dict)
 
     def knows(self, texts: list[str]) -> Any:
         """All of them, since it is not known what a function reads."""
         return np.ones(len(texts), dtype=bool)
 
-    def encode_query(self, texts: list[str]) -> Any:
+    def encode_query(self, texts: list[str], **options: Any) -> Any:
         """`query`, or else `encode`."""
-        return (self.query or self.encode)(texts)
+        return (self.query or self.encode)(texts, **options)
 
-    def encode_document(self, texts: list[str]) -> Any:
+    def encode_document(self, texts: list[str], **options: Any) -> Any:
         """`document`, or else `encode`."""
-        return (self.document or self.encode)(texts)
+        return (self.document or self.encode)(texts, **options)
 
 
 def warn_of_unknown(encoder: Encoder, texts: list[str]) -> None:
@@ -122,7 +126,10 @@ def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encod
     if not hasattr(source, "encode"):
         return FunctionEncoder(name or str(getattr(source, "__name__", "callable")), source)
     roles = (getattr(source, f"encode_{role}", None) for role in ("query", "document"))
-    return FunctionEncoder(name or type(source).__name__, source.encode, "the model's own", None, None, *roles)
+    similarity = str(getattr(source, "similarity_fn_name", None) or "cosine")
+    prompts = getattr(source, "prompts", None) or {}
+    named = name or type(source).__name__
+    return FunctionEncoder(named, source.encode, "the model's own", None, None, *roles, similarity, prompts)
 
 
 def _reads_otherwise(source: Any) -> bool:
@@ -166,4 +173,5 @@ def with_options(
     return FunctionEncoder(
         encoder.name, encoding(encoder.encode, {}), encoder.pooling, encoder.max_length, None,
         encoding(encoder.encode_query, asked), encoding(encoder.encode_document, held),
+        getattr(encoder, "similarity_fn_name", "cosine"),
     )  # fmt: skip

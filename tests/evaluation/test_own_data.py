@@ -33,8 +33,10 @@ from contrastive_st.evaluation import (
     TripletEvaluator,
     evaluate,
 )
+from contrastive_st.evaluation.datasets.senteval import Splits, pair_rows
 from contrastive_st.evaluation.datasets.user_data import read_relevant_pairs, read_retrieval, read_scored_pairs
-from contrastive_st.evaluation.tasks import beir_task, choose, own_pairs_task, retrieval_task
+from contrastive_st.evaluation.suite import run as run_tasks
+from contrastive_st.evaluation.tasks import beir_task, choose, own_pairs_task, retrieval_task, similarity_task
 from contrastive_st.files.folders import SHIPPED
 from contrastive_st.models.protocol import as_encoder, open_encoder
 
@@ -224,6 +226,17 @@ def test_evaluators_take_any_model_and_the_arguments_of_sentence_transformers(mo
     rows = list(csv.DictReader((tmp_path / "out" / "own_results.csv").read_text().splitlines()))
     assert [(row["epoch"], row["steps"]) for row in rows] == [("1", "10"), ("1", "20")]
     assert float(rows[0]["own_spearman"]) == found[0]["own_spearman"]
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
+def test_own_data_are_compared_as_the_model_records(similarity):
+    first, second, scores = map(list, zip(*PAIRS, strict=True))
+    encoder = SentenceEncoder(similarity_fn_name=similarity)
+    rows = pair_rows(list(zip(first, second, strict=True)), scores)
+    task = similarity_task("own", lambda: Splits({"test": rows}, {}))
+    found, _ = run_tasks(encoder, [task], {"own": task.load(".")})
+    wanted = spearmanr(encoder.similarity_pairwise(first, second).round(6), scores).statistic
+    assert {score.metric: score.value for score in found}["spearman"] == pytest.approx(wanted, abs=1e-4)
 
 
 def test_triplets_and_cutoffs_are_those_of_sentence_transformers(folder):

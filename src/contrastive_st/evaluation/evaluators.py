@@ -102,9 +102,8 @@ class TaskEvaluator:
         """
         encoder = self._encoder(model)
         task = self.task
-        if "similarity" in inspect.signature(task.score).parameters:
-            kind = self.main_similarity or getattr(encoder, "similarity_fn_name", "cosine")
-            task = task.scored_with(similarity=kind)
+        if self.main_similarity and "similarity" in inspect.signature(task.score).parameters:
+            task = task.scored_with(similarity=self.main_similarity)
         with preserved_random_state():
             scores, _ = run(with_options(encoder, **self._options), [task], {task.name: self.splits})
         result = {f"{score.task}_{score.metric}": score.value for score in scores if score.value is not None}

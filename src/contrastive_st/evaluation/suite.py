@@ -131,7 +131,7 @@ def run(
         if not isinstance(splits, Splits):
             return [not_run(task, splits)]
         try:
-            return [replace(score, task=task.name) for score in task.score(splits, store)]
+            return [replace(score, task=task.name) for score in task.of_encoder(encoder).score(splits, store)]
         except InputError as error:
             return error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -91,6 +92,16 @@ class Task:
         """The same task, whose scorer is called with more options, such as `similarity`."""
         scorer: Callable[..., list[Score]] = self.score
         return replace(self, score=partial(scorer, **options))
+
+    def of_encoder(self, encoder: Any) -> Task:
+        """The same task, whose scorer compares vectors as the encoder records, unless a similarity is set.
+
+        (The STS tasks of papers are by cosine, whatever the model.)
+        """
+        is_set = "similarity" in getattr(self.score, "keywords", {})
+        if self.group == "sts" or is_set or "similarity" not in inspect.signature(self.score).parameters:
+            return self
+        return self.scored_with(similarity=getattr(encoder, "similarity_fn_name", "cosine"))
 
     def is_main(self, score: Score) -> bool:
         """Whether this is the main score of the task."""

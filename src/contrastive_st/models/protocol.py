@@ -125,11 +125,12 @@ def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encod
         return SentenceEncoder(source, name=name, **options)
     if not hasattr(source, "encode"):
         return FunctionEncoder(name or str(getattr(source, "__name__", "callable")), source)
-    roles = (getattr(source, f"encode_{role}", None) for role in ("query", "document"))
-    similarity = str(getattr(source, "similarity_fn_name", None) or "cosine")
-    prompts = getattr(source, "prompts", None) or {}
-    named = name or type(source).__name__
-    return FunctionEncoder(named, source.encode, "the model's own", None, None, *roles, similarity, prompts)
+    query, document = (getattr(source, f"encode_{role}", None) for role in ("query", "document"))
+    return FunctionEncoder(
+        name or type(source).__name__, source.encode, "the model's own", query=query, document=document,
+        similarity_fn_name=str(getattr(source, "similarity_fn_name", None) or "cosine"),
+        prompts=getattr(source, "prompts", None) or {},
+    )  # fmt: skip
 
 
 def _reads_otherwise(source: Any) -> bool:

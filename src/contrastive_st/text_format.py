@@ -52,9 +52,11 @@ def add_text_format(name: str, value: str) -> None:
         False
         >>> set_text_format(TextFormat())
     """
-    given: Any = "\t" if name == "delimiter" and value == r"\t" else value
-    if name == "delimiter" and len(value.replace(r"\t", "\t")) != 1:
-        raise InputError(f"--delimiter {value}: give one character, such as ';'")
+    given: Any = value
+    if name == "delimiter":
+        given = value.encode().decode("unicode_escape") if value.startswith("\\") else value
+        if len(given) != 1:
+            raise InputError(f"--delimiter {value}: give one character, such as ';'")
     if name == "header":
         given = choice("value of --header", value.lower(), ("true", "false")) == "true"
     set_text_format(replace(asked, **{name: given}))

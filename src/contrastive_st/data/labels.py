@@ -64,7 +64,7 @@ def read_labels(
     listed = bool(others) or any(items_of(cell) is not None for *_, cell in rows)
     several, texts, labels = listed or separator is not None, list[str](), list[Any]()
     for number, cells, one, cell in rows:
-        items = _items(cell, listed)
+        items = _labels_in(cell, listed)
         where = table.where(number)
         given = None if items is None else _labels_as_text(items, target, where, separator)
         if is_blank(one) or given is None or not (given or several):
@@ -94,7 +94,7 @@ def joined(parts: Sequence[LabelledTexts]) -> LabelledTexts:
     return LabelledTexts(texts, lists if several else [label for (label,) in lists])
 
 
-def _items(cell: Any, listed: bool) -> list[Any] | None:
+def _labels_in(cell: Any, listed: bool) -> list[Any] | None:
     """The labels of a cell, None where it has none; in a column with lists, a single label is a list of one."""
     items = items_of(cell) if listed else None
     missing = cell is None or (listed and is_blank(cell))

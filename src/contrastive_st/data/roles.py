@@ -511,7 +511,7 @@ class _Question:
             roles |= {name: role for role in CANDIDATE_SCORES[1:] for name in by_role[role]}
         extra = about if about and about not in roles and held[about] == TEXTS else None
         maybe = [] if target or by_role[NEGATIVE] else [name for name in by_role[None] if _like_scores(cells[name])]
-        asked = [f"{self._flag({**roles, name: SCORE}, held)}{_range(cells[name])}" for name in maybe]
+        asked = [f"{self._flag({**roles, name: SCORE}, held)}{score_range(cells[name])}" for name in maybe]
         if not maybe and target is None and classes and not by_role[NEGATIVE] and not set(classes) & set(roles):
             asked = [self._flag({**roles, classes[0]: LABEL}, held)]
             extra = None if extra in classes else extra
@@ -579,7 +579,11 @@ def _like_scores(cells: Sequence[Any]) -> bool:
     return len(numbers) <= 11 or any(number % 1 for number in numbers)
 
 
-def _range(cells: Sequence[Any]) -> str:
+def score_range(cells: Sequence[Any]) -> str:
     """The flag for the scale of scores, blank if it is 0 to 1."""
     numbers = [number for cell in cells if (number := value_of(cell)) is not None]
-    return "" if 0 <= min(numbers) <= max(numbers) <= 1 else f" --score_range {min(numbers):g} {max(numbers):g}"
+    return (
+        ""
+        if not numbers or 0 <= min(numbers) <= max(numbers) <= 1
+        else f" --score_range {min(numbers):g} {max(numbers):g}"
+    )

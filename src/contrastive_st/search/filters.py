@@ -143,7 +143,7 @@ class Condition:
     def _in_range(self, value: Any) -> bool:
         compare = RANGES[self.operator]
         end = self.rounded if isinstance(value, str) else self.number
-        if end is not None and (number := number_of(value)) is not None:
+        if end is not None and (number := decimal_of(value)) is not None:
             return compare(number, end)
         date = self.date and isinstance(value, str) and re.fullmatch(DATE, value)
         return bool(date) and compare(value.replace(" ", "T"), self.date)
@@ -333,11 +333,11 @@ def values_of(metadata: Mapping[str, Any], column: str) -> list[Any]:
     return result
 
 
-def number_of(value: Any) -> Decimal | None:
+def decimal_of(value: Any) -> Decimal | None:
     """A number as it is compared in a range, also one held as text; None for anything else.
 
     Example:
-        >>> number_of("1.50"), number_of(0.1), number_of("007"), number_of("+.5"), number_of("1,5")
+        >>> decimal_of("1.50"), decimal_of(0.1), decimal_of("007"), decimal_of("+.5"), decimal_of("1,5")
         (Decimal('1.5'), Decimal('0.1'), Decimal('7'), Decimal('0.5'), None)
     """
     number = _number(value, NUMBER)

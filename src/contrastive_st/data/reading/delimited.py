@@ -150,13 +150,13 @@ def _delimiter_of(line: str, source: str, usual: str) -> str:
     if "\t" in bare and (usual == "\t" or _is_sts(bare.split("\t"))):
         return "\t"
     there = [one for one in _DELIMITERS if one in bare]
-    known = {one: _known(bare.split(one)) for one in there}
+    known = {one: _text_names(bare.split(one)) for one in there}
     best = [one for one in there if known[one] == max(known.values())]
     if len(best) > 1:
         shown = " or ".join(_DELIMITERS[one] for one in best)
-        flags = ", or ".join(f"--delimiter {_shell(one)}" for one in (usual, *best) if one in best)
+        flags = ", or ".join(f"--delimiter {_shell(one)}" for one in sorted(best, key=lambda one: one != usual))
         raise InputError(f"{source}: are its cells separated by {shown}? Give {flags}; its first line is {line[:80]!r}")
-    rare = next((one for one in _RARE if _known(bare.split(one)) > 1), None)
+    rare = next((one for one in _RARE if _text_names(bare.split(one)) > 1), None)
     if rare and not there:
         raise InputError(f"{source}: are its cells separated by {rare!r}? Give --delimiter {_shell(rare)}")
     return best[0] if best else _ONE_COLUMN
@@ -164,10 +164,10 @@ def _delimiter_of(line: str, source: str, usual: str) -> str:
 
 def _shell(delimiter: str) -> str:
     """A delimiter as a shell takes it."""
-    return f"'{delimiter}'" if delimiter.isprintable() else f"$'\\x{ord(delimiter):02x}'"
+    return f"'{delimiter}'" if delimiter.isprintable() else repr(delimiter)
 
 
-def _known(cells: Iterable[str]) -> int:
+def _text_names(cells: Iterable[str]) -> int:
     """How many cells are names of columns that have a role."""
     return sum(role_of(cell) not in (None, UNUSED) for cell in cells)
 
@@ -177,7 +177,7 @@ def _lines_above(lines: Sequence[str], asked: str | None) -> int:
     for number, line in enumerate(lines[:_ABOVE]):
         for one in (asked,) if asked else _DELIMITERS:
             cells = line.rstrip("\r\n").split(one)
-            if _known(cells) > 1:
+            if _text_names(cells) > 1:
                 filled = [len([cell for cell in above.rstrip("\r\n").split(one) if cell]) for above in lines[:number]]
                 return number if all(count < 2 for count in filled) else 0
     return 0
@@ -189,7 +189,7 @@ def _is_header(cells: Sequence[str]) -> bool | None:
     if written == [str(place) for place in range(len(written))]:  # by pandas
         return True
     others = [cell for cell in written if role_of(cell) is None]
-    names = _known(written)
+    names = _text_names(written)
     if names > 1 or (names and all(map(_BARE_WORD.fullmatch, others)) and not any(map(NUMBER.fullmatch, others))):
         return True
     return True if len(written) > 1 and not others else None
@@ -210,7 +210,7 @@ def _header_question(rows: Sequence[Sequence[str]], source: str) -> InputError:
 
 def _is_sts(cells: Sequence[str]) -> bool:
     """Whether a row is one of the files of the STS benchmark."""
-    return len(cells) >= len(STS_COLUMNS) and not _known(cells) and all(NUMBER.fullmatch(cells[i]) for i in (3, 4))
+    return len(cells) >= len(STS_COLUMNS) and not _text_names(cells) and all(NUMBER.fullmatch(cells[i]) for i in (3, 4))
 
 
 def _needs_quotes(lines: Iterable[str]) -> bool:
@@ -233,7 +233,7 @@ def is_table(line: str) -> bool:
         (True, False)
     """
     cells = line.split("\t")
-    return _known(cells) > 1 or _is_sts(cells)
+    return _text_names(cells) > 1 or _is_sts(cells)
 
 
 def has_tabs(lines: Iterable[str]) -> bool:

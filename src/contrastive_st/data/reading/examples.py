@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,8 +33,10 @@ from contrastive_st.data.roles import (
     SCORE,
     SCORES,
     ColumnRoles,
+    leave_out,
     plain_name,
     role_of,
+    score_range,
 )  # fmt: skip
 from contrastive_st.errors import InputError
 from contrastive_st.prefetch import in_chunks
@@ -190,7 +193,8 @@ def _with_target(
             classes = classes or {own: number for number, own in enumerate(names)}
         elif not classes:
             none |= _unlabelled(Counter(cells), name)
-            classes = _classes([cell for cell in cells if cell not in none], none, check)
+            as_score = f", or if it is a score, {leave_out(roles)} {shlex.quote(f'{name}={SCORE}')}{score_range(cells)}"
+            classes = _classes([cell for cell in cells if cell not in none], none, check, as_score)
         numbers, none = _labels(cells, none, classes, check)
     kept = np.flatnonzero(numbers >= 0)
     if not len(kept):
@@ -222,14 +226,14 @@ def _scores(cells: list[str], none: set[str], scale: tuple[float, float], check:
     return (scores - low) / (high - low)
 
 
-def _classes(given: list[str], none: set[str], check: _Check) -> dict[str, int]:
+def _classes(given: list[str], none: set[str], check: _Check, graded: str) -> dict[str, int]:
     """The number of each class, by the cells that name it."""
     written, lower = {cell for cell in given if NUMBER.fullmatch(cell)}, {cell.lower() for cell in set(given)}
     numeric, numbers = sum(cell in written for cell in given) * 2 >= len(given), {float(cell) for cell in written}
     signs = numeric and -1.0 in numbers and numbers <= _SIGNS
     valid: Callable[[str], bool]
     if numeric:
-        valid, what = (lambda cell: cell in written) if signs else _is_class, "is not a class; give 0, 1, ..."
+        valid, what = (lambda cell: cell in written) if signs else _is_class, f"is not a class; give 0, 1, ...{graded}"
     elif lower <= set(NLI_LABELS) or lower & {"entailment", "contradiction"}:
         valid, what = (lambda cell: cell.lower() in NLI_LABELS), f"is none of {', '.join(NLI_LABELS)}"
     else:

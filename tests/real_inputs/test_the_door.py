@@ -1,0 +1,161 @@
+"""200 files as the usual programs write them: each is read as meant, or refused with flags that then read it as meant.
+
+A case is a name, a content and what is meant: the kind and the first row.
+"""
+
+# ruff: noqa: E501 - a case is one line
+import contextlib
+import json
+import re
+import shlex
+
+import pandas as pd
+import pytest
+from small_files import delimited, put
+
+from contrastive_st import text_format
+from contrastive_st.data import read_examples
+from contrastive_st.errors import InputError
+from contrastive_st.scripts.arguments import DataArguments
+from contrastive_st.scripts.parser import TrainingParser
+
+TEXTS = [f"Où est le café numéro {n}, près de la forêt ?" for n in ("un", "deux", "trois", "quatre", "cinq", "six")]
+OTHERS = [f"Le café {n} est très près; à côté de l'église" for n in ("rouge", "bleu", "vert", "noir", "blanc", "gris")]
+WRONG = [f"Nous allons à la gare {n}" for n in ("hier", "demain", "lundi", "mardi", "samedi", "toujours")]
+SCORES, CLASSES, RATINGS = (
+    ["0.5", "0.25", "1", "0", "0.75", "0.5"],
+    ["chat", "chien"] * 3,
+    ["4.5", "1", "3", "5", "2", "0"],
+)
+PAIR, TRIPLET = (TEXTS[0], OTHERS[0]), (TEXTS[0], OTHERS[0], WRONG[0])
+
+
+def table(**columns):
+    """Rows of cells by column."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def headerless(rows, delimiter):
+    return delimited(rows, delimiter, "utf-8").decode().partition("\n")[2].encode()
+
+
+KNOWN = {
+    "pairs": (table(anchor=TEXTS, positive=OTHERS), PAIR),
+    "triplets": (table(query=TEXTS, positive=OTHERS, hard_neg=WRONG), TRIPLET),
+    "scored_pairs": (table(sentence1=TEXTS, sentence2=OTHERS, score=SCORES), (*PAIR, 0.5)),
+    "labelled_pairs": (table(premise=TEXTS, hypothesis=OTHERS, label=["0", "1"] * 3), (*PAIR, 0)),
+    "labelled_texts": (table(text=TEXTS, label=CLASSES), (TEXTS[0], 0)),
+    "texts": (table(id=list("abcdef"), text=TEXTS), (TEXTS[0],)),
+}
+UNKNOWN = {
+    "pairs": (table(left=TEXTS, right=OTHERS), PAIR),
+    "triplets": (table(one=TEXTS, two=OTHERS, three=WRONG), TRIPLET),
+    "scored_pairs": (table(left=TEXTS, right=OTHERS, same=SCORES), (*PAIR, 0.5)),
+    "labelled_texts": (table(said=TEXTS, animal=CLASSES), (TEXTS[0], 0)),
+    "texts": (table(said=TEXTS), (TEXTS[0],)),
+}
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+CASES = []
+for delimiter, words in DELIMITERS.items():
+    for kind, (rows, first) in KNOWN.items():
+        for encoding in ("utf-8", "utf-8-sig", "utf-16", "cp1252"):
+            CASES.append((f"{words}_{kind}_{encoding}.csv", delimited(rows, delimiter, encoding), kind, first))
+    for kind, (rows, first) in UNKNOWN.items():
+        if len(rows[0]) > 1:
+            CASES.append((f"{words}_{kind}_unknown.csv", delimited(rows, delimiter, "utf-8"), kind, first))
+            CASES.append((f"{words}_{kind}_without_header.csv", headerless(rows, delimiter), kind, first))
+    twice = delimited(KNOWN["pairs"][0], delimiter, "utf-8") * 2
+    CASES.append((f"{words}_joined.csv", twice, "pairs", PAIR))
+    crlf = delimited(KNOWN["pairs"][0], delimiter, "utf-8").replace(b"\n", b"\r\n")
+    CASES.append((f"{words}_crlf.csv", crlf, "pairs", PAIR))
+for delimiter, name in {"^": "carets", "~": "tildes", "\x01": "hive"}.items():
+    for kind, (rows, first) in KNOWN.items():
+        if kind in ("pairs", "scored_pairs", "labelled_texts"):
+            CASES.append((f"{name}_{kind}.csv", delimited(rows, delimiter, "utf-8"), kind, first))
+for form in (".json", ".jsonl", ".parquet", ".jsonl.gz"):
+    for kind, (rows, first) in {**KNOWN, **{f"{kind} unknown": own for kind, own in UNKNOWN.items()}}.items():
+        if not (kind == "scored_pairs unknown" and form == ".parquet"):
+            CASES.append((f"{kind.replace(' ', '_')}{form}", rows, kind.partition(" ")[0], first))
+EXTRA = {
+    "note": (WRONG, "pairs", PAIR), "rating": (RATINGS, "scored_pairs", (*PAIR, 0.9)),
+    "relevance": (["1", "0"] * 3, "scored_pairs", (*PAIR, 1.0)), "votes": (["17", "230"] * 3, "pairs", PAIR),
+    "duplicate": (["yes", "no"] * 3, "labelled_pairs", (*PAIR, 1)), "found_at": (["https://a.org/a"] * 6, "pairs", PAIR),
+    "day": (["2026-11-28"] * 6, "pairs", PAIR), "split": (["train"] * 6, "pairs", PAIR),
+}  # fmt: skip
+for name, (cells, kind, first) in EXTRA.items():
+    for form in (".csv", ".jsonl", ".parquet"):
+        CASES.append((f"extra_{name}{form}", table(question=TEXTS, answer=OTHERS, **{name: cells}), kind, first))
+PASSAGE = lambda text: [{"docid": "1", "title": "", "text": text}]
+OF_TOOLS = {
+    "tevatron.jsonl": [{"query_id": "1", "query": a, "positive_passages": PASSAGE(b), "negative_passages": PASSAGE(c)} for a, b, c in zip(TEXTS, OTHERS, WRONG, strict=True)],
+    "dpr.json": [{"question": a, "answers": ["x"], "positive_ctxs": PASSAGE(b), "hard_negative_ctxs": PASSAGE(c)} for a, b, c in zip(TEXTS, OTHERS, WRONG, strict=True)],
+    "flag_embedding.jsonl": [{"query": a, "pos": [b], "neg": [c], "prompt": "p"} for a, b, c in zip(TEXTS, OTHERS, WRONG, strict=True)],
+    "lists.jsonl": "".join(json.dumps(row) + "\n" for row in zip(TEXTS, OTHERS, WRONG, strict=True)),
+    "labeled.jsonl": [{"anchor": a, "positive": [b, c], "labels": [1, 0]} for a, b, c in zip(TEXTS, OTHERS, WRONG, strict=True)],
+    "pandas_lists.csv": pd.DataFrame({"query": TEXTS, "pos": [[b] for b in OTHERS], "neg": [[c] for c in WRONG]}).to_csv(index=False),
+}  # fmt: skip
+CASES += [(name, content, "triplets", TRIPLET) for name, content in OF_TOOLS.items()]
+MARGINS = table(query=TEXTS, positive=OTHERS, negative=WRONG, label=RATINGS)
+CASES += [
+    ("fasttext.txt", "".join(f"__label__{c} {t}\n" for c, t in zip(CLASSES, TEXTS, strict=True)), "labelled_texts", (TEXTS[0], 0)),
+    ("sets.jsonl", [{"set": [a, b]} for a, b in zip(TEXTS, OTHERS, strict=True)], "pairs", PAIR),
+    ("spacy.jsonl", [{"text": t, "label": c} for t, c in zip(TEXTS, CLASSES, strict=True)], "labelled_texts", (TEXTS[0], 0)),
+    ("studio.json", [{"id": 1, "data": {"text": t}, "annotations": [{"result": [{"from_name": "label", "value": {"choices": [c]}}]}]} for t, c in zip(TEXTS, CLASSES, strict=True)], "labelled_texts", (TEXTS[0], 0)),
+    ("index_of_pandas.csv", pd.DataFrame(KNOWN["pairs"][0]).to_csv(), "pairs", PAIR),
+    ("trailing.csv", "anchor,positive,,\n" + "".join(f'"{a}","{b}",,\n' for a, b in zip(TEXTS, OTHERS, strict=True)), "pairs", PAIR),
+    ("sep.csv", b"sep=|\n" + delimited(KNOWN["pairs"][0], "|", "utf-8"), "pairs", PAIR),
+    ("above.csv", b"# May\n" + delimited(KNOWN["pairs"][0], "|", "utf-8"), "pairs", PAIR),
+    ("old_mac.csv", delimited(KNOWN["pairs"][0], ",", "utf-8").replace(b"\n", b"\r"), "pairs", PAIR),
+    ("margins.csv", MARGINS, "scored_candidates", (*TRIPLET, [0.0, -4.5])),
+    ("margins.jsonl", [{**row, "label": float(row["label"])} for row in MARGINS], "scored_candidates", (*TRIPLET, [0.0, -4.5])),
+    ("graded.csv", table(sentence1=TEXTS, sentence2=OTHERS, label=RATINGS), "scored_pairs", (*PAIR, 0.9)),
+    ("beyond.csv", table(sentence1=TEXTS, sentence2=OTHERS, score=RATINGS), "scored_pairs", (*PAIR, 0.9)),
+    ("sums.jsonl", [{"question": a, "answer": n} for n, a in enumerate(TEXTS * 4, 30)], "pairs", (TEXTS[0], "30")),
+    ("squad.jsonl", [{"question": a, "context": b, "answers": {"text": ["x"], "answer_start": [1]}} for a, b in zip(TEXTS, OTHERS, strict=True)], "pairs", PAIR),
+    ("two_anchors.csv", table(query=TEXTS, question=WRONG, positive=OTHERS), "pairs", PAIR),
+    ("word_first.csv", "positive,great film of the year\nnegative,bad film of the year\npositive,good film of the year\n", "labelled_texts", ("great film of the year", 1)),
+    ("spaces.csv", table(**{"Question 1": TEXTS, "Question 2": OTHERS}), "pairs", PAIR),
+    ("lines.txt", "\n".join(TEXTS), "texts", (TEXTS[0],)),
+    ("snli.txt", delimited(KNOWN["labelled_pairs"][0], "\t", "utf-8"), "labelled_pairs", (*PAIR, 0)),
+]  # fmt: skip
+FLAGS = re.compile(r"--(?:columns|header|delimiter|encoding|score_range) .+?(?=, or |; |$)")
+
+
+@pytest.fixture(autouse=True)
+def _no_flags():
+    yield
+    text_format.set_text_format(text_format.TextFormat())
+
+
+def read(path, flags):
+    """The kind and the first row, as the command line reads them with these flags."""
+    text_format.set_text_format(text_format.TextFormat())
+    (args,) = TrainingParser([DataArguments]).parse(["--train_file", str(path), *flags])
+    scale = args.score_range and tuple(args.score_range)
+    rows, roles = read_examples(args.train_file, args.columns, scale=scale)
+    return roles.kind, tuple(rows[0].values())
+
+
+def suggested(error):
+    """The flags that a question suggests, as a shell takes them; a name of a column that holds ", or" is not one."""
+    for flags in FLAGS.findall(str(error)):
+        with contextlib.suppress(ValueError):
+            yield shlex.split(flags)
+
+
+@pytest.mark.parametrize(("name", "content", "kind", "first"), CASES, ids=[case[0] for case in CASES])
+def test_it_is_read_as_meant_or_a_flag_of_the_question_reads_it(name, content, kind, first, tmp_path):
+    path, answers, tried = put(tmp_path, name, content), [], [[]]
+    while tried:
+        flags = tried.pop(0)
+        try:
+            answers.append(read(path, flags))
+        except InputError as error:  # after a delimiter, the columns may be asked for
+            tried += [[*flags, *own] for own in suggested(error) if len(flags) < 9 and not set(own) <= set(flags)]
+        if not flags and answers:
+            break
+    assert answers[:1] == [(kind, first)] if not flags else (kind, first) in answers
+
+
+def test_there_are_two_hundred():
+    assert len({case[0] for case in CASES}) == len(CASES) >= 200

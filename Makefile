@@ -5,7 +5,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 300
-.PHONY: demo test test-contracts test-cluster test-fast test-min test-newest lint lint-workflows docs wheel lite readme figures clean
+.PHONY: demo test meetings test-contracts test-cluster test-fast test-min test-newest lint lint-workflows docs wheel lite readme figures clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -22,6 +22,9 @@ demo: $(VENV)/.demo  ## train, evaluate and query a search encoder for the insta
 
 test: $(VENV)/.dev  ## every test, offline
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+
+meetings: $(VENV)/.dev  ## the laws of docs/launching.md for every combination of choices, offline; 40 minutes on two idle cores
+	HF_HUB_OFFLINE=1 CONTRASTIVE_ST_MEETINGS=all $(BIN)/python -m pytest -n 2 tests/meetings $(PYTEST_ARGS)
 
 test-fast: $(VENV)/.dev  ## the fast tests, offline
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not data" $(PYTEST_ARGS)

@@ -9,16 +9,14 @@ import socket
 import sys
 import time
 import traceback
+from multiprocessing import forkserver
 from pathlib import Path
+from unittest import mock
 
-PRELOADED = (
-    "transformers.trainer", "transformers.models.bert.modeling_bert", "datasets", "peft", "sentence_transformers",
-    "contrastive_st.scripts", "contrastive_st.training", "contrastive_st.models.encoder", "contrastive_st.evaluation",
-    "contrastive_st.hub.cards", "contrastive_st.losses",
-)  # fmt: skip
 SECONDS = 300  # a run that takes longer hangs
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(list(PRELOADED))
+_context.set_forkserver_preload(["meetings.warm"])
+_paths = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 class RunFailed(AssertionError):
@@ -39,6 +37,8 @@ def together(count, function, *args):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    with mock.patch.dict(os.environ, PYTHONPATH=_paths):  # it imports before it has the path of this process
+        forkserver.ensure_running()
     ends, running = [], []
     for rank in range(count):
         ours, theirs = _context.Pipe(duplex=False)

@@ -34,6 +34,10 @@ def test_every_loader_gives_the_same_embeddings(bert_config, tokenizer, tmp_path
         embeddings = pool(output.hidden_states or [output.last_hidden_state], batch["attention_mask"], pooling)
     np.testing.assert_allclose(embeddings.numpy(), ours, rtol=0, atol=1e-6)
 
+    if POOLINGS[pooling].mode is None:
+        with pytest.raises(TypeError, match=pooling):
+            sentence_transformers.SentenceTransformer(str(tmp_path), device="cpu")
+        return
     peer = sentence_transformers.SentenceTransformer(str(tmp_path), device="cpu")
     np.testing.assert_allclose(peer.encode(SENTENCES, show_progress_bar=False), ours, rtol=0, atol=1e-6)
     assert peer.max_seq_length == tokenizer.model_max_length

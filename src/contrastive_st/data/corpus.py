@@ -21,6 +21,7 @@ from contrastive_st.data.profile import as_text
 from contrastive_st.data.reading import TABLES, Table, check_file, files_of, numbered_lines, path_of
 from contrastive_st.data.reading.content import format_of
 from contrastive_st.data.reading.table import open_file
+from contrastive_st.distributed import world_size
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.prefetch import in_chunks
@@ -293,10 +294,10 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
         return int(self._first_document[-1])
 
     def sampler(self, batch_size: int, seed: int) -> BlockSampler:
-        """The order for training with batches of `batch_size` per process."""
+        """The order for training with batches of `batch_size` per process; it is that of their batch as a whole."""
         if self.pool:
             return BlockSampler(len(self), BLOCK, seed, self.pool)
-        return BlockSampler(len(self), self.run_length or batch_size, seed)
+        return BlockSampler(len(self), self.run_length or batch_size * world_size(), seed)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         if not 0 <= index < len(self):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses.base import Loss, parse_loss
+from contrastive_st.losses.custom import as_loss
 from contrastive_st.losses.functional import normalize
 from contrastive_st.losses.info_nce import InfoNCE
 from contrastive_st.options import Count, Positive
@@ -61,8 +62,8 @@ class MatryoshkaLoss(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.inner, Loss):
-            object.__setattr__(self, "inner", parse_loss(self.inner))
+        inner = parse_loss(self.inner) if isinstance(self.inner, Mapping) else as_loss(self.inner)
+        object.__setattr__(self, "inner", inner)
         object.__setattr__(self, "dims", tuple(self.dims))
         weights = self._weights
         if not self.dims or len(set(self.dims)) < len(self.dims) or len(weights) != len(self.dims):

@@ -221,6 +221,8 @@ def save_adapter(model: Any, folder: str | Path, state_dict: dict[str, Tensor] |
         backbone, own, adapter_name=name, save_embedding_layers=False
     )
     folder.mkdir(parents=True, exist_ok=True)
+    for key in [key for key in result if key.endswith("lora_magnitude_vector")]:
+        result[f"{key}.weight"] = result.pop(key)  # of DoRA; by peft's shorter name transformers would not load it
     tensors = {_PREFIX + key: tensor.detach().cpu().contiguous() for key, tensor in result.items()}
     write_tensors(tensors, folder / ADAPTER_WEIGHTS)
     config = copy.copy(backbone.peft_config[name])

@@ -363,6 +363,7 @@ class OwnArchitecture(RemoteCodeMixin, ForCL):
 
     def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
         own: Any = self
+        rows.pop("token_type_ids", None)  # of a tokenizer of BERT
         result: BaseModelOutputWithPooling = own.encode(attention_mask=attention_mask, **rows)
         return result
 

@@ -415,7 +415,8 @@ def _modes(folder: Path) -> list[str]:
 
 def _pooling(folder: Path) -> str | None:
     modes = _modes(folder)
-    known = {row.mode: name for name, row in POOLINGS.items() if len(row.layers) == 1}  # of `cls`, that before the head
+    rows = POOLINGS.items()  # the mode of `cls` is that before the head
+    known = {row.mode: name for name, row in rows if row.mode and len(row.layers) == 1}
     return next((name for mode, name in known.items() if modes in ([mode], [mode.rpartition("_tok")[0]])), None)
 
 

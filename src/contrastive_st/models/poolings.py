@@ -61,12 +61,13 @@ class Pooling:
 
     Args:
         pool: makes vectors `[N, d]` of states `[N, L, d]` and a mask `[N, L]`, not zero on the tokens to pool.
-        mode: its name in the `Pooling` of sentence-transformers.
+        mode: its name in the `Pooling` of sentence-transformers; None if there is none, and then
+            sentence-transformers refuses the saved folders.
         layers: the layers whose mean the states are, as indices of transformers' `hidden_states`.
     """
 
     pool: Callable[[Tensor, Tensor], Tensor]
-    mode: str
+    mode: str | None = None
     layers: tuple[int, ...] = (-1,)
 
 

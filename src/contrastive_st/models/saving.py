@@ -220,7 +220,10 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
     write_json(folder / TRANSFORMER_FILE, about)
     modules.append((f"{len(modules)}_Pooling", "Pooling"))
     chosen = pooling_of(settings.pooling).mode
-    flags = {f"pooling_mode_{mode}": mode == chosen for mode in dict.fromkeys(row.mode for row in POOLINGS.values())}
+    modes = dict.fromkeys(row.mode for row in POOLINGS.values() if row.mode)
+    flags = {f"pooling_mode_{mode}": mode == chosen for mode in modes}
+    if chosen is None:
+        flags[f"pooling_mode_{settings.pooling}"] = True  # which sentence-transformers refuses
     pooled = {"word_embedding_dimension": dim, **flags, "include_prompt": settings.include_prompt}
     write_json(folder / modules[-1][0] / "config.json", pooled)
     weights: Mapping[str, Tensor] = model.state_dict() if state_dict is None else state_dict

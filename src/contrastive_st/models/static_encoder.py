@@ -167,7 +167,11 @@ class StaticEncoder(OwnArchitecture, StaticModel):
     takes_lengths = True
 
     def _encode(  # type: ignore[override]
-        self, input_ids: Tensor, attention_mask: Tensor, lengths: NDArray[np.int64] | None = None
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        lengths: NDArray[np.int64] | None = None,
+        token_type_ids: Tensor | None = None,  # of a tokenizer of BERT
     ) -> BaseModelOutputWithPooling:
         if self.config.storage != "float32":
             return self.encode(input_ids, attention_mask)

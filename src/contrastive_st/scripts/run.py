@@ -118,7 +118,8 @@ def finish(trainer: ContrastiveTrainer) -> dict[str, float]:
         The metrics after training.
     """
     evaluated = trainer.evaluator is not None or trainer.eval_dataset is not None
-    before = trainer.evaluate() if evaluated else {}
+    # accelerate shards a model together with its optimizer alone, which there is in training
+    before = trainer.evaluate() if evaluated and not trainer.is_fsdp_enabled else {}
     trainer.train(resume_from_checkpoint=trainer.args.resume_from_checkpoint)
     if trainer.sigterm.stopped:
         return before

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from transformers import PreTrainedModel
 
 from contrastive_st.distributed import from_first, unshared
 from contrastive_st.errors import InputError
@@ -114,7 +115,9 @@ class Evaluation:
         taken = options_of(evaluator)
         if not {"epoch", "steps"} <= taken:
             return evaluator(model)
-        encoder = model if hasattr(model, "encode") else TrainedEncoder(model, self.tokenizer, name="the model")
+        encoder = model  # a user's own; the `encode` of a model of this package makes states of tokens
+        if isinstance(model, PreTrainedModel) or not hasattr(model, "encode"):
+            encoder = TrainedEncoder(model, self.tokenizer, name="the model")
         options: dict[str, Any] = {"epoch": epoch, "steps": step}
         if self.output_path is not None and "output_path" in taken:
             Path(self.output_path).mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,81 @@
+"""The laws of training for every meeting of choices (`training.py`): a part here, all of them by `make meetings`.
+
+`CONTRASTIVE_ST_MEETINGS` is `all`, or one combination as a failure prints it, such as `processes=2 loss=cosent`.
+"""
+
+import os
+
+import pytest
+
+from contrastive_st.losses import LOSSES
+from meetings import training
+from meetings.covering import covering
+from meetings.processes import RunFailed, together
+
+ASKED = os.environ.get("CONTRASTIVE_ST_MEETINGS", "")
+#: Run with all tests
+PART = (
+    "processes=2 loss=document_info_nce base=float16 validation=scored evaluator=ours keep=best resume=same",
+    "processes=2 loss=consistent_info_nce way=padded base=bfloat16 adapter=lora feed=stream validation=scored "
+    "evaluator=ours accumulation=2 queue=yes",
+    "processes=2 loss=own_encoder way=chunks resume=same dropout=0.1 queue=yes",
+    "processes=2 loss=relational_distillation adapter=dora",
+    "processes=2 loss=targets way=padded",
+    "processes=3 batch=halved",
+    "processes=2 loss=texts",
+)
+pytestmark = pytest.mark.slow
+
+
+def combinations():
+    if ASKED not in ("", "all"):
+        return [training.parsed(ASKED)]
+    if not ASKED:
+        return [training.parsed(line) for line in PART]
+    refused = {}
+    reasons = lambda c: [name for name, (condition, _) in training.REFUSED.items() if condition(c)]
+    for combination in covering(training.AXES, lambda c: len(reasons(c)) < 2):
+        for name in reasons(combination):
+            refused.setdefault((name, combination["loss"]), combination)
+    return covering(training.AXES, lambda c: not reasons(c), also="processes") + list(refused.values())
+
+
+@pytest.fixture(scope="session")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("meetings")
+    (folder / "bases").mkdir()
+    together(1, training.make_bases, folder / "bases")
+    return folder
+
+
+def faults(combination, folder):
+    folder.mkdir()
+    try:
+        return training.check(combination, folder)
+    except RunFailed as error:
+        return [f"e: {error}"]
+
+
+@pytest.mark.parametrize("combination", combinations(), ids=training.shown)
+def test_laws(root, combination, record_property):
+    record_property("meeting", "refused" if training.refusal(combination) else "held")
+    found = faults(combination, root / str(len(list(root.iterdir()))))
+    if not found:
+        return
+    law, smallest = found[0][0], combination
+    for name, value in training.DEFAULT.items():  # the smallest combination that breaks the same law
+        fewer = {**smallest, name: value}
+        if fewer != smallest and training.refusal(fewer) == training.refusal(smallest):
+            again = faults(fewer, root / str(len(list(root.iterdir()))))
+            if again and again[0][0] == law:
+                smallest, found = fewer, again
+    line = training.shown(smallest)
+    raise AssertionError(
+        f"{line}: {'; '.join(found)}\nrepeat it: CONTRASTIVE_ST_MEETINGS='{line}' python -m pytest "
+        "tests/meetings/test_training.py"
+    )
+
+
+def test_every_loss_of_the_package_is_met():
+    named = {"info_nce", "matryoshka", *training.AXES["loss"]}
+    assert {name for name, kind in LOSSES.items() if kind.is_of_package()} <= named

@@ -7,6 +7,7 @@ import pytest
 from store_places import store_place, unit_vectors
 
 from contrastive_st.cli import main
+from contrastive_st.search.documents import open_corpus
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.index import Hit, without_former_id
@@ -161,3 +162,10 @@ def test_adapters_leave_the_metadata_alone(place):
     hay.delete_documents([unicodedata.normalize("NFC", name)])
     assert hay.count_documents() == 1
     hay.store.close()
+
+
+def test_front_matter_keeps_a_file_of_its_own(tmp_path):
+    (tmp_path / "a.md").write_text("---\nfile: contract 7\n---\nThe tide rises.\n")
+    (tmp_path / "b.md").write_text("The tide falls.\n")
+    documents = open_corpus(str(tmp_path)).read()
+    assert [document.metadata["file"] for document in documents] == ["contract 7", "b.md"]

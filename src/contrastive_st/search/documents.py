@@ -493,7 +493,7 @@ class _Choice:
         path, suffix = Path(entry.path), format_of(entry.path)
         source = entry.name if folder else self.source
         if suffix in READERS:
-            parts = lambda: ({**part, "file": entry.name} for part in read_document(path, source))
+            parts = lambda: ({"file": entry.name, **part} for part in read_document(path, source))
             pages = suffix == ".pdf" and self.lines is not False
             joined = _joined if suffix == ".pdf" and not pages else iter
             return Table(source, "page" if pages else _DOCUMENT, lambda: _rows(joined(parts())), ["text"])
@@ -508,7 +508,7 @@ class _Choice:
             report.text_files[lines] += 1
         if lines:
             return table
-        return replace(table, unit=_DOCUMENT, read=lambda: _rows([{**_text(path, source), "file": entry.name}]))
+        return replace(table, unit=_DOCUMENT, read=lambda: _rows([{"file": entry.name, **_text(path, source)}]))
 
 
 def _rows(cells: Iterable[dict[str, Any]]) -> Iterator[Row]:

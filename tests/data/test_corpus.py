@@ -258,8 +258,8 @@ def test_real_documents_are_read_in_order(tokenizer, data_root):
 
 def test_raw_text_in_another_encoding_is_read_with_a_line(tmp_path, caplog):
     (tmp_path / "a.txt").write_bytes(
-        "Crème brûlée très légère\r\n\r\nUn soufflé à la crème, déjà prêt\r\n".encode("cp1252")
+        "Crème brûlée et café\r\n\r\nUne tarte à la crème très légère, déjà prête\r\n".encode("cp1252")
     )
     lines = list(numbered_lines(tmp_path / "a.txt"))
-    assert lines == [(1, "Crème brûlée très légère"), (2, ""), (3, "Un soufflé à la crème, déjà prêt")]
+    assert lines == [(1, "Crème brûlée et café"), (2, ""), (3, "Une tarte à la crème très légère, déjà prête")]
     assert "not UTF-8: read as cp1252" in caplog.text

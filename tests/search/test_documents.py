@@ -150,7 +150,7 @@ def test_a_stream_is_not_read_as_a_whole(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", b"a,b\nx,y\n", "which column"),
+        ("a.csv", b"title,body\nx,y\n", "which column"),
         ("a.csv", b"text,b\nx\n", "row 2: 1 cells where the header has 2"),
         ("a.csv", b'text\n"x\n', "close every quote"),
         ("a.txt", b" \n", "there is nothing to index; left out: 1 blank"),
@@ -228,7 +228,7 @@ RUSSIAN = "Прилив приходит в полдень, и лодки воз
     ("name", "text", "encoding", "read_as"),
     [
         ("a.rst", "Море\n====\n\n{}\n", "cp1251", "cp1251"),
-        ("a.org", "* Море\n{}\n", "koi8-r", "koi8_r"),
+        ("a.org", "* Море\n{}\n", "koi8-r", "koi8-r"),
         ("a.tex", "\\documentclass{{article}}\n\\begin{{document}}\n{}\n\\end{{document}}\n", "utf-16", "utf-16"),
         ("a.fb2", '<?xml version="1.0" encoding="windows-1251"?><FictionBook xmlns="http://www.gribuser.ru/xml/'
          'fictionbook/2.0"><body><section><p>{}</p></section></body></FictionBook>', "cp1251", "windows-1251"),

@@ -135,7 +135,7 @@ def open_corpus(
             `save_to_disk`, or a data set of the Hub, "owner/name" or "owner/name:config", which is streamed. Of a
             folder all files are documents, also where their names are those of splits.
         column: the column of the texts of tables; of several names, the first that a table has. By default, and where a
-            table of a folder has none of these, the one named `text`, or the only one of sentences.
+            table of a folder has none of these, the one named `text`, or the only one with the name of a text.
         metadata: columns to keep as metadata; by default all others, but for texts of more than 1,000 characters.
         hub_split: the split of a data set of the Hub, or of a folder that has splits.
         lines: whether each line of a text file is a document; by default `is_list` decides for each. If it

@@ -151,7 +151,8 @@ def encoding_of(file: BinaryIO, source: str) -> str:
     while block:
         if not sample:
             try:
-                decoder.decode(block)
+                if not block.isascii() or decoder.getstate()[0]:
+                    decoder.decode(block)
             except UnicodeDecodeError:
                 sample = [b""]
         end = block.rfind(b"\n")

@@ -20,7 +20,7 @@ from contrastive_st.vectors import unit_vectors
 logger = logging.getLogger(__name__)
 
 FUSED = 100  # hits of each half of a hybrid search that are fused
-_COSINES, _SHARES = 0.06, 0.04  # scales of the softmaxes that are fused; docs/search.md has the measurement
+_COSINES, _SHARES = 0.08, 0.05  # scales of the softmaxes that are fused; docs/search.md has the measurement
 #: What a document is to an index; of one that is relabelled, only the metadata have changed
 NEW, CHANGED, RELABELLED, UNCHANGED, DELETED = "new", "changed", "relabelled", "unchanged", "deleted"
 MOST_HITS = 100_000  # most hits of one search; use `scan` for all documents
@@ -384,7 +384,7 @@ def fuse(ids: Ids, cosines: NDArray[np.floating[Any]], shares: NDArray[np.floati
 
     Example:
         >>> fuse(np.array([7, 8, 9]), np.array([0.41, 0.40, 0.39]), np.array([0.1, 0.2, 0.9]))
-        [2, 1, 0]
+        [2, 0, 1]
     """
 
     def softmax(values: NDArray[np.floating[Any]], scale: float) -> NDArray[np.float64]:

@@ -308,23 +308,26 @@ _BY_INDEX = {"none": _EXACT, "hnsw": _HNSW, "binary": _BINARY}
 _BY_INDEX_FILTERED = {"none": _EXACT_FILTERED, "hnsw": _HNSW_FILTERED, "binary": _BINARY_FILTERED}
 
 
-def nearest(tables: Tables, index: str, filter: Filter, texts: bool = True) -> Statement:
-    """`id, cosine` of the k nearest, and `text, metadata` too; `index` is `none` for an exact search."""
+def nearest(tables: Tables, index: str, filter: Filter) -> Statement:
+    """`id, cosine, text, metadata` of the k nearest; `index` is `none` for an exact search."""
     inner = (_BY_INDEX_FILTERED if filter else _BY_INDEX)[index]
-    columns, join = (", t.text, t.metadata", "JOIN {texts} AS t ON t.id = n.id") if texts else ("", "")
     outer = f"""WITH nearest AS MATERIALIZED ({inner})
-    SELECT n.id, 1 - n.distance{columns} FROM nearest AS n {join} ORDER BY n.distance, n.id"""
+    SELECT n.id, 1 - n.distance, t.text, t.metadata FROM nearest AS n JOIN {{texts}} AS t ON t.id = n.id
+    ORDER BY n.distance, n.id"""
+    return _compose(outer, tables, filter=filter)
+
+
+def cosines(tables: Tables, index: str, filter: Filter) -> Statement:
+    """`id, cosine` of the k nearest, and then of the documents with the given `ids`."""
+    inner = (_BY_INDEX_FILTERED if filter else _BY_INDEX)[index]
+    outer = f"""WITH nearest AS MATERIALIZED ({inner}) SELECT n.id, 1 - n.distance FROM nearest AS n
+    UNION ALL SELECT v.id, 1 - (v.embedding <=> %(q)b) FROM {{vectors}} AS v WHERE v.id = ANY(%(ids)s)"""
     return _compose(outer, tables, filter=filter)
 
 
 def matching_estimate(tables: Tables, filter: Filter) -> Statement:
     """The planner's plan, as JSON, for the documents that meet the filter."""
     return _compose(f"EXPLAIN (FORMAT JSON) SELECT t.id FROM {{texts}} AS t WHERE {_MATCHES}", tables, filter=filter)
-
-
-def cosines_of(tables: Tables) -> Statement:
-    """`id, cosine` of some documents."""
-    return tables.statement("SELECT v.id, 1 - (v.embedding <=> %(q)b) FROM {vectors} AS v WHERE v.id = ANY(%(ids)s)")
 
 
 def matching(tables: Tables, filter: Filter, some: bool = False) -> Statement:

@@ -371,12 +371,14 @@ class VectorStore(StoreWrites):
         return index, int(min(max(ef, 2 * ef * total / expected), _MOST_EF))
 
     def _nearest(self, connection: StoreConnection, query: Vectors, plan: _Plan) -> list[Hit]:
-        return [Hit.of(*row) for row in self._near_rows(connection, query, plan, texts=True)]
+        return [Hit.of(*row) for row in self._near_rows(connection, query, plan)]
 
-    def _near_rows(self, connection: StoreConnection, query: Vectors, plan: _Plan, texts: bool) -> list[Any]:
-        """Ids and cosines of the nearest documents, and their texts and metadata too."""
+    def _near_rows(
+        self, connection: StoreConnection, query: Vectors, plan: _Plan, others: list[int] | None = None
+    ) -> list[Any]:
+        """Ids, cosines, texts and metadata of the nearest; or ids and cosines of the nearest and of `others`."""
         k, filter, index, ef = plan
-        parameters: dict[str, Any] = {"q": self._parameter(query), "k": k, "many": max(ef, k)}
+        parameters: dict[str, Any] = {"q": self._parameter(query), "k": k, "many": max(ef, k), "ids": others}
         if filter:
             parameters["filter"] = as_jsonpath(filter)
         if index != "none":
@@ -385,10 +387,12 @@ class VectorStore(StoreWrites):
         if index == "binary":
             digits = (signs_of(query[None])[0] + np.uint8(ord("0"))).tobytes()
             parameters["code"] = Bit(digits.decode())  # text, because pgvector 0.4.0 takes no array with numpy 1
-        statement = queries.nearest(self.tables, index, filter, texts)
+        statement = (queries.nearest if others is None else queries.cosines)(self.tables, index, filter)
         rows = connection.execute(statement, parameters, binary=True).fetchall()
-        if len(rows) < k and index != "none":  # the index has stopped its scan early; comparing few documents is fast
-            return self._near_rows(connection, query, plan._replace(graph="none"), texts)
+        if (
+            len(rows) < k + len(others or []) and index != "none"
+        ):  # the index has stopped its scan early; comparing few documents is fast
+            return self._near_rows(connection, query, plan._replace(graph="none"), others)
         # a vector of zeros, of a text of which the model knows no token, has no cosine
         return [row for row in rows if not math.isnan(row[1])]
 
@@ -396,12 +400,7 @@ class VectorStore(StoreWrites):
         many = max(plan.k, FUSED)
         numbers, view, postings = self._by_words(connection, text, many, plan.filter, plan.graph == "none")
         wider = plan._replace(k=many, ef=max(plan.ef, many))
-        cosines: dict[int, float] = dict(self._near_rows(connection, query, wider, texts=False))
-        words = view.ids[numbers]
-        if missing := [id for id in words.tolist() if id not in cosines]:
-            parameters = {"q": self._parameter(query), "ids": missing}
-            rows = connection.execute(queries.cosines_of(self.tables), parameters, binary=True)
-            cosines |= {id: cosine for id, cosine in rows if not math.isnan(cosine)}
+        cosines: dict[int, float] = dict(self._near_rows(connection, query, wider, view.ids[numbers].tolist()))
         ids = np.array(list(cosines), np.int64)
         scores, (places, known) = np.zeros(len(ids)), view.places(ids)
         scores[known] = shares(postings, view.norms, view.total, places)

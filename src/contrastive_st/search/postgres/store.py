@@ -389,9 +389,8 @@ class VectorStore(StoreWrites):
             parameters["code"] = Bit(digits.decode())  # text, because pgvector 0.4.0 takes no array with numpy 1
         statement = (queries.nearest if others is None else queries.cosines)(self.tables, index, filter)
         rows = connection.execute(statement, parameters, binary=True).fetchall()
-        if (
-            len(rows) < k + len(others or []) and index != "none"
-        ):  # the index has stopped its scan early; comparing few documents is fast
+        # the index has stopped its scan early; comparing few documents is fast
+        if len(rows) < k + len(others or []) and index != "none":
             return self._near_rows(connection, query, plan._replace(graph="none"), others)
         # a vector of zeros, of a text of which the model knows no token, has no cosine
         return [row for row in rows if not math.isnan(row[1])]

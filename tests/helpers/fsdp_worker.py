@@ -6,6 +6,7 @@ python fsdp_worker.py RANK WORLD PORT OUT
 import contextlib
 import itertools
 import sys
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -64,8 +65,18 @@ def train(cached, rank, world, steps=2, lora=False, out=None):
     )  # fmt: skip
     model = BertForCL(config).double().train()
     if lora:
-        model.name_or_path = "alice/base"
-        for name, weight in add_lora(model, r=2).named_parameters():
+        with tempfile.TemporaryDirectory() as folder:
+            base = [folder]
+            if world > 1:
+                dist.broadcast_object_list(base)
+            model.save_pretrained(base[0])  # which the first process does
+            if world > 1:
+                dist.barrier()
+            model.name_or_path = base[0]
+            add_lora(model, r=2)
+            if world > 1:
+                dist.barrier()
+        for name, weight in model.named_parameters():
             if "lora_B" in name:
                 torch.nn.init.normal_(weight, std=0.1)
     model.length_bucketing = False

@@ -231,3 +231,17 @@ def test_an_empty_filter_deletes_nothing(index, place):
     assert store.delete_matching("year=1") == 0
     assert len(store) == 3
     store.close()
+
+
+def test_metadata_that_python_takes_for_equal_are_updated(index, place):
+    index([{"id": 1, "text": "a cat sat", "draft": True}])
+    index([{"id": 1, "text": "a cat sat", "draft": 1}])
+    assert json.dumps(stored(place, index.collection)[1][1]["draft"]) == "1"
+
+
+def test_a_corpus_that_gets_ids_leaves_the_documents_of_others(index, place, tmp_path):
+    parts = [{"id": 8, "text": "one line\\nanother line"}]
+    index(parts, "--split_into", "lines", name="parts.jsonl")
+    index(ROWS)
+    index(parts, "--replace", name="parts.jsonl")
+    assert stored(place, index.collection) == as_stored([*ROWS, *parts])

@@ -239,6 +239,20 @@ def _converted(value: Any) -> Any:
                      "a date, a duration, a list or a mapping")  # fmt: skip
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether two values of JSON are equal. In Python true equals 1 too, in JSON it does not.
+
+    Example:
+        >>> same({"a": [1, "b"]}, {"a": [1.0, "b"]}), same({"draft": True}, {"draft": 1})
+        (True, False)
+    """
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
 def storable(text: str) -> str:
     """The text with NUL characters and lone surrogates replaced by U+FFFD, because PostgreSQL cannot store them.
 

@@ -30,7 +30,7 @@ from contrastive_st.search.postgres.copying import copy_rows, merge_rows
 from contrastive_st.search.postgres.database import StoreConnection
 from contrastive_st.search.postgres.writes import StoreWrites
 from contrastive_st.search.shards import FIRST
-from contrastive_st.search.values import storable
+from contrastive_st.search.values import same, storable
 
 _UNLOCK = "SELECT pg_advisory_unlock(hashtext(%s), %s)"
 _OWN, _HASHED = " ids", " files"  # after the fingerprint of a source whose documents have ids, of a column or by file
@@ -130,7 +130,8 @@ class StoreLoader:
             there = {id: (text, known) for id, text, known in self.store.database.rows(statement, (keys,))}
             for i, (key, text, item) in enumerate(zip(keys, map(storable, texts), metadata, strict=True)):
                 if key in there:
-                    states[i] = CHANGED if there[key][0] != text else UNCHANGED if there[key][1] == item else RELABELLED
+                    former, metadata_there = there[key]
+                    states[i] = CHANGED if former != text else UNCHANGED if same(metadata_there, item) else RELABELLED
         return states
 
     def relabel(self, ids: Ids, metadata: Metadata) -> None:
@@ -246,7 +247,7 @@ class StoreLoader:
                         f"{self.source} has changed since it was indexed, or is read with other options (such as "
                         "--column, --metadata or --split_into); give --replace to index it again, or the former options"
                     )
-                self.store.delete_source(connection, source)
+                self.store.delete_source(connection, source, not mark.endswith((_OWN, _HASHED)))
             following = "SELECT coalesce(max(number) + 1, 0) FROM sources WHERE collection = %s"
             number = connection.value(following, (name,))
             connection.execute(

@@ -227,14 +227,16 @@ class StoreWrites(StoreSpaces):
 
         self.database.transact(work)
 
-    def delete_source(self, connection: StoreConnection, number: int) -> None:
-        """Delete all documents of a source, in the open transaction."""
+    def delete_source(self, connection: StoreConnection, number: int, numbered: bool) -> None:
+        """Delete all documents of a source, in the open transaction; `numbered`: their ids are the numbers of rows."""
         source = (self.tables.prefix, number)
         # First: it waits for the processes that are writing shards of it
         connection.execute("SELECT FROM sources WHERE collection = %s AND number = %s FOR UPDATE", source)
         named = connection.execute("SELECT ids FROM _files WHERE collection = %s AND source = %s", source).fetchall()
         connection.execute("DELETE FROM sources WHERE collection = %s AND number = %s", source)
         self.remove(connection, [id for (ids,) in named for id in ids])
+        if not numbered:
+            return
         ids = (number * FIRST, (number + 1) * FIRST)
         rest = self.tables.statement("DELETE FROM {texts} WHERE id >= %s AND id < %s RETURNING id")
         gone = connection.execute(rest, ids).fetchall()

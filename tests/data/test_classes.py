@@ -66,7 +66,7 @@ def test_numbers_without_names_beside_names_are_refused(tmp_path):
     plain = pairs(NAMES).cast_column("label", Value("int64"))
     files = [write(pairs(NAMES), tmp_path / "0.parquet"), write(plain, tmp_path / "1.parquet")]
     for order in (files, files[::-1]):
-        with pytest.raises(InputError, match=r"1.parquet, row 1: column 'label'"):
+        with pytest.raises(InputError, match=r"1\.parquet"):
             read_examples(order)
 
 

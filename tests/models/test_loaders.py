@@ -81,7 +81,7 @@ def test_what_sentence_transformers_changed_and_saved_holds(bert_config, tokeniz
     theirs = changed.encode(SENTENCES, show_progress_bar=False)
     np.testing.assert_allclose(SentenceEncoder(tmp_path / "theirs").encode(SENTENCES), theirs, rtol=0, atol=1e-6)
     if change is _two_poolings:
-        with pytest.raises(InputError, match="Pooling by cls and max"):
+        with pytest.raises(InputError, match="Pooling"):
             AutoModelForCL.from_pretrained(tmp_path / "theirs")
         return
     trained = SentenceEncoder(AutoModelForCL.from_pretrained(tmp_path / "theirs"), tokenizer)

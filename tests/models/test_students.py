@@ -77,12 +77,12 @@ def test_a_student_opens_again(tmp_path):
 
 @pytest.mark.parametrize("layers", [[], [3, 0], [0, 0], [0, 4], [-1, 0]])
 def test_layers_that_are_not_there(layers):
-    with pytest.raises(InputError, match="the teacher has 4 layers; give ascending numbers"):
+    with pytest.raises(InputError, match="ascending"):
         student_of(teacher("bert"), layers)
 
 
 def test_a_static_model_has_no_layers_to_keep():
-    with pytest.raises(InputError, match=r"the teacher has 0 layers"):
+    with pytest.raises(InputError, match="teacher"):
         student_of("static-minilm")
 
 

@@ -165,7 +165,7 @@ def test_chunks_change_no_loss_of_training_and_validation(bert_config, tokenizer
 def test_no_other_loss_can_be_made_of_it(bert_config, batch):
     config = deepcopy(bert_config)
     model = BertForCL(config, pooling="mean", loss="matryoshka", inner={"loss": "tsdae"}, dims=(8,))
-    with pytest.raises(InputError, match="a loss of words, not of views"):
+    with pytest.raises(InputError, match="words"):
         model(**batch)
 
 
@@ -221,7 +221,7 @@ def test_a_run_resumes_and_its_folder_is_an_encoder_for_every_loader(text_file, 
     # a finished one gets a new decoder
     run(text_file, tmp_path / "on", "--model_name_or_path", str(folder), "--chunk_size", "2")
     model = SentenceEncoder(folder).model
-    with pytest.raises(InputError, match="open it with with_head=True"):
+    with pytest.raises(InputError, match="with_head"):
         model(torch.ones(2, 1, 4, dtype=torch.long), targets=torch.ones(2, 4, dtype=torch.long))
 
 
@@ -246,5 +246,5 @@ def test_other_families_and_other_rows_are_one_line(tokenizer, bert_config, batc
         DistilBertForCL(DistilBertConfig(dim=16, n_layers=1, n_heads=2, hidden_dim=8), pooling="mean", loss="tsdae")
     with pytest.raises(InputError, match="DeletionCollator"):
         make(bert_config)(**{**batch, "targets": None})
-    with pytest.raises(InputError, match="a row has 2 texts"):
+    with pytest.raises(InputError, match="texts"):
         DeletionCollator(tokenizer)([{"input_ids": [[2, 3], [2, 3]]}])

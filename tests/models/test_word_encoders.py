@@ -167,5 +167,5 @@ def test_frozen_words_stay_frozen(tmp_path):
     again = InferSentBiLSTM.from_pretrained(tmp_path)
     assert again.config.vocab_size == 12
     assert not again.word_embeddings.weight.requires_grad
-    with pytest.raises(ValueError, match="this model takes 5"):
+    with pytest.raises(ValueError, match="model"):
         model.set_word_vectors(torch.ones(12, 6))

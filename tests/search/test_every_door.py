@@ -111,5 +111,5 @@ def test_the_page():
     assert {hit.metadata["topic"] for hit in find("topic!=sea; topic!=kitchen").hits} == {"space"}
     assert {hit.metadata["topic"] for hit in find("topic=sea,space").hits} <= {"sea", "space"}
     assert find("topic=see").notes == ["no document meets topic=see; the column has: kitchen, sea, space"]
-    with pytest.raises(InputError, match="no document has a value in the column 'yaer'"):
+    with pytest.raises(InputError, match="'yaer'"):
         find("yaer=1")

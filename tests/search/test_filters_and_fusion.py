@@ -459,9 +459,7 @@ def test_a_filter_that_a_document_meets_is_no_reason(index):
 def test_an_unknown_column_is_an_error(index):
     for filter in ("yaer=1", "yaer!=1", "yaer>1", "yaer=null", "topic=sea; yaer=1", {"topic": "sea", "yaer": None},
                    Filter((parse("topic=sea"), parse("yaer=1")), "or")):  # fmt: skip
-        with pytest.raises(
-            InputError, match="no document has a value in the column 'yaer'; the columns are: name, topic, year"
-        ):
+        with pytest.raises(InputError, match="'yaer'"):
             index.search(unit_vectors(1), filter=filter)
 
 

@@ -45,7 +45,7 @@ def test_the_stop_words_tell_the_language(place, name, texts, language):
         store.build_index("none", language="french")
         store.build_index("none")
         assert store.now().language == "french"
-        with pytest.raises(InputError, match=r"unknown language of full text 'klingon'; choose one of arabic, "):
+        with pytest.raises(InputError, match="'klingon'"):
             store.build_index("none", language="klingon")
 
 

@@ -121,7 +121,7 @@ def test_a_move_ends_as_a_fresh_index(place, index, storage, partitions):
                 "SELECT count(*) FROM pg_class WHERE relname LIKE %s", (f"{index}_moves_vectors",)
             )
             assert rows == [(0,)]
-        with pytest.raises(InputError, match="has vectors of new"):
+        with pytest.raises(InputError, match="vectors"):
             store.search(OLD.encode(["topic1"])[0])
 
 
@@ -331,5 +331,5 @@ def test_queries_of_a_folder_as_beir_has_them(tmp_path):
     (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\nq2\td3\t2\n")
     assert read_retrieval(tmp_path) == {"one": ["d1"], "two": ["d3"]}
     (tmp_path / "bad.csv").write_text("query,document\none,3\n")
-    with pytest.raises(InputError, match="give the columns query and id"):
+    with pytest.raises(InputError, match="columns"):
         read_answers(tmp_path / "bad.csv")

@@ -343,7 +343,7 @@ def plain_row(row):
 
 
 def test_positives_among_the_negatives_are_for_n_tuples():
-    with pytest.raises(InputError, match="the output_format n-tuple only"):
+    with pytest.raises(InputError, match="output_format"):
         mine_hard_negatives(drawn(), space(), include_positives=True, output_format="triplet")
     rows = mine_hard_negatives(drawn(), space(), include_positives=True, num_negatives=10)
     positives = {}
@@ -411,7 +411,7 @@ def test_bad_options_are_one_line(options, words):
 
 def test_pairs_that_are_none(tmp_path):
     labelled = Dataset.from_dict({"premise": ["a"], "hypothesis": ["b"], "label": [0]})
-    with pytest.raises(InputError, match="pairs with a class, but mining needs anchors"):
+    with pytest.raises(InputError, match="anchors"):
         mine_hard_negatives(labelled, space())
     rows = Dataset.from_dict({"label": ["x", "y"], "a": ["one", "two"], "b": ["uno", "due"]})
     mined = mine_hard_negatives(rows, space(), anchor_column_name="b", positive_column_name="a", num_negatives=1)
@@ -527,10 +527,10 @@ def test_a_cross_encoder_by_name(bert_config, tokenizer, tmp_path):
     for row in mined:
         scores = judge.predict([(row["anchor"], row[f"negative_{i}"]) for i in (1, 2, 3)])
         assert (np.diff(scores) <= 1e-6).all(), "the highest score first"
-    with pytest.raises(InputError, match="use one that returns a single score"):
+    with pytest.raises(InputError, match="returns"):
         mine_hard_negatives(pairs, cross_encoder=str(tmp_path / "three"), num_negatives=3)
     (tmp_path / "one" / "model.safetensors").rename(tmp_path / "one" / "pytorch_model.bin")
-    with pytest.raises(InputError, match="as a pickle only"):
+    with pytest.raises(InputError, match="pickle"):
         mine_hard_negatives(pairs, cross_encoder=str(tmp_path / "one"), num_negatives=3)
 
 

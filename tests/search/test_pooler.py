@@ -81,7 +81,7 @@ def test_a_pooler_in_transaction_mode(tmp_path, capsys):
             assert all(i in found[i] for i in range(COUNT) if i % 7)
             assert len(index) == COUNT - len(range(0, COUNT, 7))
             assert len(list(index.scan(50))) == 4
-            with pytest.raises(InputError, match="is a pooler, such as pgbouncer; indexing holds locks"):
+            with pytest.raises(InputError, match="pgbouncer"):
                 index.build_index("binary")
         with psycopg.connect(server[1].format("postgres")) as connection:  # nothing was left in the sessions of others
             assert connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchone() == (0,)

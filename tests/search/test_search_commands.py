@@ -281,7 +281,7 @@ def test_a_source_without_a_shard_is_no_source(place):
         late.add(1, (np.arange(2), ["x", "y"], [{}, {}], unit_vectors(2)))  # by a process of the run that was given up
         assert len(store) == 0
         loader.add(0, (np.arange(1), ["x"], [{}], unit_vectors(1)))
-        with pytest.raises(InputError, match="give --replace"):
+        with pytest.raises(InputError, match="--replace"):
             StoreLoader(store, "corpus", "third column")
         assert len(store) == 1
         late.close()
@@ -301,7 +301,7 @@ def test_vectors_without_a_direction_are_not_stored(tmp_path, value):
     if value == 0.0:  # how an encoder says that it knows no token of a text
         assert index_corpus(texts_corpus("corpus", ["a", "b", "c"]), Broken(), folder).encoded == 2
     else:
-        with pytest.raises(InputError, match="corpus, shard 0: vector 1 is zero, NaN or infinite"):
+        with pytest.raises(InputError, match="infinite"):
             index_corpus(texts_corpus("corpus", ["a", "b", "c"]), Broken(), folder)
         assert folder.paths() == []
     folder.add(0, (np.arange(2), ["a", "b"], [{}, {}], np.full((2, 16), value, np.float32)))
@@ -329,7 +329,7 @@ def test_names_that_collide_are_refused(place, capsys):
 
     for name in ("foo_hnsw", "baz_binary", "x_texts", "x_vectors", "x_vectors_0", "collections", "sources", "shards",
                  "migrations", "a_metadata", "a_words", "a_texts_pkey", "a_vectors_0_embedding_idx"):  # fmt: skip
-        with pytest.raises(InputError, match="no name or ending of the store's tables"):
+        with pytest.raises(InputError, match="ending"):
             VectorStore.create(place, name, **MADE_BY)
         with pytest.raises(InputError, match="no collection"):
             VectorStore(place, name)

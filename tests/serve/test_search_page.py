@@ -376,7 +376,7 @@ def test_the_port_is_reserved_before_anything_is_loaded():
             with pytest.raises(InputError, match=f":{wrong}: .*choose another --port or --host") as caught:
                 reserve(port=wrong)
             assert "\n" not in str(caught.value)
-    with pytest.raises(InputError, match="choose another --port or --host"):
+    with pytest.raises(InputError, match="--port"):
         reserve("no.such.host.invalid", 0)
 
 
@@ -401,7 +401,7 @@ def test_websockets_are_guarded_too():
 
 @pytest.mark.parametrize("token", ["short", "with spaces in it", "ümlautümlaut", "semi;colon;semi", ""])
 def test_tokens_that_no_cookie_carries_are_refused(token):
-    with pytest.raises(InputError, match="a token has 8"):
+    with pytest.raises(InputError, match="token"):
         check_token(token)
 
 

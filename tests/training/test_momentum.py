@@ -196,7 +196,7 @@ def test_checkpoints_hold_the_queue(tokenizer, bert_config, tmp_path):
     for a, b in zip(whole.queue.encoder.parameters(), again.queue.encoder.parameters(), strict=True):
         assert torch.equal(a, b)
     other = trainer_for(tokenizer, bert_config, tmp_path, momentum_queue=8)
-    with pytest.raises(InputError, match="momentum_queue was 7 and is 8"):
+    with pytest.raises(InputError, match="momentum_queue"):
         other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
     (tmp_path / "checkpoint-2" / "momentum_queue.safetensors").unlink()
     with pytest.raises(FileNotFoundError, match="momentum_queue"):

@@ -77,5 +77,5 @@ def test_a_static_encoder_has_the_same_gradient_sparse_and_dense():
 def test_sparse_gradients_are_not_clipped(tmp_path):
     model = StaticEncoder(StaticConfig(12, 4))
     model.sparse_gradient = True
-    with pytest.raises(InputError, match="give max_grad_norm=0"):
+    with pytest.raises(InputError, match="max_grad_norm"):
         ContrastiveTrainer(model, ContrastiveTrainingArguments(str(tmp_path), report_to="none"))

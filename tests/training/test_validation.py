@@ -189,7 +189,7 @@ def test_the_loss_is_that_of_a_plain_loop_over_the_batches(tmp_path):
 
 def test_single_texts_are_refused_in_a_line(tokenizer, bert_config, tmp_path):
     rows = tokenize(Dataset.from_dict({"text": SENTENCES}), tokenizer, 16)
-    with pytest.raises(InputError, match="validation needs pairs, triplets or scored pairs"):
+    with pytest.raises(InputError, match="validation"):
         ContrastiveTrainer(
             BertForCL(bert_config), arguments(tmp_path), train_dataset=rows, eval_dataset=rows,
             data_collator=DropoutPairCollator(tokenizer),

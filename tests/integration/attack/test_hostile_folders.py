@@ -105,7 +105,7 @@ def test_an_added_token_without_a_vector(folder):
         len(encoder.tokenizer) > encoder.vocabulary_size == json.loads((path / "config.json").read_text())["vocab_size"]
     )
     assert encoder.encode("a cat").shape == (encoder.dimension,)
-    with pytest.raises(InputError, match="has no vector for the token '<extra>'"):
+    with pytest.raises(InputError, match="'<extra>'"):
         encoder.encode("a cat <extra>")
 
 
@@ -132,7 +132,7 @@ def test_a_sparse_file_is_not_read(name, folder):
     refused(path.parent, "is not a regular file, or")
     path.unlink()
     path.symlink_to("/dev/zero")
-    with pytest.raises(InputError, match="is not a regular file"):
+    with pytest.raises(InputError, match="regular"):
         check_folder(path.parent)
 
 

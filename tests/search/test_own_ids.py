@@ -15,7 +15,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.documents import cut, identified, open_corpus
-from contrastive_st.search.opening import open_index
+from contrastive_st.search.opening import open_collection, open_index
 from contrastive_st.search.values import as_id, own_id
 
 pytestmark = pytest.mark.slow
@@ -245,3 +245,14 @@ def test_a_corpus_that_gets_ids_leaves_the_documents_of_others(index, place, tmp
     index(ROWS)
     index(parts, "--replace", name="parts.jsonl")
     assert stored(place, index.collection) == as_stored([*ROWS, *parts])
+
+
+def test_numbers_of_rows_are_not_those_of_documents_that_are_there(index, place):
+    encoder = open_encoder()
+    with open_collection(encoder, place, index.collection) as store:
+        store.upsert([0, 1], ["rain fell", "snow"], encoder.encode(["rain fell", "snow"]))
+        store.delete([1])
+    assert index([{"text": "a dog ran"}, {"text": "taxes rose"}]) == 2
+    assert {id: text for id, (text, _) in stored(place, index.collection).items()} == {
+        0: "rain fell", 1 << 40: "a dog ran", (1 << 40) + 1: "taxes rose",
+    }  # fmt: skip

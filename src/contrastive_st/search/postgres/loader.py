@@ -250,6 +250,8 @@ class StoreLoader:
                 self.store.delete_source(connection, source, not mark.endswith((_OWN, _HASHED)))
             following = "SELECT coalesce(max(number) + 1, 0) FROM sources WHERE collection = %s"
             number = connection.value(following, (name,))
+            while not self.own_ids and self.store.uses_numbers(connection, number):
+                number += 1
             connection.execute(
                 "INSERT INTO sources (collection, number, name, mark) VALUES (%s, %s, %s, %s)",
                 (name, number, self.source, self.fingerprint),

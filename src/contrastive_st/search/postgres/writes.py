@@ -227,6 +227,15 @@ class StoreWrites(StoreSpaces):
 
         self.database.transact(work)
 
+    def uses_numbers(self, connection: StoreConnection, number: int) -> bool:
+        """Whether a document has, or had, an id that a source of this number would give to one of its rows."""
+        statement = self.tables.statement(
+            "SELECT EXISTS (SELECT FROM {texts} WHERE id >= %(first)s AND id < %(end)s) OR EXISTS (SELECT FROM _deleted"
+            " WHERE collection = %(collection)s AND id >= %(first)s AND id < %(end)s)"
+        )
+        ids = {"first": number * FIRST, "end": (number + 1) * FIRST}
+        return bool(connection.value(statement, {**ids, "collection": self.tables.prefix}))
+
     def delete_source(self, connection: StoreConnection, number: int, numbered: bool) -> None:
         """Delete all documents of a source, in the open transaction; `numbered`: their ids are the numbers of rows."""
         source = (self.tables.prefix, number)

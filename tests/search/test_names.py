@@ -70,6 +70,7 @@ def test_names_are_given_exchanged_and_taken(place, capsys):
     lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert (lines["collection"].split(",")[0], lines["aliases"]) == ("b", "live")
     run("live", "--delete")
+    run("live", "--alias", "live")  # what it stands for already
     run("b", "--alias", "live")
     run("b", "--delete")
     capsys.readouterr()

@@ -176,8 +176,8 @@ def set_alias(database: Database, name: str, collection: str) -> None:
 
     def work(connection: StoreConnection) -> None:
         tables = _check_names(connection, database, collection)
-        forget_alias(connection, database.schema, name)
-        _check_names(connection, database, collection, name)
+        if not forget_alias(connection, database.schema, name):
+            _check_names(connection, database, collection, name)
         connection.execute("INSERT INTO _aliases (name, collection) VALUES (%s, %s)", (name, tables.prefix))
         create_view(connection, name, tables)
 

@@ -57,6 +57,7 @@ def test_names_are_given_exchanged_and_taken(place, capsys):
     assert marks(open_index(place, "live")) == {"second"}
     filled(place, "a", "third")  # a name that is free again, whose tables are not
     run("b", "--alias", "live")
+    assert run("live", "--alias", "live") == 0  # what it stands for already
     for name, mark in {"a": "third", "b": "first", "c": "second", "live": "first"}.items():
         with open_index(place, name) as index:
             assert (marks(index), len(index), index.columns()) == ({mark}, COUNT, ["of"])
@@ -70,7 +71,6 @@ def test_names_are_given_exchanged_and_taken(place, capsys):
     lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert (lines["collection"].split(",")[0], lines["aliases"]) == ("b", "live")
     run("live", "--delete")
-    run("live", "--alias", "live")  # what it stands for already
     run("b", "--alias", "live")
     run("b", "--delete")
     capsys.readouterr()

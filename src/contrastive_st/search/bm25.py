@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from contrastive_st.search.lexemes import document_keys, ranges
 from contrastive_st.search.values import storable
@@ -53,17 +52,16 @@ class Segment:
             ([2, 4], [1, 2, 2], 2)
         """
         keys, lexemes, lengths = document_keys(map(storable, texts), language)
-        ends = np.append(0, np.cumsum(lengths))
-        by_document = csr_array((np.ones(len(lexemes), np.int32), lexemes, ends), shape=(len(lengths), len(keys)))
-        by_lexeme = by_document.tocsc()  # in linear time, with the documents of each lexeme in order
-        by_lexeme.sum_duplicates()
+        size = len(lengths)
+        pairs = lexemes * size + np.repeat(np.arange(size), lengths)  # of a lexeme and a document
+        distinct, times = np.unique(pairs, return_counts=True)
         return cls(
             np.asarray(ids, np.int64),
             lengths.astype(np.uint32),
             keys,
-            np.diff(by_lexeme.indptr).astype(np.uint32),
-            by_lexeme.indices.astype(np.uint32),
-            np.minimum(by_lexeme.data, 255).astype(np.uint8),
+            np.bincount(distinct // max(size, 1), minlength=len(keys)).astype(np.uint32),
+            (distinct % max(size, 1)).astype(np.uint32),
+            np.minimum(times, 255).astype(np.uint8),
         )
 
     @classmethod

@@ -21,8 +21,6 @@ _MARKS = (
 # A word, or the parts of a code such as AB-1234, --no-cache, /etc/hosts or C++ with what joins them
 _TOKEN_OF = r"[-./\\~@#$%+]{{0,3}}{word}+(?:[-./\\:@+#=~&%$',]+{word}+)*[+#]*"
 _ASCII, _ANY = (re.compile(_TOKEN_OF.format(word=word)) for word in (r"\w", rf"[\w{_MARKS}]"))
-# What Arrow cuts a text at: at least one character that no token has, with what a token cannot end or begin with
-_BETWEEN = rf"[-./\\:@=~&%$',]*[^\pL\pN\pM_{_MARKS}\-./\\:@+#=~&%$',]+[',]*"
 _PART = re.compile(rf"(?:[^\W_]|[{_MARKS}])+")
 _COMMA = re.compile(r"(?<!\d),|,(?!\d)")  # one that is not inside a number
 _IS_CODE = re.compile(rf"[^\w{_MARKS}']|_")
@@ -99,28 +97,22 @@ def document_keys(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """The sorted keys of all lexemes of documents; which of them each document has; and how many each has.
 
-    The texts are cut by Arrow, and each distinct piece is then cut into tokens and stemmed once.
+    Each distinct token is expanded and stemmed once.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    pieces = pc.split_pattern_regex(pa.array(map(_fold, texts), pa.large_string()), _BETWEEN)
-    sizes = pc.list_value_length(pieces).to_numpy(zero_copy_only=False).astype(np.int64)
-    encoded = pieces.flatten().dictionary_encode()
+    numbers, codes, sizes = dict[str, int](), list[int](), list[int]()
+    for text in texts:
+        tokens = tokens_of(text)
+        codes += [numbers.setdefault(token, len(numbers)) for token in tokens]
+        sizes.append(len(tokens))
     lexemes, counts = list[str](), list[int]()
-    stem, plain = _stemmer(language), language not in _COMPOUNDING
-    for piece in encoded.dictionary.to_pylist():
-        if plain and piece.isascii() and piece.isalpha():  # most are
-            lexemes.append(stem(piece))
-            counts.append(1)
-            continue
-        of_piece = [one for token in _ANY.findall(piece) for one in _expand(token, language, False)]
-        lexemes += of_piece
-        counts.append(len(of_piece))
-    many, codes = np.array(counts, np.int64), encoded.indices.to_numpy().astype(np.int64)
+    for token in numbers:
+        of_token = _expand(token, language, False)
+        lexemes += of_token
+        counts.append(len(of_token))
+    many, tokens_in_order = np.array(counts, np.int64), np.array(codes, np.int64)
     keys, number = np.unique(_hashes(lexemes), return_inverse=True)
-    ends = np.append(0, np.cumsum(many[codes]))[np.append(0, np.cumsum(sizes))]
-    return keys, number[ranges((np.cumsum(many) - many)[codes], many[codes])], np.diff(ends)
+    ends = np.append(0, np.cumsum(many[tokens_in_order]))[np.append(0, np.cumsum(sizes, dtype=np.int64))]
+    return keys, number[ranges((np.cumsum(many) - many)[tokens_in_order], many[tokens_in_order])], np.diff(ends)
 
 
 def _hashes(lexemes: list[str]) -> NDArray[np.int64]:

@@ -31,6 +31,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.bm25 import Segment, best, norms_of, shares
 from contrastive_st.search.exact import ExactIndex
+from contrastive_st.search.filters import as_filter
 from contrastive_st.search.index import _COSINES, _SHARES
 from contrastive_st.search.ingest import index_corpus, load_shards
 from contrastive_st.search.lexemes import query_keys
@@ -682,7 +683,8 @@ class Meetings(RuleBasedStateMachine):
         """Every way of asking a collection for a text."""
         k, (filter, meets) = 1 + (pick + len(text)) % 9, FILTERS[(pick + len(held.documents)) % len(FILTERS)]
         met = lambda metadata: meets(plain(metadata))
-        if not any(filter_columns(filter) <= set(one.metadata) for one in held.documents.values()):
+        columns = [one.column.split(".") for one in as_filter(filter).conditions()]
+        if not all(any(of(one.metadata, *column) for one in held.documents.values()) for column in columns):
             filter, met = {"(id)": {">=": 0}}, lambda metadata: True
         store = self.store(held, pick)
         now = store.now()
@@ -708,11 +710,6 @@ class Meetings(RuleBasedStateMachine):
         np.testing.assert_allclose([score for _, score in found], best_scores, atol=2e-4)
         for document, _ in found:
             assert document.page_content == held.documents[as_id(document.id)].text
-
-
-def filter_columns(filter):
-    names = filter if isinstance(filter, dict) else [part.split("=")[0] for part in filter.split(";")]
-    return {name.strip(" <>!").split(".")[0] for name in names}
 
 
 def run(number, examples, steps, phases=(Phase.generate, Phase.shrink)):

@@ -181,7 +181,7 @@ def test_equal_scores_are_of_no_help():
     [
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\td9\t1", "row 2: there is no document d9"),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq9\td1\t1", "row 2: there is no query q9"),
-        ("qrels/test.tsv", "query\tcorpus-id\tc\nq1\td1\tgood", "no score among a number"),
+        ("qrels/test.tsv", "query\tcorpus-id\tc\nq1\td1\tgood", "no score among its columns"),
         ("qrels/test.tsv", "q1\td1\t0", "no query has a relevant document"),
         ("corpus.jsonl", '{"_id": null, "text": "x"}', "line 1: no _id and text"),
         ("corpus.jsonl", '{"key": "d1", "text": "x"}', "line 1: no _id and text"),

@@ -164,7 +164,7 @@ def checkpoint(bert_config, tokenizer, tmp_path):
 
 def test_the_evaluate_command_prints_a_table_and_writes_files(checkpoint, tmp_path, capsys):
     root = write_all(tmp_path / "data")
-    write(tmp_path / "same.tsv", ["label\ta\tb", "1\tcat\tcat", "0\tcat\tdog"])
+    write(tmp_path / "same.tsv", ["label\tsentence1\tsentence2", "1\tcat\tcat", "0\tcat\tdog"])
     write(tmp_path / "faq.tsv", ["query\tanswer", "old cat\tthe old cat", "new dog\ta new dog"])
     own = ("--pairs", tmp_path / "same.tsv", "--retrieval", tmp_path / "faq.tsv", "--names", "tiny")
     run(checkpoint, "--data", root, "--tasks", "STSB,STS13", "-o", tmp_path / "out", "--cache", "none", *own)

@@ -34,7 +34,10 @@ def test_a_text_file_becomes_a_checkpoint_with_a_curve(text_file, tmp_path, monk
 @pytest.mark.parametrize("num_columns", [2, 3])
 def test_a_table_trains_pairs_or_triplets(num_columns, tmp_path):
     columns = [SENTENCES[i:] + SENTENCES[:i] for i in range(num_columns)]
-    rows = [",".join(f"t{i}" for i in range(num_columns)), *(",".join(row) for row in zip(*columns, strict=True))]
+    rows = [
+        ",".join(("anchor", "positive", "negative")[:num_columns]),
+        *(",".join(row) for row in zip(*columns, strict=True)),
+    ]
     (tmp_path / "t.csv").write_text("\n".join(rows))
     run("--do_mlm", "true", text_file=tmp_path / "t.csv", output=tmp_path / "out")
     state = json.loads((tmp_path / "out" / "trainer_state.json").read_text())
@@ -99,7 +102,8 @@ def test_bad_input_is_one_line_and_leaves_nothing_behind(content, args, words, t
 
 
 def test_bytes_that_are_not_utf8_are_read_with_a_line(text_file, tmp_path, caplog):
-    (tmp_path / "t.txt").write_bytes(b"na\xefve\n" + text_file.read_bytes())
+    line = "Une tarte à la crème très légère, une idée naïve et gênante\n"
+    (tmp_path / "t.txt").write_bytes(line.encode("cp1252") + text_file.read_bytes())
     run(text_file=tmp_path / "t.txt", output=tmp_path / "out")
     assert "not UTF-8: read as cp1252" in caplog.text
 

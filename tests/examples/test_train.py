@@ -11,6 +11,7 @@ from conftest import SENTENCES
 from contrastive_st import ContrastiveTrainer, InputError, SentenceEncoder, commands
 from contrastive_st.models.protocol import open_encoder
 
+NAMES = {1: ["text"], 2: ["question", "answer"], 3: ["question", "answer", "negative"]}
 TINY = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_size", "4", "--max_steps", "3"]
 TINY += ["--disable_tqdm", "true", "--learning_rate", "1e-3", "--logging_steps", "1", "--report_to", "none"]
 
@@ -41,7 +42,7 @@ def run(*args, text_file, output):
 def test_dimensions_and_a_guide(num_columns, flags, tmp_path, monkeypatch):
     monkeypatch.setenv("CONTRASTIVE_ST_CACHE", str(tmp_path / "cache"))
     columns = [SENTENCES[i:] + SENTENCES[:i] for i in range(num_columns)]
-    rows = [",".join(f"t{i}" for i in range(num_columns)), *(",".join(row) for row in zip(*columns, strict=True))]
+    rows = [",".join(NAMES[num_columns]), *(",".join(row) for row in zip(*columns, strict=True))]
     (tmp_path / "t.csv").write_text("\n".join(rows))
     run(*flags.split(), text_file=tmp_path / "t.csv", output=tmp_path / "out")
     contrastive = json.loads((tmp_path / "out" / "config.json").read_text())["contrastive"]
@@ -89,7 +90,7 @@ NAMED = ["--prompts", *(f"{name}={prompt}" for name, prompt in PROMPTS.items())]
 
 def table(path, num_columns):
     columns = [SENTENCES[i:] + SENTENCES[:i] for i in range(num_columns)]
-    rows = [",".join(f"t{i}" for i in range(num_columns)), *(",".join(row) for row in zip(*columns, strict=True))]
+    rows = [",".join(NAMES[num_columns]), *(",".join(row) for row in zip(*columns, strict=True))]
     path.write_text("\n".join(rows))
     return path
 
@@ -166,7 +167,7 @@ def test_a_run_is_resumed_with_its_prompts_and_no_others(tmp_path, monkeypatch):
     [
         (["--prompts", "query: "], "give each as NAME=TEXT"),
         (["--prompts", "query=a", "query=b"], "different names"),
-        (["--prompts", "anchor=the "], "is for t0, t1: name them query"),
+        (["--prompts", "anchor=the "], "is for question, answer: name them query"),
         (["--default_prompt_name", "topic"], "unknown default_prompt_name 'topic'; there are none"),
         ([*NAMED, "--max_length", "4"], "takes 4 tokens and max_length is 4"),
         ([*NAMED, "--pooling", "cls", "--include_prompt", "false"], "choose cls_before_pooler, mean"),

@@ -168,9 +168,9 @@ def encoding_of(file: BinaryIO, source: str) -> str:
         return "utf-8"
     import chardet  # here, because few files need it
 
-    return codecs.lookup(
-        chardet.detect(b"\n".join(sample[1:])[:_SAMPLE], prefer_superset=True)["encoding"] or "cp1252"
-    ).name
+    era = chardet.EncodingEra.MODERN_WEB  # with those of DOS and of old Macs, short texts are taken for them
+    found = chardet.detect(b"\n".join(sample[1:])[:_SAMPLE], encoding_era=era, prefer_superset=True)
+    return codecs.lookup(found["encoding"] or "cp1252").name
 
 
 def encoding_note(encoding: str) -> str:

@@ -47,8 +47,9 @@ def add_text_format(name: str, value: str) -> None:
         InputError: the value is not one of this field.
 
     Example:
+        >>> from contrastive_st import text_format
         >>> add_text_format("header", "false")
-        >>> asked.header
+        >>> text_format.asked.header
         False
         >>> set_text_format(TextFormat())
     """

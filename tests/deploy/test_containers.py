@@ -38,7 +38,9 @@ def test_a_database_with_the_settings_of_the_compose_file_is_used_by_its_dsn(mon
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     monkeypatch.setenv("PGPORT", str(port))  # of the server, and of addresses without a port
-    monkeypatch.setattr(server, "_SETTINGS", "\n".join([*database["command"][2::2], "listen_addresses = '127.0.0.1'"]))
+    monkeypatch.setattr(
+        server, "_SETTINGS", "\n".join([*database["command"][2::2], "listen_addresses = '127.0.0.1'", f"port = {port}"])
+    )
     user, name = (database["environment"][key] for key in ("POSTGRES_USER", "POSTGRES_DB"))
     with store_place() as place, server.EmbeddedServer(place) as embedded:
         with psycopg.connect(embedded.dsn, autocommit=True) as connection:

@@ -480,7 +480,7 @@ def test_the_command_mines_and_what_it_mines_trains(tmp_path, capsys, monkeypatc
         (["none.csv", "-o", "a.csv"], "no such file"),
         (["pairs.csv", "-o", "a.txt"], ".jsonl, .csv, .parquet"),
         (["pairs.csv", "-o", "no/a.csv"], "does not exist"),
-        (["pairs.csv", "-o", "a.csv", "--corpus", "two.csv"], "name one of a, b"),
+        (["pairs.csv", "-o", "a.csv", "--corpus", "two.csv"], "--corpus_column"),
         (["pairs.csv", "-o", "a.csv", "--corpus", "two.csv", "--corpus_column", "c"], "unknown column 'c'"),
         (["pairs.csv", "-o", "a.csv", "--range_max", "2"], "range_max 2"),
         (["pairs.csv", "-o", "a.csv", "--num_negatives", "9"], "none of 2 anchors has 9 negatives"),
@@ -493,7 +493,7 @@ def test_the_command_mines_and_what_it_mines_trains(tmp_path, capsys, monkeypatc
 def test_bad_input_of_the_command_is_one_line(args, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pairs.csv").write_text("anchor,positive\nwhy,so\nhow,thus\n")
-    (tmp_path / "two.csv").write_text("a,b\none,uno\n")
+    (tmp_path / "two.csv").write_text("question,answer\none,uno\n")
     (tmp_path / "text.txt").write_text("one\ntwo\n")
     assert main(["mine", *args]) == 2
     error = capsys.readouterr().err

@@ -320,7 +320,7 @@ def test_a_binary_graph_has_the_code_of_every_document_after_any_write(place):
     from contrastive_st.search.postgres.store import VectorStore
 
     def add(shard, rows):
-        loader = StoreLoader(store, "more", "1")
+        loader = StoreLoader(store, "more", "1", own_ids=True)
         assert loader.claim(shard)
         loader.add(shard, (np.arange(rows.start, rows.stop), TEXTS[rows], METADATA[rows], VECTORS[rows]))
         loader.close()

@@ -211,7 +211,7 @@ def test_files_without_weights(tmp_path):
 
 
 def test_a_classifier_without_labels(tmp_path, capsys):
-    (tmp_path / "pairs.csv").write_text("a,b\n" + "".join(f"one text {i},another {i}\n" for i in range(20)))
+    (tmp_path / "pairs.csv").write_text("question,answer\n" + "".join(f"one text {i},another {i}\n" for i in range(20)))
     command = ["train", "infersent", "--train_file", str(tmp_path / "pairs.csv"), "--output_dir", str(tmp_path / "out")]
     assert main(command) == 2
     errors = capsys.readouterr().err

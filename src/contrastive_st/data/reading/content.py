@@ -112,8 +112,8 @@ def decode(content: bytes, source: str) -> tuple[str, str]:
         InputError: it is not text.
 
     Example:
-        >>> decode("café".encode("utf-16"), "a.txt"), decode("Crème brûlée, déjà vu".encode("cp1252"), "b.txt")
-        (('café', 'utf-16'), ('Crème brûlée, déjà vu', 'cp1252'))
+        >>> decode("café".encode("utf-16"), "a.txt"), decode("Καλημέρα κόσμε".encode("cp1253"), "b.txt")
+        (('café', 'utf-16'), ('Καλημέρα κόσμε', 'cp1253'))
         >>> decode('<meta charset="windows-1251"><p>Да'.encode("cp1251"), "c.html")[0][-2:]
         'Да'
     """

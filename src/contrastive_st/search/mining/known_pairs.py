@@ -39,7 +39,10 @@ def pair_columns(
 def read_corpus(corpus: Any, column: str | None) -> Column:
     """The texts to take negatives from: of a file, or in memory."""
     source = corpus if isinstance(corpus, (str, Path)) else in_memory(corpus, "the corpus")
-    rows = reading.read_corpus(source, column)
+    try:
+        rows = reading.read_corpus(source, column)
+    except InputError as error:  # its columns have an option of their own here
+        raise InputError(str(error).replace("--columns", "--corpus_column")) from None
     return Column(rows, rows.column_names[0])
 
 

@@ -115,6 +115,53 @@ def test_a_server_that_takes_no_changes(server, tmp_path, capsys):
         assert "read-only" in database.describe()["server"]
 
 
+@pytest.mark.slow
+def test_refusals_of_a_real_server_over_http_and_on_the_page(server, tmp_path):
+    """A role with a time limit that no search keeps, and one that may not write."""
+    pytest.importorskip("fastapi")
+    pytest.importorskip("gradio")
+    from starlette.testclient import TestClient
+
+    from contrastive_st.serve.api import IndexServed, Served, make_api
+    from contrastive_st.serve.page import find
+    from contrastive_st.serve.session import SearchSession, Source
+
+    address = server.format("postgres")
+    with psycopg.connect(address, autocommit=True) as connection:
+        for statement in (
+            "CREATE DATABASE refusing",
+            "CREATE ROLE impatient SUPERUSER LOGIN",
+            "ALTER ROLE impatient SET statement_timeout = '400ms'",
+            "CREATE ROLE visitor LOGIN",
+        ):
+            connection.execute(statement)
+    (tmp_path / "rows.jsonl").write_text('{"id": 1, "text": "the tide rises"}\n')
+    owner, visitor, impatient = (
+        server.format(role).removesuffix("postgres") + "refusing" for role in ("postgres", "visitor", "impatient")
+    )
+    assert main(["index", str(tmp_path / "rows.jsonl"), "--store", owner]) == 0
+    with psycopg.connect(owner, autocommit=True) as connection:
+        connection.execute("GRANT USAGE ON SCHEMA contrastive_st TO visitor")
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA contrastive_st TO visitor")
+    model, body = Served(open_encoder()), {"documents": [{"id": 2, "text": "the tide falls"}]}
+    headers = [{"Authorization": f"Bearer {token}"} for token in ("r", "w")]
+    with open_index(visitor) as index:
+        app = make_api({"m": model}, {"documents": IndexServed(index, model)}, token="r", writer="w")
+        with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+            assert client.post("/search", json={"query": "tide"}, headers=headers[0]).status_code == 200
+            answer = client.post("/upsert", json=body, headers=headers[1])
+        assert answer.status_code == 403
+        assert set(answer.json()) == {"error", "error_type"}
+    with open_index(owner) as index:
+        query = "SELECT pg_sleep(1)"
+        index.search = lambda *args, **options: slow.rows(query)  # type: ignore[method-assign]
+        with closing(Database(impatient)) as slow:
+            session = SearchSession([Source("documents", index, model.encoder)])
+            (last,) = [html for _, html in find(session, "tide", [], 3, ["documents"], [])]
+    assert "cancelled the statement" in last[0]
+    assert "127.0.0.1" not in last[0]
+
+
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
 def test_hits_are_printed_in_the_encoding_of_the_terminal(encoding, tmp_path):
     (tmp_path / "rows.jsonl").write_text(json.dumps({"text": "Ebbe für 5 €, 日本語", "place": "Łódź"}) + "\n")

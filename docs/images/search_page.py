@@ -33,11 +33,11 @@ def opened(browser: Any, *indices: str, height: int) -> Iterator[Any]:
 
 
 def search(page: Any, query: str) -> None:
-    """Search, and wait for the evidence."""
+    """Search, and wait for the hits."""
     page.locator("#query input, #query textarea").fill(query)
     page.keyboard.press("Enter")
-    page.wait_for_selector(".hits mark", timeout=120_000)
-    page.wait_for_timeout(3000)  # for that of the last hits
+    page.wait_for_selector(".hits .score", timeout=120_000)
+    page.wait_for_timeout(1000)  # for those of the other index
 
 
 def main(first: str, second: str, documents: str) -> None:

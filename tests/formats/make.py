@@ -8,7 +8,7 @@ code of today, which must give the same vectors, fingerprints and hits.
     lora/           an adapter of bert/ (its base is named relatively: "bert")
     quickthoughts/  QuickThoughtsGRU, two towers
     static/         StaticEncoder, stored in int8
-    store.sql       a collection of eight documents in PostgreSQL, as pg_dump writes it
+    store.sql       a collection of eight documents in PostgreSQL, as pg_dump writes it (made later, in version 7)
     expected.json   vectors of the sentences (rounded), fingerprints, and the hits of a query
 """
 

@@ -70,10 +70,3 @@ def by_words(index, text, k=10, filter=None):
         return view.ids[numbers].tolist()
 
     return index.read(work)
-
-
-#: Takes the words away from a store, as those of the versions before have none
-WITHOUT_WORDS = """DO $$ DECLARE prefix text; BEGIN
-    FOR prefix IN SELECT tables FROM collections LOOP EXECUTE format('DROP TABLE %I', prefix || '_words'); END LOOP;
-    ALTER TABLE collections DROP words;
-END $$"""

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from store_places import WITHOUT_WORDS, store_place, unit_vectors
+from store_places import store_place, unit_vectors
 
 from contrastive_st.errors import InputError, one_line
 from contrastive_st.search.exact import ExactIndex
@@ -253,16 +253,19 @@ def test_a_newer_schema_is_refused_and_an_older_one_migrated(place, monkeypatch)
     from contrastive_st.search.postgres.store import VectorStore
 
     with VectorStore.create(place, "m1", model="m", fingerprint="f", dimension=2) as store:
-        monkeypatch.setattr(
-            schema, "MIGRATIONS", (*schema.MIGRATIONS, "ALTER TABLE contrastive_st.collections ADD note text")
-        )
+        newest = max(schema.MIGRATIONS) + 1
+        more = {newest: "ALTER TABLE contrastive_st.collections ADD note text"}
+        monkeypatch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS | more)
         VectorStore(place, "m1").close()
         VectorStore(place, "m1").close()
         assert store.database.run(lambda c: c.execute("SELECT note FROM contrastive_st.collections").fetchall())
         monkeypatch.undo()
-        newest = len(schema.MIGRATIONS) + 1
         with pytest.raises(InputError, match=f"version {newest}, but this package needs version {newest - 1}; update"):
             VectorStore(place, "m1")
+        store.database.run(lambda c: c.execute("UPDATE contrastive_st.migrations SET version = version - 6"))
+        with pytest.raises(InputError, match="before the first release"):
+            VectorStore(place, "m1")
+        store.database.run(lambda c: c.execute("UPDATE contrastive_st.migrations SET version = version + 6"))
         statement = "DELETE FROM contrastive_st.migrations WHERE version = %s"
         store.database.run(lambda c: c.execute(statement, (newest,)))
         store.database.run(lambda c: c.execute("ALTER TABLE contrastive_st.collections DROP note"))
@@ -285,34 +288,6 @@ def codes(store):
         rows = ("".join("01"[int(bit)] for bit in row) for row in signs_of(vectors))
         wanted += zip(numbers.tolist(), rows, strict=True)
     return had, wanted
-
-
-def test_a_binary_graph_of_the_first_version_is_dropped_and_the_search_exact(place):
-    from contrastive_st.search.postgres.store import VectorStore
-
-    with VectorStore.create(place, "v1", model="m", fingerprint="f", dimension=8) as store:
-        store.upsert(range(COUNT), TEXTS, VECTORS)
-        for statement in (
-            "CREATE INDEX v1_binary ON contrastive_st.v1_vectors USING hnsw"
-            " ((binary_quantize(embedding)::bit(8)) bit_hamming_ops)",
-            "UPDATE contrastive_st.collections SET index = 'binary' WHERE name = 'v1'",
-            "DELETE FROM contrastive_st.migrations WHERE version >= 2",
-            WITHOUT_WORDS,
-            "DROP TABLE contrastive_st._deleted, contrastive_st._aliases",
-            "DROP TABLE contrastive_st._spaces, contrastive_st._files",
-            "ALTER TABLE contrastive_st.sources DROP run, DROP CONSTRAINT sources_collection_fkey",
-            "ALTER TABLE contrastive_st.collections DROP tables, DROP language, DROP space",
-            "ALTER TABLE contrastive_st.sources ADD CONSTRAINT sources_collection_fkey"
-            " FOREIGN KEY (collection) REFERENCES contrastive_st.collections",
-        ):
-            store.database.run(lambda c, statement=statement: c.execute(statement))
-        with VectorStore(place, "v1") as opened:
-            assert opened.index == "none"
-            assert not exists(opened, "v1_binary")
-            assert ids(opened.search(QUERIES[0], 5)[0]) == ids(EXACT.search(QUERIES[0], 5)[0])
-            opened.build_index("binary")
-            assert ids(opened.search(QUERIES[0], 5)[0]) == ids(EXACT.search(QUERIES[0], 5)[0])
-        store.drop()
 
 
 def test_a_binary_graph_has_the_code_of_every_document_after_any_write(place):

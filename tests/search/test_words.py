@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from store_places import WITHOUT_WORDS, by_words, store_place, unit_vectors
+from store_places import by_words, store_place, unit_vectors
 
 from contrastive_st.search.bm25 import K1, B
 from contrastive_st.search.exact import ExactIndex
@@ -228,17 +228,12 @@ def test_writers_at_once_lose_no_words(place, monkeypatch):
         check(store, texts, store.now().language or "simple")
 
 
-def test_a_collection_of_the_version_before_gets_its_words_by_setup(place, caplog, capsys):
+def test_a_collection_whose_words_follow_other_rules_gets_its_words_by_setup(place, caplog, capsys):
     from contrastive_st.cli import main
 
     with new(place, "former") as store:
         put(store, dict(enumerate(TEXTS)))
-        for statement in (
-            WITHOUT_WORDS,
-            "CREATE INDEX former_words ON former_texts USING gin (to_tsvector('simple', left(text, 100000)))",
-            "DELETE FROM migrations WHERE version = (SELECT max(version) FROM migrations)",
-        ):
-            store.database.run(lambda c, statement=statement: c.execute(statement))
+        store.database.run(lambda c: c.execute("UPDATE collections SET words = 0"))
     with VectorStore(place, "former") as store:
         assert by_words(store, "1234") == []
         assert "database --setup" in caplog.text

@@ -19,7 +19,7 @@ from contrastive_st.errors import one_line as shown_line, require
 from contrastive_st.search.analysis.projection import Map, colour, middles, spread
 from contrastive_st.search.index import Hit, Refused
 from contrastive_st.search.values import one_line
-from contrastive_st.serve.session import MOST_HITS, WORD, Answer, SearchSession, Span, shared_words
+from contrastive_st.serve.session import MOST_HITS, WORD, Answer, SearchSession, shared_words
 
 # --- The page and its widgets.
 
@@ -48,7 +48,7 @@ def build_page(session: SearchSession) -> Any:
             k = gr.Number(label="Hits", value=10, minimum=1, maximum=MOST_HITS, precision=0, scale=1, min_width=90)
             chosen = gr.CheckboxGroup(names, value=names[:1], label="Search in (several: side by side)", scale=3,
                                       visible=len(names) > 1, elem_id="sources")  # fmt: skip
-            options = gr.CheckboxGroup(list(OPTIONS), value=list(OPTIONS)[:1], label="Options", scale=3, min_width=330)
+            options = gr.CheckboxGroup([HYBRID], label="Options", scale=1, min_width=160)
         with gr.Tabs():
             with gr.Tab("Hits"):
                 with gr.Row():
@@ -60,17 +60,16 @@ def build_page(session: SearchSession) -> Any:
         last = gr.State([])
         document = gr.Textbox(visible="hidden", elem_id="similar")  # of which `head.html` says that it was clicked
 
-        def shown(steps: Iterator[tuple[list[Answer], list[str]]]) -> Iterator[Any]:
-            for answers, views in steps:
-                hidden = [gr.HTML("", visible=False)] * (len(panes) - len(views))
-                filled = [gr.HTML(view, visible=True) for view in views]
-                yield [*filled, *hidden, gr.HTML(visible=any(answer.hits for answer in answers)), answers]
+        def shown(answers: list[Answer], views: list[str]) -> list[Any]:
+            hidden = [gr.HTML("", visible=False)] * (len(panes) - len(views))
+            filled = [gr.HTML(view, visible=True) for view in views]
+            return [*filled, *hidden, gr.HTML(visible=any(answer.hits for answer in answers)), answers]
 
-        def search(*inputs: Any) -> Iterator[Any]:
-            yield from shown(find(session, *inputs))
+        def search(*inputs: Any) -> list[Any]:
+            return shown(*find(session, *inputs))
 
-        def similar(*inputs: Any) -> Iterator[Any]:
-            yield from shown(find_similar(session, *inputs))
+        def similar(*inputs: Any) -> list[Any]:
+            return shown(*find_similar(session, *inputs))
 
         event = {"outputs": [*panes, key, last], "api_name": False, "trigger_mode": "always_last"}
         asked = [query, condition, k, chosen, options]
@@ -78,44 +77,33 @@ def build_page(session: SearchSession) -> Any:
             trigger(search, asked, **event)
         for setting in (condition, k, chosen, options):
             setting.change(None, js="() => { searchAgain(); return []; }", api_name=False)  # of `head.html`
-        document.change(similar, [document, condition, k, options, last], **event)
+        document.change(similar, [document, condition, k, last], **event)
         tab.select(lambda names, last: show_map(session, names, last), [chosen, last], picture, api_name=False)
     return page
 
 
-OPTIONS = {"Show evidence": "evidence", "Also by words": "hybrid"}
-
-
-FIRST = 3  # hits whose evidence is shown before that of the others
+HYBRID = "Also by words"
 
 
 def find(
     session: SearchSession, query: str, condition: Sequence[str], k: Any, names: Sequence[str], options: Sequence[str]
-) -> Iterator[tuple[list[Answer], list[str]]]:
-    """Answers, and the HTML of each: first the hits as soon as they are there, then with the evidence of the best ones,
-    then with that of all.
+) -> tuple[list[Answer], list[str]]:
+    """The answers of the sources, and the HTML of each.
 
     A source that cannot be searched, such as one without the column of the filter, has a note in place of hits. If none
     can be, the HTML says why, with no answer.
     """
-    wanted, filter = _wanted(options), "; ".join(condition)
     answers: list[Answer] = []
     faults: list[Exception] = []
     for name in dict.fromkeys(names) if names else session.names[:1]:
         try:
-            answers.append(session.answer(name, query or "", int(k or 10), filter, "hybrid" in wanted))
+            answers.append(session.answer(name, query or "", int(k or 10), "; ".join(condition), HYBRID in options))
         except Exception as error:
             faults.append(error)
             answers.append(Answer(name, query or "", np.zeros(0, np.float32), [], 0.0, 0.0, [_line(error)]))
     if len(faults) == len(answers):
-        yield _said(faults[0])
-        return
-    yield from _explained(session, answers, "evidence" in wanted)
-
-
-def _said(error: Exception) -> tuple[list[Answer], list[str]]:
-    """What the page shows of an error, with no answer."""
-    return [], [notice(_line(error), bad=True)]
+        return [], [notice(_line(faults[0]), bad=True)]
+    return answers, list(map(answer_html, answers))
 
 
 def _line(error: Exception) -> str:
@@ -128,8 +116,8 @@ def _line(error: Exception) -> str:
 
 
 def find_similar(
-    session: SearchSession, clicked: str, condition: Sequence[str], k: Any, options: Sequence[str], last: list[Answer]
-) -> Iterator[tuple[list[Answer], list[str]]]:
+    session: SearchSession, clicked: str, condition: Sequence[str], k: Any, last: list[Answer]
+) -> tuple[list[Answer], list[str]]:
     """The same for the documents similar to a hit, which replace the last answer of its source.
 
     Args:
@@ -138,39 +126,22 @@ def find_similar(
             53), and the time of the click.
         condition: the filters that are chosen on the page.
         k: how many documents.
-        options: the names of the options that are chosen on the page.
         last: the answers that are shown.
 
-    Yields:
-        The answers and the HTML of each, first without evidence.
+    Returns:
+        The answers and the HTML of each.
     """
     try:
         source, id, _ = json.loads(clicked)
         place = int(id)
     except (ValueError, TypeError):  # not of this page
-        return
+        return last, list(map(answer_html, last))
     try:
         answer = session.similar(source, place, int(k or 10), "; ".join(condition))
     except Exception as error:
-        yield _said(error)
-        return
+        return [], [notice(_line(error), bad=True)]
     answers = [answer if other.source == source else other for other in last] or [answer]
-    yield from _explained(session, answers, "evidence" in _wanted(options))
-
-
-def _wanted(options: Sequence[str]) -> set[str]:
-    return {OPTIONS[option] for option in options if option in OPTIONS}
-
-
-def _explained(
-    session: SearchSession, answers: list[Answer], evidence: bool
-) -> Iterator[tuple[list[Answer], list[str]]]:
-    """The answers as they are, then with the evidence of their best hits, then with that of all."""
-    yield answers, [answer_html(answer) for answer in answers]
-    most = max(len(answer.hits) for answer in answers)
-    for hits in (FIRST, most) if evidence and most > FIRST else (most,) if evidence else ():
-        answers = [session.explained(answer, hits) if answer.hits else answer for answer in answers]
-        yield answers, [answer_html(answer) for answer in answers]
+    return answers, list(map(answer_html, answers))
 
 
 def show_map(session: SearchSession, names: Sequence[str], answers: Sequence[Answer]) -> str:
@@ -213,7 +184,6 @@ def _heading(session: SearchSession) -> str:
 # --- What they show: the macros of `templates/page.html.jinja`, with all they are given escaped.
 
 SHOWN, SENT = 1200, 20_000  # characters of a hit that are seen at once, and that unfold; what is longer is cut
-_FAINT = 0.15  # of the strongest effect: what has less is not shaded
 _TEMPLATE_MARKS = {ord(mark): f"&#{ord(mark)};" for mark in "${}`"}  # no template engine on the page takes them up
 
 
@@ -252,7 +222,6 @@ def resource(name: str) -> str:
 def answer_html(answer: Answer) -> str:
     """The name of the source, the times, the notes and the hits."""
     times = [("encode", answer.encode_seconds), ("query", answer.query_seconds)]
-    times += [("evidence", answer.explain_seconds)] if answer.spans else []
     hits = [_hit(answer, i) for i in range(len(answer.hits))]
     similar = one_line(answer.query, 60) if answer.similar else ""
     said = [(what, _time(seconds)) for what, seconds in times]
@@ -279,33 +248,12 @@ def offers(sources: Sequence[Mapping[str, Sequence[str]]]) -> tuple[list[str], s
 
 
 def _hit(answer: Answer, i: int) -> dict[str, Any]:
-    """What the template shows of a hit; a span that goes on beyond what is seen at once is parted."""
+    """What the template shows of a hit; what goes on beyond what is seen at once unfolds."""
     hit = answer.hits[i]
-    spans = answer.spans[i] if i < len(answer.spans) else [Span(" ".join(hit.text.split()))]
-    shared = shared_words(answer.query, hit.text[:SENT])
-    highest = max([span.effect for span in spans] + [1e-4])
-    seen: list[dict[str, Any]] = []
-    more: list[dict[str, Any]] = []
-    length = 0
-    for span in spans:
-        item = span.text[: max(SENT - length, 0)]
-        cut = max(SHOWN - length, 0)
-        for shown, text in ((seen, item[:cut]), (more, item[cut:])):
-            if text:
-                shown.append(_span(text, span.effect, max(span.effect, 0) / highest, shared))
-        length += len(item)
+    shared, text = shared_words(answer.query, hit.text[:SENT]), " ".join(hit.text.split())[:SENT]
+    seen, more = (list(_pieces(part, shared)) for part in (text[:SHOWN], text[SHOWN:]))
     metadata = {key: one_line(str(value), 120) for key, value in {**hit.metadata, **hit.place}.items()}
     return {"score": f"{hit.score:.3f}", "id": hit.own_id, "seen": seen, "more": more, "metadata": metadata}
-
-
-def _span(text: str, effect: float, strength: float, shared: set[str]) -> dict[str, Any]:
-    bare = text.rstrip()
-    return {
-        "pieces": list(_pieces(bare, shared)),
-        "blank": text[len(bare) :],
-        "strength": f"{0.75 * strength:.2f}" if strength >= _FAINT else "",
-        "loss": f"{-effect:+.3f}",
-    }
 
 
 def _pieces(text: str, shared: set[str]) -> Iterator[tuple[str, bool]]:
@@ -315,7 +263,8 @@ def _pieces(text: str, shared: set[str]) -> Iterator[tuple[str, bool]]:
         if match[0].casefold() in shared:
             yield from ((text[last : match.start()], False), (match[0], True))
             last = match.end()
-    yield text[last:], False
+    if text[last:]:
+        yield text[last:], False
 
 
 def _time(seconds: float) -> str:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from contrastive_st.errors import InputError
-from contrastive_st.models.evidence import effects
 from contrastive_st.models.protocol import Encoder
 from contrastive_st.search.analysis.projection import Map, lay_out
 from contrastive_st.search.analysis.topics import find_trends
@@ -29,6 +28,7 @@ from contrastive_st.vectors import unit_vectors
 
 LONGEST_QUERY = 20_000  # characters; models read far less
 MOST_HITS = 50
+WORD = re.compile(r"\w+")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -53,8 +53,6 @@ class Answer:
         encode_seconds: that the model took for the query.
         query_seconds: that the index took.
         notes: changes of the query, as text.
-        spans: of the first hits, with their effect; `SearchSession.explained` finds them.
-        explain_seconds: that these took.
         similar: the query is the text of a document, and the hits are those similar to it.
     """
 
@@ -65,8 +63,6 @@ class Answer:
     encode_seconds: float
     query_seconds: float
     notes: list[str] = field(default_factory=list)
-    spans: list[list[Span]] = field(default_factory=list)
-    explain_seconds: float = 0.0
     similar: bool = False
 
 
@@ -167,17 +163,6 @@ class SearchSession:
         seconds = encoded - started, time.perf_counter() - encoded
         return Answer(source, text, vector, hits, *seconds, notes, similar=True)
 
-    def explained(self, answer: Answer, hits: int | None = None) -> Answer:
-        """The answer with the spans of its first `hits` hits (by default all) and their effect.
-
-        All that is left out of them is encoded in one call; hits that have their spans already are not encoded again.
-        """
-        started = time.perf_counter()
-        texts = [hit.text for hit in answer.hits[len(answer.spans) : hits]]
-        with self._encoding:
-            spans = answer.spans + explain(self._source(answer.source).encoder, answer.vector, texts)
-        return replace(answer, spans=spans, explain_seconds=answer.explain_seconds + time.perf_counter() - started)
-
     @_follows
     def filters(self, source: str, rows: int = 10_000) -> dict[str, list[str]]:
         """Conditions to filter by, such as "topic=sea", for each metadata column of the first documents.
@@ -254,68 +239,6 @@ def _short(text: str, metadata: Mapping[str, Any]) -> str:
     candidates = [title if isinstance(title, str) else "", *sentences(text[:200])[:1]]
     lines = (" ".join(storable(candidate).split()) for candidate in candidates)
     return next((line for line in lines if 10 <= len(line) <= 80), "")
-
-
-# --- What in a hit makes it similar to the query: the similarity it loses when a part of it is left out.
-
-MOST_SPANS, LEAST_SPANS = 48, 8  # of a hit; each is one more text to encode
-READ = 4_000  # characters of a hit, more than models read
-READ_AGAIN = 8_000  # characters that are encoded to explain a hit: a longer one is cut into fewer spans
-WORD = re.compile(r"\w+")
-
-
-@dataclass(frozen=True)
-class Span:
-    """A piece of a hit's text.
-
-    Args:
-        text: the piece; those of a hit, joined, are its text with its blanks made single.
-        effect: cosine to the query of the whole text less that of the text without this piece; 0 beyond what is read.
-    """
-
-    text: str
-    effect: float = 0.0
-
-
-def explain(encoder: Any, query: NDArray[np.float32], texts: Sequence[str]) -> list[list[Span]]:
-    """The spans of each text with their effect: its sentences, or its words where it has one sentence only.
-
-    Args:
-        encoder: its `encode_document` takes texts to vectors `[n, d]`.
-        query: unit vector `[d]`.
-        texts: of the hits.
-
-    Example:
-        >>> count = lambda texts: np.array([[text.count("a"), 1.0] for text in texts])
-        >>> encoder = type("", (), {"encode_document": lambda self, texts: count(texts)})()
-        >>> [(span.text, round(span.effect, 2)) for span in explain(encoder, np.array([1.0, 0.0]), ["a b aa"])[0]]
-        [('a ', 0.05), ('b ', 0.0), ('aa', 0.24)]
-    """
-    cut = [pieces(text) for text in texts]
-    result = []
-    for (item, rest), each in zip(
-        cut, effects(encoder.encode_document, [item for item, _ in cut], lambda x: unit_vectors(x) @ query), strict=True
-    ):
-        spans = [Span(text, float(effect)) for text, effect in zip(item, each, strict=True)]
-        result.append(spans + [Span(rest)] * bool(rest))
-    return result
-
-
-def pieces(text: str) -> tuple[list[str], str]:
-    """At most 48 pieces of the first 4,000 characters, and the rest; the longer the text, the fewer, down to 8.
-
-    Example:
-        >>> pieces("One sentence."), pieces("One.  Two.")
-        ((['One ', 'sentence.'], ''), (['One. ', 'Two.'], ''))
-    """
-    text = " ".join(text.split())
-    head, rest = (text, "") if len(text) <= READ else (text[:READ], text[READ:])
-    units = sentences(head)
-    if len(units) < 2:
-        units = head.split(" ")
-    size = -(-len(units) // min(max(READ_AGAIN // max(len(head), 1), LEAST_SPANS), MOST_SPANS))
-    item = [" ".join(units[start : start + size]) for start in range(0, len(units), size)]
-    return [piece + " " for piece in item[:-1]] + item[-1:], rest
 
 
 def shared_words(query: str, text: str) -> set[str]:

@@ -211,7 +211,7 @@ class Database:
 
     def _check(self, setup: bool) -> None:
         """Check that there is a store of this version; make or migrate it if `setup` is set."""
-        newest = len(store_schema.MIGRATIONS)
+        first, newest = min(store_schema.MIGRATIONS), max(store_schema.MIGRATIONS)
         with self._kind.connect(self.dsn, connect_timeout=30, **_ALWAYS) as connection:
             if not self.server:
                 info = connection.info
@@ -219,18 +219,19 @@ class Database:
             self.facts = Facts(*connection.execute(_FACTS).fetchone())  # type: ignore[misc]
             self.facts.check(self.shown)
             version = store_schema.version_of(connection, self.schema)
-            if version < newest and (setup or self.server):
+            if (version == 0 or first <= version < newest) and (setup or self.server):
                 if self.facts.read_only:
                     raise Refused(f"{self.shown} is read-only, as a standby is; write to its primary server", 409)
                 store_schema.migrate(connection, self.schema)
             elif version != newest:
-                raise InputError(self._other_version(version, newest))
+                raise InputError(self._other_version(version, first, newest))
             connection.configure(self.schema)  # an error of the pool's own connections would come a minute later
 
-    def _other_version(self, version: int, newest: int) -> str:
+    def _other_version(self, version: int, first: int, newest: int) -> str:
         if not version:
             return f"there is no store in schema {self.schema} of {self.shown}; create one with contrastive-st index"
         fix = "ask its owner to run contrastive-st database --setup" if version < newest else "update contrastive-st"
+        fix = "it is from before the first release; drop the schema and index again" if version < first else fix
         return (
             f"the store in schema {self.schema} has version {version}, but this package needs version {newest}; {fix}"
         )
@@ -296,7 +297,7 @@ class Database:
         rights = "read, write and create collections" if create and write else "read and write" if write else "read"
         return {
             "store": f"schema {self.schema} of {self.shown}",
-            "version": f"{version} of {len(store_schema.MIGRATIONS)}",
+            "version": f"{version} of {max(store_schema.MIGRATIONS)}",
             "server": str(Facts(*facts)),
             "role": f"{role} may {rights}",
         }

@@ -60,11 +60,11 @@ def script(role: str, schema: str, since: int = 0) -> str:
     what, body = _SCRIPTS[role]
     steps = (
         f"{dedent(step).strip()}\nINSERT INTO migrations (version) VALUES ({number});"
-        for number, step in enumerate(MIGRATIONS, 1)
+        for number, step in MIGRATIONS.items()
         if number > since
     )
     names = {
-        "role": role, "schema": schema, "version": len(MIGRATIONS), "table": MIGRATIONS_TABLE,
+        "role": role, "schema": schema, "version": max(MIGRATIONS), "table": MIGRATIONS_TABLE,
         "migrations": "\n".join(steps),
     }  # fmt: skip
     return _HEAD.format(what=what.format(**names), **names) + body.format(**names)

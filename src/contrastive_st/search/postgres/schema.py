@@ -23,8 +23,18 @@ SEARCH_PATH = (
     " WHERE e.extname = 'vector'), nullif(current_setting('search_path'), '')), %s)"
 )
 
-MIGRATIONS = (
-    """
+#: Statements by the version that they make of the version before; the first makes a new store. (Those before it were of
+#: stores before the first release.) The effect of released statements never changes
+MIGRATIONS: dict[int, LiteralString] = {
+    # The tables of a collection keep the name that they were made with, and what belongs to it refers to that name, so
+    # that it can be renamed; a name in `_aliases` is one more. No collection has a name that begins with _. A language
+    # of NULL is not known yet; `words` is the version of the lexemes.
+    # The row of a collection describes the live space, and has its number; `_spaces` has all of them, once there was a
+    # second one. `_deleted` has the documents that their sources do not add again. `_files` has the ids of the
+    # documents of each file of a source (of a source that is not a folder: of the file without a name), by the run that
+    # wrote them; the digest is that of the file, NULL until the run has ended, and blank for documents that have left
+    # their file and stay.
+    7: """
     CREATE TABLE collections (
         name text PRIMARY KEY,
         model text NOT NULL,
@@ -33,14 +43,19 @@ MIGRATIONS = (
         storage text NOT NULL,
         partitions int NOT NULL,
         index text NOT NULL DEFAULT 'none',
-        created timestamptz NOT NULL DEFAULT now()
+        created timestamptz NOT NULL DEFAULT now(),
+        tables text NOT NULL UNIQUE,
+        language text,
+        space int NOT NULL DEFAULT 0,
+        words int
     );
     CREATE TABLE sources (
-        collection text NOT NULL REFERENCES collections ON DELETE CASCADE,
+        collection text NOT NULL REFERENCES collections (tables) ON DELETE CASCADE,
         number int NOT NULL,
         name text NOT NULL,
         mark text NOT NULL,
         shards int,
+        run int NOT NULL DEFAULT 0,
         PRIMARY KEY (collection, number),
         UNIQUE (collection, name)
     );
@@ -53,44 +68,16 @@ MIGRATIONS = (
         PRIMARY KEY (collection, source, shard),
         FOREIGN KEY (collection, source) REFERENCES sources ON DELETE CASCADE
     );
-    """,
-    # Binary graphs were over the signs of the vectors; they are now over the codes of another table, built by `index`.
-    """
-    DO $$ DECLARE old text; BEGIN
-        FOR old IN SELECT name FROM collections WHERE index = 'binary' LOOP
-            EXECUTE format('DROP INDEX IF EXISTS %I', old || '_binary');
-        END LOOP;
-        UPDATE collections SET index = 'none' WHERE index = 'binary';
-    END $$;
-    """,
-    # Documents that were deleted: their sources do not add them again. No collection can have a name with a _ in front.
-    """
     CREATE TABLE _deleted (
-        collection text NOT NULL REFERENCES collections ON DELETE CASCADE,
+        collection text NOT NULL REFERENCES collections (tables) ON DELETE CASCADE,
         id bigint NOT NULL,
         deleted timestamptz NOT NULL DEFAULT now(),
         PRIMARY KEY (collection, id)
     );
-    """,
-    # The tables of a collection keep the name that they were made with, and what belongs to it refers to that name, so
-    # that it can be renamed. An alias is one more name. A language of NULL is not known yet.
-    """
-    ALTER TABLE collections ADD tables text UNIQUE, ADD language text;
-    UPDATE collections SET tables = name, language = 'english';
-    ALTER TABLE collections ALTER tables SET NOT NULL;
-    ALTER TABLE sources DROP CONSTRAINT sources_collection_fkey,
-        ADD FOREIGN KEY (collection) REFERENCES collections (tables) ON DELETE CASCADE;
-    ALTER TABLE _deleted DROP CONSTRAINT _deleted_collection_fkey,
-        ADD FOREIGN KEY (collection) REFERENCES collections (tables) ON DELETE CASCADE;
     CREATE TABLE _aliases (
         name text PRIMARY KEY,
         collection text NOT NULL REFERENCES collections (tables) ON DELETE CASCADE
     );
-    """,
-    # Vectors of several models: the row of a collection describes the live space, and has its number; `_spaces` has all
-    # of them, once there was a second one.
-    """
-    ALTER TABLE collections ADD space int NOT NULL DEFAULT 0;
     CREATE TABLE _spaces (
         collection text NOT NULL REFERENCES collections (tables) ON DELETE CASCADE,
         space int NOT NULL,
@@ -101,12 +88,6 @@ MIGRATIONS = (
         added timestamptz NOT NULL DEFAULT now(),
         PRIMARY KEY (collection, space)
     );
-    """,
-    # The ids of the documents of each file of a source (of a source that is not a folder: of the file without a name),
-    # by the run that wrote them. The digest is that of the file, NULL until the run has ended, and blank for documents
-    # that have left their file and stay.
-    """
-    ALTER TABLE sources ADD run int NOT NULL DEFAULT 0;
     CREATE TABLE _files (
         collection text NOT NULL,
         source int NOT NULL,
@@ -118,30 +99,7 @@ MIGRATIONS = (
     );
     CREATE INDEX ON _files (collection, source);
     """,
-    # The words of each collection, instead of a GIN index of full text; `words` is the version of the lexemes, NULL if
-    # the words have not been made yet.
-    """
-    ALTER TABLE collections ADD words int;
-    DO $$ DECLARE prefix text; BEGIN
-        FOR prefix IN SELECT tables FROM collections LOOP
-            EXECUTE format('DROP INDEX IF EXISTS %I', prefix || '_words');
-            EXECUTE format(
-                'CREATE TABLE %I (segment bigint GENERATED BY DEFAULT AS IDENTITY, page int NOT NULL,'
-                ' data bytea NOT NULL, PRIMARY KEY (segment, page)) WITH (toast_tuple_target = 8160)',
-                prefix || '_words'
-            );
-            EXECUTE format('ALTER TABLE %I ALTER data SET STORAGE EXTERNAL', prefix || '_words');
-            EXECUTE format(
-                'CREATE INDEX %I ON %I (segment) WHERE page = -1', prefix || '_words_idx', prefix || '_words'
-            );
-            EXECUTE format(
-                'ALTER TABLE %I OWNER TO %I', prefix || '_words',
-                (SELECT tableowner FROM pg_tables WHERE schemaname = current_schema AND tablename = prefix || '_texts')
-            );
-        END LOOP;
-    END $$;
-    """,
-)  # statement i migrates a store from version i to i + 1; the effect of released statements never changes
+}
 
 MIGRATIONS_TABLE = """CREATE TABLE IF NOT EXISTS migrations (
         version int PRIMARY KEY, applied timestamptz NOT NULL DEFAULT now()
@@ -172,9 +130,10 @@ def migrate(connection: Connection[Any], schema: str) -> None:
             connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
         connection.execute(SEARCH_PATH, (schema, True))
         connection.execute(MIGRATIONS_TABLE)
-        for number in range(version_of(connection, schema), len(MIGRATIONS)):
+        version = version_of(connection, schema)
+        for number in (number for number in MIGRATIONS if number > version):
             connection.execute(MIGRATIONS[number].encode())  # the statement is a constant of this module
-            connection.execute("INSERT INTO migrations (version) VALUES (%s)", (number + 1,))
+            connection.execute("INSERT INTO migrations (version) VALUES (%s)", (number,))
 
 
 class Tables:

@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("models", nargs="+", help="checkpoint folders or Hub names")
     parser.add_argument("--tasks", default="sts,space", help="names or groups, separated by commas")
     parser.add_argument("--data", default=os.environ.get("CONTRASTIVE_ST_DATA", "hub"), help="a folder, or hub")
-    parser.add_argument("--output_dir", help="for report.json, report.md and plots")
+    parser.add_argument("--output_dir", help="for report.json and report.md")
     args = parser.parse_args()
 
     report = evaluate(args.models, choose(args.tasks, 5), args.data, cache=None)

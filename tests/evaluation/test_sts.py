@@ -8,7 +8,7 @@ from sklearn.metrics import accuracy_score, f1_score, ndcg_score
 
 from contrastive_st.evaluation.datasets import senteval
 from contrastive_st.evaluation.datasets.senteval import Splits, pair_rows
-from contrastive_st.evaluation.scorers import retrieval, sts
+from contrastive_st.evaluation.scorers import retrieval
 from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, relevant_rows
 from contrastive_st.evaluation.scorers.sts import (
     best_thresholds,
@@ -17,7 +17,6 @@ from contrastive_st.evaluation.scorers.sts import (
     score_space,
     score_splits,
     score_subsets,
-    similarity_histogram,
 )
 from contrastive_st.vectors import cosine
 
@@ -146,10 +145,3 @@ def test_no_pair_above_four_has_no_alignment():
     found = {score.metric: score for score in score_space(Splits({"dev": rows}, {}), embed, "space")}
     assert (found["alignment"].text, found["alignment"].note) == ("not run", "undefined: no pairs scored above 4")
     assert np.isfinite(found["uniformity"].value)
-
-
-def test_every_pair_is_in_the_histogram(monkeypatch):
-    rows = Splits({"dev": pair_rows([("a", "a"), ("a", "b")], [5.0, 0.0])}, {})
-    monkeypatch.setattr(sts, "cosine", lambda a, b: np.array([1.0000001, -1.0000001]))
-    counts = similarity_histogram(rows, lambda texts: np.ones((len(texts), 2)))["counts"]
-    assert sum(map(sum, counts.values())) == 2

@@ -64,7 +64,7 @@ class Evaluate(_Models):
         "few-shot; all: these except nanobeir (default: sts,space; if --pairs or --retrieval is given, only your data)"
     )
     data: str | None = option(_DATA)
-    output: str | None = option("folder for report.json, report.md and plots", short="-o")
+    output: str | None = option("folder for report.json and report.md", short="-o")
     max_length: Count | None = option("maximum length of a sentence, in tokens (default: as the model records)")
     folds: Annotated[int, Ge(2)] = option(
         "folds of the cross-validations: 10 as in SentEval, or 5 to save time", default=10

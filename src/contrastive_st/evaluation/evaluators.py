@@ -105,7 +105,7 @@ class TaskEvaluator:
         if self.main_similarity and "similarity" in inspect.signature(task.score).parameters:
             task = task.scored_with(similarity=self.main_similarity)
         with preserved_random_state():
-            scores, _ = run(with_options(encoder, **self._options), [task], {task.name: self.splits})
+            scores = run(with_options(encoder, **self._options), [task], {task.name: self.splits})
         result = {f"{score.task}_{score.metric}": score.value for score in scores if score.value is not None}
         if output_path is not None and self.write_csv and processes()[0] == 0:
             self._write(Path(output_path), {"epoch": epoch, "steps": steps, **result})

@@ -22,7 +22,6 @@ from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
-from contrastive_st.evaluation.scorers.sts import SPLIT, similarity_histogram
 from contrastive_st.evaluation.tasks import Task, chosen, similarity_task, unused
 from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import Encoder, as_encoder
@@ -80,7 +79,7 @@ def evaluate(
         encoder = None
         try:
             encoder = as_encoder(model, name=given, **options)
-            scores, histogram = run(encoder, asked, loaded, cache=cache, distributed=distributed)
+            scores = run(encoder, asked, loaded, cache=cache, distributed=distributed)
         except InputError as error:
             name = unused(encoder.name if encoder else given or str(model), report.models)
             report.failures[name] = str(error)
@@ -88,7 +87,6 @@ def evaluate(
         else:
             name = unused(encoder.name, report.models)
             scores = [replace(score, model=name) for score in scores]
-            report.histograms |= {name: histogram} if histogram else {}
         report.scores += scores
         report.seconds[name] = time.perf_counter() - started
     return report
@@ -114,8 +112,8 @@ def load(tasks: Sequence[Task], data: str | Path) -> dict[str, Splits | str]:
 
 def run(
     encoder: Encoder, tasks: Sequence[Task], loaded: Data, *, cache: str | Path | None = None, distributed: bool = True
-) -> tuple[list[Score], dict[str, Any] | None]:
-    """All scores of one model, each with the model's settings, and the histogram of its STS-B similarities.
+) -> list[Score]:
+    """All scores of one model, each with the model's settings.
 
     A task that cannot be scored, such as one with too few rows for its folds, is logged and does not stop the others.
 
@@ -145,8 +143,7 @@ def run(
             logger.warning(f"{task.name} is not run: {result}")
             result = [not_run(task, str(result))]
         scores += [replace(score, **about) for score in result]
-    stsb = next((splits for name, splits in present.items() if name in ("STSB", "space") and SPLIT in splits), None)
-    return scores, similarity_histogram(stsb, store) if stsb else None
+    return scores
 
 
 def not_run(task: Task, why: str) -> Score:
@@ -196,7 +193,7 @@ class SuiteEvaluator:
         """The main metric of each task, by `TASK_METRIC`."""
         with preserved_random_state():
             encoder = SentenceEncoder(model, self.tokenizer, name="the model")
-            metrics, _ = run(encoder, self.tasks, self.data, distributed=self.distributed)
+            metrics = run(encoder, self.tasks, self.data, distributed=self.distributed)
         quoted = (self._quoted(task.name, task.is_main, metrics) for task in self.tasks)
         return {name: value for result in quoted for name, value in result.items()}
 

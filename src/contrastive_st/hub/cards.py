@@ -80,7 +80,7 @@ def write_card(
 
     Args:
         folder: the checkpoint.
-        output: another folder to write to: card, training metadata, evaluation, plots and config, but
+        output: another folder to write to: card, training metadata, evaluation, training curve and config, but
             no weights.
         name: what the card calls the model, such as its name on the Hub; by default the folder's.
         data: licence, language, data sets and tags.

@@ -104,7 +104,7 @@ class Card(_CardOptions):
         "checkpoint folder; a report of `evaluate` is read from its subfolder evaluation", positional=True
     )
     output: str | None = option(
-        "write the card, training metadata, evaluation and plots, but no weights, to this folder (default: write the "
+        "write the card, training metadata, evaluation and curve, but no weights, to this folder (default: write the "
         "card into the checkpoint folder)",
         short="-o",
     )

@@ -150,9 +150,3 @@ class CheckpointMetadata:
         """What the folder says of each `SentenceClassifier` in it, by its name."""
         paths = sorted(self.folder.glob(f"*{CLASSIFIER[0]}"))
         return {path.name.removesuffix(CLASSIFIER[0]): read_json(path, dict) for path in paths}
-
-    @property
-    def plots(self) -> list[str]:
-        """The evaluation's plots, as paths below the folder."""
-        plots = sorted((self.folder / EVALUATION).glob("*.png")) if self.report else []
-        return [path.relative_to(self.folder).as_posix() for path in plots]

@@ -172,9 +172,9 @@ def _content(
 def publishable_files(folder: str | Path) -> list[str]:
     """Paths of the files that may be pushed.
 
-    These are weights in safetensors, config, tokenizer, modules, card, training metadata, evaluation, plots, and the
-    files of this package's architectures. Never other code, pickles, optimizer states, logs, hidden files, or folders
-    other than those of modules and of the evaluation.
+    These are weights in safetensors, config, tokenizer, modules, card, training metadata, evaluation, training curve,
+    and the files of this package's architectures. Never other code, pickles, optimizer states, logs, hidden files, or
+    folders other than those of modules and of the evaluation.
     """
     folder = Path(folder)
     modules = folder / "modules.json"

@@ -20,9 +20,8 @@ def report():
     about = {"pooling": "cls", "max_length": 16, "n": 9}
     scores = [Score("STSB", "test", "spearman", 0.5, model=name, **about) for name in ("plain", NASTY)]
     scores += [Score("space", "test", metric, 0.5, model=NASTY, **about) for metric in ("alignment", "uniformity")]
-    histogram = {"edges": [-1.0, 0.0, 1.0], "counts": {"0 to 1": [1, 2]}, "data": "STSB test"}
     asked = [tasks()[name] for name in ("STSB", "space")]
-    return Report("files", asked, scores, {NASTY: histogram}, {"broken": "no\nweights"}, {"plain": 1.5})
+    return Report("files", asked, scores, {"broken": "no\nweights"}, {"plain": 1.5})
 
 
 def test_it_is_read_back_equal_and_so_is_one_of_before(report, tmp_path):
@@ -45,8 +44,7 @@ def test_what_is_no_report_is_told_in_one_line(tmp_path, text):
 
 
 def test_names_are_shown_and_are_no_markup(report, tmp_path):
-    paths = {path.name for path in report.save(tmp_path)}
-    assert {"scores_by_task.png", "alignment_and_uniformity.png", "similarity_by_score.png"} <= paths
+    report.save(tmp_path)
     text = (tmp_path / "report.md").read_text()
     assert "<img" not in text
     assert "[a](" not in text.replace("\\[a\\](", "")
@@ -59,16 +57,15 @@ def test_a_failure_leaves_the_report_that_was_there(report, tmp_path, monkeypatc
     report.save(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     report.scores.pop()
-    monkeypatch.setattr(Path, "write_bytes", lambda path, content: path.touch() or content.decode())
-    with pytest.raises(UnicodeDecodeError):
+    monkeypatch.setattr(Path, "write_bytes", lambda path, content: path.touch() or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
         report.save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_without_matplotlib_there_are_no_plots_and_a_line_says_so(report, tmp_path, monkeypatch):
+def test_without_matplotlib_there_is_no_curve(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert training_curve_png([{"loss": 1.0, "step": 1}]) is None
-    assert {path.name for path in report.save(tmp_path)} == {"report.json", "report.md"}
 
 
 def test_a_curve_of_a_run(tmp_path):

@@ -1,1 +1,1 @@
-"""The output of an evaluation: report, plots, results for a model card."""
+"""The output of an evaluation: report, results for a model card."""

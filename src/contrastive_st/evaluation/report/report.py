@@ -1,4 +1,4 @@
-"""`Report`: the scores of an evaluation as a table, JSON, Markdown, plots and metadata of the Hub."""
+"""`Report`: the scores of an evaluation as a table, JSON, Markdown and metadata of the Hub."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from huggingface_hub import ModelCard, ModelCardData
 
 from contrastive_st.errors import about
 from contrastive_st.evaluation.datasets.senteval import Splits
-from contrastive_st.evaluation.report.plots import report_plots
 from contrastive_st.evaluation.scorers import NOT_RUN, Score
 from contrastive_st.evaluation.tasks import Task, tasks
 from contrastive_st.files.markdown import as_text
@@ -35,7 +34,6 @@ class Report:
         source: "files" or "hub".
         tasks: the requested tasks.
         scores: the scores; a score without a value has the reason in its note.
-        histograms: similarities by human score, for each model.
         failures: models that could not be evaluated, and the reasons.
         seconds: wall time of each model; the only part of a report that differs from run to run.
     """
@@ -43,7 +41,6 @@ class Report:
     source: str
     tasks: Sequence[Task]
     scores: list[Score] = field(default_factory=list)
-    histograms: dict[str, dict[str, Any]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -103,13 +100,12 @@ class Report:
             text.append("  ".join(cells).rstrip())
         return "\n".join([text[0], "-" * len(text[0]), *text[1:], *self._notes()])
 
-    def markdown(self, plots: Mapping[str, str] | None = None) -> str:
-        """Markdown: the table, its notes, all scores, and the plots (plot name to file name)."""
+    def markdown(self) -> str:
+        """Markdown: the table, its notes and all scores."""
         head, *body = [[as_text(cell) for cell in row] for row in self._cells()]
         lines = ["| " + " | ".join(head) + " |", "|" + "---|" * 3 + "--:|" * (len(head) - 3)]
         lines += ["| " + " | ".join(row) + " |" for row in body]
         lines += ["", *(f"{as_text(note)}\n" for note in self._notes())]
-        lines += [f"![{name}]({file})\n" for name, file in (plots or {}).items()]
         lines += ["<details><summary>All scores</summary>", "", "| " + " | ".join(_COLUMNS) + " |"]
         lines.append("|---" * len(_COLUMNS) + "|")
         for f in self.scores:
@@ -125,22 +121,17 @@ class Report:
             "scores": [score.as_row() for score in self.scores],
             "averages": [score.as_row() for score in averages if score is not None],
             "failures": self.failures,
-            "histograms": self.histograms,
             "seconds": {model: round(seconds, 3) for model, seconds in self.seconds.items()},
         }
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write `report.json`, `report.md` and, if matplotlib is installed, the plots; return the paths.
+        """Write `report.json` and `report.md`; return the paths.
 
         Raises:
             InputError: the files cannot be written; then nothing in the folder is changed.
         """
-        plots = report_plots(self.rows(), self.scores, self.histograms)
-        names = {name: f"{name.replace(' ', '_')}.png" for name in plots}
-        texts = {"report.json": self.json(), "report.md": self.markdown(names)}
-        files = {name: text.encode("utf-8") for name, text in texts.items()}
-        return write_files(folder, {**files, **{names[name]: content for name, content in plots.items()}})
+        return write_files(folder, {"report.json": self.json().encode(), "report.md": self.markdown().encode()})
 
     @classmethod
     def read(cls, path: str | Path) -> Report:
@@ -154,7 +145,7 @@ class Report:
             scores = [Score(**row) for row in content["scores" if "scores" in content else "figures"]]
             known, names = tasks(), dict.fromkeys(score.task for score in scores)
             chosen = [known.get(name) or _own_task(name, [f for f in scores if f.task == name]) for name in names]
-            others = (dict(content[name]) for name in ("histograms", "failures", "seconds"))
+            others = (dict(content[name]) for name in ("failures", "seconds"))
             return cls(str(content["source"]), chosen, scores, *others)
 
     def _cells(self) -> list[list[str]]:

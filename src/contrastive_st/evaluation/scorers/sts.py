@@ -19,7 +19,7 @@ from sklearn.metrics import average_precision_score, f1_score
 from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.losses.geometry import alignment, anisotropy, effective_rank, uniformity
-from contrastive_st.vectors import PAIRWISE, cosine
+from contrastive_st.vectors import PAIRWISE
 
 
 def _rounded(similarities: ArrayLike) -> NDArray[np.floating]:
@@ -179,7 +179,7 @@ def best_thresholds(scores: NDArray[np.floating], labels: NDArray[np.bool_]) -> 
     return result
 
 
-# --- Metrics of a model's embedding space on STS-B, and a histogram of similarity by human score.
+# --- Metrics of a model's embedding space on STS-B.
 
 SPLIT = "dev"
 _POSITIVE = 4.0  # pairs scored above this mean the same, as in the SimCSE paper
@@ -205,13 +205,3 @@ def _alignment(alike: Rows, embed: Embed, task: str) -> Score:
         return Score(task, SPLIT, "alignment", None, which, note=f"undefined: no {which}")
     a, b = (torch.from_numpy(np.asarray(embed(column), dtype=np.float64)) for column in alike.columns)
     return Score(task, SPLIT, "alignment", alignment(a, b).item(), which, len(alike))
-
-
-def similarity_histogram(splits: Splits, embed: Embed) -> dict[str, Any]:
-    """The number of pairs of each score range (0-1, 1-2, ..., 4-5) in each of 40 ranges of cosine similarity."""
-    rows = splits[SPLIT]
-    similarity = cosine(embed(rows.columns[0]), embed(rows.columns[1])).clip(-1, 1)  # 1.0000001 too
-    edges = np.linspace(-1, 1, 41).round(10)
-    band = np.minimum(np.asarray(rows.labels, dtype=np.float64).astype(int), 4)
-    counts = {f"{low}-{low + 1}": np.histogram(similarity[band == low], edges)[0].tolist() for low in range(5)}
-    return {"data": f"STS-B {SPLIT}", "edges": edges.tolist(), "counts": counts}

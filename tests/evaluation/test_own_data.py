@@ -234,7 +234,7 @@ def test_own_data_are_compared_as_the_model_records(similarity):
     encoder = SentenceEncoder(similarity_fn_name=similarity)
     rows = pair_rows(list(zip(first, second, strict=True)), scores)
     task = similarity_task("own", lambda: Splits({"test": rows}, {}))
-    found, _ = run_tasks(encoder, [task], {"own": task.load(".")})
+    found = run_tasks(encoder, [task], {"own": task.load(".")})
     wanted = spearmanr(encoder.similarity_pairwise(first, second).round(6), scores).statistic
     assert {score.metric: score.value for score in found}["spearman"] == pytest.approx(wanted, abs=1e-4)
 

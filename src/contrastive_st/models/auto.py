@@ -106,7 +106,7 @@ def open_model(
     """
     if checkpoint.is_table and (checkpoint.table_alone or not checkpoint.own):
         return _of_table(checkpoint, pooling, given)
-    if checkpoint.reads_otherwise or (checkpoint.is_refused and pooling is None):
+    if checkpoint.needs_sentence_transformers or (checkpoint.is_refused and pooling is None):
         raise unknown_pooling(checkpoint)
     name, config = checkpoint.name, config or load_config(checkpoint)
     kind = _class(config, name)

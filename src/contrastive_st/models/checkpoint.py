@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from contrastive_st.errors import InputError, choice
-from contrastive_st.files.folders import ADAPTER, INDICES
+from contrastive_st.files.folders import ADAPTER, INDICES, check_weights, read_export
 from contrastive_st.files.reading import read_json, read_tensors, weight_types
 from contrastive_st.files.repositories import default_model, local_folder
 from contrastive_st.models.poolings import POOLINGS, recorded_pooling
@@ -35,6 +35,8 @@ _READERS = {"BoW", "WordEmbeddings", "Router", "Asym", *(f"Transformer with {nam
             "Transformer with tokenizer_name_or_path"}  # fmt: skip
 #: Settings of a `Transformer` module that are read here, or that change no vector
 _SETTINGS = {"max_seq_length", "do_lower_case", "unpad_inputs", "modality_config", "module_output_name"}
+#: The backends that run exported graphs, and what a folder of each holds, where sentence-transformers looks for it
+BACKENDS = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
 _EMPTY: tuple[Any, ...] = (None, {}, [])
 #: Values of other settings that change no vector
 _PLAIN = {"transformer_task": (*_EMPTY, "feature-extraction"),
@@ -130,14 +132,14 @@ class Checkpoint:
         return {"prompts": dict(self.prompts), **{name: getattr(self, name) for name in names}}
 
     @property
-    def reads_otherwise(self) -> bool:
+    def needs_sentence_transformers(self) -> bool:
         """Whether its texts are not read by one transformer or table, or queries otherwise than documents."""
         return not _READERS.isdisjoint(self.foreign)
 
     @property
     def is_refused(self) -> bool:
         """Whether no model here gives its vectors, if there are any."""
-        return self.reads_otherwise or self.kind != ONE_VECTOR
+        return self.needs_sentence_transformers or self.kind != ONE_VECTOR
 
     @property
     def is_table(self) -> bool:
@@ -145,10 +147,24 @@ class Checkpoint:
         path = self.model / "config.json"
         return self.table_alone or (path.is_file() and read_json(path, dict).get("model_type") == "static")
 
-    @property
-    def is_bare(self) -> bool:
-        """Whether there are no prompts and all dimensions are kept."""
-        return self.truncate_dim is None and not any(self.prompts.values())
+    def backend(self, asked: str | None) -> str | None:
+        """Which of `BACKENDS` the folder was exported for; None for torch.
+
+        Args:
+            asked: the backend that must run it, or `torch`; by default that of the folder.
+
+        Raises:
+            InputError: the folder is for another backend; the message has the command that exports it.
+        """
+        choice("backend", asked or "torch", ("torch", *BACKENDS))
+        there = read_export(self.folder).get("backend", "torch")
+        if asked not in (None, there):
+            if there == "torch" and any((self.folder / graph).is_file() for graph in BACKENDS.values()):
+                check_weights(self.folder, self.name)  # or sentence-transformers wrote the graph: nothing to export
+            exported = f"exported for {there}; leave out the backend {asked}, or give the checkpoint"
+            how = exported if there != "torch" else f"not exported for {asked}: {export_command(self.name, str(asked))}"
+            raise InputError(f"{self.name} is {how}")
+        return None if there == "torch" else there
 
     @classmethod
     def find(cls, name: str | Path | None = None, revision: str | None = None, **options: Any) -> Checkpoint:
@@ -200,6 +216,11 @@ class Checkpoint:
         return cls("model", Path(), Path(), **fields)
 
 
+def export_command(name: object, form: str) -> str:
+    """The command that exports a checkpoint."""
+    return f"contrastive-st export {name} --format {form} --output NEW_FOLDER"
+
+
 def unknown_pooling(checkpoint: Checkpoint) -> InputError:
     """The error for a checkpoint that does not record its pooling, or that no model here computes."""
     name, kinds = checkpoint.name, ", ".join(checkpoint.foreign)
@@ -208,7 +229,7 @@ def unknown_pooling(checkpoint: Checkpoint) -> InputError:
             f"{name} is a {checkpoint.kind} of sentence-transformers, which does not give one vector per text; open it "
             f"with sentence_transformers.{checkpoint.kind}"
         )
-    if checkpoint.reads_otherwise:
+    if checkpoint.needs_sentence_transformers:
         return InputError(
             f"{name} encodes texts by modules of sentence-transformers ({kinds}), not by one transformer or embedding "
             "matrix for all texts, so it is not opened here; evaluation and mining take a SentenceTransformer of it"
@@ -278,8 +299,19 @@ def _read_whole(folder: Path) -> Checkpoint:
         for entry in read_json(folder / "modules.json")
         for module in _unrouted(_kind(entry, folder), folder / entry.get("path", ""))
     ]
-    recorded = replace(recorded, modules=True, **_about(folder), **_transformer(folder, entries), **_of_prompt(entries))
-    kinds = [kind for kind, _ in entries]
+    kinds, place = (
+        [kind for kind, _ in entries],
+        entries[0][1] if entries and entries[0][0] == "Transformer" else folder,
+    )
+    about = _transformer_settings(place)
+    length = _typed(about, "max_seq_length", Count, place)
+    recorded = replace(
+        recorded, modules=True, model=place, max_length=length, lower_case=bool(about.get("do_lower_case")),
+        **_about(folder),
+    )  # fmt: skip
+    if pooling := next((path for kind, path in entries if kind == "Pooling"), None):
+        included = read_json(pooling / "config.json", dict).get("include_prompt") is not False
+        recorded = replace(recorded, include_prompt=included)
     if settings is not None and written_by_another(folder) and _pooled(entries).get("pooling") != recorded.pooling:
         settings, recorded = None, replace(recorded, own=False, pooling=None)
     whole = settings is not None and "pooling" not in settings  # a model that pools itself
@@ -328,13 +360,6 @@ def _unrouted(kind: str, place: Path) -> list[tuple[str, Path]]:
     return [(_kind({"type": types.get(name)}, place), place / Path(name).name) for name in routes[0]]
 
 
-def _transformer(folder: Path, entries: list[tuple[str, Path]]) -> dict[str, Any]:
-    place = entries[0][1] if entries and entries[0][0] == "Transformer" else folder
-    about = _transformer_settings(place)
-    length = _typed(about, "max_seq_length", Count, place)
-    return {"model": place, "max_length": length, "lower_case": bool(about.get("do_lower_case"))}
-
-
 def _transformer_settings(place: Path) -> dict[str, Any]:
     """The settings of a `Transformer` module; the maximum length that is given to its tokenizer comes first."""
     about: dict[str, Any] = next((read_json(path, dict) for path in sorted(place.glob("sentence_*_config.json"))), {})
@@ -356,13 +381,6 @@ def _beyond(place: Path, whole: bool) -> tuple[str, ...]:
     if output != ("pooler_output" if whole else "last_hidden_state"):
         names.append(f"the output {output}" if output else "another method")
     return tuple(f"Transformer with {name}" for name in names)
-
-
-def _of_prompt(entries: list[tuple[str, Path]]) -> dict[str, Any]:
-    pooling = next((path for kind, path in entries if kind == "Pooling"), None)
-    if pooling is None:
-        return {}
-    return {"include_prompt": read_json(pooling / "config.json", dict).get("include_prompt") is not False}
 
 
 def _about(folder: Path) -> dict[str, Any]:

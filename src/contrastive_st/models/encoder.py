@@ -7,19 +7,20 @@ import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError, choice
-from contrastive_st.files.repositories import HUB_OPTIONS, default_model
+from contrastive_st.files.reading import read_json
+from contrastive_st.files.repositories import ENCODER, HUB_OPTIONS, default_model, is_local
 from contrastive_st.files.writing import replace_model
-from contrastive_st.models.backends import export_command
-from contrastive_st.models.opening import open_parts, parts_in_memory
+from contrastive_st.models.checkpoint import Checkpoint, export_command
 from contrastive_st.models.read_back import check_read_back
 from contrastive_st.options import PROMPTS, Count, checked
 from contrastive_st.precision import ALL_CODES, MODEL_PRECISIONS, check_precision
@@ -117,12 +118,17 @@ class SentenceEncoder:
             for slot in self.__slots__[1:]:
                 setattr(self, slot, getattr(model, slot))
         else:
-            hub |= {"backend": backend, "precision": precision, "revision": revision, "token": token}
-            parts = open_parts(model, device, pooling, **hub) if by_name else parts_in_memory(model, tokenizer)
-            self.checkpoint, self.folder, self.name, self._fingerprint = parts[:4]
-            self._model, self._tokenizer, self._static = parts[4:]
-            if by_name and self._static is not None:
-                self.to(device or asked_device() or "cpu")
+            self.folder, self.name, self._fingerprint = None, "model", None
+            self._model, self._tokenizer, self._static = None, None, None
+            if by_name:
+                self._open(model, device, pooling, backend, precision, revision=revision, token=token, **hub)
+            elif isinstance(model, StaticVectors):
+                self.folder, self.name = model.folder, model.name
+                self.checkpoint, self._static = Checkpoint.in_memory(), _Static(model)
+            else:
+                from contrastive_st.models.running import in_memory
+
+                self._model, self._tokenizer, self.checkpoint = in_memory(model, tokenizer)
         self.name = name or self.name
         if max_length is not None or not isinstance(model, SentenceEncoder):
             self.max_length = max_length
@@ -139,6 +145,35 @@ class SentenceEncoder:
             self._fingerprint = self.fingerprint  # of the weights before they are rounded
             own: Any = self.model if by_name else copy.deepcopy(self.model)  # not the caller's
             self.model = own.bfloat16()
+
+    def _open(
+        self, name: str | Path, device: Any, pooling: str | None, backend: str | None, precision: str, **hub: Any
+    ) -> None:
+        """Open a folder or Hub name: an exported graph, a static model for numpy, or a torch model."""
+        found = self.checkpoint = Checkpoint.find(name, **hub)
+        self.folder = found.folder if is_local(name) else None
+        self.name = found.name if self.folder is None else found.folder.resolve().name
+        if runs_in := found.backend(backend):
+            if str(device or asked_device() or "cpu") != "cpu" or pooling not in (None, found.pooling):
+                raise InputError(
+                    f"{name} is an exported model, which runs only on the cpu with pooling {found.pooling}"
+                )
+            if self.folder is None:  # the graph is downloaded too
+                found = Checkpoint.find(name, **{**hub, "patterns": (*ENCODER, f"{runs_in}/*")})
+            from contrastive_st.models.graph import GraphVectors
+
+            self._model = GraphVectors(found, precision)
+            self._tokenizer, self._fingerprint = self._model.tokenizer, self._model.fingerprint
+        elif pooling is None and (vectors := static_vectors_of(found)):
+            self._static = _Static(vectors)
+            self.to(device or asked_device() or "cpu")
+        else:
+            from contrastive_st.models.running import opened
+
+            self._model, self._tokenizer, self.checkpoint = opened(found, device, pooling)
+            if found.is_table and found.truncate_dim is None and not any(found.prompts.values()):
+                # the fingerprint is that of the same folder without torch
+                self._fingerprint = StaticVectors.from_pretrained(found.folder).fingerprint
 
     @classmethod
     def from_pretrained(cls, name: str | Path, device: str | torch.device | None = None, **options: Any) -> Any:
@@ -478,8 +513,13 @@ class SentenceEncoder:
         Raises:
             InputError: the folder cannot be written, or would be opened with other vectors; nothing was changed.
         """
-        static, use = self._static, (self.checkpoint, self.max_length)
-        unchanged = static and self.checkpoint.own and static.is_unchanged and static.as_opened == use
+        static, about = self._static, self.checkpoint
+        unchanged = (
+            static
+            and about.own
+            and static.is_unchanged
+            and (about, self.max_length) == (Checkpoint.read(about.folder, about.name), static.vectors.max_length)
+        )
         with replace_model(folder) as new:
             if static and unchanged:
                 static.vectors.save_pretrained(new)
@@ -511,8 +551,7 @@ class SentenceEncoder:
     @property
     def _torch(self) -> Running | GraphVectors:
         if hasattr(self._model, "of_texts"):  # an exported graph
-            graph: GraphVectors = self._model
-            return graph
+            return cast("GraphVectors", self._model)
         from contrastive_st.models.running import Running
 
         return Running(self.model, self.tokenizer, self.name, getattr(self, "max_length", None))
@@ -587,3 +626,43 @@ def _positive(name: str, number: int | None) -> int | None:
 
 def _similarity(name: str) -> str:
     return str(choice("similarity", getattr(name, "value", name), SIMILARITIES))
+
+
+class _Static:
+    """A static model, which encoders may share: its embedding matrix, and its torch model once it is needed."""
+
+    def __init__(self, vectors: StaticVectors) -> None:
+        self.vectors = vectors
+
+    @cached_property
+    def opened(self) -> tuple[Any, Any]:
+        """The torch model and the tokenizer of transformers."""
+        from contrastive_st.models.running import of_vectors
+
+        return of_vectors(self.vectors)[:2]
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether the torch model was asked for; its weights may have changed since."""
+        return "opened" in self.__dict__
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the torch model, if it was asked for, still has the same embedding matrix."""
+        return not self.is_opened or np.array_equal(self.opened[0].table().detach().cpu(), self.vectors.table())
+
+
+def static_vectors_of(found: Checkpoint) -> StaticVectors | None:
+    """The vectors of a static model whose texts are read without special tokens; None if torch must open it."""
+    plain = found.max_length is None and not found.lower_case and found.include_prompt and found.adapter is None
+    if not plain or not found.is_table:
+        return None
+    path = found.tokenizer / "tokenizer_config.json"
+    length = read_json(path, dict).get("model_max_length", 1) if path.is_file() else 1
+    if not isinstance(length, int | float) or length < 1:  # torch says what is wrong, or can open it
+        return None
+    try:
+        vectors = StaticVectors.from_pretrained(found.folder)
+    except InputError:
+        return None
+    return None if found.own and vectors.tokenizer.num_special_tokens_to_add(is_pair=False) else vectors

@@ -35,7 +35,7 @@ from contrastive_st.errors import InputError, about, choice, require
 from contrastive_st.files.folders import EXPORTED, INDICES
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import atomic_write, only_writer, write_json
-from contrastive_st.models.backends import BACKENDS
+from contrastive_st.models.checkpoint import BACKENDS
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.graph import EMBEDDING, INPUTS, STATES, Arrays, GraphVectors, open_session
 from contrastive_st.models.read_back import check_read_back

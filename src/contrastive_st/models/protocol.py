@@ -94,14 +94,7 @@ def warn_of_unknown(encoder: Encoder, texts: list[str]) -> None:
         )  # fmt: skip
 
 
-def open_encoder(model: Any = None, **options: Any) -> SentenceEncoder:
-    """The same as `SentenceEncoder(model, **options)`.
-
-    Example:
-        >>> open_encoder().encode("a cat sat").shape
-        (256,)
-    """
-    return SentenceEncoder(model, **options)
+open_encoder = SentenceEncoder
 
 
 def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encoder:
@@ -121,8 +114,13 @@ def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encod
     if isinstance(source, FunctionEncoder):
         return source
     opened = (str, Path, StaticVectors, SentenceEncoder)
-    if source is None or isinstance(source, opened) or (hasattr(source, "forward") and not _reads_otherwise(source)):
+    if source is None or isinstance(source, opened):
         return SentenceEncoder(source, name=name, **options)
+    if hasattr(source, "forward"):
+        from contrastive_st.models.wrapped import is_sentence_transformer, recorded_modules
+
+        if not (is_sentence_transformer(source) and recorded_modules(source).needs_sentence_transformers):
+            return SentenceEncoder(source, name=name, **options)
     if not hasattr(source, "encode"):
         return FunctionEncoder(name or str(getattr(source, "__name__", "callable")), source)
     query, document = (getattr(source, f"encode_{role}", None) for role in ("query", "document"))
@@ -131,13 +129,6 @@ def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encod
         similarity_fn_name=str(getattr(source, "similarity_fn_name", None) or "cosine"),
         prompts=getattr(source, "prompts", None) or {},
     )  # fmt: skip
-
-
-def _reads_otherwise(source: Any) -> bool:
-    """Whether it is a `SentenceTransformer` of which only its own methods `encode` know how it reads a text."""
-    from contrastive_st.models.wrapped import is_sentence_transformer, recorded_modules
-
-    return is_sentence_transformer(source) and recorded_modules(source).reads_otherwise
 
 
 def with_options(

@@ -68,13 +68,12 @@ _TURNS: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDi
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Vectors = NDArray[np.float32]
-Opened = tuple[Any, Any, Checkpoint]  # a model, its tokenizer, and what its checkpoint records
 
 
 # --- Opening.
 
 
-def opened(found: Checkpoint, device: str | torch.device | None, pooling: str | None) -> Opened:
+def opened(found: Checkpoint, device: str | torch.device | None, pooling: str | None) -> tuple[Any, Any, Checkpoint]:
     """The model of a folder, its tokenizer, and what is recorded of it.
 
     Raises:
@@ -90,7 +89,7 @@ def opened(found: Checkpoint, device: str | torch.device | None, pooling: str | 
     return model, tokenizer, found
 
 
-def in_memory(model: Any, tokenizer: Any) -> Opened:
+def in_memory(model: Any, tokenizer: Any) -> tuple[Any, Any, Checkpoint]:
     """A model that the caller opened; arguments as for `SentenceEncoder`.
 
     Raises:
@@ -117,7 +116,7 @@ def in_memory(model: Any, tokenizer: Any) -> Opened:
     return model, tokenizer, Checkpoint.in_memory(**recorded)
 
 
-def of_vectors(vectors: StaticVectors) -> Opened:
+def of_vectors(vectors: StaticVectors) -> tuple[Any, Any, Checkpoint]:
     """The torch model of a static model: that of its folder, or one with the same table."""
     if vectors.folder is not None:
         return opened(Checkpoint.read(vectors.folder), "cpu", None)

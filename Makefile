@@ -16,9 +16,8 @@ $(VENV)/.dev: $(VENV)/.demo
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
-demo: $(VENV)/.demo  ## train, evaluate and query a search encoder for the installed Python documentation
-	$(BIN)/accelerate launch --num_processes 1 --num_machines 1 --mixed_precision no --dynamo_backend no \
-		examples/run_demo.py --overwrite_output_dir $(DEMO_ARGS)
+demo: $(VENV)/.demo  ## is an encoder tuned on the installed Python documentation better there? a table, and a page
+	$(BIN)/contrastive-st compare --installed_docs --output out/demo --overwrite $(DEMO_ARGS)
 
 test: $(VENV)/.dev  ## every test, offline
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)

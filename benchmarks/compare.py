@@ -336,7 +336,8 @@ def _parser() -> argparse.ArgumentParser:
         "default a small BERT from scratch",
     )  # fmt: skip
     parser.add_argument(
-        "--teacher", help="checkpoint or name that the distilled methods learn from; by default out/demo, or TF-IDF"
+        "--teacher",
+        help="checkpoint or name that the distilled methods learn from; by default out/demo/tuned, or TF-IDF",
     )
     parser.add_argument(
         "--seeds", nargs="+", type=int, default=[42], help="train each method with each (default: 42); tables have the "

@@ -212,7 +212,7 @@ def test_a_bad_argument_of_a_script_is_one_line(args, words, capsys, tmp_path):
     assert words in error
 
 
-SCRIPTS = [name for name in script_files() if name not in ("", "demo")]
+SCRIPTS = [name for name in script_files() if name]
 SCRIPTS_WITH = {
     "dropout": ["simcse", "quickthoughts"],
     "vocab_size": [name for name in SCRIPTS if name != "mixture"],

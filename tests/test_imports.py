@@ -57,6 +57,7 @@ MAY_IMPORT = {
     "classification": LOW | {"losses", "data", "models", "training", "evaluation", "hub"},
     "search": LOW | {"plots", "data", "models"},
     "serve": LOW | {"data", "models", "search", "classification"},
+    "compare": LOW | {"plots", "data", "models", "training", "evaluation", "scripts", "search"},
     "integrations": LOW | {"losses", "data", "models", "evaluation", "search"},
 }
 #: Imports that point up or close a circle on purpose, always inside a function, and why

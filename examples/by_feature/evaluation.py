@@ -1,7 +1,7 @@
 """Evaluate encoders: STS, transfer tasks and metrics of the embedding space, in one report.
 
-    python examples/by_feature/evaluation.py out/demo --tasks sts,space --data FOLDER_OF_SENTEVAL
-    python examples/by_feature/evaluation.py out/demo --tasks sts --data hub
+    python examples/by_feature/evaluation.py out/demo/tuned --tasks sts,space --data FOLDER_OF_SENTEVAL
+    python examples/by_feature/evaluation.py out/demo/tuned --tasks sts --data hub
 
 Several models are compared in one table; `contrastive-st evaluate` does the same.
 """

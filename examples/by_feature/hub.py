@@ -1,6 +1,6 @@
 """Push a checkpoint and its card to the Hub, and open it there by its name.
 
-    python examples/by_feature/hub.py out/demo user/name --private
+    python examples/by_feature/hub.py out/demo/tuned user/name --private
 
 The token is that of `hf auth login`, or of $HF_TOKEN. While training, `--push_to_hub true --hub_model_id user/name` of
 any training script does the same at every save.

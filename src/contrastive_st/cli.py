@@ -21,6 +21,7 @@ from contrastive_st.terminal import note, progress_is_shown, say, tell
 GROUPS = {
     "train": {"mine": "search.cli", "train": "", "distill": "scripts.cli", "soup": "hub.cli"},
     "evaluate": {
+        "compare": "compare.cli",
         "evaluate": "evaluation.cli",
         "similarity": "cli",
         "neighbors": "evaluation.cli",

@@ -166,9 +166,8 @@ def test_it_trains_or_ends_in_one_line(name, count, folder, before, capsys):
 
 
 def test_every_script_is_here():
-    """The demo has its own data."""
     names = {words[1] for words in RUNS.values() if words[0] == "train" and not words[1].startswith("-")}
-    assert names == set(script_files()) - {"", "mixture", "demo"}
+    assert names == set(script_files()) - {"", "mixture"}
 
 
 @pytest.mark.allow_warnings

@@ -16,7 +16,6 @@ TRAIN = ["--max_steps", "2", "--per_device_train_batch_size", "4", "--report_to"
 BERT = ["--hidden_size", "64", "--vocab_size", "200"]
 RUNS = {
     "train.py": ["--train_file", "pairs.csv", *BERT, *TRAIN],
-    "run_demo.py": [*TRAIN, "--save_strategy", "no", "--eval_strategy", "no"],
     "run_static.py": [
         "--train_file",
         "documents.txt",

@@ -11,6 +11,7 @@ import importlib.metadata
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -34,6 +35,7 @@ from contrastive_st.processors import usable
 logger = logging.getLogger(__name__)
 
 EXTRACTOR_VERSION = 1  # part of the cache file's name: increase it with each change of the rules in docstrings.py
+_DENSE = 50_000_000  # numbers of a dense block of counts
 SKIPPED_FOLDERS = {  # tests, vendored copies, the site-packages inside a standard library, and this package
     *("test", "tests", "testing", "idle_test", "_vendor", "__pycache__", "site-packages", "dist-packages"),
     "contrastive_st",
@@ -139,19 +141,25 @@ def near_copies(pairs: Sequence[DocPair], of: Sequence[DocPair], least: float = 
         >>> near_copies([here, there, DocPair("Width of a river.", "Bank to bank, at noon.", "c")], [here]).tolist()
         [True, True, False]
     """
+    return near_pairs(pairs, of, least).any(1)
+
+
+def near_pairs(pairs: Sequence[DocPair], of: Sequence[DocPair], least: float = 0.5) -> NDArray[np.bool_]:
+    """Which of N pairs are near copies (`near_copies`) of which of M others: `[N, M]`."""
     from sklearn.feature_extraction.text import CountVectorizer
 
-    near = np.zeros(len(pairs), bool)
-    if not len(of):
-        return near
+    near = np.zeros((len(pairs), len(of)), bool)
     for words in (lambda pair: pair.text, lambda pair: f"{pair.title} {pair.text}"):
         counter = CountVectorizer(binary=True, token_pattern=r"\w+", dtype=np.float32)
+        if not (len(pairs) and len(of) and any(re.search(r"\w", words(pair)) for pair in pairs)):
+            continue
         ours, theirs = counter.fit_transform(map(words, pairs)), counter.transform(map(words, of))
         sizes, others = (np.asarray(counts.sum(1)).ravel() for counts in (ours, theirs))
-        for start in range(0, len(of), 500):
-            shared = ours @ theirs[start : start + 500].toarray().T
-            both = sizes[:, None] + others[None, start : start + 500]
-            near |= ((1 + least) * shared >= least * np.maximum(both, 1)).any(1)
+        step = max(1, min(500, _DENSE // ours.shape[1]))
+        for start in range(0, len(of), step):
+            shared = ours @ theirs[start : start + step].toarray().T
+            both = sizes[:, None] + others[None, start : start + step]
+            near[:, start : start + step] |= (1 + least) * shared >= least * np.maximum(both, 1)
     return near
 
 

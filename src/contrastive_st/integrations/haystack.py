@@ -81,7 +81,7 @@ class ContrastiveTextEmbedder(_Embedder):
         pooling: for checkpoints that record none.
 
     Example:
-        >>> embedder = ContrastiveTextEmbedder("out/demo")  # doctest: +SKIP
+        >>> embedder = ContrastiveTextEmbedder("out/demo/tuned")  # doctest: +SKIP
         >>> len(embedder.run(text="pad a batch")["embedding"])  # doctest: +SKIP
         256
     """

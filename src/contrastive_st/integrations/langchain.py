@@ -36,7 +36,7 @@ class ContrastiveEmbeddings(Embeddings):
 
     Example:
         >>> from langchain_core.vectorstores import InMemoryVectorStore  # doctest: +SKIP
-        >>> store = InMemoryVectorStore(ContrastiveEmbeddings("out/demo"))  # doctest: +SKIP
+        >>> store = InMemoryVectorStore(ContrastiveEmbeddings("out/demo/tuned"))  # doctest: +SKIP
         >>> store.add_texts(["pad a batch", "open a file"])  # doctest: +SKIP
         >>> store.similarity_search("make sequences of one length", k=1)  # doctest: +SKIP
     """

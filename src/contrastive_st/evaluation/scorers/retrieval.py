@@ -224,7 +224,10 @@ _ANALYZERS: dict[str, dict[str, Any]] = {
 
 
 def lexical_scores(
-    queries: Sequence[str], documents: Sequence[str], corpus: Sequence[str]
+    queries: Sequence[str],
+    documents: Sequence[str],
+    corpus: Sequence[str],
+    analyzers: Sequence[str] = tuple(_ANALYZERS),
 ) -> dict[str, NDArray[np.floating]]:
     """Scores `[Q, D]` of every document for every query, by the name of the baseline.
 
@@ -235,6 +238,7 @@ def lexical_scores(
         queries: Q texts.
         documents: D texts.
         corpus: the texts from which document frequencies and the mean length are computed, such as the training texts.
+        analyzers: `words`, `characters`, or both.
 
     Example:
         >>> texts = ["the tide is high", "a river runs to the sea", "tides of the sea"]
@@ -243,8 +247,8 @@ def lexical_scores(
         {'TF-IDF, words': 0, 'BM25, words': 0, 'TF-IDF, characters': 0, 'BM25, characters': 0}
     """
     result = {}
-    for name, analyzer in _ANALYZERS.items():
-        counter = CountVectorizer(dtype=np.float32, **analyzer)
+    for name in analyzers:
+        counter = CountVectorizer(dtype=np.float32, **_ANALYZERS[name])
         counts = counter.fit_transform(corpus)
         asked, held = counter.transform(queries), counter.transform(documents)
         weigh = TfidfTransformer(sublinear_tf=True).fit(counts)

@@ -1,0 +1,110 @@
+"""`contrastive-st compare`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from contrastive_st.commands import MODEL_HELP
+from contrastive_st.errors import InputError, first_line
+from contrastive_st.options import Positive, option
+from contrastive_st.search.cli import StoreCommand
+from contrastive_st.terminal import note, say
+
+_OF_MODELS, _OF_TUNING = 0.6, 0.85  # of the time, after which no further model is encoded, and tuning ends
+
+
+@dataclass
+class Compare(StoreCommand):
+    """find out which encoder is best for your documents, without labels: BM25, models, and one tuned on them
+
+    contrastive-st compare notes/ --models static-minilm sentence-transformers/all-MiniLM-L6-v2
+    contrastive-st compare questions.csv --columns question answer --minutes 10
+    """
+
+    corpus: str = option("a table, a text file, a folder, or a data set of the Hub", default="", positional=True)
+    installed_docs: bool = option("compare on the documentation of the installed Python packages", default=False)
+    collection: str | None = option("compare on the documents of this collection, with its model")
+    columns: list[str] | None = option(
+        "of a table, the columns of the queries and of the texts, or of the texts alone (default: by their names)"
+    )
+    queries: str | None = option(
+        "your queries: a table with the columns query and id (of a document that answers the query, or the name of its "
+        "file); by default the title, the first line or the first sentence of a document is the query",
+        metavar="FILE",
+    )
+    models: list[str] | None = option("checkpoint folders or Hub names to compare")
+    model: str | None = option(f"the model that is tuned: {MODEL_HELP}", short="-m")
+    minutes: Positive = option("time for all of it, tuning included", default=3.0)
+    output: str = option("folder for report.html, results.json and the tuned model", default="out/compare", short="-o")
+    overwrite: bool = option("replace the files that an earlier run wrote to the --output folder", default=False)
+
+    def conflicts(self) -> Iterator[str]:
+        """Yield a number of sources other than one."""
+        if bool(self.corpus) + self.installed_docs + bool(self.collection) != 1:
+            yield "give a corpus: a file, a folder, a data set, --installed_docs, or --collection (only one of them)"
+
+    def run(self) -> None:
+        """Compare, print the table, and write the page."""
+        started = time.perf_counter()
+        from contrastive_st.compare.queries import read_search
+        from contrastive_st.compare.report import Comparison
+        from contrastive_st.compare.systems import encoder_system, lexical_systems, tuned_system
+        from contrastive_st.files.repositories import default_model
+        from contrastive_st.files.writing import check_target, write_files
+        from contrastive_st.models.protocol import open_encoder
+        from contrastive_st.search.opening import open_index
+
+        folder = check_target(self.output, self.overwrite, parents=True)
+        at = lambda share: started + share * 60 * self.minutes
+        with ExitStack() as opened:
+            index = None
+            if self.collection:
+                index = open_index(self.store, self.collection)
+                opened.callback(index.close)
+            search = read_search(self.corpus, self.columns, self.queries, index=index)
+            recorded = [index.model] if index is not None and index.model else []
+        note(f"{len(search.queries):,} queries, {len(search.training):,} pairs to tune on; BM25, then the models")
+        systems, base, left_out = list(lexical_systems(search)), self.model or default_model(), list[str]()
+        for name in dict.fromkeys([base, *recorded, *(self.models or ())]):
+            try:
+                systems.append(encoder_system(search, open_encoder(name), name, at(_OF_MODELS)))
+                note(f"{name}: {systems[-1].rate:,.0f} texts a second")
+            except InputError as error:
+                if name == base or (name not in recorded and "--minutes" not in str(error)):
+                    raise
+                left_out.append(first_line(error))
+        try:
+            system = next(system for system in systems if system.model == base)
+            systems.append(tuned_system(search, system, folder / "tuned", at(_OF_TUNING)))
+        except InputError as error:
+            left_out.append(f"a tuned model: {first_line(error)}")
+        result = Comparison(search, systems, left_out)
+        commands = self._commands(result.best_model.model, result.best.model == "")
+        title = f"Which encoder for {self.corpus or self.collection or 'the installed documentation'}?"
+        content = {"report.html": result.page(title, commands), "results.json": json.dumps(result.json(), indent=2)}
+        write_files(folder, {name: text.encode("utf-8", "replace") for name, text in content.items()})
+        say("\n\n".join([result.heading(), result.table(), result.verdict()]))
+        for line in result.left_out:
+            note(f"left out: {line}")
+        say(f"\n{folder / 'report.html'} has ten queries on which the systems differ; what to run next:")
+        say("\n".join(f"  {command}" for command in commands))
+        note(f"done in {(time.perf_counter() - started) / 60:.1f} minutes")
+
+    def _commands(self, model: str, hybrid: bool) -> list[str]:
+        """What to run to search with a model; if BM25 is better, by words too."""
+        store = ["--store", self.store] if self.store else []
+        words = " --hybrid" * hybrid
+        if self.collection:
+            command = ["migrate", self.collection, "--model", model, *store]
+            return [f"contrastive-st {shlex.join(command)}"]
+        column = ["--column", self.columns[-1]] if self.columns else []
+        source = ["--installed_docs"] if self.installed_docs else [self.corpus]
+        search = shlex.join(["search", *store])
+        return [f"contrastive-st {shlex.join(['index', *source, *column, '--model', model, *store])}",
+                f'contrastive-st {search} "pad a batch of sequences to the same length"{words}' if self.installed_docs
+                else f'contrastive-st {search} "YOUR QUERY"{words}']  # fmt: skip

@@ -1,0 +1,163 @@
+"""The systems that are compared: BM25, encoders, and an encoder that is tuned within a budget of time."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import TrainerCallback
+
+from contrastive_st.compare.queries import Search
+from contrastive_st.data import PairCollator, tokenize
+from contrastive_st.data.docs_sets import positive_pairs
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.scorers.retrieval import lexical_scores, reciprocal_ranks
+from contrastive_st.models import SentenceEncoder, StaticEncoder
+from contrastive_st.scripts.arguments import EncoderArguments
+from contrastive_st.scripts.encoder import open_encoder
+from contrastive_st.search.bm25 import Segment, best, norms_of
+from contrastive_st.search.languages import language_of
+from contrastive_st.search.lexemes import query_keys
+from contrastive_st.tokens import column_prompts
+from contrastive_st.training.arguments import ContrastiveTrainingArguments
+from contrastive_st.training.trainer import ContrastiveTrainer
+from contrastive_st.vectors import unit_vectors
+
+Scores = NDArray[np.floating]
+_BATCH, _LENGTH = 128, 128  # texts between two looks at the clock; tokens of a text in training
+_EPOCHS, _LEAST_STEPS = 3, 60  # of a static model
+_FORWARDS = 3  # a step of training takes about as long as so many times the encoding of its texts
+
+
+@dataclass
+class System:
+    """A system and its scores.
+
+    Args:
+        name: its name in tables.
+        scores: `[Q, D]`, of each document for each query.
+        model: the folder or the name to index with; "" for BM25.
+        rate: texts that it encodes in a second; NaN for BM25.
+        curve: the log of its training.
+    """
+
+    name: str
+    scores: Scores
+    model: str = ""
+    rate: float = math.nan
+    curve: list[dict[str, float]] = field(default_factory=list)
+
+
+def lexical_systems(search: Search) -> Iterator[System]:
+    """BM25 over stemmed words, as full-text search has it, and over characters; yields the systems."""
+    language, count = language_of(search.documents), len(search.documents)
+    segment = Segment.of(np.arange(count), search.documents, language)
+    norms = norms_of(segment.lengths, float(segment.lengths.mean()))
+    scores = np.zeros((len(search.queries), count), np.float32)
+    for row, query in zip(scores, search.queries, strict=True):
+        numbers, values = best(list(segment.postings(query_keys(query, language))), norms, count, count)
+        row[numbers] = values
+    yield System("BM25, words", scores)
+    every = lexical_scores(search.queries, search.documents, search.documents, ("characters",))
+    yield System("BM25, characters", every["BM25, characters"])
+
+
+def encoder_system(search: Search, encoder: SentenceEncoder, name: str, deadline: float) -> System:
+    """An encoder, compared by cosine.
+
+    Args:
+        search: the test.
+        encoder: the model.
+        name: its name in tables, and to open it by.
+        deadline: the `time.perf_counter()` at which it must be done.
+
+    Raises:
+        InputError: it is not; the message says how long it takes.
+    """
+    started, total, vectors = time.perf_counter(), len(search.documents) + len(search.queries), list[Any]()
+    for encode, texts in ((encoder.encode_document, search.documents), (encoder.encode_query, search.queries)):
+        for start in range(0, len(texts), _BATCH):
+            vectors.append(np.asarray(encode(texts[start : start + _BATCH])))
+            done, now = sum(map(len, vectors)), time.perf_counter()
+            if now > deadline and done < total:
+                needed = (now - started) / done * total / 60
+                raise InputError(
+                    f"{name} takes about {needed:.1f} minutes to encode {total:,} texts; --minutes gives time"
+                )
+    units = unit_vectors(np.concatenate(vectors).astype(np.float32))
+    documents, queries = units[: len(search.documents)], units[len(search.documents) :]
+    return System(name, queries @ documents.T, name, total / (time.perf_counter() - started))
+
+
+class _Deadline(TrainerCallback):
+    """Ends a training at a time, after a last evaluation."""
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if time.perf_counter() > self.at:
+            control.should_evaluate = control.should_save = control.should_training_stop = True
+
+
+def tuned_system(search: Search, base: System, folder: Path, deadline: float) -> System:
+    """A model tuned on the pairs of a test, by InfoNCE in both directions over the batch; saved in a folder.
+
+    It is evaluated on the queries that choose, and the best of five checkpoints is kept.
+
+    Args:
+        search: the test.
+        base: the model to start from, evaluated.
+        folder: where the tuned model is saved.
+        deadline: the `time.perf_counter()` at which training ends.
+
+    Raises:
+        InputError: the time is not enough for training, or the base cannot be trained.
+    """
+    rows = positive_pairs(search.training)
+    loss: dict[str, Any] = {"loss": "info_nce", "temperature": 0.05, "symmetric": True}
+    model, tokenizer = open_encoder(EncoderArguments(model_name_or_path=base.model), (), **loss)
+    tokenizer.model_max_length = min(tokenizer.model_max_length, _LENGTH)
+    static = isinstance(model, StaticEncoder)
+    batch = min(2048 if static else 64, max(16, len(rows) // 4))
+    steps = max(_LEAST_STEPS, _EPOCHS * len(rows) // batch)
+    if not static:
+        steps = min(steps, int((deadline - time.perf_counter()) * base.rate / (2 * _FORWARDS * batch)))
+    if steps < 5 or time.perf_counter() > deadline:
+        raise InputError(f"the time that is left is too short to tune {base.name}; --minutes gives more")
+    half, recorded = search.half, model.settings.prompts
+    named = column_prompts(rows.column_names, recorded, model.settings.default_prompt_name)
+    prompts = {name: prompt for name, prompt in named.items() if prompt}
+
+    def evaluate(trained: Any) -> dict[str, float]:
+        chosen = Search(search.queries[:half], search.documents, search.relevant[:half], [], "")
+        scores = encoder_system(chosen, SentenceEncoder(trained, tokenizer), base.name, math.inf).scores
+        return {"mrr@10": float(reciprocal_ranks(chosen.ranks(scores)).mean())}
+
+    with tempfile.TemporaryDirectory(prefix="contrastive_st") as scratch, contextlib.redirect_stdout(sys.stderr):
+        every = -(-steps // 5)
+        args = ContrastiveTrainingArguments(
+            output_dir=scratch, per_device_train_batch_size=batch, learning_rate=1e-2 if static else 5e-5,
+            max_steps=steps, warmup_steps=0.1, logging_steps=max(1, steps // 20), eval_strategy="steps",
+            eval_steps=every, save_strategy="steps", save_steps=every, save_total_limit=1,
+            load_best_model_at_end=True, metric_for_best_model="mrr@10", report_to="none",
+        )  # fmt: skip
+        trainer = ContrastiveTrainer(
+            model=model, args=args, processing_class=tokenizer, data_collator=PairCollator(tokenizer),
+            train_dataset=tokenize(rows, tokenizer, tokenizer.model_max_length, None, prompts), evaluator=evaluate,
+            callbacks=[_Deadline(deadline)],
+        )  # fmt: skip
+        trainer.train()
+        trainer.save_model(str(folder))
+    tuned = encoder_system(search, SentenceEncoder(str(folder)), str(folder), math.inf)
+    tuned.name, tuned.curve = f"{base.name}, tuned", trainer.state.log_history
+    return tuned

@@ -1,0 +1,152 @@
+"""`contrastive-st compare` on documents without labels: what is held out, who wins, and what it says."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from contrastive_st import SentenceEncoder
+from contrastive_st.cli import main
+from contrastive_st.compare.queries import LEAST, Search, read_search
+from contrastive_st.compare.report import Comparison
+from contrastive_st.compare.systems import System
+from contrastive_st.data.documentation import near_copies
+
+SYLLABLES = ("ba", "co", "di", "fu", "ge", "ha", "jo", "ki", "lu", "me", "no", "pa", "ri", "so", "tu", "ve")
+
+
+def words(random, count):
+    return ["".join(random.choice(SYLLABLES, 3)) for _ in range(count)]
+
+
+def documents(count):
+    """Texts of random words; the first line shares two of them with the rest."""
+    random = np.random.default_rng(0)
+    for _ in range(count):
+        rest = words(random, 12)
+        yield " ".join([*words(random, 3), *rest[:2]]), " ".join(rest)
+
+
+def write_table(path, rows, names=("title", "body")):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([names, *rows])
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    return write_table(tmp_path_factory.mktemp("table") / "talks.csv", documents(400))
+
+
+def test_what_is_tuned_on_is_no_near_copy_of_what_is_searched(tmp_path):
+    rows = list(documents(400))
+    copies = [(f"{title} again", f"{body} more") for title, body in rows[:150]]
+    search = read_search(write_table(tmp_path / "talks.csv", [*rows, *copies, *rows[:20]]))
+    held = [pair._replace(title="", text=text) for pair, text in zip(search.training, search.documents, strict=False)]
+    assert not near_copies(search.training, held).any()
+    assert not {pair.title for pair in search.training} & set(search.queries)
+    assert search.left_out["near copies of documents to find, not tuned on"] > 20
+    assert search.left_out["documents that have the query or the text of another"] == 20
+    assert 2 * LEAST - 40 <= len(search.queries) <= 2 * LEAST
+
+
+@pytest.mark.parametrize("layout", ["folder", "blocks", "lines"])
+def test_the_first_line_of_a_file_a_block_or_a_row_finds_the_rest(layout, tmp_path):
+    rows = list(documents(400))
+    if layout == "folder":
+        for number, (title, body) in enumerate(rows):
+            (tmp_path / f"{number}.txt").write_text(f"{title}\n\n{body}\n{body[::-1]}\n", encoding="utf-8")
+        source = tmp_path
+    else:
+        ends = ("\n", "\n\n") if layout == "blocks" else (". ", ".\n")
+        source = tmp_path / "all.txt"
+        source.write_text("".join(a.capitalize() + ends[0] + b.capitalize() + ends[1] for a, b in rows), "utf-8")
+    search = read_search(str(source))
+    titles = {title.lower() for title, _ in rows}
+    assert {query.lower().rstrip(".") for query in search.queries} <= titles
+    assert search.relevant == [[i] for i in range(len(search.queries))]
+
+
+def test_pairs_that_are_labelled_0_are_none(tmp_path):
+    rows = [(i % 2, *row) for i, row in enumerate(documents(800))]
+    names = ("is_duplicate", "question1", "question2")
+    search = read_search(write_table(tmp_path / "pairs.csv", rows, names))
+    assert search.left_out["pairs whose is_duplicate is 0"] == 400
+    assert set(search.queries) <= {query for label, query, _ in rows if label}
+    grades = [(label + 1, *row) for label, *row in rows]
+    assert main(["compare", write_table(tmp_path / "grades.csv", grades, names), "-o", str(tmp_path / "out")]) == 2
+
+
+def test_too_few_documents_are_an_error_with_the_number_that_would_do(tmp_path, capsys):
+    for number, (title, body) in enumerate(documents(50)):
+        (tmp_path / f"{number}.txt").write_text(f"{title}\n{body}\n", encoding="utf-8")
+    assert main(["compare", str(tmp_path), "-o", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert "50 documents" in error
+    assert "about 300" in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_queries_of_the_user_find_documents_by_their_ids(tmp_path):
+    rows = [(f"d{i}", *row) for i, row in enumerate(documents(500))]
+    corpus = write_table(tmp_path / "talks.csv", rows, ("id", "title", "text"))
+    asked = [(f"where are {body[35:50]}", id) for id, _, body in rows[:250]] + [("nowhere", "d999")]
+    search = read_search(corpus, queries=write_table(tmp_path / "queries.csv", asked, ("query", "id")))
+    assert len(search.queries) == 250
+    for query, own in zip(search.queries, search.relevant, strict=True):
+        assert query.removeprefix("where are ") in search.documents[own[0]]
+    assert search.left_out["queries without a document that is read"] == 1
+
+
+def test_the_first_half_of_the_queries_chooses_and_the_other_confirms():
+    """One system is best on the first half alone; the table tells both, and the doubt."""
+    count = 40
+    search = Search(
+        [f"q{i}" for i in range(count)], [f"d{i}" for i in range(count)], [[i] for i in range(count)], [], ""
+    )
+    right, wrong = np.eye(count), np.roll(np.eye(count), 1, axis=1)
+    lucky = np.concatenate([right[:20], wrong[20:]])
+    result = Comparison(search, [System("steady", (right + wrong * 1.1) / 2, "s"), System("lucky", lucky, "l")])
+    assert result.best.name == "lucky"
+    steady, winner = result.rows
+    assert (winner.choosing, winner.confirming, winner.behind) == (1, pytest.approx(1 / 39, abs=0.03), None)
+    assert (steady.choosing, steady.confirming) == (0.5, 0.5)
+    assert steady.behind[0] == pytest.approx(winner.confirming - 0.5)
+    assert steady.behind[2] < 0
+    assert "steady" in result.verdict()
+
+
+def test_a_run_prints_the_table_writes_the_page_and_saves_the_tuned_model(table, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("contrastive_st.compare.systems._LEAST_STEPS", 6)
+    out = tmp_path / "out"
+    assert main(["compare", table, "--output", str(out), "--minutes", "2"]) == 0
+    printed = capsys.readouterr()
+    result = json.loads((out / "results.json").read_text())
+    names = [system["name"] for system in result["systems"]]
+    assert names == ["BM25, words", "BM25, characters", "static-minilm", "static-minilm, tuned"]
+    best = max(result["systems"], key=lambda system: system["choosing"])
+    assert result["winner"] == best["name"]
+    assert [system["behind"] is None for system in result["systems"]] == [
+        system is best for system in result["systems"]
+    ]
+    page = (out / "report.html").read_text()
+    for name in names:
+        assert name in printed.out
+        assert page.count(f"<td>{name}</td>") == 11
+    assert "data:image/png;base64," in page
+    assert f"contrastive-st index {table} --model" in printed.out
+    assert SentenceEncoder(out / "tuned").encode(["a"]).shape == (1, 256)
+    assert main(["compare", table, "--output", str(out)]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+
+
+def test_what_does_not_fit_into_the_time_is_left_out_and_named(table, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("contrastive_st.compare.cli._OF_TUNING", 0)
+    assert main(["compare", table, "-o", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr()
+    assert "tuned" not in printed.out.replace("to tune on", "")
+    assert "--minutes" in printed.err
+    assert main(["compare", table, "-o", str(tmp_path / "other"), "--minutes", "0.0001"]) == 2
+    assert "--minutes" in capsys.readouterr().err

@@ -141,7 +141,7 @@ def near_copies(pairs: Sequence[DocPair], of: Sequence[DocPair], least: float = 
         >>> near_copies([here, there, DocPair("Width of a river.", "Bank to bank, at noon.", "c")], [here]).tolist()
         [True, True, False]
     """
-    return near_pairs(pairs, of, least).any(1)
+    return np.asarray(near_pairs(pairs, of, least).any(1))
 
 
 def near_pairs(pairs: Sequence[DocPair], of: Sequence[DocPair], least: float = 0.5) -> NDArray[np.bool_]:

@@ -154,7 +154,7 @@ def read_search(
     if queries is None:
         held, rest, how = ranked[:size], ranked[size:], "the title or the first line of each"
         near, kept = near_pairs(held, held), list[int]()
-        for i in range(len(held)):  # near copies of each other cannot be told apart
+        for i in range(len(held)):  # near copies of each other make a query ambiguous
             if not near[i, kept].any():
                 kept.append(i)
         left_out["documents to find that are near copies of others"] = len(held) - len(kept)

@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from starlette.exceptions import HTTPException
 
 MOST_INPUTS = 4_096  # texts or token rows of a request
-MOST_CHARACTERS = 1 << 21  # of all texts of a request
 MOST_FLOATS = 1 << 22  # of the vectors of an answer
 MOST_HITS = 1_000  # of a search
 KEYS = 64  # lists and objects of a request besides its inputs
-MOST_BYTES = 8 << 20  # of a body
-ALL_BYTES = 64 << 20  # of the bodies of all requests under way
+MOST_BYTES = 2 << 20  # of a body; while orjson parses it, no other thread runs
+ALL_BYTES = 32 << 20  # of the bodies of all requests under way
 ALL_FLOATS = 1 << 24  # of the vectors that are computed or sent
 MOST_UNDER_WAY = 512  # requests
 MOST_CONNECTIONS = 2_048  # beyond them uvicorn answers 503

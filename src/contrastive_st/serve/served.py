@@ -12,7 +12,7 @@ import orjson
 
 from contrastive_st.search.values import one_line
 from contrastive_st.serve.batcher import Batcher, Rows, Vectors
-from contrastive_st.serve.limits import KEYS, MOST_CHARACTERS, MOST_FLOATS, MOST_INPUTS, ApiError
+from contrastive_st.serve.limits import KEYS, MOST_FLOATS, MOST_INPUTS, ApiError
 from contrastive_st.vectors import unit_vectors
 
 UNKNOWN = "X-Unknown-Inputs"  # a header of answers
@@ -119,8 +119,6 @@ class Served:
         return [position for position, known in enumerate(self.encoder.known_rows(rows, prompt)) if not known]
 
     def _rows_of_texts(self, texts: list[str], prompt: str, cut: bool) -> Rows:
-        if sum(map(len, texts)) > MOST_CHARACTERS:
-            raise ApiError(413, f"the texts of a request may have at most {MOST_CHARACTERS:,} characters; send fewer")
         rows: Rows = self.encoder.token_rows(texts, prompt)
         if not cut and self.encoder.truncated(texts, rows, prompt):
             raise ApiError(413, f"a text has more than {self.encoder.max_length} tokens, the maximum length of the "

@@ -39,7 +39,7 @@ TEXTS = [
 HEAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
-def filled(element: bytes, size: int = 8 * MIB - 64) -> bytes:
+def filled(element: bytes, size: int = 2 * MIB - 64) -> bytes:
     """A request with a list of equal elements, of about this size."""
     return b'{"input":[' + element * ((size - 13) // len(element)) + element[:-1] + b"]}"
 
@@ -50,14 +50,14 @@ BODIES = {
     "nulls": lambda: filled(b"null,"),
     "rows of one token": lambda: filled(b"[5],"),
     "token ids": lambda: filled(b"5,"),
-    "deep lists": lambda: b'{"input":' + b"[" * (4 * MIB) + b"]" * (3 * MIB) + b"}",
-    "deep objects": lambda: b'{"input":' + b'{"a":' * MIB + b"1" + b"}" * MIB,
-    "a long text": lambda: b'{"input":"' + b"word " * (MIB + MIB // 2) + b'"}',
-    "a text without blanks": lambda: b'{"input":"' + b"x" * (7 * MIB) + b'"}',
-    "escapes": lambda: b'{"input":"' + b"\\u0041" * MIB + b'"}',
+    "deep lists": lambda: b'{"input":' + b"[" * MIB + b"]" * (MIB - 64) + b"}",
+    "deep objects": lambda: b'{"input":' + b'{"a":' * (MIB // 4) + b"1" + b"}" * (MIB // 4),
+    "a long text": lambda: b'{"input":"' + b"word " * (2 * MIB // 5 - 64) + b'"}',
+    "a text without blanks": lambda: b'{"input":"' + b"x" * (2 * MIB - 64) + b'"}',
+    "escapes": lambda: b'{"input":"' + b"\\u0041" * (MIB // 3 - 64) + b'"}',
     "too many bytes": lambda: filled(b'"",', 32 * MIB),
     "backslashes": lambda: filled(b'"\\\\",'),
-    "many keys": lambda: b'{"input":"a"' + b"".join(b',"%d":0' % i for i in range(MIB // 2)) + b"}",
+    "many keys": lambda: b'{"input":"a"' + b"".join(b',"%d":0' % i for i in range(MIB // 8)) + b"}",
     "many texts": lambda: b'{"input":[' + b'"the rain fell far off",' * 4095 + b'"a"]}',
     "broken": lambda: b'{"input":["' + os.urandom(MIB),
 }

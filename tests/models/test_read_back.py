@@ -253,6 +253,9 @@ def test_what_is_saved_is_what_is_opened(writer, seed, tmp_path):
     settings = ("max_length", "truncate_dim", "similarity_fn_name", "default_prompt_name")
     assert [getattr(opened, name) for name in settings] == [getattr(saved, name) for name in settings], case
     assert opened.prompts == saved.prompts
+    if writer is not by_set_values:
+        asked = (case["truncate_dim"], case["similarity"] or "cosine")
+        assert (saved.truncate_dim, saved.similarity_fn_name) == asked
     assert (peer.max_seq_length, peer.truncate_dim) == (saved.max_length, saved.truncate_dim)
     assert (peer.similarity_fn_name or "cosine") == saved.similarity_fn_name
     for ask in ("encode", "encode_query", "encode_document"):

@@ -5,7 +5,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 300
-.PHONY: demo test meetings test-contracts test-cluster test-fast test-min test-newest lint lint-workflows docs wheel lite readme figures clean
+.PHONY: demo test meetings test-contracts test-cluster test-fast test-min test-newest lint lint-workflows docs wheel lite readme environments figures clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -19,8 +19,8 @@ $(VENV)/.dev: $(VENV)/.demo
 demo: $(VENV)/.demo  ## is an encoder tuned on the installed Python documentation better there? a table, and a page
 	$(BIN)/contrastive-st compare --installed_docs --output out/demo --overwrite $(DEMO_ARGS)
 
-test: $(VENV)/.dev  ## every test, offline
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+test: $(VENV)/.dev  ## every test but those of `make test-contracts`, offline
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/contracts $(PYTEST_ARGS)
 
 meetings: $(VENV)/.dev  ## the laws of docs/launching.md for every combination of choices, offline; 40 minutes on two idle cores
 	HF_HUB_OFFLINE=1 CONTRASTIVE_ST_MEETINGS=all $(BIN)/python -m pytest -n 2 tests/meetings $(PYTEST_ARGS)
@@ -30,7 +30,7 @@ test-fast: $(VENV)/.dev  ## the fast tests, offline
 
 $(VENV)-contracts/.done:
 	$(PYTHON) -m venv $(VENV)-contracts
-	$(VENV)-contracts/bin/python -m pip install --quiet --disable-pip-version-check schemathesis==4.32.5
+	$(VENV)-contracts/bin/python -m pip install --no-compile --quiet --disable-pip-version-check schemathesis==4.32.5
 	touch $@
 
 $(VENV)/.contracts: $(VENV)/.dev
@@ -52,23 +52,29 @@ test-cluster: $(VENV)/.cluster  ## several hosts: network namespaces, which need
 
 $(VENV)-min/.test: pyproject.toml constraints-min.txt
 	test -x $(VENV)-min/bin/python || $(PYTHON) -m venv $(VENV)-min
-	$(VENV)-min/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-min.txt -e ".[test]"
+	$(VENV)-min/bin/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints-min.txt -e ".[test]"
 	touch $@
 
-test-min: $(VENV)-min/.test  ## the fast tests and those of training, offline, against the oldest versions of the dependencies
-	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadgroup -m "not slow and not data" $(PYTEST_ARGS)
-	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadgroup -m "slow and not data" tests/training $(PYTEST_ARGS)
+# What depends on the versions of other libraries: models, training, files, the store and the API.
+VERSIONS := -m "not slow and not data" tests/models tests/training tests/hub tests/data
+OLDEST := -m "not data" tests/training/test_trainer.py tests/search/test_store.py
+test-min: $(VENV)-min/.test  ## tests of what depends on other libraries, offline, with their oldest versions
+	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadgroup $(VERSIONS) tests/serve $(PYTEST_ARGS)
+	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadgroup $(OLDEST) $(PYTEST_ARGS)
 
 # torch is the wheel without CUDA, and pytest that of the other targets.
-NEWEST := -m "not slow and not data" tests/models tests/training tests/hub tests/data
-test-newest:  ## fast tests of models, training and files against the newest releases of the dependencies
-	rm -rf $(VENV)-newest
-	$(PYTHON) -m venv $(VENV)-newest
+$(VENV)-newest/.test:
+	$(PYTHON) -m venv --clear $(VENV)-newest
 	grep -E '^(torch|pytest|pytest-xdist)==' constraints.txt > $(VENV)-newest/constraints.txt
-	$(VENV)-newest/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)-newest/constraints.txt -e ".[test]"
-	export HF_HUB_OFFLINE=1; $(VENV)-newest/bin/python -m pytest -n 2 --dist loadgroup $(NEWEST) $(PYTEST_ARGS) || \
-		$(VENV)-newest/bin/python .ci/newest.py $(NEWEST)
+	$(VENV)-newest/bin/python -m pip install --no-compile --quiet --disable-pip-version-check -c $(VENV)-newest/constraints.txt -e ".[test]"
+	touch $@
+
+test-newest: $(VENV)-newest/.test  ## fast tests of models, training and files with the newest releases of the dependencies
+	export HF_HUB_OFFLINE=1; $(VENV)-newest/bin/python -m pytest -n 2 --dist loadgroup $(VERSIONS) $(PYTEST_ARGS) || \
+		$(VENV)-newest/bin/python .ci/newest.py $(VERSIONS)
 	rm -rf $(VENV)-newest
+
+environments: $(VENV)/.dev $(VENV)/.docs $(VENV)-contracts/.done $(VENV)-min/.test $(VENV)-newest/.test  ## what the other targets install first
 
 lint: $(VENV)/.dev  ## style, types, and words of prose
 	$(BIN)/ruff check .
@@ -89,7 +95,7 @@ lint-workflows:  ## the workflows, the container file and the compose file; the 
 	$(VENV)-workflows/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(VENV)-workflows/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 
-$(VENV)/.docs: $(VENV)/.demo
+$(VENV)/.docs: $(VENV)/.dev  # one after the other: both install into one environment
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	touch $@
 
@@ -106,7 +112,7 @@ wheel: $(VENV)/.dev  ## build wheel and sdist, check them, and run the quick sta
 	$(PYTHON) -m venv --clear $(VENV)-wheel
 	sed -n '/^## Quick start/,/^```$$/p' README.md | grep -v '^##\|^```' > $(VENV)-wheel/quick_start.py
 	for file in dist/*.whl dist/*.tar.gz; do \
-		$(VENV)-wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$file" && \
+		$(VENV)-wheel/bin/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints.txt "$$file" && \
 		(cd $(VENV)-wheel && bin/python quick_start.py && bin/contrastive-st similarity "a cat sat" "a feline rested") && \
 		$(VENV)-wheel/bin/python -m pip uninstall --quiet --yes contrastive-st || exit 1; \
 	done

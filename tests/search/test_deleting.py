@@ -6,12 +6,9 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings, strategies as st
-from store_places import store_place, unit_vectors
+from store_places import store_place
 
 from contrastive_st.cli import main
-from contrastive_st.search.documents import identified, texts_corpus
-from contrastive_st.search.ingest import index_corpus
 from contrastive_st.search.opening import open_index
 
 pytestmark = pytest.mark.slow
@@ -145,81 +142,3 @@ def test_deleted_ids_are_listed(run, place):
         assert store.describe()["deleted"] == "2: 1, 3"
         store.upsert([3], ["again"], np.ones((1, store.dimension)))  # by hand, on purpose
         assert store.deleted() == [1]
-
-
-# --- Any order of indexing, deleting and updating ends in the store that is made at once
-
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("write"), st.dictionaries(st.integers(0, 7), st.sampled_from(["a", "b", "c"]), min_size=1)),
-        st.tuples(st.just("index"), st.sampled_from(["", "restore", "replace"])),
-        st.tuples(st.just("delete"), st.lists(st.integers(0, 8), max_size=3)),
-        st.tuples(st.just("delete matching"), st.sampled_from(["a", "b", "c"])),
-        st.tuples(st.just("upsert"), st.integers(0, 8)),
-        st.tuples(st.just("metadata"), st.integers(0, 8)),
-    ),
-    max_size=12,
-)
-
-
-class Letters:
-    """A vector for each text, without a model."""
-
-    name, fingerprint, dimension, folder = "letters", "letters", 8, None
-
-    def encode_stream(self, items, texts_of):
-        for item in items:
-            yield item, np.concatenate([np.empty((0, 8), np.float32), *map(vector, texts_of(item))])
-
-
-def vector(text):
-    return unit_vectors(1, seed=sum(text.encode()))
-
-
-@example(steps=[("write", {1: "a"}), ("index", ""), ("upsert", 1)])
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(steps=STEPS)
-def test_any_order_of_writes_ends_in_the_store_made_at_once(place, steps):
-    from contrastive_st.search.postgres.store import VectorStore
-
-    made = {"model": "letters", "fingerprint": "letters", "dimension": 8}
-    file, there, gone = {}, {}, set()  # the corpus; what should be in the store; what was deleted
-    with VectorStore.create(place, "steps", **made) as store:
-        for step, given in [*steps, ("index", "")]:
-            if step == "write":
-                file = given
-            elif step == "index" and file:
-                rows = sorted(file.items())
-                corpus = identified(
-                    texts_corpus("c", [f"{t}{i}" for i, t in rows], [{"id": i, "t": t} for i, t in rows])
-                )
-                options = {given: True} if given else {}
-                loader = store.loader("c", corpus.fingerprint, own_ids=True, **options)
-                index_corpus(corpus, Letters(), loader, shard_rows=3)
-                loader.close()
-                gone -= set(file) if given else set()
-                there |= {i: (f"{t}{i}", {"id": i, "t": t}) for i, t in rows if i not in gone}
-            elif step == "delete":
-                assert store.delete(given) == len(set(given) & set(there))
-                gone |= set(given) & set(there)
-            elif step == "delete matching":
-                found = {i for i, (_, item) in there.items() if item.get("t") == given}
-                assert store.delete_matching({"t": given}) == len(found)
-                gone |= found
-            elif step == "upsert":
-                store.upsert([given], [f"u{given}"], vector(f"u{given}"), [{"t": "u"}])
-                there[given], gone = (f"u{given}", {"t": "u"}), gone - {given}
-            elif given in there:
-                store.set_metadata(given, {"t": "m"})
-                there[given] = (there[given][0], {"t": "m"})
-            there = {i: row for i, row in there.items() if i not in gone}
-        assert contents(store) == {
-            i: (text, item, vector(text).astype(np.float16).tolist()) for i, (text, item) in there.items()
-        }
-        assert set(store.deleted()) == gone
-        store.drop()
-
-
-def contents(store):
-    return {id: (text, item, [found.astype(np.float16).tolist()]) for ids, texts, items, vectors in store.scan()
-            for id, text, item, found in zip(ids.tolist(), texts, items, vectors, strict=True)}  # fmt: skip

@@ -8,6 +8,7 @@ from store_places import by_words, store_place, unit_vectors
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
 from contrastive_st.search.opening import open_index
+from contrastive_st.search.postgres.server import EmbeddedServer
 from contrastive_st.search.postgres.store import VectorStore
 
 pytestmark = pytest.mark.slow
@@ -22,7 +23,7 @@ ENGLISH = ["The houses stand at the edge of the wood and are old.", "We went thr
 
 @pytest.fixture(scope="module")
 def place():
-    with store_place() as folder:
+    with store_place() as folder, EmbeddedServer(folder):  # kept up between the tests
         yield str(folder)
 
 

@@ -11,7 +11,7 @@ import pytest
 from store_places import store_place
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.migration.moving import Move, finish, roll_back
+from contrastive_st.search.migration.moving import Move, finish
 from contrastive_st.search.migration.sample import interval, ndcg, sample
 from contrastive_st.vectors import unit_vectors
 
@@ -150,42 +150,6 @@ def test_the_old_model_answers_until_all_is_encoded_and_a_killed_move_goes_on(pl
             holds(after, NEW, documents())
 
 
-def test_what_is_written_meanwhile_is_right(place):
-    with made(place, "written") as old:
-        expected = documents()
-
-        def meanwhile(done, missing):
-            if done == 100:
-                changed = f"changed {missing}"
-                old.upsert([3, 700], [changed, "added"], OLD.encode([changed, "added"]))  # by whoever has the old model
-                expected.update({3: changed, 700: "added"})
-                old.delete([5, 6])
-                expected.pop(5, None), expected.pop(6, None)
-                assert old.search(OLD.encode(["added"])[0], 1)[0][0].id == 700
-
-        move = moving(old, advance=meanwhile)
-        move._fill_batch = 100
-        move.run()
-        with opened(place, "written", NEW) as after:
-            holds(after, NEW, expected)
-
-
-def test_rolls_back_with_all_that_was_written(place):
-    with made(place, "back") as store:
-        moving(store).run()
-        with opened(place, "back", NEW) as new:
-            new.upsert([2, 900], ["changed", "added"], NEW.encode(["changed", "added"]))
-            new.delete([7])
-            roll_back(new, lambda model: OLD)
-        expected = {**documents(), 2: "changed", 900: "added"}
-        del expected[7]
-        with opened(place, "back", OLD) as after:
-            holds(after, OLD, expected)
-            assert len(after.spaces()) == 1
-            with pytest.raises(InputError, match="no migration"):
-                roll_back(after, lambda model: OLD)
-
-
 def test_texts_that_the_new_model_does_not_know_stay_and_are_not_found(place):
     with made(place, "silent", count=50) as store:
         store.upsert([60], ["unknown"], OLD.encode(["topic1"]))
@@ -222,13 +186,6 @@ def test_a_search_in_between_never_fails_and_always_finds(place):
             thread.join()
         assert not faults
         assert seen == {"old", "new"}
-
-
-def test_a_collection_is_dropped_with_all_its_vectors(place):
-    with made(place, "dropped", count=50) as store:
-        moving(store).run()
-        store.drop()
-        assert store.database.rows("SELECT relname FROM pg_class WHERE relname LIKE 'dropped%'") == []
 
 
 def test_servers_follow(place, monkeypatch):

@@ -16,6 +16,7 @@ from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.documents import cut, identified, open_corpus
 from contrastive_st.search.opening import open_collection, open_index
+from contrastive_st.search.postgres.server import EmbeddedServer
 from contrastive_st.search.values import as_id, own_id
 
 pytestmark = pytest.mark.slow
@@ -29,7 +30,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def place():
-    with store_place() as folder:
+    with store_place() as folder, EmbeddedServer(folder):  # kept up between the tests
         yield str(folder)
 
 

@@ -12,6 +12,7 @@ from contrastive_st.search.bm25 import K1, B
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.lexemes import lexemes_of
 from contrastive_st.search.postgres import postings
+from contrastive_st.search.postgres.server import EmbeddedServer
 from contrastive_st.search.postgres.store import VectorStore
 
 pytestmark = pytest.mark.slow
@@ -96,7 +97,7 @@ TEXTS = [document for _, document in QUERIES] + NOISE
 
 @pytest.fixture(scope="module")
 def place():
-    with store_place() as folder:
+    with store_place() as folder, EmbeddedServer(folder):  # kept up between the tests
         yield str(folder)
 
 

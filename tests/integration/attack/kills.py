@@ -1,10 +1,9 @@
 """kill -9 in every kind of work that can be resumed: nothing is lost, and the end is bit-equal to that of no kill.
 
-python tests/integration/attack/kills.py --training 100 --final 30 --indexer 50 --seed 1
+python tests/integration/attack/kills.py --training 100 --final 30 --seed 1 --folder NEW
 
 `--training` and `--final` are the kills of each kind of run (`KINDS`): while it saves a checkpoint, and while it saves
-the model when training is over. `--indexer` are those of an indexer, its database or both. Prints each kill, and a line
-for each kind with its count and seed.
+the model when training is over. Prints each kill, and a line for each kind with its count and seed.
 """
 
 import argparse
@@ -17,7 +16,6 @@ from pathlib import Path
 HELPERS = Path(__file__).parents[2] / "helpers"
 sys.path.insert(0, str(HELPERS))
 
-from store_places import store_place  # noqa: E402
 from warm_python import python_with_package  # noqa: E402
 
 #: Kinds of training, with their number of processes
@@ -46,19 +44,10 @@ def kill_training(folder, kind, kills, seed, moment="checkpoint"):
     return found
 
 
-def kill_indexer(kills, seed):
-    """Kills of the indexer and its database."""
-    with store_place() as folder:
-        found = killed("index_kills.py", folder, kills, seed, kills=kills)
-    assert found.startswith(f"{kills} kills of the indexer")
-    return found
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--training", type=int, default=100, help="of each kind, while it saves a checkpoint")
     parser.add_argument("--final", type=int, default=30, help="of each kind, while it saves the model at the end")
-    parser.add_argument("--indexer", type=int, default=50, help="of the indexer, its database or both, in turns")
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS), help="of training")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, required=True, help="an empty folder for the runs")
@@ -68,8 +57,6 @@ def main():
         for kind in args.kinds if kills else []:
             if moment == "checkpoint" or KINDS[kind] == 1:
                 found.append(kill_training(args.folder / f"{moment}-{kind}", kind, kills, args.seed, moment))
-    if args.indexer:
-        found.append(kill_indexer(args.indexer, args.seed))
     print("\n".join(found))
     print(f"{time.monotonic() - began:.0f} s")
 

@@ -26,12 +26,11 @@ from contrastive_st.losses import (
     MixtureLoss,
     SoftmaxLoss,
 )
-from contrastive_st.models import InferSentBiLSTM, InferSentConfig, UniversalConfig, UniversalSentenceEncoder
+from contrastive_st.models import InferSentBiLSTM, InferSentConfig
 from contrastive_st.tokens import name_number
 from contrastive_st.training.checkpoints import fingerprint
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "dog", "ran", "far"]
-TASKS = {"answers": {"loss": "info_nce"}, "nli": {"loss": "softmax"}}
 
 
 def pairs(count, gold=None):
@@ -260,43 +259,15 @@ def run(folder, model, rows, collator, stop=None, resume=None, callbacks=(), **s
     return trainer
 
 
-def use_model():
-    torch.manual_seed(0)
-    config = UniversalConfig(12, embedding_size=4, hidden_size=6, bigram_buckets=5)
-    return UniversalSentenceEncoder(config, loss="multi_task", tasks=TASKS)
-
-
 def bert_model(bert_config):
     torch.manual_seed(0)
     losses = {"answers": InfoNCE(0.1), "nli": SoftmaxLoss(), "scores": CoSENTLoss()}
     return BertForCL(bert_config, pooling="mean", loss=MixtureLoss(losses))
 
 
-def tables():
-    return Mixture({"answers": pairs(24), "nli": pairs(13, "label")})
-
-
 def with_streams():
     rows = {"answers": stream(11), "nli": pairs(13, "label"), "scores": stream(9, gold="score")}
     return Mixture(rows, {"answers": 2, "nli": 1, "scores": 1})
-
-
-@pytest.mark.parametrize(("kind", "settings"), [  # `test_resume.py` kills mixtures of BERT, with streams too
-    ("multi_task", {}), ("multi_task", {"chunk_size": 3}), ("streams", {"gradient_accumulation_steps": 2}),
-], ids=str)  # fmt: skip
-def test_a_resumed_mixture_is_the_whole_run_bit_for_bit(tmp_path, kind, settings, bert_config):
-    model, rows = (use_model, tables) if kind == "multi_task" else (lambda: bert_model(bert_config), with_streams)
-    tokenizer = word_tokenizer(WORDS)
-    kinds = {"answers": PairCollator, "nli": LabelledPairCollator, "scores": LabelledPairCollator}
-    collator = MixtureCollator({name: kind(tokenizer) for name, kind in kinds.items()})
-    whole = run(tmp_path / "whole", model(), rows(), collator, **settings)
-    run(tmp_path / "cut", model(), rows(), collator, stop=8, **settings)
-    checkpoint = str(tmp_path / "cut" / "checkpoint-7")
-    resumed = run(tmp_path / "cut", model(), rows(), collator, resume=checkpoint, **settings)
-    start = model().state_dict()
-    for name, weight in whole.model.state_dict().items():
-        assert torch.equal(weight, resumed.model.state_dict()[name]), name
-    assert any(not torch.equal(weight, start[name]) for name, weight in whole.model.state_dict().items())
 
 
 def test_each_loss_has_its_own_value_in_the_log(tmp_path, bert_config):

@@ -21,7 +21,7 @@ from contrastive_st.evaluation.cli import Evaluate
 from contrastive_st.evaluation.datasets.senteval import Splits, pair_rows, read_polarity
 from contrastive_st.evaluation.scorers.few_shot import METHODS, centroids, nearest, score_few_shot
 from contrastive_st.evaluation.scorers.sts import score_space
-from contrastive_st.evaluation.suite import EvaluationCallback, SuiteEvaluator
+from contrastive_st.evaluation.suite import SuiteEvaluator
 from contrastive_st.integrations import evaluate_metrics as metrics
 from contrastive_st.integrations.mteb import MTEBModel
 from contrastive_st.models.protocol import as_encoder, with_options
@@ -205,28 +205,6 @@ def train(folder, bert_config, tokenizer, evaluator=None, callback=None):
     )  # fmt: skip
     trainer.train()
     return trainer
-
-
-def test_weights_after_training_are_bit_equal_with_and_without_evaluation(tmp_path, bert_config, tokenizer):
-    root = write_all(tmp_path / "data")
-    suite = SuiteEvaluator(tokenizer, "STSB,CR,TREC", root, folds=3)
-
-    def careless(model):  # outside of the suite's guard: this is what it guards against
-        torch.rand(5)
-        return suite(model)
-
-    without = train(tmp_path / "a", bert_config, tokenizer)
-    within = train(tmp_path / "b", bert_config, tokenizer, evaluator=suite)
-    called = train(tmp_path / "c", bert_config, tokenizer, callback=EvaluationCallback(suite, every=2))
-    for other in (within, called):
-        for (name, a), b in zip(without.model.state_dict().items(), other.model.state_dict().values(), strict=True):
-            assert torch.equal(a, b), name
-        logged = [row for row in other.state.log_history if "eval_stsb_dev_spearman" in row]
-        assert [row["step"] for row in logged][:3] == [2, 4, 6]
-        assert {"eval_cr_dev_accuracy", "eval_trec_dev_accuracy"} <= set(logged[0])
-    assert within.model.training
-    moved = train(tmp_path / "d", bert_config, tokenizer, evaluator=careless).model.state_dict().values()
-    assert not all(torch.equal(a, b) for a, b in zip(without.model.state_dict().values(), moved, strict=True))
 
 
 def test_the_evaluator_restores_random_states_and_mode(tmp_path, bert_config, tokenizer):

@@ -143,12 +143,6 @@ def test_what_could_be_the_score_is_asked_for_by_options_that_there_are(tmp_path
     assert "'yes' is not a number" in capsys.readouterr().err
 
 
-def test_a_bad_score_is_reported_by_its_row(tmp_path):
-    (tmp_path / "own.csv").write_text('sentence1,sentence2,score\n"a\nb",c,1\nd,e,2\nf,g,2\nh,i,much\n')
-    with pytest.raises(InputError, match=r"own\.csv"):
-        read_scored_pairs(tmp_path / "own.csv")
-
-
 def test_files_of_one_name_are_several_tasks(tmp_path, caplog):
     rows = [{"sentence1": a, "sentence2": b, "score": s} for a, b, s in PAIRS]
     paths = [write_rows(tmp_path / name / "STSB.csv", rows[start:]) for name, start in (("a", 0), ("b", 10))]
@@ -527,15 +521,6 @@ def test_a_set_is_that_of_sentence_transformers(name, model, published, encoders
     monkeypatch.setattr(module, "pairwise_cos_sim", lambda a, b: cosines(a, b).double().round(decimals=6))
     assert score.value == pytest.approx(theirs(model)["spearman_cosine"], abs=1e-6)
     assert published is None or 100 * score.value == pytest.approx(published, abs=0.02)
-
-
-@pytest.mark.data
-def test_the_row_of_seven_names_the_sets_that_are_not_at_hand(data_root):
-    report = evaluate([bag_of_words], "sts7", data_root)
-    missing = [task.name for task in report.tasks if report.main("bag_of_words", task).value is None]
-    average = report.average("bag_of_words", "sts")
-    assert average.task == f"mean of {7 - len(missing)} of 7 STS sets" if missing else "mean of 7 STS sets"
-    assert average.note == (f"without {', '.join(missing)}" if missing else "")
 
 
 def test_one_text_is_no_column_and_one_id_no_list():

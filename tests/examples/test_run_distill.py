@@ -44,12 +44,6 @@ def test_relations_are_learned_shuffled_and_ordered(seconds, files, tmp_path, ca
     assert kept[0].stat().st_mtime_ns == stamp  # the teacher was not asked again
 
 
-def test_layers_of_the_teacher_learn_its_embeddings(files, tmp_path):
-    chosen = ["--layers", "1", "--loss", "embedding_distillation", "--max_steps", "2"]
-    load("run_distill").main([*files, *chosen, "--output_dir", str(tmp_path / "out")])
-    assert SentenceEncoder(tmp_path / "out").encode(SENTENCES[:3]).shape == (3, 16)
-
-
 @pytest.mark.parametrize("flags", [["--model_name_or_path", "x"], ["--lora_r", "2"]])
 def test_layers_are_those_of_the_teacher(flags, files, tmp_path):
     with pytest.raises(InputError, match="--teacher"):

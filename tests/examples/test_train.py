@@ -8,7 +8,7 @@ import torch
 from scripts import load
 
 from conftest import SENTENCES
-from contrastive_st import ContrastiveTrainer, InputError, SentenceEncoder, commands
+from contrastive_st import ContrastiveTrainer, InputError, SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
 
 NAMES = {1: ["text"], 2: ["question", "answer"], 3: ["question", "answer", "negative"]}
@@ -54,34 +54,6 @@ def test_dimensions_and_a_guide(num_columns, flags, tmp_path, monkeypatch):
     assert encoder.encode(SENTENCES, truncate_dim=4).shape == (8, 4)
     again = ["--model_name_or_path", str(tmp_path / "out"), *flags.split()]  # a trained encoder is trained on
     run(*again, text_file=tmp_path / "t.csv", output=tmp_path / "again")
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        ("--matryoshka_dims 64", "has 16 dimensions"),
-        ("--matryoshka_dims 4 4", "different"),
-        ("--matryoshka_weights 1", "give it too"),
-        ("--matryoshka_dims 8 4 --matryoshka_weights 1", "a weight for each"),
-        ("--matryoshka_dims 16 4 --symmetric true --momentum_queue 6", "not symmetric"),
-        ("--guide no/such-guide", "no/such-guide"),
-        ("--guide static-minilm --js_weight 1", "the loss guided_info_nce has no setting js_weight"),
-        ("--guide static-minilm --margin_strategy half", "absolute or relative"),
-    ],
-)
-def test_dimensions_and_guides_that_cannot_be(flags, words, text_file, tmp_path, monkeypatch):
-    monkeypatch.setenv("CONTRASTIVE_ST_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(InputError) as caught:
-        run(*flags.split(), text_file=text_file, output=tmp_path / "out")
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_device_that_is_not_there_is_one_line(text_file, tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("CONTRASTIVE_ST_DEVICE", "tpu")
-    job = lambda: run(text_file=text_file, output=tmp_path / "out")
-    assert commands.run(job) == 2
-    assert capsys.readouterr().err.startswith("error: device tpu: ")
 
 
 PROMPTS = {"query": "the cat ", "document": "old town: "}

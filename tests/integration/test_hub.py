@@ -1,7 +1,6 @@
 """Push and pull against a server that speaks the Hub's HTTP, through the command line and the public clients."""
 
 import json
-import socket
 import subprocess
 from pathlib import Path
 
@@ -187,30 +186,6 @@ def test_an_upload_that_goes_wrong_makes_no_commit(hub, client, checkpoint, meth
     hub.faults.clear()
     works(client("push", checkpoint, "alice/model"))
     assert hub.content("alice/model", "model.safetensors") == (checkpoint / "model.safetensors").read_bytes()
-
-
-def test_the_server_refuses_what_the_hub_would(hub, checkpoint):
-    """Truncated and foreign content, and a commit of what was never uploaded."""
-    from urllib.request import Request, urlopen
-
-    oid = "ab" * 32
-    with socket.create_connection(("127.0.0.1", hub.server_port)) as raw:
-        raw.sendall(f"PUT /upload/{oid} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n".encode() + b"half")
-    hub.put("alice/model", {"config.json": b"{}"})
-    lines = [
-        {"key": "header", "value": {"summary": "bad"}},
-        {"key": "lfsFile", "value": {"path": "w", "oid": oid, "size": 4}},
-    ]
-    body = "\n".join(map(json.dumps, lines)).encode()
-    headers = {"Authorization": f"Bearer {ALICE}"}
-    for method, path, content in (
-        ("PUT", f"/upload/{oid}", b"other content"),
-        ("POST", "/api/models/alice/model/commit/main", body),
-    ):
-        with pytest.raises(OSError, match="400"):
-            urlopen(Request(hub.endpoint + path, content, headers, method=method), timeout=10)
-    assert oid not in hub.blobs
-    assert hub.repos["alice/model"].titles() == ["put"]
 
 
 def test_repositories_that_are_not_to_be_trusted(hub, client, checkpoint, tmp_path):

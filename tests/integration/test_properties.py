@@ -278,11 +278,3 @@ def run_cases(count, checkpoint, tmp_path_factory, monkeypatch, capsys, derandom
 @pytest.mark.allow_warnings
 def test_200_cases(checkpoint, tmp_path_factory, monkeypatch, capsys):
     run_cases(200, checkpoint, tmp_path_factory, monkeypatch, capsys, derandomize=True)
-
-
-@pytest.mark.slow
-@pytest.mark.allow_warnings
-@pytest.mark.skipif("CONTRASTIVE_ST_CASES" not in os.environ, reason="set CONTRASTIVE_ST_CASES=2000; it takes an hour")
-def test_as_many_cases_as_asked_for(checkpoint, tmp_path_factory, monkeypatch, capsys):
-    count = int(os.environ["CONTRASTIVE_ST_CASES"])
-    run_cases(count, checkpoint, tmp_path_factory, monkeypatch, capsys, derandomize=False)

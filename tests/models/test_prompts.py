@@ -10,11 +10,9 @@ from datasets import Dataset
 from transformers import BertModel
 
 from conftest import SENTENCES
-from contrastive_st import AutoModelForCL, BertForCL, InputError, PairCollator, SentenceEncoder, tokenize
+from contrastive_st import BertForCL, InputError, PairCollator, SentenceEncoder, tokenize
 from contrastive_st.data import DropoutPairCollator, SentenceCorpus, train_word_tokenizer
-from contrastive_st.hub.convert import convert
 from contrastive_st.models import StaticConfig, StaticEncoder
-from contrastive_st.models.auto import load_tokenizer
 from contrastive_st.models.base import text_hashes
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.static_vectors import StaticVectors
@@ -53,28 +51,6 @@ def assert_equal_vectors(peers, folder, encoder=None):
     for prompt in ("", "a dog: "):
         wanted = peer.encode(SENTENCES, prompt=prompt, show_progress_bar=False)
         np.testing.assert_allclose(encoder.encode(SENTENCES, prompt=prompt), wanted, atol=1e-5, err_msg=repr(prompt))
-
-
-@pytest.mark.allow_warnings
-@pytest.mark.parametrize("use", [{"default_prompt_name": "query"}, {"truncate_dim": 6}], ids=str)
-@pytest.mark.parametrize("include_prompt", [False, True])
-@pytest.mark.parametrize("pooling", ["mean", "max", "cls", "lasttoken"])
-def test_a_folder_of_theirs_gives_their_vectors_here(
-    peers, pooling, include_prompt, use, bert_config, tokenizer, tmp_path
-):
-    folder = theirs(peers, tmp_path, bert_config, tokenizer, pooling, include_prompt, prompts=PROMPTS, **use)
-    assert_equal_vectors(peers, folder)
-    encoder = SentenceEncoder(folder)
-    excluded = not np.allclose(
-        encoder.encode_query(SENTENCES), encoder.encode([f"the cat {text}" for text in SENTENCES], prompt="")
-    )
-    assert excluded == (not include_prompt and pooling != "lasttoken")
-    encoder.save_pretrained(tmp_path / "again")
-    assert_equal_vectors(peers, tmp_path / "again")
-    assert_equal_vectors(peers, convert(folder, tmp_path / "package", "package"))
-    if use != {"truncate_dim": 6}:  # training begins with the whole vector
-        start = AutoModelForCL.from_pretrained(folder)
-        assert_equal_vectors(peers, folder, SentenceEncoder(start, load_tokenizer(folder)))
 
 
 @pytest.mark.allow_warnings

@@ -5,13 +5,11 @@ import json
 import os
 import random
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from made_documents import pdf_of
-from scripts import load
 from store_places import store_place, unit_vectors
 
 from contrastive_st.cli import main
@@ -27,7 +25,6 @@ from contrastive_st.search.report import Report
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 MADE = {"model": "words", "fingerprint": "words", "dimension": 8}
 
 
@@ -297,22 +294,6 @@ def test_files_below_a_folder_that_cannot_be_read_have_not_left(name):
     there = Files({"b.md": "1"}, frozenset({"sub", "gone.pdf"}))
     assert there.are_without(name) is (name == "a.md")
     assert not there.are_without("gone.pdf")
-
-
-@pytest.mark.slow
-def test_the_folder_of_many_files_by_the_script(monkeypatch, capsys):
-    """As with 10,000 files, by commands that are killed; those that are not are run in this process."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    script = load("folder_sync", ROOT / "benchmarks")
-
-    def seconds(*arguments):
-        assert main(script.command(*arguments)[3:]) == 0
-        return np.array([3.0, 1.0])
-
-    monkeypatch.setattr(script, "seconds", seconds)
-    monkeypatch.setattr(sys, "argv", ["folder_sync.py", "--files", "20", "--kills", "1"])
-    script.main()
-    assert capsys.readouterr().out.count("made at once") == 3
 
 
 # --- What other programs wrote

@@ -15,7 +15,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.documents import cut, identified, open_corpus
-from contrastive_st.search.opening import open_collection, open_index
+from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres.server import EmbeddedServer
 from contrastive_st.search.values import as_id, own_id
 
@@ -93,13 +93,6 @@ def test_unchanged_rows_are_left_alone_and_changed_ones_are_updates(index, place
     assert stored(place, index.collection) == everything
 
 
-def test_another_corpus_updates_the_same_rows(index, place):
-    index(ROWS)
-    assert index([{"id": 2, "text": "from elsewhere", "year": 1}], name="other.jsonl") == 1
-    assert stored(place, index.collection)[2] == ("from elsewhere", {"id": 2, "year": 1})
-    assert len(stored(place, index.collection)) == 3
-
-
 @pytest.mark.parametrize("kind", ["hnsw", "binary"])
 def test_an_update_reaches_the_graph(index, place, capsys, kind):
     index(ROWS, "--index", kind)
@@ -160,43 +153,6 @@ def test_chunks_are_numbered(tmp_path):
     assert {document.id for document in corpus.read()} == {None}
 
 
-def parts_of(place, collection):
-    """The texts of a collection by their row, in the order of their parts; and their ids."""
-    with open_index(place, collection) as opened:
-        hits = opened.get([id for ids, *_ in opened.scan() for id in ids.tolist()])
-    hits.sort(key=lambda hit: (str(hit.metadata["id"]), hit.own["part"]))
-    return [(hit.metadata["id"], hit.text) for hit in hits], {hit.text: hit.id for hit in hits}
-
-
-@pytest.mark.parametrize("column", ["id", "sku"])
-def test_parts_of_rows_with_ids_keep_theirs(index, place, column):
-    split = ["--split_into", "sentences", *([] if column == "id" else ["--id_column", column])]
-    rows = [
-        {"id": "a", "sku": 1, "text": "Tides rise. Cats sleep. Tides rise."},
-        {"id": "b", "sku": 2, "text": "Tides rise."},
-    ]
-    assert index(rows, *split) == 4
-    wanted = [("a", "Tides rise."), ("a", "Cats sleep."), ("a", "Tides rise."), ("b", "Tides rise.")]
-    found, ids = parts_of(place, index.collection)
-    assert found == wanted
-    assert min(ids.values()) > 1000  # not the numbers of rows
-    assert index(rows, *split) == 0
-    rows = [rows[1], {**rows[0], "text": "Rain falls. Cats sleep."}]
-    assert index(rows, *split, "--sync") == 1  # the order of the rows does not matter, and a row replaces its parts
-    found, now = parts_of(place, index.collection)
-    assert found == [("a", "Rain falls."), ("a", "Cats sleep."), ("b", "Tides rise.")]
-    assert now["Cats sleep."] == ids["Cats sleep."]
-    assert now["Tides rise."] == ids["Tides rise."]
-
-
-def test_encoded_shards_keep_the_ids(index, place, tmp_path):
-    path, shards = tmp_path / "corpus.jsonl", tmp_path / "shards"
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    assert main(["index", str(path), "-o", str(shards)]) == 0
-    assert main(["index", str(shards), "--store", place, "--collection", index.collection]) == 0
-    assert stored(place, index.collection) == as_stored(ROWS)
-
-
 def test_delete(index, place, tmp_path, capsys, monkeypatch):
     index(ROWS, "--index", "binary")
     where = ["delete", index.collection, "--store", place]
@@ -232,28 +188,3 @@ def test_an_empty_filter_deletes_nothing(index, place):
     assert store.delete_matching("year=1") == 0
     assert len(store) == 3
     store.close()
-
-
-def test_metadata_that_python_takes_for_equal_are_updated(index, place):
-    index([{"id": 1, "text": "a cat sat", "draft": True}])
-    index([{"id": 1, "text": "a cat sat", "draft": 1}])
-    assert json.dumps(stored(place, index.collection)[1][1]["draft"]) == "1"
-
-
-def test_a_corpus_that_gets_ids_leaves_the_documents_of_others(index, place, tmp_path):
-    parts = [{"id": 8, "text": "one line\\nanother line"}]
-    index(parts, "--split_into", "lines", name="parts.jsonl")
-    index(ROWS)
-    index(parts, "--replace", name="parts.jsonl")
-    assert stored(place, index.collection) == as_stored([*ROWS, *parts])
-
-
-def test_numbers_of_rows_are_not_those_of_documents_that_are_there(index, place):
-    encoder = open_encoder()
-    with open_collection(encoder, place, index.collection) as store:
-        store.upsert([0, 1], ["rain fell", "snow"], encoder.encode(["rain fell", "snow"]))
-        store.delete([1])
-    assert index([{"text": "a dog ran"}, {"text": "taxes rose"}]) == 2
-    assert {id: text for id, (text, _) in stored(place, index.collection).items()} == {
-        0: "rain fell", 1 << 40: "a dog ran", (1 << 40) + 1: "taxes rose",
-    }  # fmt: skip

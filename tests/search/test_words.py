@@ -23,62 +23,37 @@ QUERIES = [
     ("ZX-77", "Order ZX-77 is late."),
     ("ZX‑78", "Order ZX-78 is late."),  # a hyphen that does not break
     ("order 79", "ZX–79 is an order with a dash from a word processor."),
-    ("ISBN 978-3-16-148410-0", "The book has the ISBN 978-3-16-148410-0 on its back."),
     ("CVE-2024-3094", "CVE-2024-3094 is a backdoor in a compression library."),
-    ("RFC 2119", "Keywords are used as in RFC 2119."),
-    ("A4", "Paper of size A4 is used in Europe."),
-    ("H2O", "The formula of water is H2O."),
-    ("mp3", "Save it as song.mp3 and listen."),
-    ("3.14159", "The number 3.14159 is close to pi."),
     ("1,299.00", "It costs 1,299.00 dollars with tax."),
-    ("42", "The answer is 42, of course."),
     ("2024-05-01", "The deadline is 2024-05-01 at noon."),
-    ("10.0.0.7", "The router has the address 10.0.0.7 at home."),
     ("v2.3.1", "Release v2.3.1 repairs the crash."),
     ("1914-1918", "The war of 1914–1918 changed the continent."),
     ("+49 30 901820", "Call +49 30 901820 for an appointment."),
-    ("§ 218", "See § 218 of the code."),
-    ("100%", "The jacket is made of 100% wool."),
     ("--no-cache", "Build the image with docker build --no-cache today."),
-    ("-v", "Give -v to see more."),
     ("--dry-run=client", "kubectl apply --dry-run=client only prints."),
-    ("-Wall", "Compile with -Wall and repair what it prints."),
-    ("dry run", "A dry run of the ceremony is at ten."),
     ("set -euo pipefail", "Begin a script with set -euo pipefail to stop early."),
     ("/etc/hosts", "Names are in /etc/hosts on this machine."),
-    ("hosts.allow", "Access is granted by /etc/hosts.allow there."),
     ("C:\\Windows\\System32", "The library is in C:\\Windows\\System32 usually."),
-    ("src/lib/parser.py", "The bug is in src/lib/parser.py, line nine."),
     ("__init__.py", "A package has a file __init__.py in its folder."),
-    ("snake_case_name", "Use snake_case_name for functions."),
     ("std::vector<int>", "A std::vector<int> grows when it is full."),
     ("C++", "C++ has templates and exceptions."),
-    ("C#", "C# runs on the common language runtime."),
     (".NET", "Microsoft publishes .NET twice a decade."),
     ("user@example.org", "Write to user@example.org for help."),
     ("https://example.net/a/b?c=d", "Open https://example.net/a/b?c=d in a browser."),
     ("@dataclass", "Decorate the class with @dataclass before use."),
-    ("$HOME", "The shell expands $HOME before the call."),
     ('"to be or not to be"', "To be, or not to be, that is the question."),
     ("“curly quotes”", "These are curly quotes in a novel."),
     ("rock 'n' roll", "They danced to rock 'n' roll all night."),
     ("-penguins", "Emperor penguins walk over the ice."),
-    ("zebra -stripes", "A zebra with stripes is not a horse; stripes differ."),
     ("- - - lighthouse - - -", "The lighthouse stands on a rock."),
     ("-" * 40 + " volcano", "A volcano erupted on the island."),
     ("don't panic!", "Don’t panic, said the guide."),
-    ("O'Neill", "Mr O'Neill signed the letter."),
     ("CAFÉ", "The café at the corner is open."),
     ("STRASSE", "Die Straße ist gesperrt."),
     ("Krankenversicherungsbeitrag", "Der Krankenversicherungsbeitrag steigt im Januar."),
-    ("Schifffahrt", "Die Donaudampfschifffahrtsgesellschaft sucht Matrosen."),
     ("Ärztekammer", "Die Landesärztekammer tagt in Mainz."),
-    ("Rechtsschutz", "Wer eine Rechtsschutzversicherung hat, schläft besser."),
     ("东京", "我去年在东京住了三个月。"),
-    ("数据库", "向量数据库可以存储文本。"),
-    ("猫", "那只猫在睡觉。"),
     ("東京都", "東京都に住んでいます。"),
-    ("プログラミング", "日本語でプログラミングを学ぶ。"),
     ("자연어", "한국어 자연어처리는 어렵다."),
     ("ภาษาไทย", "ฉันพูดภาษาไทยไม่ได้"),
     ("ХЛЕБ", "Хлеб лежит на столе."),
@@ -192,16 +167,6 @@ def test_texts_that_no_database_can_hold_have_words_too(place):
         assert by_words(store, "quoted") == [5]
         assert by_words(store, "") == by_words(store, "- ' -- \0") == []
     assert by_words(ExactIndex(range(6), texts, unit_vectors(6)), "nul") == [1]
-
-
-def test_filters_hold_for_words(place):
-    with new(place, "filtered") as store:
-        texts = [f"sea {number % 7}" for number in range(100)]
-        store.upsert(range(100), texts, unit_vectors(100), [{"odd": number % 2} for number in range(100)])
-        for filter in ({"odd": 1}, {"(id)": {">=": 90}}):
-            found = by_words(store, "sea 3", 100, filter)
-            assert len(found) == store.count(filter)
-            assert all(texts[id] == "sea 3" for id in found[: sum(texts[i] == "sea 3" for i in found)])
 
 
 def test_writers_at_once_lose_no_words(place, monkeypatch):

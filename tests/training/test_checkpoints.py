@@ -280,15 +280,6 @@ def test_an_eval_dataset_gives_an_eval_loss(tokenizer, bert_config, tmp_path, st
         assert trainer.evaluate()["eval_own"] == 0.5
 
 
-def test_evaluation_leaves_the_training_as_it_was(tokenizer, bert_config, tmp_path):
-    weights = []
-    for name, changes in (("with", {"eval_strategy": "steps", "eval_steps": 1}), ("without", {})):
-        trainer = trainer_for(tokenizer, bert_config, tmp_path / name, save_strategy="no", **changes)
-        trainer.train()
-        weights.append(trainer.model.state_dict())
-    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
-
-
 def test_what_will_happen_is_told_before_the_first_step_and_the_loss_in_the_end(
     tokenizer, bert_config, tmp_path, caplog
 ):

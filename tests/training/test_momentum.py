@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
-from plain import loop_loss
 from torch import nn
 
 from conftest import SENTENCES
@@ -70,11 +69,6 @@ def test_the_loss_with_past_keys_is_that_of_a_plain_loop(num_views, block, monke
         5,
         5 * (num_views - 1) + 7,
     )
-
-
-def test_without_a_past_the_loop_is_that_of_info_nce():
-    views, keys = torch.randn(4, 3, 5, dtype=torch.float64), torch.arange(12).view(4, 3)
-    torch.testing.assert_close(loop_moco(views, keys, [], 0.1, 0.3), loop_loss(views, 0.1, 0.3, keys))
 
 
 def test_a_batch_of_one_learns_from_the_past():

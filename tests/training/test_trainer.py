@@ -180,33 +180,6 @@ def _ids(rows):
     return {"ids": [row["input_ids"] for row in rows]}
 
 
-def test_a_resumed_run_ends_with_the_same_weights_bit_for_bit(tokenizer, bert_config, tmp_path):
-    whole = trainer_for(tokenizer, bert_config, tmp_path / "whole", max_steps=8, save_steps=3)
-    whole.train()
-    again = trainer_for(tokenizer, bert_config, tmp_path / "again", max_steps=8, save_steps=3)
-    torch.manual_seed(99)  # a new process starts from another random state
-    again.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-3"))
-    for (name, a), b in zip(whole.model.state_dict().items(), again.model.state_dict().values(), strict=True):
-        assert torch.equal(a, b), name
-
-
-def test_evaluating_in_training_changes_no_weight(tokenizer, bert_config, tmp_path):
-    from contrastive_st import SentenceEncoder
-
-    def evaluator(model):
-        return {"norm": float((SentenceEncoder(model, tokenizer).encode(SENTENCES) ** 2).sum())}
-
-    quiet = trainer_for(tokenizer, bert_config, tmp_path / "a")
-    quiet.train()
-    watched = trainer_for(
-        tokenizer, bert_config, tmp_path / "b", evaluator=evaluator, eval_strategy="steps", eval_steps=1
-    )
-    watched.train()
-    assert sum("eval_norm" in row for row in watched.state.log_history) == 6
-    for a, b in zip(quiet.model.parameters(), watched.model.parameters(), strict=True):
-        assert torch.equal(a, b)
-
-
 def test_the_best_checkpoint_is_loaded_at_the_end(tokenizer, bert_config, tmp_path):
     figures = iter([0.5, 0.1, 0.9, 0.3])  # the first before training, to know the names
     trainer = trainer_for(

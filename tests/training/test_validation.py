@@ -261,18 +261,6 @@ def test_a_run_that_had_stopped_takes_no_further_step(tokenizer, bert_config, tm
     assert len(list(tmp_path.glob("checkpoint-*"))) == before
 
 
-def test_validation_changes_no_weight(tokenizer, bert_config, tmp_path):
-    settings = {"max_steps": 6, "save_strategy": "no"}
-    plain = worse_and_worse(tokenizer, bert_config, tmp_path / "a", **settings)
-    plain.train()
-    judged = worse_and_worse(tokenizer, bert_config, tmp_path / "b", eval_strategy="steps", eval_steps=1, **settings)
-    judged.evaluate()
-    judged.train()
-    assert sum("eval_mrr" in row for row in judged.state.log_history) == 6
-    for a, b in zip(plain.model.parameters(), judged.model.parameters(), strict=True):
-        assert torch.equal(a, b)
-
-
 REGULARLY = [
     ({}, ("steps", 0.1, "steps", 0.1, True, 2)),
     ({"eval_steps": 5}, ("steps", 5, "steps", 5, True, 2)),

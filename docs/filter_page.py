@@ -21,15 +21,14 @@ EXAMPLES: tuple[tuple[str, list[dict[str, Any]]], ...] = (
     ("topic!=sea", [{"topic": "sky"}, {"topic": ["sky", "sea"]}, {"topic": None}, {}]),
     ("topic!=sea,sky", [{"topic": "rain"}, {"topic": "sea"}, {"topic": "sky"}]),
     ('title="Hello, world"', [{"title": "Hello, world"}, {"title": "Hello"}]),
-    ("year>=2000; year<2010", [{"year": 2004}, {"year": "2004"}, {"year": 1999}, {"year": "about 2004"}]),
-    ("month>=5", [{"month": 12}, {"month": "05"}, {"month": "04"}]),
+    ("year>=2000; year<2010", [{"year": 2004}, {"year": 1999}, {"year": "about 2004"}]),
     ("date>=2024", [{"date": "2024-05-01"}, {"date": "2025"}, {"date": "2023-12-31"}, {"date": "01/05/2024"}]),
     ("date<=2024-05", [{"date": "2024-05-31"}, {"date": "2024-05-31T23:59:00Z"}, {"date": "2024-06-01"}]),
     ("date>2024-05-01T00:00", [{"date": "2024-05-01 09:30"}, {"date": "2024-05-02"}, {"date": "2024-05-01"}]),
-    ("date=2024-05-01", [{"date": "2024-05-01"}, {"date": "2024-05-01 00:00:00"}, {"date": "2024-05-01T09:30"}]),
-    ("draft=true", [{"draft": True}, {"draft": "True"}, {"draft": "t"}, {"draft": 1}]),
-    ("size=1.5", [{"size": 1.5}, {"size": "1.5"}, {"size": "1.50"}, {"size": "1,5"}]),
-    ("month=5", [{"month": 5}, {"month": "5"}, {"month": "05"}]),
+    ("date=2024-05-01", [{"date": "2024-05-01"}, {"date": "2024-05-01T09:30:00"}]),
+    ("draft=true", [{"draft": True}, {"draft": False}, {"draft": 1}]),
+    ("version=1.10", [{"version": "1.10"}, {"version": "1.1"}]),
+    ("size=1.50", [{"size": 1.5}, {"size": 15}]),
     ("topic=null", [{}, {"topic": None}, {"topic": []}, {"topic": "sea"}]),
     ("topic!=null", [{"topic": "sea"}, {}, {"topic": None}]),
     ("author.name=Ada", [{"author": {"name": "Ada"}}, {"author": [{"name": "Ada"}]}, {"author": "Ada"}]),
@@ -60,8 +59,11 @@ The table shows metadata that a filter finds or does not find. Each element of a
 |---|---|---|
 {chr(10).join(map(_row, EXAMPLES))}
 
-* A range (`<`, `<=`, `>`, `>=`) takes a number or an ISO date. In a range, text that is a decimal number counts as a
-  number; its first 15 digits are compared.
+* A column has the type that `index` gave it, and prints: `number`, `date`, `text` or `boolean`, or a list of these.
+  A column of a table is of numbers if each of its cells is written as that number is, so `007` and `1.10` stay text.
+  `--types price=number` sets the type, and an index made before types were recorded gets them when it is indexed again.
+* A value that does not fit the type is refused: `price<20` if `price` is text, or `year=soon`. A range (`<`, `<=`,
+  `>`, `>=`) takes a number or an ISO date.
 * A range compares dates at the precision of the filter, so `date<=2024-05` includes all of May. With `=`, the whole
   date must be equal. A date without a time is midnight. Time zones are ignored.
 * Metadata are stored as JSON: dates and times as ISO 8601 text; durations as seconds; decimals and numpy's numbers as

@@ -69,7 +69,8 @@ def test_lists_and_objects_in_a_csv(tmp_path):
         {"tags": [], "sizes": [2, 3], "note": "see [1]"},
         {"made": {"by": None}},
     ]
-    assert report.lines() == ["each cell is read as a list or an object: column made; column sizes; column tags"]
+    (line,) = report.lines()
+    assert "tags list of text, sizes list of number, made object, note text; --types" in line
     chosen = open_corpus(str(tmp_path / "a.csv"), metadata=["tags"])
     assert [document.metadata["tags"] for document in chosen.read()] == [["a", "b, c"], [], None]
 
@@ -173,9 +174,28 @@ def test_a_missing_text_is_blank_and_a_missing_value_is_null(tmp_path):
     assert report.lines() == [
         f"left out: 2 blank: {tmp_path / 'a.tsv'}, row 3; {tmp_path / 'a.tsv'}, row 4",
         "'NA' counts as null; JSON and Parquet can hold it as text: column place",
+        "types of the metadata: place text; --types COLUMN=TYPE sets another",
     ]
     (tmp_path / "a.jsonl").write_text('{"text": "One.", "place": "NA"}\n')  # where null is not written in words
     assert next(open_corpus(tmp_path / "a.jsonl").read()).metadata == {"place": "NA"}
+
+
+def test_the_types_of_columns_are_decided_over_the_whole_file(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = ["text,version,zip,price,day,draft,size", "One.,1.1,1067,12.5,2024-05-01 00:00:00,true,1"]
+    rows += [f"Some {i}.,1.2,10115,3.0,2024-05-02 09:30,false,2" for i in range(300)]
+    path.write_text("\n".join([*rows, "Two.,1.10,01067,3.25,2024-05-03,true,two"]) + "\n")
+    report = Report()
+    first, *_, last = [document.metadata for document in open_corpus(path).read(report)]
+    assert first == {"version": "1.1", "zip": "1067", "price": 12.5, "day": "2024-05-01", "draft": True, "size": "1"}
+    assert (last["version"], last["zip"]) == ("1.10", "01067")
+    line = "version text (because of '1.10'), zip text (because of '01067'), price number, day date, draft boolean"
+    assert line in report.lines()[0]
+    with pytest.raises(InputError, match=r"a\.csv, row 303: column 'size': 'two' is not a number"):
+        list(open_corpus(path, types={"size": "number"}).read())
+    given = open_corpus(path, types={"version": "number", "price": "text"}, former_types={"draft": "text"})
+    assert list(given.read())[-1].metadata["version"] == 1.1
+    assert next(given.read()).metadata["draft"] == "true", "as in the collection"
 
 
 @pytest.mark.parametrize("name", ["-", "/dev/null"])

@@ -20,9 +20,10 @@ from contrastive_st.errors import InputError
 from contrastive_st.search import filters
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import Condition, Filter, as_filter, parse
+from contrastive_st.search.held import as_held
 from contrastive_st.search.index import fuse, unmet
 from contrastive_st.search.postgres.predicates import as_jsonpath
-from contrastive_st.search.values import as_id
+from contrastive_st.search.values import as_id, plain
 
 ROOT = Path(__file__).parents[2]
 
@@ -138,30 +139,25 @@ def test_the_page_is_what_the_parser_writes():
 
 LONG = 1152921504606846977  # exact in no double
 MEANING = [
-    ({"a": 1}, "a=1", True), ({"a": "1"}, "a=1", True), ({"a": "1"}, {"a": 1}, True), ({"a": 1}, {"a": "1"}, True),
+    ({"a": 1}, "a=1", True), ({"a": "1"}, "a=1", True), ({"a": "1"}, {"a": 1}, False), ({"a": 1}, {"a": "1"}, True),
     ({"a": True}, "a=1", False), ({"a": 1.0}, {"a": 1}, True), ({"a": "007"}, "a=7", False),
-    ({"a": "1.10"}, "a=1.1", True),
+    ({"a": "1.10"}, "a=1.1", False),
     ({"a": LONG}, f"a={LONG}", True), ({"a": LONG}, f"a!={LONG}", False), ({"a": LONG}, f"a={LONG - 1}", False),
-    ({"a": LONG}, f"a>{LONG - 1}", True), ({"a": LONG}, {"a": str(LONG)}, True), ({"a": str(LONG)}, {"a": LONG}, True),
+    ({"a": LONG}, f"a>{LONG - 1}", True), ({"a": LONG}, {"a": str(LONG)}, True), ({"a": str(LONG)}, {"a": LONG}, False),
     ({"a": 0.1234567890123456}, "a=0.1234567890123456", True), ({"a": 0.2199999988}, "a!=0.2199999988", False),
-    ({"a": 1e300}, "a=1e300", True), ({"a": 0.1}, "a=0.10", True), ({"a": "0.000"}, {"a": -0.0}, True),
-    ({"a": -0.0}, "a=0", True), ({"a": "1999.0"}, "a=1999", True), ({"a": "1999.0"}, "a!=1999", False),
-    ({"a": "12.50"}, {"a": 12.5}, True), ({"a": "12.5"}, "a=12.50", True), ({"a": "1999.01"}, "a=1999", False),
-    ({"a": "-3.000"}, {"a": Decimal("-3.00")}, True), ({"a": "1e3"}, "a=1e3", True),
-    ({"a": True}, "a=true", True), ({"a": "True"}, "a=true", True), ({"a": "TRUE"}, {"a": True}, True),
-    ({"a": "t"}, "a=true", True), ({"a": "t"}, {"a": True}, True), ({"a": "f"}, "a!=false", False),
-    ({"a": "f"}, "a!=true", True), ({"a": True}, "a=t", False), ({"a": "t"}, "a=t", True),
+    ({"a": 1e300}, "a=1e300", True), ({"a": 0.1}, "a=0.10", True), ({"a": "0.000"}, {"a": -0.0}, False),
+    ({"a": -0.0}, "a=0", True), ({"a": "1999.0"}, "a=1999", False), ({"a": "12.50"}, {"a": 12.5}, False),
+    ({"a": "1999.01"}, "a=1999", False),
+    ({"a": "1e3"}, "a=1e3", True),
+    ({"a": True}, "a=true", True), ({"a": "TRUE"}, {"a": True}, False),
+    ({"a": "t"}, "a=true", False), ({"a": True}, "a=t", False), ({"a": "t"}, "a=t", True),
     ({"a": False}, "a=true", False), ({"a": ["x", "y"]}, "a=y", True), ({"a": ["x", "y"]}, "a!=y", False),
     ({"a": ["x", "y"]}, "a!=z", True), ({"a": ["x", "y"]}, "a=x; a=y", True), ({"a": "x"}, "a=x; a=y", False),
     ({"a": "x"}, "a=y,x", True), ({"a": "x"}, "a!=y,x", False), ({"a": 5}, {"a": {">=": 5, "<": 6}}, True),
     ({"a": "2021"}, "a>2020", True), ({"a": "2021"}, {"a": {">": 2020}}, True), ({"a": "x"}, "a>2020", False),
-    ({"a": [1999, "2021"]}, "a>2020", True), ({"a": True}, "a>0", False), ({"a": "1e3"}, "a>=1000", True),
-    ({"a": "05"}, "a>=5", True), ({"a": "05"}, "a<05", False), ({"a": "+5"}, "a<6", True), ({"a": ".05"}, "a<.1", True),
-    ({"a": "5."}, "a>+4", True), ({"a": " 5 "}, "a<6", True), ({"a": "-007.50"}, "a<-7", True),
-    ({"a": "0.30000000000000004"}, "a>=0.2", True), ({"a": "0.30000000000000004"}, "a<=0.30000000000000004", True),
-    ({"a": str(LONG)}, f"a<={LONG}", True), ({"a": "2.5e-120"}, "a<0.05", True), ({"a": "2.5e-120"}, "a>0", True),
-    ({"a": "1e999"}, "a>0", False), ({"a": "1e-999"}, "a<1", False), ({"a": "5"}, "a<1e999", True),
-    ({"a": "."}, "a<6", False), ({"a": "1_0"}, "a>6", False), ({"a": "1,5"}, "a<6", False),
+    ({"a": [1999, "2021"]}, "a>2020", True), ({"a": True}, "a>0", False), ({"a": "1e3"}, "a>=1000", False),
+    ({"a": "05"}, "a>=5", False), ({"a": 5}, "a<1e999", True),
+    ({"a": "1,5"}, "a<6", False),
     ({"a": "05"}, "a=5", False), ({"a": "05"}, "a=05", True), ({"a": "05"}, "a!=5", True),
     ({"a": "2024-03-01"}, "a>=2024", True), ({"a": "2024-03-01"}, "a<=2024", True),
     ({"a": "2024-03-01"}, "a>2024", False),
@@ -196,7 +192,7 @@ MEANING = [
 
 @pytest.mark.parametrize(("metadata", "filter", "wanted"), MEANING)
 def test_what_a_condition_means(metadata, filter, wanted):
-    assert as_filter(filter).holds(metadata) is wanted
+    assert as_filter(filter).holds(as_held(plain(metadata))) is wanted
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +206,9 @@ def store():
 
 
 def fill(store, metadata):
+    """Documents with these metadata; a column is of all that it has had, unless it is emptied."""
     store.delete(store.known(range(1000)))
+    store.database.rows("UPDATE collections SET types = '{}' RETURNING name")
     store.upsert(range(len(metadata)), ["t"] * len(metadata), unit_vectors(len(metadata)), metadata)
 
 
@@ -221,7 +219,7 @@ def test_postgresql_means_the_same(store):
 
 
 def test_a_filter_may_have_thousands_of_values(store):
-    fill(store, [{"a": 3}, {"a": "7.00"}, {"a": -1}])
+    fill(store, [{"a": 3}, {"a": 7.00}, {"a": -1}])
     assert store.count({"a": list(range(3000))}) == 2
 
 
@@ -293,7 +291,7 @@ def held(value):
 
 
 def row_as_held(row):
-    return json.loads(json.dumps(row, default=held))
+    return as_held(plain(row))
 
 
 def plainly(row, condition):
@@ -313,20 +311,20 @@ def plainly(row, condition):
 
 
 def same(wanted, value):
-    if str(wanted).lower() in ("true", "false") and value == str(wanted).lower()[0]:
-        return True
-    if isinstance(wanted, bool) or isinstance(value, bool):
-        return str(wanted).lower() == str(value).lower() and not isinstance(value, dict)
-    if isinstance(wanted, str) and isinstance(value, str) and wanted.lower() == value.lower() in ("true", "false"):
-        return True
-    return wanted == value or any(read(wanted) == read(value) is not None for read in (number, moment))
+    """Text in a filter is what the value is: a number, a boolean, a moment or text."""
+    if isinstance(wanted, str) and isinstance(value, bool):
+        return wanted.lower() == str(value).lower()
+    if isinstance(wanted, str) and isinstance(value, (int, float)):
+        return number(wanted) == number(value)
+    if isinstance(wanted, str) and isinstance(value, str):
+        return wanted == value or moment(wanted) == moment(value) is not None
+    return isinstance(wanted, bool) == isinstance(value, bool) and wanted == value
 
 
 def number(value):
-    """The number that a value is, or that it holds as text."""
-    if isinstance(value, (bool, dict)) or not re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", str(value)):
-        return None
-    return Decimal(str(value))
+    """The number that a value is, or that a text in a filter says."""
+    written = re.fullmatch(r" *[-+]?(\d+\.?\d*|\.\d+) *", str(value))
+    return Decimal(str(value)) if written and not isinstance(value, (bool, dict)) else None
 
 
 def moment(value, shortest=10):
@@ -337,9 +335,7 @@ def moment(value, shortest=10):
 
 
 def in_range(compare, value, wanted):
-    if isinstance(value, str) and re.fullmatch(r"[-+]?(\d+(\.\d+)?|\.\d+)", value) and number(wanted) is not None:
-        return compare(*(Decimal(f"{float(one):.15g}") for one in (value, wanted)))
-    if None not in (number(value), number(wanted)):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and number(wanted) is not None:
         return compare(number(value), number(wanted))
     end = str(held(wanted))
     if None in (moment(value, 4), moment(end, 4)):
@@ -357,27 +353,30 @@ def quiet():
     logger.setLevel(level)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(rows=ROWS, filters=st.lists(st.lists(CONDITIONS, min_size=1, max_size=3), min_size=1, max_size=6))
 def test_random_conditions_find_the_same_in_every_index(store, quiet, rows, filters):
     exact = ExactIndex(range(len(rows)), ["t"] * len(rows), unit_vectors(len(rows)), rows)
     fill(store, rows)
     for conditions in filters:
         wanted = [i for i, row in enumerate(rows) if all(plainly(row, one) for one in conditions)]
-        written = str(as_filter(conditions))
-        assert [i for i, row in enumerate(rows) if as_filter(written).holds(row_as_held(row))] == wanted, (
-            rows,
-            written,
-        )
-        assert store.count(conditions) == exact.count(conditions) == exact.count(written) == len(wanted), (
-            rows,
-            written,
-        )
-        for index in (exact, store):
-            assert ids_found_by(index, written) in (wanted, "no such column")
+        chosen = as_filter(conditions)
+        assert [i for i, row in enumerate(rows) if chosen.holds(row_as_held(row))] == wanted, (rows, conditions)
+        for form in (conditions, str(chosen)):
+            counted = [count(index, form) for index in (exact, store)]
+            assert counted[0] == counted[1], (rows, form)
+            assert form is not conditions or counted[0] in (len(wanted), "refused"), (rows, form)
+            assert ids_found_by(exact, form) == ids_found_by(store, form)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+def count(index, filter):
+    try:
+        return index.count(filter)
+    except InputError:
+        return "refused"
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     rows=ROWS,
     parts=st.lists(st.tuples(st.sampled_from(["and", "or", "not"]), CONDITIONS, CONDITIONS), min_size=1, max_size=3),
@@ -391,7 +390,7 @@ def test_and_or_and_not_find_the_same_in_every_index(store, rows, parts):
     wanted = sum(
         all(join[kind]([plainly(row, one), plainly(row, other)]) for kind, one, other in parts) for row in rows
     )
-    assert exact.count(filter) == store.count(filter) == wanted
+    assert count(exact, filter) == count(store, filter) in (wanted, "refused")
 
 
 def test_the_id_and_the_text_of_a_document_are_columns_of_a_filter(store):
@@ -421,7 +420,7 @@ def test_the_id_and_the_text_of_a_document_are_columns_of_a_filter(store):
 
 # --- A condition that cannot match says so, everywhere the same
 
-DOCUMENTS = [{"topic": "sea", "year": 1999}, {"topic": "sky", "year": "2004"}, {"topic": ["sea", "rain"], "name": "x"}]
+DOCUMENTS = [{"topic": "sea", "year": 1999}, {"topic": "sky", "year": 2004}, {"topic": ["sea", "rain"], "name": "x"}]
 
 
 @pytest.fixture(params=["exact", "store"])
@@ -439,7 +438,6 @@ def index(request):
         ("topic=see", "no document meets topic=see; the column has: rain, sea, sky"),
         ("topic!=sea,sky,rain", "no document meets topic!=sea,sky,rain; the column has: rain, sea, sky; a comma"),
         ("year>2010", "no document meets year>2010 (it has no number or date in that range; it has: 1999, 2004)"),
-        ("name>2010", "no document meets name>2010 (it has no number or date in that range; it has: x)"),
         ("topic=sea; topic=sky", "each condition is met by some document, but no document meets all of them: "
          "topic=sea; topic=sky; alternatives are written column=a,b"),
     ],
@@ -450,6 +448,14 @@ def test_why_nothing_is_found(index, caplog, filter, line):
     (said,) = [record.getMessage() for record in caplog.records]
     assert said.startswith(line)
     assert unmet(index, parse(filter))[0].startswith(line)
+
+
+@pytest.mark.parametrize("filter", ["name>2010", "year=soon", {"name": 7}, {"topic": True}, "year>2020-05"])
+def test_a_value_of_another_type_than_the_column_is_refused(index, filter):
+    with pytest.raises(InputError, match=r"the column '(name|year|topic)' holds (text|numbers)"):
+        index.search(unit_vectors(1), filter=filter)
+    with pytest.raises(InputError, match="holds"):
+        index.count(filter)
 
 
 def test_a_filter_that_a_document_meets_is_no_reason(index):

@@ -30,7 +30,7 @@ from contrastive_st.data.reading.content import check_file, format_of, open_byte
 from contrastive_st.data.reading.table import open_file
 from contrastive_st.data.text_columns import text_column
 from contrastive_st.errors import InputError, one_line
-from contrastive_st.search.cells import CellReader, cell_reader
+from contrastive_st.search.column_types import Column, as_type, value_in
 from contrastive_st.search.document_readers import NOTES, READERS, Encrypted, front_matter, read_document
 from contrastive_st.search.folder import (
     MISSING,
@@ -42,10 +42,11 @@ from contrastive_st.search.folder import (
     files_in,
     files_like,
 )
+from contrastive_st.search.held import as_held, as_metadata
 from contrastive_st.search.index import Files
 from contrastive_st.search.report import LeftOut, Report
 from contrastive_st.search.splitting import FILES, LINES, WHOLE, is_list, split
-from contrastive_st.search.values import OF_DOCUMENT, PART, as_held, as_id, as_metadata, hashed, nfc
+from contrastive_st.search.values import OF_DOCUMENT, OWN, PART, as_id, hashed, nfc, plain
 
 _LONGEST_VALUE = 1000  # characters: longer texts (and lists, as JSON) are not kept as metadata by default
 _LONGEST_DOCUMENT = 1 << 24  # bytes; a larger text file is a list, unless `lines` is False
@@ -94,6 +95,7 @@ class Corpus:
         mixed: it has documents, or files of several formats, whose rows have different columns.
         files: of a folder, what is known of its files.
         rest: the corpus without the files of some names.
+        types: of the columns of its tables, from the first time on that it is read.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Corpus:
     mixed: bool = False
     files: Files = field(default_factory=Files)
     rest: Callable[[Collection[str]], Corpus] | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -126,6 +129,8 @@ def open_corpus(
     metadata: Sequence[str] | None = None,
     hub_split: str = "train",
     lines: bool | None = None,
+    types: Mapping[str, str] | None = None,
+    former_types: Mapping[str, str] | None = None,
 ) -> Corpus:
     """Open a corpus: a document for each row of a table, each line of a list of sentences, and each other text.
 
@@ -140,6 +145,8 @@ def open_corpus(
         hub_split: the split of a data set of the Hub, or of a folder that has splits.
         lines: whether each line of a text file is a document; by default `is_list` decides for each. If it
             is False, a file of pages is one document too.
+        types: the types of columns (`column_types.TYPES`), in place of those that all their cells in the tables have.
+        former_types: of an index that has documents already; what is text there stays text.
 
     Returns:
         The corpus; its documents are read when `read` is called.
@@ -156,7 +163,8 @@ def open_corpus(
         [('On tides', {'year': 1999}), ('On rain', {'year': 2004})]
     """
     columns = [column] if isinstance(column, str) else list(column or ())
-    source, choice = str(source), _Choice(str(source), columns, metadata, lines)
+    source = str(source)
+    choice = _Choice(source, columns, metadata, lines, dict(types or {}), dict(former_types or {}))
     with reading(source):
         path = path_of(source)
         folder, saved = path.is_dir(), path.is_dir() and is_saved(path)
@@ -185,7 +193,11 @@ def _saved_corpus(name: str, path: Path, split: str, choice: _Choice) -> Corpus:
         note = f"split {split} alone is read (--hub_split reads another: {', '.join(others)})"
         return replace(table, notes=(*table.notes, note)) if others else table
 
-    return Corpus(name, digest_of(parts), functools.partial(choice.documents, [_File(opened)]))
+    def read(report: Report) -> Iterator[Document]:
+        choice.decide([_File(opened)])
+        return choice.documents([_File(opened)], report)
+
+    return Corpus(name, digest_of(parts), read, types=choice.decided)
 
 
 def _hub_corpus(source: str, split: str, choice: _Choice) -> Corpus:
@@ -205,7 +217,8 @@ def _file_corpus(name: str, path: Path, choice: _Choice) -> Corpus:
         raise InputError(f"{choice.source}: no reader for {extension}; save or name it as one of {formats}")
     state = lambda: digest_of([*choice.asked, Path(name).name, content_digest(path)])
     read = functools.partial(choice.of_files, [Entry(str(path), path.name)], False, False)
-    return Corpus(name, state, read, _estimated_rows(path), mixed=format_of(path) in READERS)
+    mixed = format_of(path) in READERS
+    return Corpus(name, state, read, _estimated_rows(path), mixed=mixed, types=choice.decided)
 
 
 def _folder_corpus(name: str, entries: Sequence[Entry], choice: _Choice) -> Corpus:
@@ -225,7 +238,7 @@ def _folder_corpus(name: str, entries: Sequence[Entry], choice: _Choice) -> Corp
         read = functools.partial(choice.of_files, left, True, bool(names))
         return Corpus(name, digest_of(part for pair in digests.items() for part in pair), read, rows,
                       mixed=len(kinds) > 1 or not kinds.isdisjoint(READERS), files=Files(digests, unreadable),
-                      rest=without)  # fmt: skip
+                      rest=without, types=choice.decided)  # fmt: skip
 
     return without(())
 
@@ -372,7 +385,7 @@ def _as(
 class _File(NamedTuple):
     """A file of a corpus that is to be opened, with its name in a folder."""
 
-    open: Callable[[], Table]
+    open: Callable[..., Table]
     name: str = ""
 
 
@@ -384,12 +397,17 @@ class _Choice:
     columns: Sequence[str]
     metadata: Sequence[str] | None
     lines: bool | None
+    types: Mapping[str, str]
+    former: Mapping[str, str]
+    decided: dict[str, str] = field(default_factory=dict)  # the types of columns, when the tables have been read for it
+    why: dict[str, str] = field(default_factory=dict)  # they are text, of such that could be something else
 
     @property
     def asked(self) -> list[str]:
         """The options as texts: with others, a corpus is another one."""
         lines = [] if self.lines is None else [f"lines={self.lines}"]
-        return [*(self.columns or ["None"]), str(self.metadata), *lines]
+        types = [f"{name}={kind}" for name, kind in sorted(self.types.items())]
+        return [*(self.columns or ["None"]), str(self.metadata), *lines, *types]
 
     def of_files(self, entries: Sequence[Entry], folder: bool, some: bool, report: Report) -> Iterator[Document]:
         """The documents of the files of a folder, or of one file; `some`: others are in the index already."""
@@ -397,15 +415,18 @@ class _Choice:
             if entry.reason:
                 report.leave_out(entry.reason, entry.name)
         files = [
-            _File(functools.partial(self._opened, entry, folder, report), entry.name if folder else "")
+            _File(functools.partial(self._opened, entry, folder, report=report), entry.name if folder else "")
             for entry in entries
             if not entry.reason
         ]
+        aside = Report()
+        self.decide([file._replace(open=functools.partial(file.open, report=aside)) for file in files])
         yield from self.documents(files, report, some)
 
     def documents(self, files: Iterable[_File], report: Report, some: bool = False) -> Iterator[Document]:
         """The documents of files; one of a folder that is at fault is left out from there on."""
         row, kept, named = 0, some, set[str]()
+        report.types = {name: (kind, self.why.get(name, "")) for name, kind in self.decided.items()}
         for file in files:
             try:
                 for document in self._of_table(file.open(), row, report, file.name, named):
@@ -422,8 +443,34 @@ class _Choice:
                 )
         if not kept:
             raise InputError("; ".join([f"{self.source}: there is nothing to index", *report.lines()]))
-        for name in [] if some else sorted({*self.columns, *(self.metadata or ())} - named):
+        for name in [] if some else sorted({*self.columns, *(self.metadata or ()), *self.types} - named):
             report.say("in none of the files", f"column {name}")
+
+    def decide(self, files: Sequence[_File]) -> None:
+        """Decide the types of the columns of the files of text among these, which are read for it, unless that is done.
+
+        A file that cannot be read to its end is left out here as where its documents are read.
+        """
+        if self.decided:
+            return
+        columns: dict[str, Column] = {}
+        for file in files:
+            try:
+                table, column = file.open(), ""
+                for row in table if table.delimited else ():  # the cells of other tables have types
+                    column = column or self._column(table, row.cells, bool(file.name))
+                    for name, cell in row.cells.items():
+                        if name not in (column, *OWN, *self.types) and name in (self.metadata or row.cells):
+                            columns.setdefault(name, Column()).see(cell)
+            except Exception:  # parsers raise a dozen kinds of errors for damaged files
+                if not file.name:
+                    raise
+        for name, seen in columns.items():
+            if seen.type:
+                stays = self.former.get(name) == "text"
+                self.decided[name] = "text" if stays else seen.type
+                self.why[name] = "the collection" if stays and seen.type != "text" else seen.why and repr(seen.why)
+        self.decided.update(self.types)
 
     def _of_table(self, table: Table, first: int, report: Report, file: str, named: set[str]) -> Iterator[Document]:
         """The documents of a table, the blank ones too; their rows are numbered from `first`."""
@@ -435,7 +482,6 @@ class _Choice:
                 report.say(note, table.source)
             if not column:
                 column = self._column(table, cells, bool(file))
-                value = cell_reader(table, column, self.metadata, report)
             named.update(cells)
             text = cells.get(column)
             if text is not None and not isinstance(text, str):
@@ -446,7 +492,7 @@ class _Choice:
             text = "" if text is None or is_blank(text) else text.strip()
             if not text:
                 report.leave_out(SCANNED if table.unit == _PAGE else BLANK, table.where(number))
-            kept = self._kept(table, number, cells, column, value, report) if text else {}
+            kept = self._kept(table, number, cells, column, report) if text else {}
             if file:
                 kept.setdefault("file", file)
             yield Document(text, as_held(kept), first + place, None, table.where(number), file, place, whole)
@@ -465,8 +511,20 @@ class _Choice:
         return text_column(table, None if folder else self.columns[:1] or None)
 
     def _kept(
-        self, table: Table, number: int, cells: Mapping[str, Any], column: str, value: CellReader, report: Report
+        self,
+        table: Table,
+        number: int,
+        cells: Mapping[str, Any],
+        column: str,
+        report: Report,
     ) -> dict[str, Any]:
+        """The metadata of a row."""
+
+        def value(name: str, cell: Any) -> Any:
+            if name in self.types:
+                return None if is_blank(cell) else as_type(plain(cell), self.types[name])
+            return value_in(cell, self.decided.get(name), table.delimited)
+
         kept = {}
         for name, cell in cells.items():
             if table.delimited and cell and is_blank(cell) and name != column and name in (self.metadata or cells):
@@ -479,12 +537,15 @@ class _Choice:
         for name, cell in cells.items():
             if name in (column, NOTES) or cell is None:
                 continue
+            if not isinstance(cell, bytes) and len(cell if isinstance(cell, str) else str(cell)) > _LONGEST_VALUE:
+                report.long[name] += 1
+                continue
             try:
-                if not isinstance(cell, bytes) and len(cell if isinstance(cell, str) else str(cell)) > _LONGEST_VALUE:
-                    report.long[name] += 1
-                elif (held := value(name, cell)) is not None:
+                if (held := value(name, cell)) is not None:
                     kept[name] = held
-            except InputError:
+            except InputError as error:
+                if name in self.types:
+                    raise InputError(f"{table.where(number)}: column {name!r}: {error}") from error
                 report.foreign[name] += 1
         return kept
 

@@ -18,7 +18,9 @@ from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write, write_json
 from contrastive_st.precision import check_precision
 from contrastive_st.search.bm25 import Postings, Segment, best, norms_of, shares
+from contrastive_st.search.column_types import joined_types, types_of
 from contrastive_st.search.filters import Filter, Filterable, as_filter, values_of, with_document
+from contrastive_st.search.held import as_documents, given_and_own
 from contrastive_st.search.index import (
     FUSED,
     Batch,
@@ -36,7 +38,7 @@ from contrastive_st.search.index import (
 from contrastive_st.search.languages import language_of
 from contrastive_st.search.lexemes import query_keys
 from contrastive_st.search.shards import RECORD, ShardFolder, read_table
-from contrastive_st.search.values import GIVEN, OWN_ID, as_documents, as_id, as_ids, given_and_own, storable
+from contrastive_st.search.values import GIVEN, OWN_ID, as_id, as_ids, storable
 from contrastive_st.vectors import (
     buckets,
     dequantize,
@@ -169,6 +171,8 @@ class ExactIndex:
         self._order = np.argsort(self.ids, kind="stable")
         self.language = ""  # of full text, and its postings, from the first hybrid search on
         self._words: Segment | None = None
+        self._types: dict[str, str] | None = None  # from the first filter on
+        self.recorded_types: dict[str, str] = {}
 
     @staticmethod
     def is_at(path: Path) -> bool:
@@ -205,7 +209,9 @@ class ExactIndex:
         texts, metadata = _Column(table["text"]), _Column(table["metadata"], parse=True)
         vectors, codes = _opened(shards, place, precision or made.precision)
         made_by = made.fingerprint, made.model
-        return cls(table["id"].to_numpy(), texts, vectors, metadata, *made_by, codes)  # type: ignore[arg-type]
+        index = cls(table["id"].to_numpy(), texts, vectors, metadata, *made_by, codes)  # type: ignore[arg-type]
+        index.recorded_types = made.types
+        return index
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -235,7 +241,7 @@ class ExactIndex:
         Returns:
             For each query its hits, best first.
         """
-        queries, chosen = check_search(vectors, self.dimension, k, filter, text)
+        queries, chosen = check_search(vectors, self.dimension, k, filter, self.types() if filter else {}, text)
         rows = self._matching(chosen) if chosen else None
         check_filter(self, chosen, rows is None or len(rows) > 0)
         nearest = self._nearest if exact or self._codes is None else partial(self._rescored, oversample)
@@ -277,9 +283,15 @@ class ExactIndex:
         """The names of the metadata of all documents, sorted."""
         return sorted({key for row in range(len(self)) for key in self._of(row)} - {OWN_ID, GIVEN})
 
+    def types(self) -> dict[str, str]:
+        """The types of the columns, of all values that there are and as the folder records them."""
+        if self._types is None:
+            self._types = joined_types(types_of(map(self._of, range(len(self)))), self.recorded_types)
+        return self._types
+
     def count(self, filter: Filterable = None) -> int:
         """How many documents meet a filter."""
-        return len(self._matching(as_filter(filter)))
+        return len(self._matching(as_filter(filter).of_types(self.types()))) if filter else len(self)
 
     def values(self, column: str, most: int = 20) -> list[Any]:
         """At most so many of the different values of a column."""

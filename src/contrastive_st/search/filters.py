@@ -5,36 +5,35 @@ list mean no value. `authors.name` is the column of that name or the value insid
 
 * `column=a,b`: one of the values is a or b; `column!=a,b`: there are values, and none of them is a or b.
 * `column<x` and the other ranges: one of the values is in the range. x is a number or an ISO date (`2024`, `2024-05`,
-  `2024-05-01`, `2024-05-01T09:30`). Any text that is a decimal number counts as one, such as `007`, to 15 digits, which
-  PostgreSQL keeps of it. A date is compared in the precision of x: `day<=2024` holds all through
-  2024. Where x is more precise than a value, the value is its first moment: `2024-05-01` is midnight.
+  `2024-05-01`, `2024-05-01T09:30`). A date is compared in the precision of x: `day<=2024` holds all through 2024. Where
+  x is more precise than a value, the value is its first moment: `2024-05-01` is midnight.
 * `column=null`: there is no value; `column!=null`: there is one.
+
+A column has the type that it got when it was indexed (`column_types.py`), and `Filter.of_types` refuses a value that is
+not of that type. Where an index has no type of a column, text in a filter is compared with each value by what that is:
+`year=1999` finds 1999 and "1999", `draft=true` finds true and "true". `Condition.wanted` lists all that a value equals,
+here and in PostgreSQL, so that both agree and an index serves it.
 
 The columns `(id)` and `(text)` are the id and the text of a document, not metadata; an id is compared as `as_id` reads
 it. `(document)` and `(part)` are the numbers of the row and of the part where documents are split. Texts and names of
 columns are compared in Unicode's normal form NFC.
-
-Numbers, moments, true and false are the same however they are held: `year=1999` finds 1999, "1999" and "1999.0",
-`day=2024-05-01` finds "2024-05-01 00:00:00", and `draft=true` finds true, "True" and "t", as psql writes true.
-`Condition.wanted` lists all that a value equals, here and in PostgreSQL, so that both agree and an index serves it. No
-other value equals one of another type.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import operator as operators
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, Literal
 
 from contrastive_st.errors import InputError, choice
-from contrastive_st.search.values import OWN_ID, as_id, as_list, nfc, one_line, plain, storable
+from contrastive_st.search.column_types import LIST, TYPES
+from contrastive_st.search.values import DATE, OWN_ID, as_id, as_list, moment, nfc, one_line, plain, storable
 
 RANGES: dict[str, Callable[[Any, Any], bool]] = {
     "<": operators.lt,
@@ -44,11 +43,8 @@ RANGES: dict[str, Callable[[Any, Any], bool]] = {
 }
 OPERATORS = ("=", "!=", *RANGES)
 _SAME = {"==": "="}
-#: The texts that a range reads as numbers and dates: whole matches of regular expressions, which PostgreSQL reads too
+#: The texts that a condition reads as numbers
 NUMBER = r" *[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,3})? *"
-_DECIMALS = 14  # of a text that equals a number: `1.5` is also "1.50" and so on
-_PLAIN = r"-?(0|[1-9][0-9]{0,308})([.][0-9]{1,308})?([eE][+-]?[0-9]{1,3})?"  # with =, where "007" is not 7
-DATE = r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([T ][0-9]{2}:[0-9]{2}[0-9:.,Z+-]*)?)?)?"
 DOCUMENT_ID, DOCUMENT_TEXT = OWN_ID, "(text)"  # columns that are not metadata
 _ZONE = re.compile("(:.*?)([Z+-].*)")  # after a time
 _START, _PRECISIONS = "0000-01-01T00:00:00", (4, 7, 10, 16, 19)  # the start of a year, and how long texts of dates are
@@ -72,9 +68,10 @@ class Condition:
         column: its name.
         operator: one of `OPERATORS`.
         values: alternatives; a range has one.
+        type: of the column, blank if it is not known (`Filter.of_types`).
 
     Raises:
-        InputError: the operator is unknown, or a value cannot be compared by it.
+        InputError: the operator is unknown, or a value cannot be compared by it, or is not of the type.
 
     Example:
         >>> condition = Condition("topic", "=", ("sea", "a, b"))
@@ -85,6 +82,7 @@ class Condition:
     column: str
     operator: str
     values: tuple[Scalar, ...]
+    type: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "column", nfc(self.column))
@@ -92,7 +90,8 @@ class Condition:
         choice(f"operator of the filter on {self.column!r}:", self.operator, OPERATORS)
         if not self.values:
             raise InputError(f"filter on {self.column!r}: an empty list matches nothing; give values")
-        if self.operator in RANGES and (len(self.values) > 1 or not (self.number is not None or self.date)):
+        bounds = self.type or self.number is not None or self.date  # with a type, `of_type` says what is wrong
+        if self.operator in RANGES and (len(self.values) > 1 or not bounds):
             raise InputError(
                 f"filter {self}: a range takes one number or date, such as 2020 or 2024-05-01; for text use = or !="
             )
@@ -100,12 +99,7 @@ class Condition:
     @cached_property
     def number(self) -> Decimal | None:
         """The end of a range as a number, if it is one."""
-        return _number(self.values[0], NUMBER)
-
-    @cached_property
-    def rounded(self) -> Decimal | None:
-        """The end of a range with which numbers held as text are compared: like them, to 15 digits."""
-        return None if self.number is None else _as_double(self.number) or self.number
+        return _as_number(self.values[0]) if self.type in ("", "number") else None
 
     @cached_property
     def date(self) -> str:
@@ -115,21 +109,57 @@ class Condition:
         lacks; and all in the precision of the end sorts before the end with one more character.
         """
         text = str(self.values[0])
-        if isinstance(self.values[0], bool) or not re.fullmatch(DATE, text):
+        if self.type not in ("", "date") or isinstance(self.values[0], bool) or not re.fullmatch(DATE, text):
             return ""
         text = _ZONE.sub(r"\1", text.replace(" ", "T"))
-        return text + _LAST if self.operator in ("<=", ">") else _shortest(text, _PRECISIONS)
+        return text + _LAST if self.operator in ("<=", ">") else _shortest(text)
 
     @property
     def wanted(self) -> list[str | bool | Decimal]:
         """The values that are equal to one of the alternatives: each as it is held as a number, a boolean or text."""
-        ids = self.column == DOCUMENT_ID
-        given = [as_id(value) if ids and value is not None else value for value in self.values]
-        return list({_key(one): one for value in given for one in _spellings(value)}.values())
+        every = [one for value in self.values if value is not None for one in self._readings(value)]
+        return list({_key(one): one for one in every}.values())
+
+    def _readings(self, value: Scalar) -> list[str | bool | Decimal]:
+        """What equals a value, by the type of the column; of each type if that is not known."""
+        if self.column == DOCUMENT_ID:
+            return [Decimal(as_id(value))]
+        if self.column == DOCUMENT_TEXT:
+            return [str(value)]
+        read = [as_read(value) for kind, as_read in _READINGS.items() if self.type in ("", kind)]
+        if self.type == "text" and isinstance(value, str):
+            read.append(moment(value))  # also where not all of the column are dates
+        if isinstance(value, str) and not value.isascii():
+            read.append(unicodedata.normalize("NFD", value))  # as macOS does, in stores of earlier versions
+        return [one for one in read if one is not None]
 
     @cached_property
     def _keys(self) -> frozenset[Any]:
         return frozenset(_key(value) for value in self.wanted)
+
+    def of_type(self, held: str) -> Condition:
+        """The condition on a column of this type.
+
+        Raises:
+            InputError: a value is not of that type.
+
+        Example:
+            >>> size = parse("size=1.10").parts[0]
+            >>> size.of_type("text").wanted, size.of_type("number").wanted
+            (['1.10'], [Decimal('1.10')])
+        """
+        kind = held.removeprefix(LIST)
+        if kind not in _READINGS or self.column in (DOCUMENT_ID, DOCUMENT_TEXT):
+            return self
+        result, what = replace(self, type=kind), f"filter {self}: the column {self.column!r} holds {TYPES[kind]}"
+        if self.operator in RANGES and result.number is None and not result.date:
+            hint = "; use = or !=, or index again with --types COLUMN=number (or =date)" * (kind != "number")
+            raise InputError(f"{what}, which a range with {self.values[0]!r} does not compare{hint}")
+        for value in self.values if self.operator not in RANGES else ():
+            if value is not None and not result._readings(value):
+                fix = f'; write "{value}", as text' if kind == "text" else ""
+                raise InputError(f"{what}, and {value!r} is not one of them{fix}")
+        return result
 
     def holds(self, metadata: Mapping[str, Any]) -> bool:
         """Whether a document with this metadata meets the condition."""
@@ -142,11 +172,11 @@ class Condition:
 
     def _in_range(self, value: Any) -> bool:
         compare = RANGES[self.operator]
-        end = self.rounded if isinstance(value, str) else self.number
-        if end is not None and (number := decimal_of(value)) is not None:
-            return compare(number, end)
-        date = self.date and isinstance(value, str) and re.fullmatch(DATE, value)
-        return bool(date) and compare(value.replace(" ", "T"), self.date)
+        if isinstance(value, str):
+            return bool(self.date and re.fullmatch(DATE, value)) and compare(value.replace(" ", "T"), self.date)
+        if self.number is None or isinstance(value, (bool, list, dict)):
+            return False
+        return compare(_exact(value), self.number)
 
     def __str__(self) -> str:
         column = _written(self.column, _COLUMN_ENDS) or '""'
@@ -178,6 +208,21 @@ class Filter:
         """Whether a document with this metadata (`with_document`) meets the filter."""
         held = (part.holds(metadata) for part in self.parts)
         return any(held) if self.join == "or" else all(held) is (self.join == "and")
+
+    def of_types(self, types: Mapping[str, str]) -> Filter:
+        """The filter on columns of these types; a column that has none there is compared by what each value is.
+
+        Raises:
+            InputError: a value is not of the type of its column.
+        """
+
+        def typed(part: Condition | Filter) -> Condition | Filter:
+            if isinstance(part, Filter):
+                return part.of_types(types)
+            inside = "." in part.column and part.column.split(".")[0] in types  # of objects, in part
+            return part if inside else part.of_type(types.get(part.column, ""))
+
+        return replace(self, parts=tuple(map(typed, self.parts)))
 
     def conditions(self) -> Iterator[Condition]:
         """All conditions, those of inner filters too."""
@@ -333,30 +378,6 @@ def values_of(metadata: Mapping[str, Any], column: str) -> list[Any]:
     return result
 
 
-def decimal_of(value: Any) -> Decimal | None:
-    """A number as it is compared in a range, also one held as text; None for anything else.
-
-    Example:
-        >>> decimal_of("1.50"), decimal_of(0.1), decimal_of("007"), decimal_of("+.5"), decimal_of("1,5")
-        (Decimal('1.5'), Decimal('0.1'), Decimal('7'), Decimal('0.5'), None)
-    """
-    number = _number(value, NUMBER)
-    return number if number is None or not isinstance(value, str) else _as_double(number)
-
-
-def _as_double(number: Decimal) -> Decimal | None:
-    """A number as PostgreSQL reads it from text: to 15 digits; None beyond the range of a double."""
-    double = float(number)
-    return None if math.isinf(double) or bool(double) != bool(number) else Decimal(f"{double:.15g}")
-
-
-def _number(value: Any, texts: str) -> Decimal | None:
-    """A number, also one held as one of these texts; None for anything else."""
-    if isinstance(value, str):
-        return Decimal(value) if re.fullmatch(texts, value) else None
-    return _exact(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
 def _elements(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
@@ -385,41 +406,32 @@ def _scalar(column: str, given: Any) -> Scalar:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53 else value
 
 
-def _spellings(value: Scalar) -> list[str | bool | Decimal]:
-    """All that is equal to a value: the value, and how it is held in another type or spelling."""
-    if value is None:
-        return []
-    if isinstance(value, bool) or (isinstance(value, str) and value.lower() in ("true", "false")):
-        said = value if isinstance(value, bool) else value.lower() == "true"
-        return [said, str(value), str(said), str(said).lower(), str(said).upper(), "t" if said else "f"]
-    if (number := _number(value, _PLAIN)) is None:
-        spelled_out = unicodedata.normalize("NFD", str(value))  # as macOS does, in stores of earlier versions
-        return [str(value), spelled_out, *_moments(str(value))]
-    digits = f"{number or 0:f}"  # without an exponent, and 0 instead of -0
-    whole, _, decimals = _without_zeros(digits).partition(".")
-    padded = [decimals + "0" * more for more in range(1, _DECIMALS - len(decimals) + 1)]
-    texts = [f"{whole}.{one}" if one else whole for one in (decimals, *padded)]
-    return [number, str(value), *texts]
+def _as_number(value: Scalar) -> Decimal | None:
+    if isinstance(value, str):
+        return Decimal(value.strip()) if re.fullmatch(NUMBER, value) else None
+    return None if value is None or isinstance(value, bool) else _exact(value)
 
 
-def _moments(text: str) -> list[str]:
-    """How else a day or a time is written: without zeros or with them, with a T or a blank before the time."""
-    if not re.fullmatch(DATE, text) or len(text) < 10:
-        return []
-    shortest = _shortest(text.replace(" ", "T"), _PRECISIONS[2:])
-    longer = [shortest + _START[len(shortest) : size] for size in _PRECISIONS[2:] if size > len(shortest)]
-    return [one.replace("T", mark) for one in (shortest, *longer) for mark in "T "]
+def _as_boolean(value: Scalar) -> bool | None:
+    said = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
+    return said if isinstance(said, bool) else None
 
 
-def _shortest(date: str, precisions: Sequence[int]) -> str:
-    """A date without the months, days and times that are the first ones."""
-    date = _without_zeros(date)
-    return next((date[:size] for size in precisions if date[size:] == _START[size : len(date)]), date)
+def _as_text(value: Scalar) -> str | None:
+    return value if isinstance(value, str) else None
 
 
-def _without_zeros(text: str) -> str:
-    """A number or a time without the zeros at the end of its decimals."""
-    return text.rstrip("0").rstrip(".") if "." in text else text
+#: What a value of a filter is in a column of each type
+_READINGS: dict[str, Callable[[Scalar], Any]] = {
+    "number": _as_number, "boolean": _as_boolean, "text": _as_text,
+    "date": lambda value: moment(value) if isinstance(value, str) else None,
+}  # fmt: skip
+
+
+def _shortest(date: str) -> str:
+    """A date without the months, days and times that are the first ones, and without zeros at its end."""
+    date = date.rstrip("0").rstrip(".") if "." in date else date
+    return next((date[:size] for size in _PRECISIONS if date[size:] == _START[size : len(date)]), date)
 
 
 def _key(value: Any) -> Any:

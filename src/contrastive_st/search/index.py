@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.filters import RANGES, Condition, Filter, Filterable, as_filter
-from contrastive_st.search.values import FORMER_ID, as_id, as_ids, given_and_own, one_line, own_id
+from contrastive_st.search.held import given_and_own
+from contrastive_st.search.values import FORMER_ID, as_id, as_ids, one_line, own_id
 from contrastive_st.vectors import unit_vectors
 
 logger = logging.getLogger(__name__)
@@ -145,6 +146,9 @@ class VectorIndex(Protocol):
 
     def columns(self) -> list[str]:
         """The names of the metadata of all documents, sorted: the keys that a filter may use."""
+
+    def types(self) -> Mapping[str, str]:
+        """The types of these columns (`column_types.py`); a filter with a value of another type is refused."""
 
     def close(self) -> None:
         """Release connections and files."""
@@ -312,8 +316,10 @@ def all_known(ids: Sequence[Id], known: Collection[int]) -> list[int]:
     return numbers
 
 
-def check_search(vectors: Any, dimension: int, k: int, filter: Filterable, text: str | None) -> tuple[Vectors, Filter]:
-    """The queries and the filter of a search.
+def check_search(
+    vectors: Any, dimension: int, k: int, filter: Filterable, types: Mapping[str, str], text: str | None
+) -> tuple[Vectors, Filter]:
+    """The queries and the filter of a search, by the types of the columns.
 
     Raises:
         InputError: as for `as_queries`, `check_k` and `as_filter`; or a hybrid search has several queries.
@@ -322,7 +328,7 @@ def check_search(vectors: Any, dimension: int, k: int, filter: Filterable, text:
     check_k(k)
     if text is not None and len(queries) != 1:
         raise InputError(f"a hybrid search takes one query, not {len(queries)}; call it once for each")
-    return queries, as_filter(filter)
+    return queries, as_filter(filter).of_types(types)
 
 
 class OtherModel(InputError):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from annotated_types import Ge, Le
 
@@ -56,6 +56,12 @@ class Index(CollectionCommand):
         "columns to keep as metadata (default: all with short values, except the text and the id)",
         nargs="*",
         metavar="COLUMN",
+    )
+    types: list[str] | None = option(
+        "types of columns of the metadata, such as price=number: number, date, text, boolean or list (default: for "
+        "each column of a table, the one that all of its cells have; the command prints it)",
+        nargs="*",
+        metavar="COLUMN=TYPE",
     )
     id_column: str | None = option(
         "column of ids, by which a changed row replaces its earlier version (default: the column named id). Without "
@@ -110,6 +116,7 @@ class Index(CollectionCommand):
         from contrastive_st.search.opening import model_name
         from contrastive_st.search.report import Report
         from contrastive_st.search.shards import RECORD, Encoding, ShardFolder
+        from contrastive_st.search.values import nfc
 
         check_name(self.collection)
         started, report, shown = time.perf_counter(), Report(self.strict), progress_is_shown()
@@ -121,9 +128,10 @@ class Index(CollectionCommand):
         if self.sync and not corpus.own_ids:
             raise InputError("--sync needs a folder, or rows with ids; --replace indexes this corpus again")
         fill = partial(index_corpus, corpus, encoder, shard_rows=self.shard_rows, progress=shown, report=report)
+        types = {nfc(name): kind for name, kind in corpus.types.items()}
         made = Encoding(
             model_name(encoder), encoder.fingerprint, encoder.dimension, corpus.name, corpus.fingerprint,
-            self.shard_rows, self.storage or "float32", corpus.own_ids,
+            self.shard_rows, self.storage or "float32", corpus.own_ids, types,
         )  # fmt: skip
         if not self.output:
             self._into_store(made, fill, started, report, corpus.files)
@@ -145,15 +153,18 @@ class Index(CollectionCommand):
                    "encode everything again")  # fmt: skip
 
     def _corpus(self) -> Corpus:
+        from contrastive_st.search.column_types import parse_types
         from contrastive_st.search.documents import by_file, cut, identified, installed_docs_corpus, open_corpus
         from contrastive_st.search.report import Report
 
         if self.installed_docs:
             return cut(installed_docs_corpus(), self.split_into)
         lines = {"lines": True, "files": False}.get(self.split_into)
+        recorded = None if self.output or self.replace else self._recorded
         corpus = open_corpus(
-            self.corpus, column=self.column, metadata=self.metadata, hub_split=self.hub_split, lines=lines
-        )
+            self.corpus, column=self.column, metadata=self.metadata, hub_split=self.hub_split, lines=lines,
+            types=parse_types(self.types or ()), former_types=recorded and recorded.types,
+        )  # fmt: skip
         # a missing column is an error before a model is loaded and the corpus is registered
         first = next(corpus.read(Report(self.strict)), None)
         has_ids = first is not None and "id" in first.metadata and not corpus.mixed
@@ -171,7 +182,7 @@ class Index(CollectionCommand):
     def _encoder(self) -> Any:
         from contrastive_st.models.protocol import open_encoder
 
-        recorded = None if self.model or self.output else self._recorded_model()
+        recorded = None if self.model or self.output else self._recorded and self._recorded.model
         encoder = open_encoder(self.model or recorded, precision=self.precision, pooling=self.pooling)
         if recorded:
             note(f"model: {encoder.name}, which made collection {self.collection!r}")
@@ -179,18 +190,20 @@ class Index(CollectionCommand):
             note(f"model: {encoder.name}; for better results choose a larger one with --model")
         return encoder
 
-    def _recorded_model(self) -> str | None:
-        """The model that made the collection, if there is one."""
+    @cached_property
+    def _recorded(self) -> _Recorded | None:
+        """What the collection records, if there is one."""
         from contrastive_st.search.opening import open_index
 
         with suppress(InputError), closing(open_index(self.store, self.collection)) as index:
-            return index.model
+            return _Recorded(index.model, index.types())
         return None
 
     def _into_store(
         self, made: Encoding, fill: Callable[[Any], Outcome], started: float, report: Report, files: Files | None = None
     ) -> None:
         """Fill the collection, which is made if it does not exist; build its index if all rows are there."""
+        from contrastive_st.search.column_types import MIXED
         from contrastive_st.search.opening import vector_store
 
         with vector_store().create(
@@ -204,10 +217,13 @@ class Index(CollectionCommand):
                 store.decide_language([], self.language)
             mark = f"{made.corpus_fingerprint} {made.shard_rows}"
             again = {name: getattr(self, name) for name in ("replace", "restore", "sync")}
-            with closing(store.loader(made.corpus, mark, own_ids=made.own_ids, files=files, **again)) as loader:
+            kept = {"own_ids": made.own_ids, "files": files, "types": made.types}
+            with closing(store.loader(made.corpus, mark, **kept, **again)) as loader:
                 outcome = fill(loader)
             where = f"{len(store):,} documents in collection {store.collection!r} of {store.database.shown}"
             _report(outcome, started, where, report)
+            if mixed := [name for name, kind in store.types().items() if MIXED in kind]:
+                note(f"columns with values of several types, which filters compare as each is: {', '.join(mixed)}")
             kept = self.index == store.index != "none" and outcome.encoded < len(store) // 10  # rows entered it
             now = store.now()
             wanted = self.index, self.language or now.language, True
@@ -219,6 +235,13 @@ class Index(CollectionCommand):
                 language = f"full text: {store.now().language}" + " (--language changes it)" * (self.language is None)
                 note(f"index {self.index} built in {time.perf_counter() - started:.0f} s{memory}; {language}")
             failed.pop_all()
+
+
+class _Recorded(NamedTuple):
+    """What a collection records of its documents: the model of their vectors, and the types of their metadata."""
+
+    model: str
+    types: Mapping[str, str]
 
 
 def _drop_unused(store: Any) -> None:

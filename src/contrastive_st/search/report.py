@@ -29,6 +29,7 @@ class Report:
         notes: what was detected of files (encoding, delimiter), with the names of these.
         text_files: how many text files are lists (True) or documents (False) by their looks.
         unread: files of a folder that could not be read to their end.
+        types: of the columns of metadata, with the cell for which a column of numbers is text.
 
     Example:
         >>> report = Report()
@@ -47,6 +48,7 @@ class Report:
     notes: dict[str, dict[str, None]] = field(default_factory=dict)
     text_files: Counter[bool] = field(default_factory=Counter)
     unread: set[str] = field(default_factory=set)
+    types: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def leave_out(self, reason: str, name: str) -> None:
         """Count a row or a file that is left out; `name` is where it is."""
@@ -70,6 +72,9 @@ class Report:
         ]
         for note, names in self.notes.items():
             lines.append(f"{note}: {'; '.join(list(names)[:_NAMES])}" + "; ..." * (len(names) > _NAMES))
+        if self.types:
+            each = [f"{name} {kind}" + f" (because of {why})" * bool(why) for name, (kind, why) in self.types.items()]
+            lines.append(f"types of the metadata: {', '.join(each)}; --types COLUMN=TYPE sets another")
         for what, columns in (("too long", self.long), ("of a type that metadata cannot have", self.foreign)):
             if columns:
                 counted = ", ".join(f"{name} of {rows:,} row{'s' * (rows > 1)}" for name, rows in columns.items())

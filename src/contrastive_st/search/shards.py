@@ -8,7 +8,7 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class Encoding:
     shard_rows: int
     precision: str = "float32"
     own_ids: bool = False
+    types: dict[str, str] = field(default_factory=dict)  # of the columns of the metadata, if they were decided
 
     @classmethod
     def read(cls, record: Path) -> Encoding:

@@ -1,4 +1,4 @@
-"""What enters an index is checked and converted here, once: ids, texts and metadata."""
+"""What enters an index is checked and converted here, once: ids, texts and the values of metadata."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ _INTEGER = re.compile(r"(-?(?:0|[1-9][0-9]{0,18}))(?:[.]0+)?")  # an id; pandas 
 #: text, the row and the number of a part, and the metadata as they were given, if they are compared in another form
 OWN_ID, OF_DOCUMENT, PART, GIVEN = OWN = ("(id)", "(document)", "(part)", "(given)")
 FORMER_ID = "_id"  # where earlier versions kept the ids of LangChain and Haystack
+#: What a range takes as a date: also a year, a month or a time without a `T`
+DATE = r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([T ][0-9]{2}:[0-9]{2}[0-9:.,Z+-]*)?)?)?"
+_MOMENT = re.compile(
+    r"([0-9]{4}-[0-9]{2})(-[0-9]{2})?(?:(?<=-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2})(:[0-9]{2})?([.,][0-9]{1,9})?"
+    r" ?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
+)
 _EXACT = 1 << 53  # JavaScript, and every parser that reads JSON numbers as doubles, rounds larger integers
 
 
@@ -60,37 +66,6 @@ def nfc(text: str) -> str:
         True
     """
     return text if text.isascii() else unicodedata.normalize("NFC", text)
-
-
-def as_held(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata as an index holds them: in normal form, without `OWN` names; and as `GIVEN`, if that is another form.
-
-    Example:
-        >>> as_held({"year": 1999}), as_held({"(part)": 7})
-        ({'year': 1999}, {'(given)': {'(part)': 7}})
-    """
-    result = {name: value for name, value in _in_normal_form(given).items() if name not in OWN}
-    return result if result == given else {**result, GIVEN: dict(given)}
-
-
-def given_and_own(held: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The metadata as they were given, and what the store itself keeps of a document, by name without parentheses.
-
-    Example:
-        >>> given_and_own({"year": 1999, "(part)": 7})
-        ({'year': 1999}, {'part': 7})
-    """
-    own = {name[1:-1]: held[name] for name in OWN if name in held and name != GIVEN}
-    given = held[GIVEN] if GIVEN in held else {name: value for name, value in held.items() if name not in OWN}
-    return dict(given), own
-
-
-def _in_normal_form(value: Any) -> Any:
-    if isinstance(value, str):
-        return nfc(value)
-    if isinstance(value, Mapping):
-        return {nfc(name): _in_normal_form(item) for name, item in value.items()}
-    return [_in_normal_form(item) for item in value] if isinstance(value, list) else value
 
 
 def as_ids(given: Any) -> NDArray[np.int64]:
@@ -164,27 +139,23 @@ def as_list(name: str, given: Any, kind: type = object) -> list[Any]:
     return items
 
 
-def as_metadata(given: Any, count: int) -> list[dict[str, Any]]:
-    """The metadata of `count` documents as an index holds them (`plain`, `as_held`); None gives empty ones.
-
-    Raises:
-        InputError: there is not one mapping for each document, or a value has no form in JSON.
+def moment(text: str) -> str | None:
+    """A month, a day or a time of ISO 8601 as an index holds it, which is as by `isoformat`; None for another text.
 
     Example:
-        >>> as_metadata([{"day": date(2024, 5, 1), "price": Decimal("1.5")}], 1)
-        [{'day': '2024-05-01', 'price': 1.5}]
+        >>> moment("2024-05-01 00:00:00"), moment("2024-05-01T09:30:00.500Z"), moment("2024-05"), moment("2024-13-01")
+        ('2024-05-01', '2024-05-01T09:30:00.500000Z', '2024-05', None)
     """
-    if given is None:
-        return [{} for _ in range(count)]
-    items = as_list("metadata", given, Mapping)
-    _check_lengths(documents=count, metadata=len(items))
-    return [as_held(plain(item)) for item in items]
-
-
-def _check_lengths(**lengths: int) -> None:
-    if len({*lengths.values()}) > 1:
-        given = ", ".join(f"{length} {name}" for name, length in lengths.items())
-        raise InputError(f"{given}: give one of each for every document")
+    if (match := _MOMENT.fullmatch(text)) is None:
+        return None
+    month, day, minute, second, fraction, zone = match.groups(default="")
+    try:
+        date.fromisoformat(month + (day or "-01"))
+    except ValueError:
+        return None
+    fraction = fraction[1:].rstrip("0")
+    time = f"{minute}{second or ':00'}" + (f".{fraction:0<6}" if fraction else "") + zone
+    return month + day if not minute or time == "00:00:00" else f"{month}{day}T{time}"
 
 
 def plain(value: Any) -> Any:
@@ -216,7 +187,7 @@ def plain(value: Any) -> Any:
 
 def _converted(value: Any) -> Any:
     if isinstance(value, np.datetime64):
-        return None if np.isnat(value) else str(value)
+        return None if np.isnat(value) else moment(str(value)) or str(value)
     if isinstance(value, np.timedelta64):
         return None if np.isnat(value) else plain(value / np.timedelta64(1, "s"))
     if isinstance(value, timedelta):
@@ -232,25 +203,11 @@ def _converted(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, (date, time)):  # a datetime is a date; only pandas' NaT differs from itself
-        return value.isoformat() if value == value else None
+        return (moment(value.isoformat()) or value.isoformat()) if value == value else None
     if isinstance(value, UUID):
         return str(value)
     raise InputError(f"metadata {value!r} of type {type(value).__name__}: give text, a number, true, false, null, "
                      "a date, a duration, a list or a mapping")  # fmt: skip
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two values of JSON are equal. In Python true equals 1 too, in JSON it does not.
-
-    Example:
-        >>> same({"a": [1, "b"]}, {"a": [1.0, "b"]}), same({"draft": True}, {"draft": 1})
-        (True, False)
-    """
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def storable(text: str) -> str:
@@ -278,30 +235,3 @@ def one_line(text: str, width: int = 110) -> str:
     """
     text = " ".join(text.split())
     return text if len(text) <= width else text[: width - 1].rstrip() + "…"
-
-
-def as_documents(
-    ids: Any, texts: Any, metadata: Any, vectors: int
-) -> tuple[NDArray[np.int64], list[str], list[dict[str, Any]]]:
-    """Ids, texts and metadata of documents as an index holds them, one for each of so many vectors.
-
-    An id that is text is kept next to the metadata, as `OWN_ID`.
-
-    Raises:
-        InputError: one of them is at fault, their numbers differ, or an id is given twice.
-
-    Example:
-        >>> as_documents(["talk-7"], ["On tides"], None, 1)[2]
-        [{'(id)': 'talk-7'}]
-    """
-    given = ids if isinstance(ids, np.ndarray) else as_list("ids", ids)
-    numbers, kept = as_ids(given), as_list("texts", texts, str)
-    _check_lengths(ids=len(numbers), texts=len(kept), vectors=vectors)
-    if len(np.unique(numbers)) < len(numbers):
-        raise InputError("an id is given twice; give each document once")
-    items = as_metadata(metadata, len(numbers))
-    if not isinstance(given, np.ndarray):
-        for id, number, item in zip(given, numbers.tolist(), items, strict=True):
-            if isinstance(id, str) and id != str(number):
-                item[OWN_ID] = storable(id)
-    return numbers, kept, items

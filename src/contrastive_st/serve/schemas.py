@@ -17,7 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from contrastive_st.search.filters import DATE, NUMBER, OF_SQL, QUOTED
+from contrastive_st.search.filters import NUMBER, OF_SQL, QUOTED
+from contrastive_st.search.values import DATE
 from contrastive_st.serve.limits import KEYS, MOST_HITS, MOST_INPUTS
 
 # --- Requests. A field that is not here is refused, so that none is accepted and ignored.

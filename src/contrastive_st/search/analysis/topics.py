@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.feature_extraction.text import CountVectorizer
 
+from contrastive_st.data.profile import number_of
 from contrastive_st.errors import InputError
-from contrastive_st.search.filters import decimal_of, values_of
+from contrastive_st.search.filters import values_of
 from contrastive_st.search.index import Batch, VectorIndex, sample
 from contrastive_st.search.values import one_line
 from contrastive_st.vectors import unit_vectors
@@ -63,8 +64,9 @@ def group_values(counted: Mapping[Any, int]) -> Groups:
         ['a', 'b']
     """
     values = [value for value in counted if value is not None]
-    numbers = {value: float(number) for value in values if (number := decimal_of(value)) is not None}
-    if len(numbers) == len(values) and all(map(math.isfinite, numbers.values())):
+    numbers = {value: number for value in values if value is not True and value is not False
+               and (number := number_of(value)) is not None}  # fmt: skip
+    if len(numbers) == len(values):
         groups = _of_numbers(numbers)
     elif all(isinstance(value, str) and _DATE.match(value) for value in values):
         groups = _of_dates(values)

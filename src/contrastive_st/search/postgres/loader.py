@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from psycopg.types.json import Jsonb
 
 from contrastive_st.errors import InputError
+from contrastive_st.search.held import same
 from contrastive_st.search.index import (
     CHANGED,
     DELETED,
@@ -30,7 +31,7 @@ from contrastive_st.search.postgres.copying import copy_rows, merge_rows
 from contrastive_st.search.postgres.database import StoreConnection
 from contrastive_st.search.postgres.writes import StoreWrites
 from contrastive_st.search.shards import FIRST
-from contrastive_st.search.values import same, storable
+from contrastive_st.search.values import storable
 
 _UNLOCK = "SELECT pg_advisory_unlock(hashtext(%s), %s)"
 _OWN, _HASHED = " ids", " files"  # after the fingerprint of a source whose documents have ids, of a column or by file
@@ -54,6 +55,7 @@ class StoreLoader:
         sync: remove what has left the source. Without it, only what has left a file of a folder that has changed is
             removed, because the file replaces what it was.
         files: of a folder, its files; those that have not changed need not be read.
+        types: of the columns of the corpus, as far as they were decided.
 
     Raises:
         InputError: the source has shards of other content and no ids, and `replace` is not set; or the
@@ -70,11 +72,13 @@ class StoreLoader:
         restore: bool = False,
         sync: bool = False,
         files: Files | None = None,
+        types: Mapping[str, str] | None = None,
     ) -> None:
         self.store: StoreWrites = store.now()  # it stays with its tables, whatever name they get
         self.source, self.own_ids = storable(source), own_ids
         self.afresh, self.sync, self.files = replace or restore, sync, files or Files()
         self.removed = self.kept = 0
+        self.types = types or {}
         self.kind = _HASHED if self.files.hashed else _OWN if own_ids else ""
         self.fingerprint = fingerprint + self.kind
         self.number, self.run = self.store.database.run(lambda connection: self._register(connection, replace))
@@ -142,8 +146,13 @@ class StoreLoader:
             ") AS n WHERE t.id = n.id"
         )
         parameters = (ids + self.first).tolist(), list(map(Jsonb, metadata))
+
+        def work(connection: StoreConnection) -> None:
+            self.store.at(connection, lock=True).add_types(connection, metadata, self.types)
+            connection.execute(statement, parameters)
+
         if len(ids):
-            self.store.database.run(lambda connection: connection.execute(statement, parameters))
+            self.store.database.transact(work)
 
     def add(self, shard: int, batch: Batch, members: Members | None = None) -> None:
         """Commit a shard of these members, of which those of `batch` are new; what was deleted meanwhile is left out.
@@ -160,6 +169,7 @@ class StoreLoader:
         def work(connection: StoreConnection) -> None:
             connection.lift_limits()
             store = self.store.at(connection, lock=True)  # first, as all writes
+            store.add_types(connection, metadata, self.types)
             added = connection.execute(
                 "INSERT INTO shards (collection, source, shard, rows)"
                 " SELECT collection, number, %s, %s FROM sources"
@@ -205,7 +215,12 @@ class StoreLoader:
             self.removed = self._settle(connection, unread) if complete and self.own_ids else 0
             return complete
 
-        return self.store.database.transact(work)
+        complete = self.store.database.transact(work)
+        if complete:
+            self.store.database.transact(
+                lambda connection: self.store.at(connection, lock=True).decide_types(connection, self.types)
+            )
+        return complete
 
     def close(self) -> None:
         """Release the locks at once, not only when the database notices that the connection is closed."""

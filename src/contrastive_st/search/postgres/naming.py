@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _LOCK = 0x636F6E74726E616D  # seed of the advisory locks under which names are given
 _ROW = (
-    "SELECT tables, model, fingerprint, dimension, storage, partitions, index, language, words, space"
+    "SELECT tables, model, fingerprint, dimension, storage, partitions, index, language, words, space,"
+    " types"
     " FROM collections AS c "
 )
 _BY_NAME = "WHERE name = %(name)s OR tables = (SELECT collection FROM _aliases AS a WHERE a.name = %(name)s)"
@@ -50,6 +51,7 @@ class Named:
     index: str
     language: str | None
     has_words: bool  # of this version
+    held_types: dict[str, str] | None  # of the columns of the metadata; None in a collection of an earlier version
     moved = False  # another model answers now; this object uses its former space, as long as there is one
     _fixed = False  # this stays with its tables, whatever name they get
     _within: int | None = None  # this stays with this space, whichever answers
@@ -68,7 +70,7 @@ class Named:
             if row := connection.execute(_ROW + place + (" FOR KEY SHARE" if lock else ""), asked).fetchone():
                 self.tables = Tables(row[0], self.database.schema, row[9])
                 self.model, self.fingerprint, self.dimension, self.storage, self.partitions, self.index = row[1:7]
-                self.language, self.has_words = row[7], row[8] == VERSION
+                self.language, self.has_words, self.held_types = row[7], row[8] == VERSION, row[10]
                 return
         if self.tables:
             raise DeletedCollection(f"collection {self.collection!r} has been deleted")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from contrastive_st.search.filters import DATE, DOCUMENT_ID, DOCUMENT_TEXT, NUMBER, RANGES, Condition, Filter
+from contrastive_st.search.filters import DOCUMENT_ID, DOCUMENT_TEXT, RANGES, Condition, Filter
+from contrastive_st.search.values import DATE
 
 _NOT_NULL = '@.type() != "null"'
 _FLAT = 100  # parts
-_PADDED = "-?[0-9]+[.][0-9]*0"  # a number as text with more decimals than it needs
 
 
 def as_jsonpath(filter: Filter) -> str:
@@ -57,39 +55,21 @@ def _condition(condition: Condition) -> str:
     if condition.operator in RANGES:
         return _any([one for path in paths for one in _in_range(path, condition)])
     there = _any([f"exists({path} ? ({_NOT_NULL}))" for path in paths])
-    meets = [one for path in paths for one in _equal(path, condition.wanted)]
+    meets = [f"{path} == {_json(value)}" for path in paths for value in condition.wanted]
     if condition.operator == "=":
         return _any(meets + ([_not(there)] if None in condition.values else []))
     return _all([there, _not(_any(meets))]) if meets else there
 
 
-def _equal(path: str, values: Sequence[Any]) -> list[str]:
-    """Comparisons with each of the values; with the many padded ones only if the document has such a text at all."""
-    plain: list[str] = []
-    padded: list[str] = []
-    for value in values:
-        kind = padded if isinstance(value, str) and re.fullmatch(_PADDED, value) else plain
-        kind.append(f"{path} == {_json(value)}")
-    there = f"exists({path} ? (@ like_regex {_whole(_PADDED)}))"
-    return [*plain, _all([there, _any(padded)])] if padded else plain
-
-
 def _in_range(path: str, condition: Condition) -> list[str]:
-    compare, texts = condition.operator, []
+    compare, parts = condition.operator, []
     if condition.number is not None:
-        texts.append(f"(@ like_regex {_whole(NUMBER)} && @.double() {compare} {_json(condition.rounded)})")
+        parts.append(f"{path} {compare} {_json(condition.number)}")
     for mark in "T " if condition.date else "":  # before the time
         pattern, end = DATE.replace("[T ]", mark), condition.date.replace("T", mark)
-        texts.append(f"(@ like_regex {_whole(pattern)} && @ {compare} {_json(end)})")
-    in_text = f'exists({path} ? (@.type() == "string" && {_any(texts)}))'
-    if condition.number is None:
-        return [in_text]
-    in_number = f"{path} {compare} {_json(condition.number)}"
-    return [in_number, f"(({in_number}) is unknown && {in_text})"]  # unknown: there is text; this spares the rest
-
-
-def _whole(pattern: str) -> str:
-    return _json(f"^({pattern})$")
+        like = f"@ like_regex {_json(f'^({pattern})$')} && @ {compare} {_json(end)}"
+        parts.append(f'exists({path} ? (@.type() == "string" && {like}))')
+    return parts
 
 
 def _all(parts: list[str]) -> str:

@@ -99,6 +99,11 @@ MIGRATIONS: dict[int, LiteralString] = {
     );
     CREATE INDEX ON _files (collection, source);
     """,
+    # The types of the columns of the metadata; NULL until a collection of an earlier version is indexed again.
+    8: """
+    ALTER TABLE collections ADD types jsonb;
+    ALTER TABLE collections ALTER types SET DEFAULT '{}';
+    """,
 }
 
 MIGRATIONS_TABLE = """CREATE TABLE IF NOT EXISTS migrations (

@@ -16,6 +16,7 @@ from pgvector import Bit, HalfVector, Vector
 from contrastive_st.errors import choice
 from contrastive_st.search.bm25 import Postings, best, shares
 from contrastive_st.search.filters import Filter, Filterable, as_filter
+from contrastive_st.search.held import given_and_own
 from contrastive_st.search.index import (
     FUSED,
     Batch,
@@ -41,7 +42,7 @@ from contrastive_st.search.postgres.postings import View, Words
 from contrastive_st.search.postgres.predicates import as_jsonpath, paths_of, subject_of
 from contrastive_st.search.postgres.schema import create_tables, create_view
 from contrastive_st.search.postgres.writes import StoreWrites
-from contrastive_st.search.values import GIVEN, OWN_ID, as_id, as_ids, given_and_own, one_line, storable
+from contrastive_st.search.values import GIVEN, OWN_ID, as_id, as_ids, one_line, storable
 
 EF_SEARCH = 200  # candidates that HNSW keeps: more candidates give a higher recall and take longer
 EXACT_ROWS = 20_000  # with fewer matching documents the search is exact: tens of milliseconds
@@ -193,6 +194,7 @@ class VectorStore(StoreWrites):
         (name, aliases, created, size), sources = self.database.run(work)
         gone = [f"{id} ({file})" if file else str(id) for id, file in self._deleted_files(20)]
         deleted = {"deleted": f"{len(self.deleted()):,}: {one_line(', '.join(gone), 1000)}"} if gone else {}
+        types = self.types()
         partitions = f", in {self.partitions} partitions" if self.partitions > 1 else ""
         return {
             "collection": f"{name}, created {created}, {size} on disk",
@@ -204,7 +206,7 @@ class VectorStore(StoreWrites):
             else self.language or f"{UNKNOWN_LANGUAGE}, until an index is built",
             "model": f"{self.model} (fingerprint {self.fingerprint[:8]})",
             **self.describe_spaces(),
-            "columns": ", ".join(self.columns()) or "none",
+            "columns": ", ".join(name + f" ({types[name]})" * (name in types) for name in self.columns()) or "none",
             **deleted,
             **{
                 f"corpus {number}": f"{source}, {files:,} files"
@@ -267,7 +269,7 @@ class VectorStore(StoreWrites):
         Returns:
             For each query its hits, best first.
         """
-        queries_, chosen = check_search(vectors, self.dimension, k, filter, text)
+        queries_, chosen = check_search(vectors, self.dimension, k, filter, self.types() if filter else {}, text)
 
         def work(connection: StoreConnection, now: VectorStore) -> list[list[Hit]]:
             plan = _Plan(k, chosen, *now._plan(connection, chosen, exact, max(ef_search or EF_SEARCH, k)))
@@ -327,7 +329,7 @@ class VectorStore(StoreWrites):
 
     def count(self, filter: Filterable = None) -> int:
         """How many documents meet a filter."""
-        chosen = as_filter(filter)
+        chosen = as_filter(filter).of_types(self.types()) if filter else Filter()
         condition = f"WHERE {subject_of(chosen)} @@ %(filter)s::jsonpath" if chosen else ""
         rows = self._rows(f"SELECT count(*) FROM {{texts}} AS t {condition}", {"filter": as_jsonpath(chosen)})
         return int(rows[0][0])
@@ -345,6 +347,10 @@ class VectorStore(StoreWrites):
         """The names of the metadata of all documents, sorted."""
         rows = self._rows("SELECT DISTINCT jsonb_object_keys(metadata) FROM {texts} ORDER BY 1", ())
         return [name for (name,) in rows if name not in (OWN_ID, GIVEN)]
+
+    def types(self) -> dict[str, str]:
+        """The types of the columns, as they were recorded with the documents."""
+        return self.now().held_types or {}
 
     # ------------------------------------------------------------------ inside
 

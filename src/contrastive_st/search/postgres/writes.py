@@ -16,7 +16,9 @@ from psycopg.types.json import Jsonb
 
 from contrastive_st.errors import InputError, choice
 from contrastive_st.memory import peak_resident
+from contrastive_st.search.column_types import LIST, MIXED, OBJECT, joined_types, types_of
 from contrastive_st.search.filters import Filterable, as_filter
+from contrastive_st.search.held import as_documents, as_metadata
 from contrastive_st.search.index import (
     CHANGED,
     NEW,
@@ -39,7 +41,7 @@ from contrastive_st.search.postgres.refusals import translated
 from contrastive_st.search.postgres.schema import create_codes, follow
 from contrastive_st.search.postgres.spaces import StoreSpaces
 from contrastive_st.search.shards import FIRST
-from contrastive_st.search.values import OF_DOCUMENT, OWN_ID, PART, as_documents, as_id, as_ids, as_metadata
+from contrastive_st.search.values import DATE, OF_DOCUMENT, OWN, OWN_ID, PART, as_id, as_ids
 
 if TYPE_CHECKING:
     from contrastive_st.search.index import VectorIndex
@@ -85,6 +87,7 @@ class StoreWrites(StoreSpaces):
             now = self.at(connection, lock=True)
             known = now.tables.statement("SELECT count(*) FROM {texts} WHERE id = ANY(%s)")
             there = connection.value(known, (numbers.tolist(),))
+            now.add_types(connection, items, {})
             written = now.write(connection, (numbers, kept, items, unit), merge_rows)
             now.revive(connection, numbers)
             new, unchanged = len(numbers) - there, len(numbers) - written
@@ -94,6 +97,52 @@ class StoreWrites(StoreSpaces):
         counts = self.database.transact(work)
         self.join_words()
         return counts
+
+    def add_types(self, connection: StoreConnection, metadata: Metadata, decided: Mapping[str, str]) -> None:
+        """Join the types of the columns with those of metadata that are written, and of columns that were decided.
+
+        In the open transaction, before its other locks. A collection of an earlier version of the package has no types
+        until it is indexed again (`decide_types`).
+        """
+        if self.held_types is None or joined_types(self.held_types, types_of(metadata), decided) == self.held_types:
+            return
+        there = connection.value("SELECT types FROM collections WHERE tables = %s FOR NO KEY UPDATE", self._row)
+        self._record_types(connection, joined_types(there, types_of(metadata), decided))
+
+    def decide_types(self, connection: StoreConnection, decided: Mapping[str, str]) -> None:
+        """Record the types of the values that there are, and of columns that were decided, in the open transaction.
+
+        Nothing is read if that can change nothing.
+        """
+        there = self.held_types
+        if (
+            there is not None
+            and MIXED not in there.values()
+            and all(there.get(name) == decided[name] for name in decided)
+        ):
+            return
+        connection.lift_limits()
+        connection.execute("SELECT FROM collections WHERE tables = %s FOR NO KEY UPDATE", self._row)
+        connection.execute(self.tables.statement("LOCK TABLE {texts} IN SHARE MODE"))
+        statement = self.tables.statement(
+            "SELECT e.key, jsonb_typeof(e.value) = 'array', jsonb_typeof(x), bool_and(x #>> '{{}}' ~ %s)"
+            " FROM {texts} AS t, jsonb_each(t.metadata) AS e, jsonb_path_query(e.value, 'lax $[*]') AS x"
+            """ WHERE jsonb_typeof(x) <> 'null' AND x <> '""' GROUP BY 1, 2, 3"""
+        )
+        names = {"number": "number", "boolean": "boolean"}
+        types: dict[str, str] = {}
+        for key, in_list, kind, dates in connection.execute(statement, (f"^(?=.{{7}}){DATE}$",)).fetchall():
+            one = ("date" if dates else "text") if kind == "string" else names.get(kind, OBJECT)
+            types = joined_types(types, {key: LIST * in_list + one} if key not in OWN else {})
+        self._record_types(connection, joined_types(types, decided))
+
+    @property
+    def _row(self) -> tuple[str]:
+        return (self.tables.prefix,)
+
+    def _record_types(self, connection: StoreConnection, types: Mapping[str, str]) -> None:
+        self.held_types = dict(types)
+        connection.execute("UPDATE collections SET types = %s WHERE tables = %s", (Jsonb(types), *self._row))
 
     def tombstones(self, connection: StoreConnection, ids: Ids) -> Ids:
         """Those of the ids whose documents were deleted, in the open transaction."""
@@ -134,8 +183,13 @@ class StoreWrites(StoreSpaces):
             "UPDATE {texts} SET metadata = %s || (SELECT coalesce(jsonb_object_agg(key, value), '{{}}')"
             " FROM jsonb_each(metadata) WHERE key = ANY(%s)) WHERE id = %s"
         )
-        parameters = Jsonb(as_metadata([metadata], 1)[0]), [OWN_ID, OF_DOCUMENT, PART], as_id(id)
-        changed = self.database.run(lambda connection: connection.execute(statement, parameters).rowcount)
+        (item,) = as_metadata([metadata], 1)
+
+        def work(connection: StoreConnection) -> int:
+            self.at(connection, lock=True).add_types(connection, [item], {})
+            return connection.execute(statement, (Jsonb(item), [OWN_ID, OF_DOCUMENT, PART], as_id(id))).rowcount
+
+        changed = self.database.transact(work)
         all_known([id], as_ids([id] * changed))
 
     def delete(self, ids: Sequence[Id]) -> int:
@@ -151,6 +205,7 @@ class StoreWrites(StoreSpaces):
         chosen = as_filter(filter)
         if not chosen:
             raise InputError("an empty filter matches every document; delete the collection instead")
+        chosen = chosen.of_types(self.now().held_types or {})
         deleted = self._delete(sql.SQL(f"{subject_of(chosen)} @@ %(which)s::jsonpath"), as_jsonpath(chosen))
         if not deleted:
             check_filter(cast("VectorIndex", self), chosen, matched=False)

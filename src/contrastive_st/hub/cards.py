@@ -255,7 +255,7 @@ def _metadata(
         "base_model_relation": "adapter" if checkpoint.adapter_base else None,
         "datasets": list(dict.fromkeys([*datasets, *before.get("datasets", [])])) or None,
         "widget": before.get("widget") or (_WIDGET[pipeline] if language in ("en", ["en"]) else None),
-        "thumbnail": _thumbnail(checkpoint, name, curve),
+        "thumbnail": hf_hub_url(name, CURVE) if curve and _REPOSITORY.fullmatch(name) else None,
     }
     if checkpoint.report:
         from contrastive_st.evaluation.report.report import model_index
@@ -263,14 +263,6 @@ def _metadata(
         index = model_index(*checkpoint.report, name=name)
         result["model-index"] = index if index[0]["results"] else None
     return {key: value for key, value in result.items() if value}
-
-
-def _thumbnail(checkpoint: CheckpointMetadata, name: str, curve: bool) -> str | None:
-    """The address of the picture of a repository: its scores by task, or else its training curve."""
-    scores = f"{EVALUATION}/scores_by_task.png"
-    evaluated = checkpoint.report and (checkpoint.folder / scores).is_file()
-    picture = scores if evaluated else CURVE if curve else None
-    return hf_hub_url(name, picture) if picture and _REPOSITORY.fullmatch(name) else None
 
 
 def _of_author(card: Path) -> dict[str, Any]:
@@ -299,6 +291,6 @@ def _curve(folder: Path, log_history: Sequence[dict[str, Any]] | None) -> bytes 
 def _sources(folder: Path) -> dict[str, bytes]:
     """The files that a card is made from, by their path in the folder."""
     evaluation = folder / EVALUATION
-    reports = [p for p in evaluation.iterdir() if p.suffix in (".json", ".md", ".png")] if evaluation.is_dir() else []
+    reports = [p for p in evaluation.iterdir() if p.suffix in (".json", ".md")] if evaluation.is_dir() else []
     paths = [path for path in [*(folder / name for name in _SOURCES), *reports] if path.is_file()]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

@@ -6,7 +6,6 @@ import logging
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import CommitInfo, CommitOperationAdd, HfApi
 from huggingface_hub.errors import EntryNotFoundError
@@ -137,18 +136,14 @@ def _checked(folder: str | Path) -> Path:
     elif not (folder / export["backend"]).is_dir():
         raise InputError(f"{folder} has no exported graph, {export['backend']}/; export it again")
     if (folder / ADAPTER).is_file():
-        _check_base(folder)
+        base = str(read_json(folder / ADAPTER, dict).get("base_model_name_or_path") or "")
+        if not base or Path(base).is_absolute() or Path(base).is_dir():
+            raise InputError(
+                f"{folder} is an adapter of {base or 'no base'}, a folder that others cannot open: merge it "
+                f"(contrastive-st merge {folder} -o NEW_FOLDER) and push that, or push the base and write its Hub name "
+                f"into {ADAPTER}"
+            )
     return folder
-
-
-def _check_base(adapter: Path) -> None:
-    base = str(read_json(adapter / ADAPTER, dict).get("base_model_name_or_path") or "")
-    if not base or Path(base).is_absolute() or Path(base).is_dir():
-        raise InputError(
-            f"{adapter} is an adapter of {base or 'no base'}, a folder that others cannot open: merge it "
-            f"(contrastive-st merge {adapter} -o NEW_FOLDER) and push that, or push the base and write its Hub name "
-            f"into {ADAPTER}"
-        )
 
 
 def _content(
@@ -162,10 +157,16 @@ def _content(
     content: dict[str, Path | bytes] = {path: folder / path for path in publishable_files(folder)}
     whole = [*whole, *([export["backend"]] if (export := read_export(folder)) else [])]
     content |= {p.relative_to(folder).as_posix(): p for sub in whole for p in (folder / sub).rglob("*") if p.is_file()}
-    if _is_stale(folder, newer_than):
+    report = folder / EVALUATION / "report.json"
+    if report.is_file() and report.stat().st_mtime < newer_than:
         content = {path: source for path, source in content.items() if not path.startswith(f"{EVALUATION}/")}
     with log_failures("the model is pushed without a new card"):
-        _put_card(content, folder, there, name=repo, data=data, newer_than=newer_than)
+        if there is not None and was_edited(there) and not was_edited(folder / CARD):
+            logger.warning("the card of %s was written or edited by hand there; it is left as it is", repo)
+            content.pop(CARD, None)
+        else:
+            before = [there] if there else []
+            content |= card_files(folder, before=before, name=repo, data=data, newer_than=newer_than)
     return dict(sorted(content.items()))
 
 
@@ -181,7 +182,13 @@ def publishable_files(folder: str | Path) -> list[str]:
     below = [str(entry.get("path", "")) for entry in read_json(modules)] if modules.is_file() else []
     places = dict.fromkeys([folder, *(folder / path for path in below), folder / EVALUATION])
     files = [path for place in places if place.is_dir() for path in sorted(place.iterdir()) if path.is_file()]
-    return [path.relative_to(folder).as_posix() for path in files if _may_go(path) and _is_known_code(path)]
+
+    def may_go(path: Path) -> bool:
+        known = path.suffix != ".py" or (ARCHITECTURES / path.name).is_file()
+        hidden = path.name.startswith((".", "_")) or path.name in _LEFT_OUT
+        return known and not hidden and (path.suffix in _SUFFIXES or path.name in _TEXTS)
+
+    return [path.relative_to(folder).as_posix() for path in files if may_go(path)]
 
 
 def ready_repo(api: HfApi, repo: str, private: bool | None) -> str:
@@ -198,27 +205,3 @@ def _card_there(api: HfApi, repo: str, revision: str | None) -> Path | None:
         return Path(api.hf_hub_download(repo, CARD, revision=revision))
     except EntryNotFoundError:
         return None
-
-
-def _put_card(content: dict[str, Path | bytes], folder: Path, there: Path | None, **about: Any) -> None:
-    """Add the card, unless the present one, here or on the Hub, was edited by hand."""
-    if there is not None and was_edited(there) and not was_edited(folder / CARD):
-        logger.warning("the card of %s was written or edited by hand there; it is left as it is", about["name"])
-        content.pop(CARD, None)
-        return
-    content |= card_files(folder, before=[there] if there else [], **about)
-
-
-def _is_stale(folder: Path, newer_than: float) -> bool:
-    report = folder / EVALUATION / "report.json"
-    return report.is_file() and report.stat().st_mtime < newer_than
-
-
-def _is_known_code(path: Path) -> bool:
-    """Whether a file is not code, or is an architecture of this package, by its name."""
-    return path.suffix != ".py" or (ARCHITECTURES / path.name).is_file()
-
-
-def _may_go(path: Path) -> bool:
-    hidden = path.name.startswith((".", "_"))
-    return (path.suffix in _SUFFIXES or path.name in _TEXTS) and path.name not in _LEFT_OUT and not hidden

@@ -280,29 +280,19 @@ def load_tokenizer(
     for name, limit in limits.items():
         checked(f"{checkpoint.name}: {name}", limit, Annotated[float, Ge(1)])
     tokenizer.model_max_length = int(min(limits.values()))
-    if config is not None and (fault := _strange_ids(tokenizer, config)):
-        raise InputError(f"{checkpoint.name}: {fault}")
+    rows = None if config is None else getattr(config.get_text_config(), "vocab_size", None)
+    if isinstance(rows, int):
+        # of tokens that were added, those that every text has count: transformers itself adds some that no text has
+        added = tokenizer.get_added_vocab()
+        own = (number for token, number in tokenizer.get_vocab().items() if token not in added)
+        if (greatest := max(chain(own, tokenizer("")["input_ids"]), default=-1)) >= rows:
+            raise InputError(
+                f"{checkpoint.name}: the tokenizer has ids up to {greatest}, and the model vectors for {rows} tokens "
+                f"(ids up to {rows - 1}): they do not belong together; save the model's tokenizer in the same folder"
+            )
     if tokenizer.pad_token is None and tokenizer.eos_token is not None:
         tokenizer.pad_token = tokenizer.eos_token  # decoders often have no padding token; padding is masked anyway
     if checkpoint.lower_case and tokenizer.is_fast and not lowercases(tokenizer.backend_tokenizer):
         lowercase(tokenizer.backend_tokenizer)
         tokenizer = of_one_file(tokenizer)
     return tokenizer
-
-
-def _strange_ids(tokenizer: Any, config: PreTrainedConfig) -> str:
-    """What to say of a tokenizer with ids for which the model has no vector, such as that of another model; else "".
-
-    Tokens that were added to its vocabulary are counted only if every text has them, as the first or the last token:
-    transformers itself adds some that no text has.
-    """
-    rows = getattr(config.get_text_config(), "vocab_size", None)
-    added = tokenizer.get_added_vocab()
-    own = (number for token, number in tokenizer.get_vocab().items() if token not in added)
-    greatest = max(chain(own, tokenizer("")["input_ids"]), default=-1)
-    if not isinstance(rows, int) or greatest < rows:
-        return ""
-    return (
-        f"the tokenizer has ids up to {greatest}, and the model vectors for {rows} tokens (ids up to {rows - 1}): they "
-        "do not belong together; save the model's tokenizer in the same folder"
-    )

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from contrastive_st.distributed import LOCAL, Gather
+from contrastive_st.distributed import LOCAL
 from contrastive_st.errors import InputError
 from contrastive_st.losses import SkipThoughtsLoss, TargetsLoss, default_gather
 from contrastive_st.losses.base import require
@@ -23,47 +23,52 @@ from contrastive_st.models.base import OwnArchitecture
 from contrastive_st.models.saving import register
 from contrastive_st.models.words import Decoders, Pairs, Rows, Words, row_index
 
-# --- Architectures whose loss may generate sentences from vectors.
+# --- Skip-Thoughts: an encoder trained to generate neighbouring sentences. The generative baseline of QuickThoughts.
 
 
-class DecodingArchitecture(OwnArchitecture):
-    """Base of the architectures whose loss may be that of sentences generated from vectors (`Decoders`)."""
+@register
+class SkipThoughts(OwnArchitecture, SkipThoughtsModel):
+    r"""Skip-Thoughts (Kiros et al. 2015): two decoders generate the neighbours of a sentence from its vector.
 
-    @property
-    def decoder_names(self) -> tuple[str, ...]:
-        """A name for each decoder; none if the loss generates no words."""
-        return ()
+        loss = - mean over the words w_t of all neighbours, end tokens included, of log P(w_t | w_1 .. w_{t-1}, vector)
 
-    def to_generate(self, rows: dict[str, Tensor], targets: Tensor, gather: Gather) -> tuple[dict[str, Tensor], Pairs]:
-        """The sentences to generate.
+    The decoders (`Decoders`) use the encoder's word vectors. `drop_heads` removes them before the encoder is saved.
 
-        Args:
-            rows: `input_ids` and `attention_mask` `[B, L]` of the sentences that are read.
-            targets: `[B, 2]`: the document of each sentence, and its position in it.
-            gather: collects the sentences of all processes.
+    A batch has consecutive sentences of a corpus (`ContextWindowCollator`), so the neighbours to generate are in it.
 
-        Returns:
-            Sentences in the form of `rows`; and for each decoder, the row numbers of the vectors and of the sentences
-            to generate from them.
-        """
-        raise NotImplementedError
+    Args:
+        config: dimensions, encoder, readout.
+        settings: `with_head=False` for an encoder without decoders.
+
+    Example:
+        >>> from contrastive_st import SkipThoughtsConfig
+        >>> model = SkipThoughts(SkipThoughtsConfig(vocab_size=50, embedding_size=4, hidden_size=8))
+        >>> ids = torch.tensor([[2, 7, 8], [9, 5, 0], [4, 0, 0]])  # three sentences, one after the other
+        >>> places = torch.tensor([[0, 0], [0, 1], [0, 2]])
+        >>> model(ids[:, None], attention_mask=(ids > 0)[:, None].long(), targets=places).loss.shape
+        torch.Size([])
+        >>> model.eval()(ids).pooler_output.shape
+        torch.Size([3, 8])
+    """
+
+    citation = SkipThoughtsLoss.citation
+    code_class = SkipThoughtsModel
+    default_settings: ClassVar[dict[str, Any]] = {"loss": "skip_thoughts"}
+    suitable_losses = ("skip_thoughts",)
 
     def add_head(self) -> None:
-        """Create the decoders, or the head of the loss."""
-        if not (self.settings.with_head and self.decoder_names):
-            super().add_head()
+        """Create the decoders."""
+        if not self.settings.with_head:
             return
         table: Any = self.get_input_embeddings()
         config = self.config
         self.loss_head = Decoders(
-            self.decoder_names, table.embedding_dim, self.embedding_dim, config.hidden_size, config.vocab_size
+            ("before", "after"), table.embedding_dim, self.embedding_dim, config.hidden_size, config.vocab_size
         )
         self.loss_head.apply(self._init_weights)
 
     def words_of(self, batch: Mapping[str, Any]) -> Words | None:
         """The words of the sentences to generate, which are sentences of the batch of all processes."""
-        if not self.decoder_names:
-            return None
         ids, targets = batch["input_ids"], batch.get("targets")
         if targets is None or targets.shape != (len(ids), 2) or ids.shape[1] != 1:
             raise InputError(
@@ -73,7 +78,10 @@ class DecodingArchitecture(OwnArchitecture):
         if not self.settings.with_head:
             raise InputError("this encoder was saved without its decoders, so it cannot be trained; give a new model")
         gather = default_gather() if self.training else LOCAL
-        rows, pairs = self.to_generate(self._rows(ids, batch.get("attention_mask")), targets, gather)
+        own_rows = self._rows(ids, batch.get("attention_mask"))
+        wider = gather.widest(own_rows["input_ids"].shape[1]) - own_rows["input_ids"].shape[1]
+        rows = {name: gather(functional.pad(x, (0, wider)).contiguous()) for name, x in own_rows.items()}
+        pairs: Pairs = neighbors(targets, gather(targets))  # the one before each sentence, and the one after it
         lengths = rows["attention_mask"].sum(1) + 1
         count = int(sum(lengths[written].sum() for _, written in pairs))
         require(gather.sum(torch.tensor(count, device=ids.device)) > 0, _no_neighbors, skips=True)
@@ -107,51 +115,6 @@ def _of_rows(pair: tuple[Tensor, Tensor], rows: Tensor | slice, count: int) -> t
 
 def _no_neighbors() -> str:
     return "no sentence of this batch has a neighbour in it; give documents of several sentences"
-
-
-# --- Skip-Thoughts: an encoder trained to generate neighbouring sentences. The generative baseline of QuickThoughts.
-
-
-@register
-class SkipThoughts(DecodingArchitecture, SkipThoughtsModel):
-    r"""Skip-Thoughts (Kiros et al. 2015): two decoders generate the neighbours of a sentence from its vector.
-
-        loss = - mean over the words w_t of all neighbours, end tokens included, of log P(w_t | w_1 .. w_{t-1}, vector)
-
-    The decoders (`Decoders`) use the encoder's word vectors. `drop_heads` removes them before the encoder is saved.
-
-    A batch has consecutive sentences of a corpus (`ContextWindowCollator`), so the neighbours to generate are in it.
-
-    Args:
-        config: dimensions, encoder, readout.
-        settings: `with_head=False` for an encoder without decoders.
-
-    Example:
-        >>> from contrastive_st import SkipThoughtsConfig
-        >>> model = SkipThoughts(SkipThoughtsConfig(vocab_size=50, embedding_size=4, hidden_size=8))
-        >>> ids = torch.tensor([[2, 7, 8], [9, 5, 0], [4, 0, 0]])  # three sentences, one after the other
-        >>> places = torch.tensor([[0, 0], [0, 1], [0, 2]])
-        >>> model(ids[:, None], attention_mask=(ids > 0)[:, None].long(), targets=places).loss.shape
-        torch.Size([])
-        >>> model.eval()(ids).pooler_output.shape
-        torch.Size([3, 8])
-    """
-
-    citation = SkipThoughtsLoss.citation
-    code_class = SkipThoughtsModel
-    default_settings: ClassVar[dict[str, Any]] = {"loss": "skip_thoughts"}
-    suitable_losses = ("skip_thoughts",)
-
-    @property
-    def decoder_names(self) -> tuple[str, ...]:
-        """The sentences that are generated."""
-        return "before", "after"
-
-    def to_generate(self, rows: dict[str, Tensor], targets: Tensor, gather: Gather) -> tuple[dict[str, Tensor], Pairs]:
-        """The sentences of all processes: of each that is read, the one before it and the one after it."""
-        wider = gather.widest(rows["input_ids"].shape[1]) - rows["input_ids"].shape[1]
-        everybody = {name: gather(functional.pad(x, (0, wider)).contiguous()) for name, x in rows.items()}
-        return everybody, neighbors(targets, gather(targets))
 
 
 # --- Encoders over word vectors trained on labelled pairs (InferSent) and on several tasks (USE).

@@ -446,14 +446,14 @@ def read_nli(path: Path) -> Splits:
 
 def score_nli(splits: Splits, embed: Embed, task: str) -> list[Score]:
     """Accuracy of logistic regression over three classes on InferSent's features [u, v, |u - v|, u * v]."""
-    right, part = _chosen_on_dev(splits, embed, _nli_features)
+
+    def features(rows: Rows, embed: Embed) -> NDArray[np.floating]:
+        u, v = map(embed, rows.columns)
+        return np.concatenate([u, v, np.abs(u - v), u * v], axis=1)
+
+    right, part = _chosen_on_dev(splits, embed, features)
     note = f"fitted to {len(splits['train'])} pairs"
     return [
         Score(task, name, "accuracy", float(right[part == name].mean()), note, len(splits[name]))
         for name in ("test", "dev")
     ]
-
-
-def _nli_features(rows: Rows, embed: Embed) -> NDArray[np.floating]:
-    u, v = map(embed, rows.columns)
-    return np.concatenate([u, v, np.abs(u - v), u * v], axis=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +40,18 @@ def set_text_format(given: TextFormat) -> None:
     """Set how this process reads files of text."""
     global asked
     asked = given
+
+
+@contextmanager
+def reading_as(encoding: str | None = None, delimiter: str | None = None) -> Iterator[None]:
+    """Read files of text in this way inside of the `with` statement; None leaves what is set."""
+    former = asked
+    given: dict[str, Any] = {"encoding": encoding, "delimiter": delimiter}
+    set_text_format(replace(asked, **{name: value for name, value in given.items() if value is not None}))
+    try:
+        yield
+    finally:
+        set_text_format(former)
 
 
 def add_text_format(name: str, value: str) -> None:

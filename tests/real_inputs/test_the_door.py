@@ -14,7 +14,7 @@ import pytest
 from small_files import delimited, put
 
 from contrastive_st import text_format
-from contrastive_st.data import read_examples
+from contrastive_st.data import read_examples, read_texts
 from contrastive_st.errors import InputError
 from contrastive_st.scripts.arguments import DataArguments
 from contrastive_st.scripts.parser import TrainingParser
@@ -159,3 +159,13 @@ def test_it_is_read_as_meant_or_a_flag_of_the_question_reads_it(name, content, k
 
 def test_there_are_two_hundred():
     assert len({case[0] for case in CASES}) == len(CASES) >= 200
+
+
+def test_python_takes_what_the_command_takes(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("anchor:positive\nпривет:да\n".encode("cp1251"))
+    given = {"encoding": "cp1251", "delimiter": ":"}
+    assert read_examples(path, **given)[0][0] == {"anchor": "привет", "positive": "да"}
+    assert read_texts(path, ["positive"], **given)["positive"] == ["да"]
+    with pytest.raises(InputError, match="--header"):
+        read_examples(path)

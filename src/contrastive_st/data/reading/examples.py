@@ -40,6 +40,7 @@ from contrastive_st.data.roles import (
 )  # fmt: skip
 from contrastive_st.errors import InputError
 from contrastive_st.prefetch import in_chunks
+from contrastive_st.text_format import reading_as
 
 logger = logging.getLogger(__name__)
 NLI_LABELS = ("entailment", "neutral", "contradiction")
@@ -56,6 +57,8 @@ def read_examples(
     header: bool | None = None,
     kinds: Sequence[str] = (),
     classes: Mapping[str, int] | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
 ) -> tuple[datasets.Dataset, ColumnRoles]:
     """Read rows for training and find the role of each of their columns.
 
@@ -72,6 +75,8 @@ def read_examples(
         header: as for `read_texts`.
         kinds: the kinds of rows that are wanted, keys of `KINDS`; by default any.
         classes: the number of each class, as the roles of other rows have it; another class is an error.
+        encoding: as for `read_texts`.
+        delimiter: as for `read_texts`.
 
     Returns:
         A data set with the text columns in the order of their roles, then `score` (float, 0 to 1), `label` (int, 0, 1,
@@ -93,24 +98,27 @@ def read_examples(
     if columns is None and isinstance(source, (str, Path)) and (known := pair_set(str(source))):
         columns = known.columns
     columns = [columns] if isinstance(columns, str) else columns
-    table = open_table(source, split=split, header=header, columns=columns)
-    roles = table.roles(columns, kinds)
-    by_role = {role: [name for name in roles.columns if roles.columns[name] == role] for role in roles.columns.values()}
-    target = next((by_role[role][0] for role in (SCORE, LABEL) if role in by_role), None)
-    if target in roles.lists:
-        raise InputError(f"{table.source}: {target!r} holds lists of labels; training takes one label per row")
-    negatives = by_role.get(NEGATIVE, [])
-    fewer = len(negatives) > 1 and any(is_blank(cells.get(name)) for _, cells in table for name in negatives)
-    if roles.lists or fewer or not {*CANDIDATE_SCORES}.isdisjoint(by_role):
-        return read_candidates(table, roles, strict), roles
-    texts = [name for name in roles.columns if isinstance(roles.example.get(name), str) and name != target]
-    rows = columns_of(table, list(roles.columns), strict, target, texts)
-    if target is not None:
-        rows, roles = _with_targets(rows, table, roles, target, strict, scale, classes)
-    for name, role in roles.columns.items():
-        if role in KEPT:
-            rows = rows.remove_columns(name).add_column(role, [number_of(cell) for cell in rows[name]])
-    return _renamed(rows, roles) if any("=" in str(column) for column in columns or ()) else (rows, roles)
+    with reading_as(encoding, delimiter):
+        table = open_table(source, split=split, header=header, columns=columns)
+        roles = table.roles(columns, kinds)
+        by_role = {
+            role: [name for name in roles.columns if roles.columns[name] == role] for role in roles.columns.values()
+        }
+        target = next((by_role[role][0] for role in (SCORE, LABEL) if role in by_role), None)
+        if target in roles.lists:
+            raise InputError(f"{table.source}: {target!r} holds lists of labels; training takes one label per row")
+        negatives = by_role.get(NEGATIVE, [])
+        fewer = len(negatives) > 1 and any(is_blank(cells.get(name)) for _, cells in table for name in negatives)
+        if roles.lists or fewer or not {*CANDIDATE_SCORES}.isdisjoint(by_role):
+            return read_candidates(table, roles, strict), roles
+        texts = [name for name in roles.columns if isinstance(roles.example.get(name), str) and name != target]
+        rows = columns_of(table, list(roles.columns), strict, target, texts)
+        if target is not None:
+            rows, roles = _with_targets(rows, table, roles, target, strict, scale, classes)
+        for name, role in roles.columns.items():
+            if role in KEPT:
+                rows = rows.remove_columns(name).add_column(role, [number_of(cell) for cell in rows[name]])
+        return _renamed(rows, roles) if any("=" in str(column) for column in columns or ()) else (rows, roles)
 
 
 def _with_targets(

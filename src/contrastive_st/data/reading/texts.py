@@ -11,6 +11,7 @@ from contrastive_st.data.reading.table import open_table
 from contrastive_st.data.roles import named_columns
 from contrastive_st.data.text_columns import text_column
 from contrastive_st.errors import InputError
+from contrastive_st.text_format import reading_as
 
 if TYPE_CHECKING:
     import datasets
@@ -23,6 +24,8 @@ def read_texts(
     strict: bool = False,
     split: str | None = None,
     header: bool | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
 ) -> datasets.Dataset:
     """Read one or more columns of text; white space around each cell is removed.
 
@@ -38,6 +41,8 @@ def read_texts(
             `train`, and a line of the log names the others.
         header: whether the first row of a table holds the names of the columns; by default it does if you name a
             column, or if its cells are names that `ROLES` has.
+        encoding: of files of text, such as `cp1251`; by default UTF-8, a byte order mark, or what is detected.
+        delimiter: the character between the cells of a table; by default as in its header line: `,`, `;`, `|` or a tab.
 
     Raises:
         InputError: the source cannot be read as described, or no rows are left. The message says what is wrong, where
@@ -54,14 +59,15 @@ def read_texts(
     from contrastive_st.data.reading.columns import columns_of
 
     columns = [columns] if isinstance(columns, (str, int)) else columns
-    table = open_table(source, split=split, header=header, columns=columns)
-    check_rows(table)
-    if columns is None:
-        columns = _columns_of_texts(table)
-    chosen = list(named_columns(columns, table.names, table.source))
-    if not chosen:
-        raise InputError(f"{table.source}: no column of text; name one or more of {', '.join(table.names)}")
-    return columns_of(table, chosen, strict)
+    with reading_as(encoding, delimiter):
+        table = open_table(source, split=split, header=header, columns=columns)
+        check_rows(table)
+        if columns is None:
+            columns = _columns_of_texts(table)
+        chosen = list(named_columns(columns, table.names, table.source))
+        if not chosen:
+            raise InputError(f"{table.source}: no column of text; name one or more of {', '.join(table.names)}")
+        return columns_of(table, chosen, strict)
 
 
 def _columns_of_texts(table: Table) -> list[str]:

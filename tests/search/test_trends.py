@@ -89,12 +89,6 @@ def test_class_based_tf_idf_against_plain_loops():
         assert found == wanted
 
 
-def test_names_differ_and_leave_out_plurals():
-    assert trends._new_name(["tensor", "tensors", "torch", "cuda"], "", set()) == "tensor, torch, cuda"
-    assert trends._new_name(["a1", "b1", "c1"], "", {"a1, b1, c1"}) == "a1, b1, c1 (2)"
-    assert trends._new_name([], " ", set()) == "(no words)"
-
-
 @pytest.mark.parametrize(
     ("values", "names", "ordered"),
     [

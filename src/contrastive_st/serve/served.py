@@ -16,7 +16,8 @@ from contrastive_st.serve.limits import KEYS, MOST_FLOATS, MOST_INPUTS, ApiError
 from contrastive_st.vectors import unit_vectors
 
 UNKNOWN = "X-Unknown-Inputs"  # a header of answers
-_READING = ThreadPoolExecutor(2, thread_name_prefix="reading")  # bodies and texts; the event loop must never wait
+# Bodies and texts, one after the other: two threads take the interpreter from the event loop for twice as long.
+_READING = ThreadPoolExecutor(1, thread_name_prefix="reading")
 _Result = TypeVar("_Result")
 
 

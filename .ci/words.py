@@ -21,6 +21,7 @@ PAGES = (
     "model_cards/**/*.md",
     "examples/**/*.md",
     "benchmarks/**/*.md",
+    "findings/**/*.md",
     "src/**/*.md",
 )
 CODE = ("docs/*.py", "examples/**/*.py", "benchmarks/**/*.py", "src/**/*.py")

@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 import traceback
-from multiprocessing import forkserver
+from multiprocessing import connection, forkserver
 from pathlib import Path
 from unittest import mock
 
@@ -47,19 +47,20 @@ def together(count, function, *args):
         theirs.close()
         ends.append(ours)
         running.append(process)
-    outcomes = []
+    outcomes = {}
     try:
-        for rank, end in enumerate(ends):
-            if not end.poll(SECONDS):
-                raise RunFailed(f"process {rank} of {count} has not ended in {SECONDS} s")
-            try:
-                outcomes.append(end.recv())
-            except EOFError:
-                outcomes.append(("failed", f"process {rank} of {count} ended without an outcome"))
-        for kind, value in outcomes:
-            if kind == "failed":
-                raise RunFailed(value)
-        return [value for _, value in outcomes]
+        while left := [end for end in ends if end not in outcomes]:
+            ready = connection.wait(left, SECONDS)
+            if not ready:
+                raise RunFailed(f"process {ends.index(left[0])} of {count} has not ended in {SECONDS} s")
+            for end in ready:
+                try:
+                    kind, outcomes[end] = end.recv()
+                except EOFError:
+                    kind, outcomes[end] = "failed", f"process {ends.index(end)} of {count} ended without an outcome"
+                if kind == "failed":  # the others may wait for it
+                    raise RunFailed(outcomes[end])
+        return [outcomes[end] for end in ends]
     finally:
         for process in running:
             process.kill()

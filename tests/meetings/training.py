@@ -13,10 +13,10 @@ import json
 import os
 import random
 import sys
-import zlib
 from pathlib import Path
 
 import numpy as np
+from transformers import TrainingArguments
 
 from meetings.processes import together
 
@@ -34,10 +34,12 @@ AXES = {
     "base": ("float32", "bfloat16", "float16"),
     "adapter": ("full", "lora", "dora", "lora_tokens", "lora_unsaved"),
     "feed": ("rows", "stream"),
-    "validation": ("none", "rows", "scored"),
+    "step": ("plain", "checkpointed", "bf16", "compiled"),
+    "sharded": ("no", "yes"),
+    "validation": ("none", "rows", "split", "scored"),
     "evaluator": ("none", "ours", "sentence_transformers"),
     "keep": ("last", "best", "early_stopping"),
-    "resume": ("none", "same", "workers"),
+    "resume": ("none", "1", "3", "workers"),  # at a step, or at the second with another number of workers
     "accumulation": ("1", "2"),
     "matryoshka": ("no", "yes"),
     "dropout": ("0", "0.1"),
@@ -63,11 +65,26 @@ REFUSED = {
         "metric_for_best_model",
     ),
     "validation of rows that have no metric": (
-        lambda c: c["validation"] == "rows" and c["loss"] in UNMEASURED, "validation",
+        lambda c: c["validation"] in ("rows", "split") and c["loss"] in UNMEASURED, "validation",
     ),
     "packed rows of another model": (
-        lambda c: c["way"] == "packed" and c["loss"] in ("own_encoder", "static", "skip_thoughts", *TOWERS), "unpadded",
+        lambda c: c["way"] == "packed" and c["loss"] in NOT_OF_TRANSFORMERS, "unpadded",
     ),
+    "packed rows of a compiled model": (lambda c: c["way"] == "packed" and c["step"] == "compiled", "unpadded"),
+    "a compiled model of another kind": (
+        lambda c: c["step"] == "compiled" and c["loss"] in NOT_OF_TRANSFORMERS, "torch_compile",
+    ),
+    "activations of another model computed again": (
+        lambda c: c["step"] == "checkpointed" and c["loss"] in NOT_OF_TRANSFORMERS, "checkpointing",
+    ),
+    "sharding without GPUs": (lambda c: c["sharded"] == "yes" and c["processes"] == "1", "FSDP"),
+    "a sharded encoder of the user": (lambda c: c["sharded"] == "yes" and c["loss"] == "own_encoder", "FSDP"),
+    "a sharded loss of words": (
+        lambda c: c["sharded"] == "yes"
+        and (c["loss"] == "tsdae" or (c["way"] == "chunks" and c["loss"] in ("mlm", "reconstruction"))),
+        "FSDP",
+    ),
+    "a sharded model with a queue": (lambda c: c["sharded"] == "yes" and c["queue"] == "yes", "momentum_queue"),
     "an adapter on tokens that were not saved": (
         lambda c: c["adapter"] == "lora_unsaved" and c["loss"] not in NOT_OF_TRANSFORMERS,
         "in memory",
@@ -80,8 +97,16 @@ REFUSED = {
     "Matryoshka of two towers": (lambda c: c["matryoshka"] == "yes" and c["loss"] in TOWERS, "matryoshka"),
 }  # fmt: skip
 WORDS = [f"word{i}" for i in range(40)]
-ROWS, BATCH, STEPS = 42, 12, 4
-TEXTS = ["word1 word2", "word3 word4 word5 word6 word7 word8", "word1", "word3 added word9"]
+BATCH, STEPS = 12, 4
+#: Two epochs of four steps: of two batches each, or of one and a half, with two batches accumulated in a step
+ROWS = {"1": 30, "2": 42}
+HELD_OUT = 14
+TEXTS = ["word1 word2", "word3 word4 word5 word6 word7 word8", "word1", "word3 added word9", "Word7 WORD8"]
+
+
+CHECKPOINTING = (
+    "activation_checkpointing" if hasattr(TrainingArguments, "activation_checkpointing") else "gradient_checkpointing"
+)
 
 
 def refusal(combination):
@@ -91,7 +116,7 @@ def refusal(combination):
 
 def shown(combination):
     """The choices that differ from the defaults, as a line that `parsed` reads."""
-    return " ".join(f"{name}={value}" for name, value in combination.items() if value != DEFAULT[name]) or "default"
+    return " ".join(f"{name}={value}" for name, value in combination.items() if value != DEFAULT.get(name)) or "default"
 
 
 def parsed(line):
@@ -251,13 +276,13 @@ def make_rows(kind, tokenizer, count, seed):
     return rows
 
 
-def make_data(c, tokenizer, folder, count=ROWS, seed=0):
-    """The rows of a combination, and their collator."""
+def make_data(c, tokenizer, folder, held_out=False):
+    """The rows of a combination that are trained on or held out, and their collator."""
     from datasets import Dataset
 
     from contrastive_st import data
 
-    kind = c["loss"]
+    kind, seed, count = c["loss"], int(held_out), HELD_OUT if held_out else ROWS[c["accumulation"]]
     if kind in ("mixture", "multi_task"):
         parts = {"pairs": "info_nce", "scores": "cosent"}
         rows = data.Mixture({part: make_rows(own, tokenizer, count // 2, seed) for part, own in parts.items()})
@@ -278,8 +303,14 @@ def make_data(c, tokenizer, folder, count=ROWS, seed=0):
         "relational_distillation": data.TeacherCollator, "document_info_nce": data.NeighborPairCollator,
     }.get(kind, data.PairCollator)  # fmt: skip
     collator = data.DropoutPairCollator(tokenizer, do_mlm=True) if kind == "mlm" else collator(tokenizer)
-    rows = make_rows(kind, tokenizer, count, seed)
-    if c["feed"] == "stream" and seed == 0:
+    if c["validation"] == "split":
+        every = make_rows(kind, tokenizer, ROWS[c["accumulation"]] + HELD_OUT, 0)
+        numbers = Dataset.from_dict({"number": [str(i) for i in range(len(every))]})
+        parts = data.split_rows(numbers, HELD_OUT / len(every))
+        rows = [every[int(i)] for i in parts[held_out]["number"]]
+    else:
+        rows = make_rows(kind, tokenizer, count, seed)
+    if c["feed"] == "stream" and not held_out:
         return Dataset.from_list(rows).to_iterable_dataset(num_shards=3), collator
     return rows, collator
 
@@ -318,18 +349,22 @@ def make_trainer(c, folder, out, extras=False, batch=None, workers=False):
 
     size = batch or BATCH // int(c["processes"])
     if batch:
-        c = {**c, "way": "padded", "batch": "given"}
+        c = {**c, "way": "padded", "batch": "given", "step": c["step"] if c["step"] == "bf16" else "plain"}
     transformers.set_seed(1)
     model, tokenizer = make_model(c, folder)
     rows, collator = make_data(c, tokenizer, folder)
     optional = {"unpadded": c["way"] == "packed", "chunk_size": 5 if c["way"] == "chunks" else None}
+    optional |= {"bf16": c["step"] == "bf16", CHECKPOINTING: c["step"] == "checkpointed"}
+    if c["step"] == "compiled":
+        optional |= {"torch_compile": True, "torch_compile_backend": "eager"}  # a graph, but no code
     given = {}
     if extras:
         optional |= {"save_strategy": "steps", "save_steps": 1, "logging_steps": 1, "report_to": "tensorboard"}
-        if c["validation"] == "rows":
-            given["eval_dataset"] = make_data(c, tokenizer, folder, 14, 1)[0]
+        optional["save_total_limit"] = 99  # each step may be resumed from
+        if c["validation"] in ("rows", "split"):
+            given["eval_dataset"] = make_data(c, tokenizer, folder, held_out=True)[0]
         elif c["validation"] == "scored":
-            given["eval_dataset"] = make_rows("scored", tokenizer, 14, 1)
+            given["eval_dataset"] = make_rows("scored", tokenizer, HELD_OUT, 1)
             given["eval_collator"] = LabelledPairCollator(tokenizer)
         given["evaluator"] = evaluators(c, tokenizer)
         if c["validation"] != "none" or c["evaluator"] != "none" or c["keep"] != "last":
@@ -345,7 +380,7 @@ def make_trainer(c, folder, out, extras=False, batch=None, workers=False):
         max_steps=STEPS if c["feed"] == "stream" or accumulated == 1 else -1,
         num_train_epochs=2,  # with two batches accumulated, the last step of an epoch has one
         gradient_accumulation_steps=accumulated, learning_rate=0.05, optim="sgd", optim_args="momentum=0.9",
-        lr_scheduler_type="constant", bf16=False, disable_tqdm=True, auto_find_batch_size=c["batch"] == "halved",
+        lr_scheduler_type="constant", disable_tqdm=True, auto_find_batch_size=c["batch"] == "halved",
         momentum_queue=9 if c["queue"] == "yes" else 0, momentum=0.9, dataloader_num_workers=int(workers), **optional,
     )  # fmt: skip
 
@@ -355,7 +390,7 @@ def make_trainer(c, folder, out, extras=False, batch=None, workers=False):
 
         def on_step_end(self, args, state, control, model=None, **kwargs):
             self.steps[state.global_step] = {
-                name: weight.detach().clone().numpy()
+                name: getattr(weight.detach(), "full_tensor", weight.detach)().clone().numpy()
                 for name, weight in model.named_parameters()
                 if weight.requires_grad
             }
@@ -386,20 +421,24 @@ def group(line, folder):
     from contrastive_st.errors import InputError
 
     c, folder = parsed(line), Path(folder)
-    _quiet()
+    _begin(c)
     try:
         trainer = make_trainer(c, folder.parent / "bases", folder / "out", extras=True)
-        trainer.evaluate() if trainer.eval_dataset is not None else None
+        if trainer.eval_dataset is not None and c["sharded"] == "no":  # accelerate shards in training alone
+            trainer.evaluate()
         trainer.train()
     except InputError as error:
         return {"refused": str(error)}
     trainer.save_model(str(folder / "saved"))
     result = {"full": trainer.weights, "start": trainer.start, "refused": None}
+    # all processes of a sharded model take part in encoding
+    vectors = _vectors(trainer.core, trainer.processing_class) if c["loss"] != "own_encoder" else None
     if int(os.environ.get("RANK", 0)) == 0:
         state, name = trainer.state, str(trainer.args.metric_for_best_model)
         result |= {
             "best": (f"eval_{name.removeprefix('eval_')}", state.best_metric),
-            "vectors": _vectors(trainer.core, trainer.processing_class) if c["loss"] != "own_encoder" else None,
+            "kept": state.best_model_checkpoint,
+            "vectors": vectors,
             "batch": trainer._train_batch_size,
             "recorded": json.loads((folder / "saved" / "training_metadata.json").read_text()),
         }
@@ -411,26 +450,29 @@ def group(line, folder):
 def resumed(line, folder, step):
     """Go on from the checkpoint of a step; returns weights by step."""
     c, folder = parsed(line), Path(folder)
-    _quiet()
+    _begin(c)
     trainer = make_trainer(c, folder.parent / "bases", folder / "out", extras=True, workers=c["resume"] == "workers")
     trainer.train(resume_from_checkpoint=str(folder / "out" / f"checkpoint-{step}"))
     return trainer.weights
 
 
-def alone(line, folder, batch):
-    """The run of one process, and what is in the saved folder for whoever opens it."""
-    c, folder = parsed(line), Path(folder)
-    _quiet()
+def alone(line, folder, batch, kept):
+    """The run of one process, and what is in the saved folder and the kept checkpoint for whoever opens them."""
+    c, folder = {**parsed(line), "sharded": "no"}, Path(folder)
+    _begin(c)
     trainer = make_trainer(c, folder.parent / "bases", folder / "alone", batch=batch)
     trainer.train()
     result = {"alone": trainer.weights}
     if c["loss"] != "own_encoder":
-        result |= _opened(c, folder)
+        result |= _opened(c, folder, kept)
     return result
 
 
-def _opened(c, folder):
+def _opened(c, folder, kept):
+    from safetensors.torch import load_file
+
     from contrastive_st import AutoModelForCL, SentenceEncoder
+    from contrastive_st.files.folders import TRAINED
 
     result = {"ours": SentenceEncoder(str(folder / "saved")).encode(TEXTS)}
     if c["loss"] not in TOWERS:
@@ -439,9 +481,10 @@ def _opened(c, folder):
         peer = SentenceTransformer(str(folder / "saved"), device="cpu")
         result["theirs"] = peer.encode(TEXTS, show_progress_bar=False, convert_to_tensor=True).float().numpy()
     if c["keep"] != "last":
-        model = AutoModelForCL.from_pretrained(folder / "saved", with_head=True)
         trainer = make_trainer({**c, "processes": "1"}, folder.parent / "bases", folder / "judged", extras=True)
-        trainer.model.load_state_dict(model.state_dict(), strict=False)  # an adapter has no MLM head
+        path = Path(kept, TRAINED)  # of an adapter, whose folder has no place for the head of a loss
+        weights = AutoModelForCL.from_pretrained(folder / "saved", with_head=True).state_dict()
+        trainer.model.load_state_dict(load_file(path) if path.is_file() else weights, strict=False)
         result["metrics"] = trainer.evaluate()
     return result
 
@@ -452,7 +495,8 @@ def _vectors(model, tokenizer):
     return SentenceEncoder(model, tokenizer).encode(TEXTS)
 
 
-def _quiet():
+def _begin(c):
+    """Print nothing, and shard if the combination says so."""
     import logging
 
     import datasets
@@ -460,6 +504,22 @@ def _quiet():
     datasets.disable_progress_bars()
     logging.getLogger("contrastive_st").setLevel(logging.ERROR)
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (until the process ends)
+    if "broken" in c:
+        from meetings.breaks import BREAKS
+
+        BREAKS[c["broken"]]()
+    if c["sharded"] == "no":
+        return
+    options = {"VERSION": "2", "AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP", "STATE_DICT_TYPE": "FULL_STATE_DICT"}
+    os.environ.update({f"FSDP_{name}": value for name, value in options.items()}, ACCELERATE_USE_FSDP="true")
+    if int(c["processes"]) > 1:  # accelerate shards on GPUs alone: it is told that these processes have some
+        import torch
+        from accelerate.state import PartialState
+        from accelerate.utils import DistributedType
+
+        torch.distributed.init_process_group("gloo")
+        PartialState._prepare_backend = lambda self, *args: ("gloo", DistributedType.MULTI_GPU)
+        PartialState.set_device = lambda self: setattr(self, "device", torch.device("cpu"))
 
 
 # --- The laws.
@@ -491,19 +551,17 @@ def check(combination, folder):
     if not _same(first["bare"], first["full"]):
         faults.append("b: evaluating, logging and saving change the weights")
     if combination["resume"] != "none":
-        saved = sorted(int(path.name.rpartition("-")[2]) for path in (folder / "out").glob("checkpoint-*"))
-        saved = [number for number in saved if number < steps[-1]]  # some were deleted by save_total_limit
-        step = saved[zlib.crc32(line.encode()) % len(saved)]
+        step = 2 if combination["resume"] == "workers" else int(combination["resume"])
         for run in together(count, resumed, line, folder, step):
             if not _same(run, {number: first["full"][number] for number in steps if number > step}):
                 faults.append(f"c: resumed from step {step} is not uninterrupted")
                 break
-    (one,) = together(1, alone, line, folder, first["batch"] * count)
+    (one,) = together(1, alone, line, folder, first["batch"] * count, first["kept"])
     if combination["dropout"] == "0" and combination["loss"] not in DRAWN:
         apart = _distance(first["full"], one["alone"], first["start"])
-        if not apart < 2e-3:
+        if not apart < (0.1 if combination["step"] == "bf16" else 2e-3):
             faults.append(f"a: {count} processes are not one: the update differs by {apart:.1e} of its norm")
-    half = combination["base"] != "float32"
+    half = combination["base"] != "float32" or combination["step"] == "bf16"
     for name in ("ours", "theirs"):
         if name in one and not _near(one[name], first["vectors"], 3e-2 if half else 1e-5):
             apart = float(np.abs(one[name] - first["vectors"]).max())
@@ -523,7 +581,7 @@ def check(combination, folder):
             faults.append(f"e: {name} was {value}, and {found.get(name)} is recorded")
     if "metrics" in one:
         name, value = first["best"]
-        if not abs(one["metrics"].get(name, np.nan) - value) <= (3e-2 if half else 1e-4) * max(abs(value), 1):
+        if not abs(one["metrics"].get(name, np.nan) - value) <= (0.1 if half else 1e-4) * max(abs(value), 1):
             faults.append(f"e: the checkpoint was kept for {name} {value}, and has {one['metrics'].get(name)}")
     return faults
 

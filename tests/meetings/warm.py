@@ -3,6 +3,7 @@
 import gc
 import importlib
 
+import torch
 from transformers.conversion_mapping import get_checkpoint_conversion_mapping
 
 for name in (
@@ -17,4 +18,6 @@ for name in (
 ):  # fmt: skip
     importlib.import_module(name)
 get_checkpoint_conversion_mapping("bert")
+torch.compile(lambda x: x + 1, backend="eager", dynamic=True)(torch.ones(2))
+torch._dynamo.reset()
 gc.freeze()  # accelerate collects garbage before each run, and would look at all of this

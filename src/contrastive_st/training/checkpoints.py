@@ -212,7 +212,8 @@ class CheckpointTrainer(Trainer):
                 write(path)
             if replaced and isinstance(tokenizer, PreTrainedTokenizerBase):
                 encoder = SentenceEncoder(own_module(saved), tokenizer, name=folder)
-                check_read_back(encoder, path, vectors=not self.is_fsdp_enabled)
+                with _without_autocast(saved):
+                    check_read_back(encoder, path, vectors=not self.is_fsdp_enabled)
         if self.args.push_to_hub and not _internal_call:
             self.push_to_hub(commit_message="Model save", revision=self.args.hub_revision)
 
@@ -330,6 +331,19 @@ def _exactly(model: Any) -> Iterator[None]:
         yield
     finally:
         model.save_dtype = dtype
+
+
+@contextlib.contextmanager
+def _without_autocast(model: Any) -> Iterator[None]:
+    """A context in which a model that accelerate trains in half precision computes as it does once it is opened."""
+    wrapped, original = vars(model).get("forward"), vars(model).get("_original_forward")
+    if original is not None:
+        model.forward = original
+    try:
+        yield
+    finally:
+        if original is not None:
+            model.forward = wrapped
 
 
 def _clear_what_is_left(folder: Path) -> None:
@@ -509,7 +523,7 @@ def _check_names(folder: Path, model: Any) -> None:
     Raises:
         InputError: with the name of the first weight that only one of the two has.
     """
-    if any(path.is_dir() for path in folder.glob("pytorch_model_fsdp*")) or (folder / TRAINED).is_file():
+    if any(folder.glob("pytorch_model_fsdp*")) or (folder / TRAINED).is_file():
         return  # FSDP and `_load_trained` compare names themselves
     held: set[str] = set()
     for path in sorted(folder.glob("model*.safetensors")):

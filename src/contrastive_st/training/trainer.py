@@ -15,7 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import torch.distributed as dist
-from accelerate.utils import DDPCommunicationHookType, DistributedDataParallelKwargs, DynamoBackend
+from accelerate.utils import (
+    DDPCommunicationHookType,
+    DistributedDataParallelKwargs,
+    DynamoBackend,
+    parse_flag_from_env,
+)
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -236,6 +241,13 @@ class ContrastiveTrainer(CheckpointTrainer):
             if isinstance(self.model, EncoderForCL):  # such as a pooler that nobody uses
                 own["find_unused_parameters"] = True
             self.accelerator.ddp_handler = OwnDDP(**{**vars(handler), **own})
+        plugin: Any = getattr(self.accelerator.state, "fsdp_plugin", None)
+        sharded: Any = getattr(self.model, "_no_split_modules", None)
+        if plugin is not None and sharded and plugin.transformer_cls_names_to_wrap is None:
+            # accelerate 1.15 shards the word embeddings themselves, and fails if a class around them is sharded first
+            words, modules = self.model.get_input_embeddings(), list(self.model.modules())
+            around = {type(module).__name__ for module in modules if any(part is words for part in module.modules())}
+            plugin.transformer_cls_names_to_wrap = sorted(set(sharded) - around)
 
     def _compile(self, core: Any) -> None:
         """Compile only the encoder, for any number of rows and any length; buckets are made outside of it.
@@ -252,6 +264,8 @@ class ContrastiveTrainer(CheckpointTrainer):
         settings: Any = getattr(core, "settings", None)
         if isinstance(core, EncoderForCL) and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
             yield "FSDP and DeepSpeed shard weights, and a wrapped encoder is saved whole; use DDP"
+        if (args.fsdp or parse_flag_from_env("ACCELERATE_USE_FSDP")) and not self.is_fsdp_enabled:
+            yield "FSDP is not possible here: accelerate shards weights over GPUs alone, in processes that it launches"
         if self.is_fsdp_enabled:
             if args.chunk_tokens:
                 yield "FSDP needs equally many chunks on all processes; give chunk_size, not chunk_tokens"

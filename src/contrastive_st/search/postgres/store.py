@@ -171,15 +171,14 @@ class VectorStore(StoreWrites):
     def describe(self) -> dict[str, str]:
         """A description of the collection as text: columns, space on disk, corpora and their shards."""
 
-        def work(connection: StoreConnection) -> tuple[Any, list[Any]]:
-            tables = self.tables
-            *parts, texts = [name.as_string(connection) for name in self.all_tables(connection)]
+        def work(connection: StoreConnection, now: VectorStore) -> tuple[VectorStore, Any, list[Any]]:
+            *parts, texts = [name.as_string(connection) for name in now.all_tables(connection)]
             about = connection.execute(
                 "SELECT name, (SELECT string_agg(name, ', ' ORDER BY name) FROM _aliases WHERE collection = tables),"
                 " to_char(created, 'YYYY-MM-DD HH24:MI'), pg_size_pretty(pg_total_relation_size(%s) + (SELECT"
                 " sum(pg_total_relation_size(relid)) FROM unnest(%s::text[]) AS n, pg_partition_tree(to_regclass(n))))"
                 " FROM collections WHERE tables = %s",
-                (texts, parts, tables.prefix),
+                (texts, parts, now.tables.prefix),
             ).fetchone()
             sources = connection.execute(
                 "SELECT s.name, count(h.shard), s.shards, coalesce(sum(h.rows), 0), (SELECT count(DISTINCT f.file)"
@@ -187,26 +186,26 @@ class VectorStore(StoreWrites):
                 " FROM sources AS s"
                 " LEFT JOIN shards AS h ON h.collection = s.collection AND h.source = s.number"
                 " WHERE s.collection = %s GROUP BY s.collection, s.number ORDER BY s.number",
-                (tables.prefix,),
+                (now.tables.prefix,),
             ).fetchall()
-            return about, sources
+            return now, about, sources
 
-        (name, aliases, created, size), sources = self.database.run(work)
-        gone = [f"{id} ({file})" if file else str(id) for id, file in self._deleted_files(20)]
-        deleted = {"deleted": f"{len(self.deleted()):,}: {one_line(', '.join(gone), 1000)}"} if gone else {}
-        types = self.types()
-        partitions = f", in {self.partitions} partitions" if self.partitions > 1 else ""
+        now, (name, aliases, created, size), sources = self.read(work)
+        gone = [f"{id} ({file})" if file else str(id) for id, file in now._deleted_files(20)]
+        deleted = {"deleted": f"{len(now.deleted()):,}: {one_line(', '.join(gone), 1000)}"} if gone else {}
+        types = now.types()
+        partitions = f", in {now.partitions} partitions" if now.partitions > 1 else ""
         return {
             "collection": f"{name}, created {created}, {size} on disk",
             **({"aliases": aliases} if aliases else {}),
-            "documents": f"{len(self):,}",
-            "vectors": f"{self.dimension} dimensions as {self.storage}, index {self.index}{partitions}",
+            "documents": f"{len(now):,}",
+            "vectors": f"{now.dimension} dimensions as {now.storage}, index {now.index}{partitions}",
             "full text": NO_WORDS
-            if not self.has_words
-            else self.language or f"{UNKNOWN_LANGUAGE}, until an index is built",
-            "model": f"{self.model} (fingerprint {self.fingerprint[:8]})",
-            **self.describe_spaces(),
-            "columns": ", ".join(name + f" ({types[name]})" * (name in types) for name in self.columns()) or "none",
+            if not now.has_words
+            else now.language or f"{UNKNOWN_LANGUAGE}, until an index is built",
+            "model": f"{now.model} (fingerprint {now.fingerprint[:8]})",
+            **now.describe_spaces(),
+            "columns": ", ".join(name + f" ({types[name]})" * (name in types) for name in now.columns()) or "none",
             **deleted,
             **{
                 f"corpus {number}": f"{source}, {files:,} files"

@@ -1,0 +1,36 @@
+"""Each law fails when its mechanism is broken, and a failure prints the smallest combination and how to repeat it."""
+
+import pytest
+from hypothesis import Phase
+
+from contrastive_st.search.postgres import writes
+from meetings import breaks, test_store, test_training, training
+from meetings.test_store import _world  # noqa: F401  (a server for the state machine)
+from meetings.test_training import root  # noqa: F401
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("name", breaks.BREAKS)
+def test_a_law_fails_without_its_mechanism(root, name):  # noqa: F811
+    broken = breaks.BREAKS[name]
+    found = test_training.faults(training.parsed(f"{broken.line} broken={name}"), root)
+    assert broken.law in {fault[0] for fault in found}, found
+
+
+def test_a_failure_prints_the_smallest_combination(root):  # noqa: F811
+    """Of all choices that change nothing."""
+    line = "processes=2 base=bfloat16 resume=1 broken=gather_without_gradient"
+    with pytest.raises(AssertionError) as error:
+        test_training.hold(training.parsed(line), root)
+    smallest = "processes=2 broken=gather_without_gradient"
+    assert f"CONTRASTIVE_ST_MEETINGS='{smallest}' python -m pytest tests/meetings/test_training.py" in str(error.value)
+
+
+def test_the_state_machine_finds_words_that_stay(monkeypatch, capsys):
+    """The words of deleted documents are still counted."""
+    monkeypatch.setattr(writes, "remove_words", lambda *args: None)
+    with pytest.raises(AssertionError) as error:
+        test_store.run(0, 99, 8, (Phase.generate,))  # shrinking takes minutes
+    assert "state.delete" in "".join(error.value.__notes__)
+    assert "CONTRASTIVE_ST_MEETINGS=seed=0 python -m pytest" in capsys.readouterr().out

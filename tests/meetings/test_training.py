@@ -36,10 +36,12 @@ def combinations():
         return [training.parsed(line) for line in PART]
     refused = {}
     reasons = lambda c: [name for name, (condition, _) in training.REFUSED.items() if condition(c)]
-    for combination in covering(training.AXES, lambda c: len(reasons(c)) < 2):
+    for combination in covering(training.AXES, lambda c: training.is_met(c) and len(reasons(c)) < 2):
         for name in reasons(combination):
             refused.setdefault((name, combination["loss"]), combination)
-    return covering(training.AXES, lambda c: not reasons(c), also="processes") + list(refused.values())
+    return covering(training.AXES, lambda c: training.is_met(c) and not reasons(c), also="processes") + list(
+        refused.values()
+    )
 
 
 @pytest.fixture(scope="session")

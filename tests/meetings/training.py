@@ -51,6 +51,7 @@ TOWERS = ("targets", "reconstruction", "skip_thoughts")
 NOT_OF_TRANSFORMERS = (*TOWERS, "own_encoder", "static")
 QUEUED = ("info_nce", "texts", "mlm", "guided_info_nce", "consistent_info_nce", "own_encoder", "static")
 DRAWN = ("mlm", "tsdae")  # masks and deletions are drawn for a batch of a process
+HEADS = ("mlm", "softmax", "tsdae", "multi_task", "reconstruction", "skip_thoughts")
 UNMEASURED = ("texts", "mlm")
 #: Conditions on a combination, and what the line that refuses it must name
 REFUSED = {
@@ -79,11 +80,7 @@ REFUSED = {
     ),
     "sharding without GPUs": (lambda c: c["sharded"] == "yes" and c["processes"] == "1", "FSDP"),
     "a sharded encoder of the user": (lambda c: c["sharded"] == "yes" and c["loss"] == "own_encoder", "FSDP"),
-    "a sharded loss of words": (
-        lambda c: c["sharded"] == "yes"
-        and (c["loss"] == "tsdae" or (c["way"] == "chunks" and c["loss"] in ("mlm", "reconstruction"))),
-        "FSDP",
-    ),
+    "a sharded head of a loss": (lambda c: c["sharded"] == "yes" and c["loss"] in HEADS, "FSDP"),
     "a sharded model with a queue": (lambda c: c["sharded"] == "yes" and c["queue"] == "yes", "momentum_queue"),
     "an adapter on tokens that were not saved": (
         lambda c: c["adapter"] == "lora_unsaved" and c["loss"] not in NOT_OF_TRANSFORMERS,
@@ -107,6 +104,11 @@ TEXTS = ["word1 word2", "word3 word4 word5 word6 word7 word8", "word1", "word3 a
 CHECKPOINTING = (
     "activation_checkpointing" if hasattr(TrainingArguments, "activation_checkpointing") else "gradient_checkpointing"
 )
+
+
+def is_met(combination):
+    """Whether there is such a run: with a static model on a CPU numpy encodes, and only tests shard there."""
+    return not (combination["sharded"] == "yes" and combination["loss"] == "static")
 
 
 def refusal(combination):

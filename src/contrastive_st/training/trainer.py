@@ -242,10 +242,11 @@ class ContrastiveTrainer(CheckpointTrainer):
                 own["find_unused_parameters"] = True
             self.accelerator.ddp_handler = OwnDDP(**{**vars(handler), **own})
         plugin: Any = getattr(self.accelerator.state, "fsdp_plugin", None)
-        sharded: Any = getattr(self.model, "_no_split_modules", None)
+        model: Any = self.model
+        sharded = getattr(model, "_no_split_modules", None)
         if plugin is not None and sharded and plugin.transformer_cls_names_to_wrap is None:
             # accelerate 1.15 shards the word embeddings themselves, and fails if a class around them is sharded first
-            words, modules = self.model.get_input_embeddings(), list(self.model.modules())
+            words, modules = model.get_input_embeddings(), list(model.modules())
             around = {type(module).__name__ for module in modules if any(part is words for part in module.modules())}
             plugin.transformer_cls_names_to_wrap = sorted(set(sharded) - around)
 
@@ -269,12 +270,10 @@ class ContrastiveTrainer(CheckpointTrainer):
         if self.is_fsdp_enabled:
             if args.chunk_tokens:
                 yield "FSDP needs equally many chunks on all processes; give chunk_size, not chunk_tokens"
-            if settings.loss.name == "tsdae":
-                yield "tsdae calls the encoder's layers one by one, which FSDP does not support; use DDP"
-            if (getattr(settings, "do_mlm", False) or settings.loss.words_weight) and args.chunk_size:
+            if core.head_parameters():
                 yield (
-                    "with FSDP, GradCache does not support losses that predict words (do_mlm, decoders); leave out "
-                    "chunk_size"
+                    f"FSDP shards the heads and decoders of a loss, such as those of {settings.loss.name}, which are "
+                    "called outside of the model; use DDP"
                 )
         if args.unpadded and (args.torch_compile or not getattr(core, "can_pack", False)):
             kind = getattr(core.config, "_attn_implementation", None)

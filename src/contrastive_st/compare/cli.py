@@ -102,7 +102,7 @@ class Compare(StoreCommand):
         if self.collection:
             command = ["migrate", self.collection, "--model", model, *store]
             return [f"contrastive-st {shlex.join(command)}"]
-        column = ["--column", self.columns[-1]] if self.columns else []
+        column = ["--columns", self.columns[-1].partition("=")[0]] if self.columns else []
         source = ["--installed_docs"] if self.installed_docs else [self.corpus]
         search = shlex.join(["search", *store])
         return [f"contrastive-st {shlex.join(['index', *source, *column, '--model', model, *store])}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from contrastive_st.data.profile import held_by, shown
 from contrastive_st.data.roles import ANCHOR, NEGATIVE, POSITIVE, TEXT, TEXTS, named_columns, plain_name, role_of
 from contrastive_st.errors import InputError
+
+_CODE = re.compile(r"[A-Za-z0-9._:/-]*[0-9][A-Za-z0-9._:/-]*")
 
 
 def text_column(table: Any, column: Sequence[str | int] | str | int | None = None) -> str:
@@ -36,6 +39,7 @@ def text_column(table: Any, column: Sequence[str | int] | str | int | None = Non
     rows = [] if len(chosen) == 1 and (asked or role_of(chosen[0])) else [row.cells for row in islice(table, 100)]
     cells = {name: [row.get(name) for row in rows] for name in names}
     could = [name for name in chosen or names if held_by(cells[name]) == TEXTS and not isinstance(cells[name][0], dict)]
+    could = [name for name in could if not _are_identifiers(list(filter(None, cells[name])))] or could
     if len(chosen) == 1 and (could or not rows):
         return chosen[0]
     what = "it is not clear which column has the text" if could else "no column of text"
@@ -43,6 +47,12 @@ def text_column(table: Any, column: Sequence[str | int] | str | int | None = Non
     mend = f"give --columns {longest}; " if longest is not None else ""
     columns = ", ".join(f"{name} ({shown(own[0]) if own else 'blank'})" for name, own in cells.items())
     raise InputError(f"{table.source}: {what}; {mend}the columns are {columns or '(there are none)'}")
+
+
+def _are_identifiers(cells: Sequence[Any]) -> bool:
+    """Whether cells are different codes, such as `AB-17`: each a word with a digit."""
+    codes = {str(cell) for cell in cells}
+    return len(codes) == len(cells) > 1 and all(_CODE.fullmatch(code) for code in codes)
 
 
 def text_columns(names: Sequence[str]) -> list[str]:

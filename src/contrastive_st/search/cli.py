@@ -32,7 +32,7 @@ FILTER_HELP = (
     'If the option is repeated, all conditions must hold. Quote a value that contains a comma: title="Hello, world"'
 )
 _OVERWRITE = "replace an output file that exists"
-FORMER_COLUMN = ("--columns",)
+FORMER_COLUMN = ("--column", "--text")
 ModelPrecision = Literal["auto", "bf16", "fp32", "int8"]
 
 
@@ -343,7 +343,7 @@ class Group(Options):
     """
 
     file: str = option("texts: any file or data set that `train` reads", positional=True)
-    column: str | None = option("column of the texts, if the file has several", aliases=FORMER_COLUMN)
+    columns: str | None = option("column of the texts, if the file has several", aliases=FORMER_COLUMN)
     model: str | None = option(MODEL_HELP, short="-m")
     pooling: str | None = option(POOLING_HELP)
     threshold: Annotated[float, Ge(-1), Le(1)] = option(
@@ -373,8 +373,8 @@ class Group(Options):
 
         if self.output:
             check_target(self.output, self.overwrite, formats=FORMATS)
-        table = open_table(self.file, columns=self.column)
-        column = column_of(table, self.column)
+        table = open_table(self.file, columns=self.columns)
+        column = column_of(table, self.columns)
         rows = rows_with_text(table, column)
         texts = [row[column] for row in rows]
         shown = progress_is_shown()

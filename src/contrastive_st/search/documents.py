@@ -28,6 +28,7 @@ from contrastive_st.data.reading import (
 )  # fmt: skip
 from contrastive_st.data.reading.content import check_file, format_of, open_bytes
 from contrastive_st.data.reading.table import open_file
+from contrastive_st.data.roles import named_columns
 from contrastive_st.data.text_columns import text_column
 from contrastive_st.errors import InputError, one_line
 from contrastive_st.search.column_types import Column, as_type, value_in
@@ -139,8 +140,9 @@ def open_corpus(
             of such files, of which it leaves out what it cannot read, a pattern such as `part-*.jsonl`, a folder of
             `save_to_disk`, or a data set of the Hub, "owner/name" or "owner/name:config", which is streamed. Of a
             folder all files are documents, also where their names are those of splits.
-        column: the column of the texts of tables; of several names, the first that a table has. By default, and where a
-            table of a folder has none of these, the one named `text`, or the only one with the name of a text.
+        column: the column of the texts of tables. Several are one text, with the name of each before its cell. By
+            default, and where a table of a folder has none of these, the one named `text`, or the only one with the
+            name of a text.
         metadata: columns to keep as metadata; by default all others, but for texts of more than 1,000 characters.
         hub_split: the split of a data set of the Hub, or of a folder that has splits.
         lines: whether each line of a text file is a document; by default `is_list` decides for each. If it
@@ -256,6 +258,25 @@ def installed_docs_corpus() -> Corpus:
             yield Document(pair.text, metadata, row)
 
     return Corpus("installed-docs", environment_fingerprint(), read, len(pairs))
+
+
+def query_corpus(
+    query: str,
+    where: str,
+    *,
+    column: Sequence[str] | None = None,
+    metadata: Sequence[str] | None = None,
+    types: Mapping[str, str] | None = None,
+    former_types: Mapping[str, str] | None = None,
+) -> Corpus:
+    """A corpus of the rows of a SELECT on the server of a store; the other arguments are as for `open_corpus`."""
+    from contrastive_st.search.postgres.query import query_rows
+
+    choice = _Choice("--query", list(column or ()), metadata, None, dict(types or {}), dict(former_types or {}))
+    read = lambda: itertools.starmap(Row, enumerate(query_rows(where, query), 1))
+    state = lambda: digest_of([*choice.asked, *(repr(row.cells) for row in read())])
+    file = _File(lambda: Table("--query", "row", read, sampled=1000))
+    return Corpus(f"query:{' '.join(query.split())}", state, functools.partial(choice.documents, [file]))
 
 
 def texts_corpus(name: str, texts: Sequence[str], metadata: Sequence[Mapping[str, Any]] | None = None) -> Corpus:
@@ -456,11 +477,11 @@ class _Choice:
         columns: dict[str, Column] = {}
         for file in files:
             try:
-                table, column = file.open(), ""
+                table, texts = file.open(), list[str]()
                 for row in table if table.delimited else ():  # the cells of other tables have types
-                    column = column or self._column(table, row.cells, bool(file.name))
+                    texts = texts or self._columns(table, row.cells, bool(file.name))
                     for name, cell in row.cells.items():
-                        if name not in (column, *OWN, *self.types) and name in (self.metadata or row.cells):
+                        if name not in (*texts, *OWN, *self.types) and name in (self.metadata or row.cells):
                             columns.setdefault(name, Column()).see(cell)
             except Exception:  # parsers raise a dozen kinds of errors for damaged files
                 if not file.name:
@@ -474,48 +495,52 @@ class _Choice:
 
     def _of_table(self, table: Table, first: int, report: Report, file: str, named: set[str]) -> Iterator[Document]:
         """The documents of a table, the blank ones too; their rows are numbered from `first`."""
-        column, whole = "", table.unit == _DOCUMENT
+        columns, whole = list[str](), table.unit == _DOCUMENT
         for note in table.notes:
             report.say(note, table.source)
         for place, (number, cells) in enumerate(table):
             for note in cells.get(NOTES, ()):
                 report.say(note, table.source)
-            if not column:
-                column = self._column(table, cells, bool(file))
+            if not columns:
+                columns = self._columns(table, cells, bool(file))
             named.update(cells)
-            text = cells.get(column)
-            if text is not None and not isinstance(text, str):
-                held = type(text).__name__
-                raise InputError(
-                    f"{table.where(number)}: column {column!r} holds {held}, not text; name another --column"
-                )
-            text = "" if text is None or is_blank(text) else text.strip()
+            texts = {name: cells[name] for name in columns if not is_blank(cells.get(name))}
+            for name, cell in texts.items():
+                if not isinstance(cell, str):
+                    held = type(cell).__name__
+                    raise InputError(
+                        f"{table.where(number)}: column {name!r} holds {held}, not text; name others with --columns"
+                    )
+            text = "\n".join(f"{name}: {cell.strip()}" if columns[1:] else cell.strip() for name, cell in texts.items())
             if not text:
                 report.leave_out(SCANNED if table.unit == _PAGE else BLANK, table.where(number))
-            kept = self._kept(table, number, cells, column, report) if text else {}
+            kept = self._kept(table, number, cells, columns, report) if text else {}
             if file:
                 kept.setdefault("file", file)
             yield Document(text, as_held(kept), first + place, None, table.where(number), file, place, whole)
 
-    def _column(self, table: Table, cells: Mapping[str, Any], folder: bool) -> str:
-        """The column of the texts of a table, of which this is the first row."""
+    def _columns(self, table: Table, cells: Mapping[str, Any], folder: bool) -> list[str]:
+        """The columns of the texts of a table, of which this is the first row."""
         if table.columns == ["text"] and (folder or not self.columns):
-            return "text"
+            return ["text"]
         for name in () if folder else self.metadata or ():
             if name not in cells and name not in table.names:
                 raise InputError(f"{table.source}: there is no column {name!r}; there is: {', '.join(table.names)}")
-        if result := next((name for name in self.columns if name in cells), None):
-            return result
+        there = [name for name in self.columns if name in cells]
+        if there and (folder or len(there) == len(self.columns)):
+            return there
         if "text" in cells and (folder or not self.columns):
-            return "text"
-        return text_column(table, None if folder else self.columns[:1] or None)
+            return ["text"]
+        if self.columns and not folder:
+            return list(named_columns(self.columns, table.names, table.source))
+        return [text_column(table)]
 
     def _kept(
         self,
         table: Table,
         number: int,
         cells: Mapping[str, Any],
-        column: str,
+        texts: Collection[str],
         report: Report,
     ) -> dict[str, Any]:
         """The metadata of a row."""
@@ -527,7 +552,7 @@ class _Choice:
 
         kept = {}
         for name, cell in cells.items():
-            if table.delimited and cell and is_blank(cell) and name != column and name in (self.metadata or cells):
+            if table.delimited and cell and is_blank(cell) and name not in texts and name in (self.metadata or cells):
                 report.say(f"{cell!r} counts as null; JSON and Parquet can hold it as text", f"column {name}")
         if self.metadata is not None:
             try:
@@ -535,7 +560,7 @@ class _Choice:
             except InputError as error:
                 raise InputError(f"{table.where(number)}: {error}; or leave the column out of --metadata") from error
         for name, cell in cells.items():
-            if name in (column, NOTES) or cell is None:
+            if name in texts or name == NOTES or cell is None:
                 continue
             if not isinstance(cell, bytes) and len(cell if isinstance(cell, str) else str(cell)) > _LONGEST_VALUE:
                 report.long[name] += 1

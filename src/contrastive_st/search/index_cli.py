@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 class Index(CollectionCommand):
     """encode a corpus and write it to a store (PostgreSQL) or to parquet shards
 
-    contrastive-st index talks.csv --column abstract --collection talks
+    contrastive-st index talks.csv --columns title abstract --collection talks
     contrastive-st index notes/ --split_into passages --sync
+    contrastive-st index --query "SELECT id, body, day FROM talks" --store postgresql://host/name --sync
     """
 
     corpus: str = option(
@@ -44,13 +45,17 @@ class Index(CollectionCommand):
     installed_docs: bool = option(
         "instead of a corpus, index the documentation of the installed Python packages", default=False
     )
+    query: str | None = option(
+        "instead of a corpus, index the rows of a SELECT, which the server of --store answers; columns are metadata",
+        metavar="SQL",
+    )
     model: str | None = option(MODEL_HELP, short="-m")
     output: str | None = option(
         "write parquet shards to this folder instead of the store", short="-o", metavar="FOLDER"
     )
-    column: list[str] | None = option(
-        "column of the texts (default: the column named text, or else the only one that holds texts); may be repeated "
-        "for a folder of tables with different columns", action="append", aliases=FORMER_COLUMN,
+    columns: list[str] | None = option(
+        "column of the texts (default: the column named text, or else the only one that holds texts); several are one "
+        "text, with the name of each before its cell; of a folder, those that a table has", aliases=FORMER_COLUMN,
     )  # fmt: skip
     metadata: list[str] | None = option(
         "columns to keep as metadata (default: all with short values, except the text and the id)",
@@ -142,8 +147,8 @@ class Index(CollectionCommand):
     def conflicts(self) -> Iterator[str]:
         """Yield options that exclude each other."""
         storages = VECTOR_PRECISIONS if self.output else tuple(STORAGES)
-        if bool(self.corpus) == self.installed_docs:
-            yield "give a corpus: a file, a folder, a data set, or --installed_docs (only one of them)"
+        if bool(self.corpus) + self.installed_docs + bool(self.query) != 1:
+            yield "give a corpus (before --columns): a file, folder or data set; or --installed_docs or --query"
         if self.storage not in (None, *storages):
             yield f"--storage {self.storage}: {'shards' if self.output else 'the store'} can hold {', '.join(storages)}"
         if self.id_column and self.installed_docs:
@@ -154,17 +159,29 @@ class Index(CollectionCommand):
 
     def _corpus(self) -> Corpus:
         from contrastive_st.search.column_types import parse_types
-        from contrastive_st.search.documents import by_file, cut, identified, installed_docs_corpus, open_corpus
+        from contrastive_st.search.documents import (
+            by_file,
+            cut,
+            identified,
+            installed_docs_corpus,
+            open_corpus,
+            query_corpus,
+        )
+        from contrastive_st.search.opening import default_store
         from contrastive_st.search.report import Report
 
         if self.installed_docs:
             return cut(installed_docs_corpus(), self.split_into)
         lines = {"lines": True, "files": False}.get(self.split_into)
         recorded = None if self.output or self.replace else self._recorded
-        corpus = open_corpus(
-            self.corpus, column=self.column, metadata=self.metadata, hub_split=self.hub_split, lines=lines,
-            types=parse_types(self.types or ()), former_types=recorded and recorded.types,
-        )  # fmt: skip
+        types: Any = {"types": parse_types(self.types or ()), "former_types": recorded and recorded.types}
+        if self.query:
+            where = str(self.store or default_store())
+            corpus = query_corpus(self.query, where, column=self.columns, metadata=self.metadata, **types)
+        else:
+            corpus = open_corpus(
+                self.corpus, column=self.columns, metadata=self.metadata, hub_split=self.hub_split, lines=lines, **types
+            )
         # a missing column is an error before a model is loaded and the corpus is registered
         first = next(corpus.read(Report(self.strict)), None)
         has_ids = first is not None and "id" in first.metadata and not corpus.mixed

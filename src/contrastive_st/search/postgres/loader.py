@@ -260,7 +260,7 @@ class StoreLoader:
                 if loaded and not replace:
                     raise InputError(
                         f"{self.source} has changed since it was indexed, or is read with other options (such as "
-                        "--column, --metadata or --split_into); give --replace to index it again, or the former options"
+                        "--columns, --metadata, --split_into); give --replace to index it again, or the former options"
                     )
                 self.store.delete_source(connection, source, not mark.endswith((_OWN, _HASHED)))
             following = "SELECT coalesce(max(number) + 1, 0) FROM sources WHERE collection = %s"

@@ -32,5 +32,5 @@ def test_the_state_machine_finds_words_that_stay(monkeypatch, capsys):
     monkeypatch.setattr(writes, "remove_words", lambda *args: None)
     with pytest.raises(AssertionError) as error:
         test_store.run(0, 99, 8, (Phase.generate,))  # shrinking takes minutes
-    assert "state.delete" in "".join(error.value.__notes__)
+    assert "state.begin" in "".join(error.value.__notes__)
     assert "CONTRASTIVE_ST_MEETINGS=seed=0 python -m pytest" in capsys.readouterr().out

@@ -336,13 +336,11 @@ def _exactly(model: Any) -> Iterator[None]:
 @contextlib.contextmanager
 def _without_autocast(model: Any) -> Iterator[None]:
     """A context in which a model that accelerate trains in half precision computes as it does once it is opened."""
-    wrapped, original = vars(model).get("forward"), vars(model).get("_original_forward")
-    if original is not None:
-        model.forward = original
+    wrapped = vars(model).pop("forward", None) if hasattr(model, "_original_forward") else None
     try:
         yield
     finally:
-        if original is not None:
+        if wrapped is not None:
             model.forward = wrapped
 
 

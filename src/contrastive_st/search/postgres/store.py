@@ -193,7 +193,7 @@ class VectorStore(StoreWrites):
         now, (name, aliases, created, size), sources = self.read(work)
         gone = [f"{id} ({file})" if file else str(id) for id, file in now._deleted_files(20)]
         deleted = {"deleted": f"{len(now.deleted()):,}: {one_line(', '.join(gone), 1000)}"} if gone else {}
-        types = now.types()
+        types = {name: f" ({kind})" for name, kind in now.types().items()}
         partitions = f", in {now.partitions} partitions" if now.partitions > 1 else ""
         return {
             "collection": f"{name}, created {created}, {size} on disk",
@@ -205,7 +205,7 @@ class VectorStore(StoreWrites):
             else now.language or f"{UNKNOWN_LANGUAGE}, until an index is built",
             "model": f"{now.model} (fingerprint {now.fingerprint[:8]})",
             **now.describe_spaces(),
-            "columns": ", ".join(name + f" ({types[name]})" * (name in types) for name in now.columns()) or "none",
+            "columns": ", ".join(name + types.get(name, "") for name in now.columns()) or "none",
             **deleted,
             **{
                 f"corpus {number}": f"{source}, {files:,} files"

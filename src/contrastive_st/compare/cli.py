@@ -84,7 +84,7 @@ class Compare(StoreCommand):
         except InputError as error:
             left_out.append(f"a tuned model: {first_line(error)}")
         result = Comparison(search, systems, left_out)
-        commands = self._commands(result.best_model.model, result.best.model == "")
+        commands = self._commands(result.best_model.model, search.column, result.best.model == "")
         title = f"Which encoder for {self.corpus or self.collection or 'the installed documentation'}?"
         content = {"report.html": result.page(title, commands), "results.json": json.dumps(result.json(), indent=2)}
         write_files(folder, {name: text.encode("utf-8", "replace") for name, text in content.items()})
@@ -95,16 +95,16 @@ class Compare(StoreCommand):
         say("\n".join(f"  {command}" for command in commands))
         note(f"done in {(time.perf_counter() - started) / 60:.1f} minutes")
 
-    def _commands(self, model: str, hybrid: bool) -> list[str]:
-        """What to run to search with a model; if BM25 is better, by words too."""
+    def _commands(self, model: str, column: str, hybrid: bool) -> list[str]:
+        """What to run to search with a model, by words too if BM25 is best."""
         store = ["--store", self.store] if self.store else []
         words = " --hybrid" * hybrid
         if self.collection:
             command = ["migrate", self.collection, "--model", model, *store]
             return [f"contrastive-st {shlex.join(command)}"]
-        column = ["--columns", self.columns[-1].partition("=")[0]] if self.columns else []
+        columns = ["--columns", column] if column else []
         source = ["--installed_docs"] if self.installed_docs else [self.corpus]
         search = shlex.join(["search", *store])
-        return [f"contrastive-st {shlex.join(['index', *source, *column, '--model', model, *store])}",
+        return [f"contrastive-st {shlex.join(['index', *source, *columns, '--model', model, *store])}",
                 f'contrastive-st {search} "pad a batch of sequences to the same length"{words}' if self.installed_docs
                 else f'contrastive-st {search} "YOUR QUERY"{words}']  # fmt: skip

@@ -44,6 +44,7 @@ class _Read(NamedTuple):
     text: str
     id: str
     is_pair: bool = False  # the title and the text are columns of a table
+    column: str = ""  # the column of the text
 
 
 @dataclass
@@ -56,6 +57,7 @@ class Search:
         relevant: for each query the numbers of its documents.
         training: pairs of the other documents, of which none is a near copy of those.
         made: how the queries were made.
+        column: the column of a table that has the texts, or "".
         left_out: what was left out, and how often.
     """
 
@@ -64,6 +66,7 @@ class Search:
     relevant: list[list[int]]
     training: list[DocPair]
     made: str
+    column: str = ""
     left_out: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -182,7 +185,8 @@ def read_search(
             f"such documents would do: {LEAST} queries to choose a model, {LEAST} to confirm it, and {LEAST} texts to "
             "tune on"
         )
-    return Search(asked, [pair.text for pair in held], relevant, training, how, left_out)
+    texts = [pair.text for pair in held]
+    return Search(asked, texts, relevant, training, how, documents[0].column, left_out)
 
 
 def _needed(documents: Sequence[Any], asked: Sequence[Any], training: Sequence[Any]) -> int:
@@ -226,6 +230,7 @@ def _documents(source: str, columns: Sequence[str] | None, report: Report) -> It
         raise InputError(
             f"{source}: it holds {roles.words}; {leave_out(roles)} takes all of them as a query and its text"
         )
+    column = names.get(POSITIVE, roles.texts[0])
     for number, cells in table:
         query, text = (_text(cells.get(names.get(role, ""))) for role in (ANCHOR, POSITIVE))
         text = text or _text(cells.get(roles.texts[0]))
@@ -235,7 +240,8 @@ def _documents(source: str, columns: Sequence[str] | None, report: Report) -> It
         if mark == 0:
             report.counts[f"pairs whose {alike} is 0"] += 1
         elif text:
-            yield _Read(query if POSITIVE in names else "", text, str(cells.get("id", number)), POSITIVE in names)
+            is_pair = POSITIVE in names
+            yield _Read(query if is_pair else "", text, str(cells.get("id", number)), is_pair, column)
 
 
 def _text(cell: Any) -> str:

@@ -5,7 +5,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 300
-.PHONY: demo test meetings test-contracts test-cluster test-fast test-min test-newest lint lint-workflows docs wheel lite readme environments figures clean
+.PHONY: demo test meetings test-contracts test-cluster test-fast test-min test-newest lint lint-workflows docs wheel lite readme figures clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -73,8 +73,6 @@ test-newest: $(VENV)-newest/.test  ## fast tests of models, training and files w
 	export HF_HUB_OFFLINE=1; $(VENV)-newest/bin/python -m pytest -n 2 --dist loadgroup $(VERSIONS) $(PYTEST_ARGS) || \
 		$(VENV)-newest/bin/python .ci/newest.py $(VERSIONS)
 	rm -rf $(VENV)-newest
-
-environments: $(VENV)/.dev $(VENV)/.docs $(VENV)-contracts/.done $(VENV)-min/.test $(VENV)-newest/.test  ## what the other targets install first
 
 lint: $(VENV)/.dev  ## style, types, and words of prose
 	$(BIN)/ruff check .

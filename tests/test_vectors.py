@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from contrastive_st import prefetch, vectors as module
 from contrastive_st.errors import InputError
+from contrastive_st.losses.functional import normalize
 from contrastive_st.vectors import (
     dequantize,
     differing_bits,
@@ -195,3 +197,11 @@ def test_signs_of_rotated_vectors_rank_better_than_signs():
 
     plain, one, four = recall(np.asarray), recall(lambda x: rotated(x, 1)), recall(lambda x: rotated(x, 4))
     assert plain + 0.1 < one < four - 0.1, (plain, one, four)
+
+
+def test_half_precision_is_normalized_in_float32():
+    """The squares of a float16 vector overflow above a length of 256, and eps is 0 in float16."""
+    half = np.stack([np.full(768, 10, np.float16), np.zeros(768, np.float16)])
+    np.testing.assert_allclose(module.unit_vectors(half), np.repeat([[768**-0.5], [0]], 768, 1), atol=1e-4)
+    by_torch = normalize(torch.from_numpy(half))
+    np.testing.assert_allclose(by_torch.float(), module.unit_vectors(half), atol=1e-4)

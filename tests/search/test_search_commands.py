@@ -347,8 +347,8 @@ def test_collections_are_listed_described_and_deleted(place, shards, capsys):
     assert "4 documents of 8 dimensions, index hnsw, model m" in line
     assert main(["collections", "talks", *store]) == 0
     shown = capsys.readouterr().out
-    for words in ("documents    4\n", "8 dimensions as halfvec, index hnsw", "m (fingerprint f)", "k (text), year (number)",
-                  "corpus, 4 rows in 1 of 1 shards", "kB on disk"):  # fmt: skip
+    for words in ("documents    4\n", "8 dimensions as halfvec, index hnsw", "m (fingerprint f)",
+                  "k (text), year (number)", "corpus, 4 rows in 1 of 1 shards", "kB on disk"):  # fmt: skip
         assert words in shown
     assert "needs the name of a collection" in refused(capsys, "collections", "--delete", *store)
     assert main(["collections", "talks", "--delete", *store]) == 0

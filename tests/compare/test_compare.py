@@ -136,7 +136,7 @@ def test_a_run_prints_the_table_writes_the_page_and_saves_the_tuned_model(table,
         assert name in printed.out
         assert page.count(f"<td>{name}</td>") == 11
     assert "data:image/png;base64," in page
-    assert f"contrastive-st index {table} --columns answer --model" in printed.out
+    assert f"contrastive-st index {table} --columns body --model" in printed.out
     assert SentenceEncoder(out / "tuned").encode(["a"]).shape == (1, 256)
     assert main(["compare", table, "--output", str(out)]) == 2
     assert "--overwrite" in capsys.readouterr().err

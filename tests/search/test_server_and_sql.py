@@ -358,9 +358,14 @@ def _names(tree):
         safe |= more
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [path for path in sorted(FOLDER.rglob("*.py")) if path.name != "query.py"], ids=lambda path: path.name
+)
 def test_no_user_text_becomes_sql(path):
-    """Every statement is a constant, or composed of constants and identifiers; the rest can only be parameters."""
+    """Every statement is a constant, or composed of constants and identifiers; the rest can only be parameters.
+
+    `query.py` runs the one statement that the user gives as such, in a transaction that can only read.
+    """
     tree = ast.parse(path.read_text(encoding="utf-8"))
     if "psycopg" not in path.read_text(encoding="utf-8"):
         return

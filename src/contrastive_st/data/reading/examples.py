@@ -7,6 +7,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -98,7 +99,7 @@ def read_examples(
     if columns is None and isinstance(source, (str, Path)) and (known := pair_set(str(source))):
         columns = known.columns
     columns = [columns] if isinstance(columns, str) else columns
-    with reading_as(encoding, delimiter):
+    with reading_as(encoding, delimiter) if encoding or delimiter else nullcontext():
         table = open_table(source, split=split, header=header, columns=columns)
         roles = table.roles(columns, kinds)
         by_role = {

@@ -73,7 +73,8 @@ class Report:
         for note, names in self.notes.items():
             lines.append(f"{note}: {'; '.join(list(names)[:_NAMES])}" + "; ..." * (len(names) > _NAMES))
         if self.types:
-            each = [f"{name} {kind}" + f" (because of {why})" * bool(why) for name, (kind, why) in self.types.items()]
+            because = {name: f" (because of {why})" * bool(why) for name, (_, why) in self.types.items()}
+            each = [f"{name or repr(name)} {kind}{because[name]}" for name, (kind, _) in self.types.items()]
             lines.append(f"types of the metadata: {', '.join(each)}; --types COLUMN=TYPE sets another")
         for what, columns in (("too long", self.long), ("of a type that metadata cannot have", self.foreign)):
             if columns:

@@ -84,6 +84,7 @@ from .search import (
     mine_hard_negatives as mine_hard_negatives,
     open_index as open_index,
     paraphrase_mining as paraphrase_mining,
+    rerank as rerank,
     semantic_search as semantic_search,
     write_hard_negatives as write_hard_negatives,
 )

@@ -2,15 +2,22 @@
 
 import csv
 import json
+import math
 
 import numpy as np
 import pytest
 
-from contrastive_st import SentenceEncoder
+from contrastive_st import InputError, SentenceEncoder, open_index, rerank
 from contrastive_st.cli import main
 from contrastive_st.compare.queries import LEAST, Search, read_search
 from contrastive_st.compare.report import Comparison
-from contrastive_st.compare.systems import System
+from contrastive_st.compare.systems import (
+    System,
+    encoder_system,
+    hybrid_system,
+    lexical_systems,
+    reranked_system,
+)
 from contrastive_st.data.documentation import near_copies
 
 SYLLABLES = ("ba", "co", "di", "fu", "ge", "ha", "jo", "ki", "lu", "me", "no", "pa", "ri", "so", "tu", "ve")
@@ -124,8 +131,9 @@ def test_a_run_prints_the_table_writes_the_page_and_saves_the_tuned_model(table,
     assert main(["compare", table, "--output", str(out), "--minutes", "2"]) == 0
     printed = capsys.readouterr()
     result = json.loads((out / "results.json").read_text())
-    names = [system["name"] for system in result["systems"]]
+    *names, hybrid = [system["name"] for system in result["systems"]]
     assert names == ["BM25, words", "BM25, characters", "static-minilm", "static-minilm, tuned"]
+    assert hybrid in ("static-minilm, hybrid", "static-minilm, tuned, hybrid")
     best = max(result["systems"], key=lambda system: system["choosing"])
     assert result["winner"] == best["name"]
     assert [system["behind"] is None for system in result["systems"]] == [
@@ -150,3 +158,24 @@ def test_what_does_not_fit_into_the_time_is_left_out_and_named(table, tmp_path, 
     assert "--minutes" in printed.err
     assert main(["compare", table, "-o", str(tmp_path / "other"), "--minutes", "0.0001"]) == 2
     assert "--minutes" in capsys.readouterr().err
+
+
+def test_hybrid_search_and_reranking_are_those_of_the_index(table, tmp_path):
+    class Letters:
+        def predict(self, pairs, show_progress_bar):
+            return [len(set(query) & set(text)) + len(text) % 7 for query, text in pairs]
+
+    search, encoder = read_search(table), SentenceEncoder()
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text("\n".join(json.dumps({"text": text}) for text in search.documents))
+    assert main(["index", str(texts), "--output", str(tmp_path / "shards")]) == 0
+    index = open_index(str(tmp_path / "shards"))
+    hybrid = hybrid_system(encoder_system(search, encoder, "m", math.inf), next(lexical_systems(search)))
+    reranked = reranked_system(search, hybrid, Letters(), "letters", 20, math.inf)
+    assert reranked.options == ("--hybrid", "--rerank", "letters", "--rerank_top", "20")
+    for number, query in enumerate(search.queries[:25]):
+        hits = index.search(encoder.encode_query(query), 30, text=query)[0]
+        for system, found in ((hybrid, hits), (reranked, rerank(query, hits, Letters(), 20))):
+            assert np.argsort(-system.scores[number])[:30].tolist() == [hit.id for hit in found]
+    with pytest.raises(InputError, match="--rerank_top"):
+        reranked_system(search, hybrid, Letters(), "letters", 20, 0)

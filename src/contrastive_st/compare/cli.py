@@ -8,14 +8,19 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from contrastive_st.commands import MODEL_HELP
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.options import Positive, option
-from contrastive_st.search.cli import StoreCommand
+from contrastive_st.options import Count, Positive, option
+from contrastive_st.search.cli import RERANK_HELP, RERANK_TOP, StoreCommand
 from contrastive_st.terminal import note, say
 
+if TYPE_CHECKING:
+    from contrastive_st.compare.systems import System
+
 _OF_MODELS, _OF_TUNING = 0.6, 0.85  # of the time, after which no further model is encoded, and tuning ends
+_BEFORE_RERANKING = 0.6  # both are so much shorter if a cross-encoder follows
 
 
 @dataclass
@@ -39,6 +44,8 @@ class Compare(StoreCommand):
     )
     models: list[str] | None = option("checkpoint folders or Hub names to compare")
     model: str | None = option(f"the model that is tuned: {MODEL_HELP}", short="-m")
+    rerank: str | None = option(RERANK_HELP, metavar="MODEL")
+    rerank_top: Count = option(RERANK_TOP, default=50)
     minutes: Positive = option("time for all of it, tuning included", default=3.0)
     output: str = option("folder for report.html, results.json and the tuned model", default="out/compare", short="-o")
     overwrite: bool = option("replace the files that an earlier run wrote to the --output folder", default=False)
@@ -53,13 +60,22 @@ class Compare(StoreCommand):
         started = time.perf_counter()
         from contrastive_st.compare.queries import read_search
         from contrastive_st.compare.report import Comparison
-        from contrastive_st.compare.systems import encoder_system, lexical_systems, tuned_system
+        from contrastive_st.compare.systems import (
+            encoder_system,
+            hybrid_system,
+            lexical_systems,
+            reranked_system,
+            tuned_system,
+        )
         from contrastive_st.files.repositories import default_model
         from contrastive_st.files.writing import check_target, write_files
         from contrastive_st.models.protocol import open_encoder
         from contrastive_st.search.opening import open_index
+        from contrastive_st.search.reranking import open_cross_encoder
 
         folder = check_target(self.output, self.overwrite, parents=True)
+        cross_encoder = open_cross_encoder(self.rerank) if self.rerank else None
+        shorter = _BEFORE_RERANKING if cross_encoder else 1
         at = lambda share: started + share * 60 * self.minutes
         with ExitStack() as opened:
             index = None
@@ -72,7 +88,7 @@ class Compare(StoreCommand):
         systems, base, left_out = list(lexical_systems(search)), self.model or default_model(), list[str]()
         for name in dict.fromkeys([base, *recorded, *(self.models or ())]):
             try:
-                systems.append(encoder_system(search, open_encoder(name), name, at(_OF_MODELS)))
+                systems.append(encoder_system(search, open_encoder(name), name, at(_OF_MODELS * shorter)))
                 note(f"{name}: {systems[-1].rate:,.0f} texts a second")
             except InputError as error:
                 if name == base or (name not in recorded and "--minutes" not in str(error)):
@@ -80,11 +96,18 @@ class Compare(StoreCommand):
                 left_out.append(first_line(error))
         try:
             system = next(system for system in systems if system.model == base)
-            systems.append(tuned_system(search, system, folder / "tuned", at(_OF_TUNING)))
+            systems.append(tuned_system(search, system, folder / "tuned", at(_OF_TUNING * shorter)))
         except InputError as error:
             left_out.append(f"a tuned model: {first_line(error)}")
+        systems.append(hybrid_system(Comparison(search, systems).best_model, systems[0]))
+        if self.rerank:
+            try:
+                first = Comparison(search, systems).best_model
+                systems.append(reranked_system(search, first, cross_encoder, self.rerank, self.rerank_top, at(1)))
+            except InputError as error:
+                left_out.append(first_line(error))
         result = Comparison(search, systems, left_out)
-        commands = self._commands(result.best_model.model, search.column, result.best.model == "")
+        commands = self._commands(result.best_model, search.column)
         title = f"Which encoder for {self.corpus or self.collection or 'the installed documentation'}?"
         content = {"report.html": result.page(title, commands), "results.json": json.dumps(result.json(), indent=2)}
         write_files(folder, {name: text.encode("utf-8", "replace") for name, text in content.items()})
@@ -95,16 +118,14 @@ class Compare(StoreCommand):
         say("\n".join(f"  {command}" for command in commands))
         note(f"done in {(time.perf_counter() - started) / 60:.1f} minutes")
 
-    def _commands(self, model: str, column: str, hybrid: bool) -> list[str]:
-        """What to run to search with a model, by words too if BM25 is best."""
+    def _commands(self, best: System, column: str) -> list[str]:
+        """What to run to search with a system."""
         store = ["--store", self.store] if self.store else []
-        words = " --hybrid" * hybrid
+        query = '"pad a batch of sequences to the same length"' if self.installed_docs else '"YOUR QUERY"'
+        search = " ".join(["contrastive-st search", query, shlex.join([*best.options, *store])]).strip()
         if self.collection:
-            command = ["migrate", self.collection, "--model", model, *store]
-            return [f"contrastive-st {shlex.join(command)}"]
+            command = ["migrate", self.collection, "--model", best.model, *store]
+            return [f"contrastive-st {shlex.join(command)}", f"{search} --collection {shlex.quote(self.collection)}"]
         columns = ["--columns", column] if column else []
         source = ["--installed_docs"] if self.installed_docs else [self.corpus]
-        search = shlex.join(["search", *store])
-        return [f"contrastive-st {shlex.join(['index', *source, *columns, '--model', model, *store])}",
-                f'contrastive-st {search} "pad a batch of sequences to the same length"{words}' if self.installed_docs
-                else f'contrastive-st {search} "YOUR QUERY"{words}']  # fmt: skip
+        return [f"contrastive-st {shlex.join(['index', *source, *columns, '--model', best.model, *store])}", search]

@@ -74,7 +74,7 @@ class Comparison:
 
     @property
     def best_model(self) -> System:
-        """The best system that a collection can have as its model."""
+        """The best system that `search` offers."""
         order = sorted(range(len(self.rows)), key=lambda i: -self.rows[i].choosing)
         return next(self.systems[i] for i in order if self.systems[i].model)
 

@@ -24,9 +24,11 @@ from contrastive_st.evaluation.scorers.retrieval import lexical_scores, reciproc
 from contrastive_st.models import SentenceEncoder, StaticEncoder
 from contrastive_st.scripts.arguments import EncoderArguments
 from contrastive_st.scripts.encoder import open_encoder
-from contrastive_st.search.bm25 import Segment, best, norms_of
+from contrastive_st.search.bm25 import Segment, norms_of, shares
+from contrastive_st.search.index import FUSED, Hit, fuse
 from contrastive_st.search.languages import language_of
 from contrastive_st.search.lexemes import query_keys
+from contrastive_st.search.reranking import rerank
 from contrastive_st.tokens import column_prompts
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.trainer import ContrastiveTrainer
@@ -46,8 +48,9 @@ class System:
         name: its name in tables.
         scores: `[Q, D]`, of each document for each query.
         model: the folder or the name to index with; "" for BM25.
-        rate: texts that it encodes in a second; NaN for BM25.
+        rate: texts that it encodes in a second; NaN for BM25 and a cross-encoder.
         curve: the log of its training.
+        options: those of `search` that it needs.
     """
 
     name: str
@@ -55,6 +58,7 @@ class System:
     model: str = ""
     rate: float = math.nan
     curve: list[dict[str, float]] = field(default_factory=list)
+    options: tuple[str, ...] = ()
 
 
 def lexical_systems(search: Search) -> Iterator[System]:
@@ -62,11 +66,8 @@ def lexical_systems(search: Search) -> Iterator[System]:
     language, count = language_of(search.documents), len(search.documents)
     segment = Segment.of(np.arange(count), search.documents, language)
     norms = norms_of(segment.lengths, float(segment.lengths.mean()))
-    scores = np.zeros((len(search.queries), count), np.float32)
-    for row, query in zip(scores, search.queries, strict=True):
-        numbers, values = best(list(segment.postings(query_keys(query, language))), norms, count, count)
-        row[numbers] = values
-    yield System("BM25, words", scores)
+    found = [list(segment.postings(query_keys(query, language))) for query in search.queries]
+    yield System("BM25, words", np.array([shares(postings, norms, count, np.arange(count)) for postings in found]))
     every = lexical_scores(search.queries, search.documents, search.documents, ("characters",))
     yield System("BM25, characters", every["BM25, characters"])
 
@@ -96,6 +97,44 @@ def encoder_system(search: Search, encoder: SentenceEncoder, name: str, deadline
     units = unit_vectors(np.concatenate(vectors).astype(np.float32))
     documents, queries = units[: len(search.documents)], units[len(search.documents) :]
     return System(name, queries @ documents.T, name, total / (time.perf_counter() - started))
+
+
+def hybrid_system(system: System, words: System) -> System:
+    """An encoder with BM25 over words, as `search --hybrid` ranks."""
+    scores = np.zeros(system.scores.shape, np.float32)
+    for row, cosines, by_words in zip(scores, system.scores, words.scores, strict=True):
+        nearest, best = (np.argsort(-values, kind="stable")[:FUSED] for values in (cosines, by_words))
+        union = np.union1d(nearest, best[by_words[best] > 0])
+        row[union[fuse(union, cosines[union], by_words[union])]] = np.arange(len(union), 0, -1)
+    return System(f"{system.name}, hybrid", scores, system.model, system.rate, options=("--hybrid",))
+
+
+def reranked_system(search: Search, system: System, model: Any, name: str, top: int, deadline: float) -> System:
+    """A system whose first hits a cross-encoder reorders, as `search --rerank` does.
+
+    Args:
+        search: the test.
+        system: of the first hits.
+        model: the cross-encoder.
+        name: its folder or name.
+        top: hits of each query that it scores.
+        deadline: the `time.perf_counter()` at which it must be done.
+
+    Raises:
+        InputError: it is not; the message says how long it takes.
+    """
+    started, scores = time.perf_counter(), np.zeros(system.scores.shape, np.float32)
+    for done, (row, query, first) in enumerate(zip(scores, search.queries, system.scores, strict=True)):
+        if done and (now := time.perf_counter()) > deadline:
+            needed = (now - started) / done * len(scores) / 60
+            raise InputError(
+                f"{name} takes about {needed:.1f} minutes for {top} hits of {len(scores):,} queries; --minutes gives "
+                "time, and --rerank_top takes fewer hits"
+            )
+        hits = [Hit(i, float(first[i]), search.documents[i]) for i in np.argsort(-first, kind="stable").tolist()]
+        row[[hit.id for hit in rerank(query, hits, model, top, math.inf)]] = np.arange(len(hits), 0, -1)
+    options = (*system.options, "--rerank", name, "--rerank_top", str(top))
+    return System(f"{system.name}, reranked by {name}", scores, system.model, options=options)
 
 
 class _Deadline(TrainerCallback):

@@ -10,3 +10,4 @@ from .index import Hit as Hit, VectorIndex as VectorIndex
 from .mining import mine_hard_negatives as mine_hard_negatives, write_hard_negatives as write_hard_negatives
 from .opening import open_index as open_index
 from .postgres.store import VectorStore as VectorStore
+from .reranking import CrossEncoder as CrossEncoder, rerank as rerank

@@ -31,6 +31,8 @@ FILTER_HELP = (
     "condition on metadata, such as topic=sea; topic=sea,sky (sea or sky); topic!=sea; year>=2000; day<2024-05-01. "
     'If the option is repeated, all conditions must hold. Quote a value that contains a comma: title="Hello, world"'
 )
+RERANK_TOP = "number of hits that --rerank reorders"
+RERANK_HELP = "reorder the first hits by a cross-encoder with one score: a checkpoint folder or Hub name"
 _OVERWRITE = "replace an output file that exists"
 FORMER_COLUMN = ("--column", "--text")
 ModelPrecision = Literal["auto", "bf16", "fp32", "int8"]
@@ -135,19 +137,27 @@ class Search(_HitsCommand):
         "(default: 200)"
     )
     min_score: Annotated[float, Ge(-1), Le(1)] | None = option("lowest cosine of a hit")
+    rerank: str | None = option(RERANK_HELP, metavar="MODEL")
+    rerank_top: Count = option(RERANK_TOP, default=50)
 
     def hits(self, index: Any) -> Sequence[Any]:
         """The hits of the query."""
         from contrastive_st.search.index import at_least
         from contrastive_st.search.opening import open_encoder_for, query_vector
+        from contrastive_st.search.reranking import open_cross_encoder, rerank, unscored
 
         query = sys.stdin.buffer.read().decode("utf-8", "replace") if self.query == "-" else self.query
         options: dict[str, Any] = {"exact": True} if self.exact else {}
         options |= {"ef_search": self.ef_search} if self.ef_search is not None else {}
         encoder = open_encoder_for(index, self.model)
+        cross_encoder = open_cross_encoder(self.rerank) if self.rerank else None
         vector, text = query_vector(encoder, query), query if self.hybrid else None
-        (result,) = index.search(vector, self.k, filter=self.filter, text=text, **options)
+        k = max(self.k, self.rerank_top) if cross_encoder else self.k
+        (result,) = index.search(vector, k, filter=self.filter, text=text, **options)
         hits, left = at_least(result, self.min_score)
+        if cross_encoder:
+            hits = rerank(query, hits, cross_encoder, self.rerank_top)[: self.k]
+            left += unscored(hits)
         for line in left:
             note(line)
         return hits

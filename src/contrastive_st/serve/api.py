@@ -32,6 +32,7 @@ from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.index import OtherModel, at_least, unmet
 from contrastive_st.search.opening import Follower, open_encoder_for, open_named, writable
+from contrastive_st.search.reranking import CrossEncoder, rerank, unscored
 from contrastive_st.search.values import json_id
 from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
 from contrastive_st.serve.batcher import COMPUTING, Batcher
@@ -167,7 +168,9 @@ class _Routes:
         indices: Mapping[str, IndexServed],
         classifiers: Mapping[str, ClassifierServed],
         metrics: Metrics,
+        cross_encoder: Any = None,
     ) -> None:
+        self.cross_encoder = cross_encoder
         self.models, self.indices, self.classifiers, self.metrics = models, dict(indices), classifiers, metrics
         self.floats, self.started = Budget(ALL_FLOATS), int(time.time())
         self.follow = Follower()
@@ -210,6 +213,8 @@ class _Routes:
 
     async def search(self, asked: SearchRequest, request: Request) -> Response:
         name, (index, model) = named("index", self.indices, asked.index)
+        if asked.rerank_top and self.cross_encoder is None:
+            raise ApiError(400, "rerank_top: no cross-encoder is served (contrastive-st api --rerank MODEL)")
         conditions = as_filter(asked.model_dump(by_alias=True, exclude_unset=True).get("filter"))
         if not (await in_reading(model.encoder.knows, [asked.query]))[0]:
             notes = ["the model knows no token of the query", *await run_in_threadpool(unmet, index, conditions)]
@@ -219,8 +224,12 @@ class _Routes:
 
         def result() -> bytes:
             self.follow(name, index, partial(self.take, name))
-            found = index.search(encoded.vectors[0], asked.k, filter=conditions, text=message)[0]
+            k = max(asked.k, asked.rerank_top)
+            found = index.search(encoded.vectors[0], k, filter=conditions, text=message)[0]
             hits, notes = at_least(found, asked.min_score) if found else ([], unmet(index, conditions))
+            if asked.rerank_top:
+                hits = rerank(asked.query, hits, self, asked.rerank_top)[: asked.k]
+                notes = [*notes, *unscored(hits)]
             rows = _exact([
                 {"id": hit.own_id, "score": hit.score, "text": hit.text, "metadata": hit.metadata, **hit.place}
                 for hit in hits
@@ -228,6 +237,10 @@ class _Routes:
             return orjson.dumps({"index": name, "hits": rows, "notes": notes})
 
         return Response(await run_in_threadpool(result), media_type="application/json")
+
+    def predict(self, pairs: Any, show_progress_bar: bool) -> Any:
+        """The scores of the cross-encoder, computed between batches of the encoders."""
+        return COMPUTING.submit(self.cross_encoder.predict, pairs, show_progress_bar).result()
 
     def take(self, name: str, index: Any, encoder: Any) -> None:
         """Go on with another model of an index."""
@@ -293,6 +306,7 @@ def make_api(
     origins: Sequence[str] = (),
     classifiers: Mapping[str, ClassifierServed] | None = None,
     writer: str | None = None,
+    cross_encoder: Any = None,
 ) -> App:
     """The API as an ASGI application.
 
@@ -304,9 +318,10 @@ def make_api(
         origins: web pages of these origins may use it from a browser; `*` stands for all.
         classifiers: by name, for `/classify`.
         writer: the token for `/upsert` and `/delete`; without it, these routes do not exist.
+        cross_encoder: reorders the first hits of a `/search` that asks for it (`search.reranking.CrossEncoder`).
     """
     metrics = Metrics(models)
-    routes = _Routes(models, indices or {}, classifiers or {}, metrics)
+    routes = _Routes(models, indices or {}, classifiers or {}, metrics, cross_encoder)
     changes = Changes(routes.indices, routes.classifiers)
     writing: Any = [("POST", "/upsert", changes.upsert, Upserted), ("POST", "/delete", changes.delete, Deleted)]
     app = FastAPI(
@@ -422,7 +437,8 @@ def run(args: Any) -> None:
         for name, served in indices.items() if writer else ():
             writable(served.index, name)
         tell_if_open(args.host, token, "use this server; --token_file")
-        app = make_api(models, indices, args.host, token, args.allow_origin or (), classifiers, writer)
+        cross_encoder = COMPUTING.submit(CrossEncoder, args.rerank).result() if args.rerank else None
+        app = make_api(models, indices, args.host, token, args.allow_origin or (), classifiers, writer, cross_encoder)
         serve_app(app, listener, address(listener))
 
 

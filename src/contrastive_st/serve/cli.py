@@ -12,7 +12,7 @@ from typing import Any
 from contrastive_st.commands import POOLING_HELP, PRECISION_HELP
 from contrastive_st.errors import require
 from contrastive_st.options import Count, option
-from contrastive_st.search.cli import ModelPrecision, StoreCommand
+from contrastive_st.search.cli import RERANK_HELP, ModelPrecision, StoreCommand
 
 _HOST = "address to serve on; 127.0.0.1 can be reached only from this machine"
 
@@ -35,6 +35,7 @@ class Serve(StoreCommand):
     )
     host: str = option(_HOST, default="127.0.0.1")
     port: int = option("port to serve on; 0 picks a free one", default=7860)
+    rerank: str | None = option(RERANK_HELP, metavar="MODEL")
     token: bool = option("require a token, which is generated and printed", default=False)
     token_file: str | None = option(
         "require a token that you chose and wrote to this file (default: the token in "
@@ -54,6 +55,7 @@ class Serve(StoreCommand):
 
         import_gradio()  # brings starlette, which the next modules import
         from contrastive_st.search.opening import open_encoder_for, open_named
+        from contrastive_st.search.reranking import CrossEncoder
         from contrastive_st.serve.gate import read_token, reserve, tell_if_open
         from contrastive_st.serve.limits import DATABASE_SECONDS
         from contrastive_st.serve.serving import check_token, serve
@@ -67,9 +69,10 @@ class Serve(StoreCommand):
             for name, model in zip(names, models, strict=True):
                 index = stack.enter_context(closing(open_named(name, self.store, patience=DATABASE_SECONDS)))
                 sources.append(Source(Path(name).name, index, open_encoder_for(index, model)))
+            cross_encoder = CrossEncoder(self.rerank) if self.rerank else None
             tell_if_open(self.host, token, "read these documents; --token")
             with suppress(KeyboardInterrupt):  # the usual end
-                serve(SearchSession(sources), listener, token)
+                serve(SearchSession(sources, cross_encoder), listener, token)
 
 
 @dataclass
@@ -90,6 +93,7 @@ class Api(StoreCommand):
         "also serve /classify with a classifier that `classify` saved; may be repeated", action="append",
         metavar="FOLDER",
     )  # fmt: skip
+    rerank: str | None = option(f"for /search with rerank_top: {RERANK_HELP}", metavar="MODEL")
     host: str = option(_HOST, default="127.0.0.1")
     port: int = option("port to serve on; 0 picks a free one", default=8080)
     token_file: str | None = option(

@@ -138,6 +138,7 @@ class SearchRequest(_Strict):
     k: Annotated[int, Field(ge=1, le=MOST_HITS), _Whole] = 10
     filter: Filters = None
     hybrid: bool = False
+    rerank_top: Annotated[int, Field(ge=0, le=MOST_HITS), _Whole] = 0
     min_score: Annotated[float, Field(ge=-1, le=1)] | None = None
 
 

@@ -22,6 +22,7 @@ from contrastive_st.search.analysis.topics import find_trends
 from contrastive_st.search.filters import Condition, Filterable, as_filter
 from contrastive_st.search.index import Hit, OtherModel, VectorIndex, unmet
 from contrastive_st.search.opening import Follower, query_vector
+from contrastive_st.search.reranking import TOP, rerank, unscored
 from contrastive_st.search.splitting import sentences
 from contrastive_st.search.values import one_line, storable
 from contrastive_st.vectors import unit_vectors
@@ -88,12 +89,14 @@ class SearchSession:
 
     Args:
         sources: at least one; their names differ.
+        cross_encoder: reorders the first 50 hits of a query (`search.reranking.CrossEncoder`).
 
     Raises:
         InputError: no source, or two of one name.
     """
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], cross_encoder: Any = None) -> None:
+        self.cross_encoder = cross_encoder
         self.sources = {source.name: source for source in sources}
         if not sources or len(self.sources) < len(sources):
             raise InputError(f"{len(sources)} indices with {len(self.sources)} names; name each of them differently")
@@ -132,9 +135,13 @@ class SearchSession:
             vector = unit_vectors([query_vector(chosen.encoder, query)], of=chosen.encoder.name)[0]
         encoded = time.perf_counter()
         k = int(np.clip(k, 1, MOST_HITS))
-        hits = chosen.index.search(vector, k, filter=conditions, text=query if hybrid else None)[0]
+        most = max(k, TOP) if self.cross_encoder else k
+        hits = chosen.index.search(vector, most, filter=conditions, text=query if hybrid else None)[0]
         self._follow(source, chosen.index, partial(self._take, source))
-        notes += [] if hits else unmet(chosen.index, conditions)
+        if self.cross_encoder:
+            with self._encoding:
+                hits = rerank(query, hits, self.cross_encoder)[:k]
+        notes += unscored(hits) if hits else unmet(chosen.index, conditions)
         seconds = encoded - started, time.perf_counter() - encoded
         return Answer(source, query, vector, hits, *seconds, notes)
 

@@ -28,7 +28,8 @@ from contrastive_st.memory import peak_resident
 from contrastive_st.models.protocol import as_encoder, with_options
 from contrastive_st.search.mining.known_pairs import Block, KnownPairs, pair_columns, read_corpus
 from contrastive_st.search.mining.negative_rules import MiningOptions
-from contrastive_st.search.mining.scores import CrossScores, EncoderScores, open_cross_encoder
+from contrastive_st.search.mining.scores import CrossScores, EncoderScores
+from contrastive_st.search.reranking import open_cross_encoder
 
 ANCHORS = 8192  # anchors that are searched for at a time: each thread has about a thousand, one after another
 #: The columns that are not texts

@@ -112,7 +112,7 @@ class MiningOptions(NegativeRules):
         "second encoder, whose scores replace those of --model in the score limits, the margins and the sampling",
         metavar="MODEL",
     )
-    cross_encoder: Any = option("like --guide, but a CrossEncoder of sentence-transformers", metavar="MODEL")
+    cross_encoder: Any = option("like --guide, but a cross-encoder with a single score", metavar="MODEL")
     pooling: str | None = option(POOLING_HELP)
     precision: str = option("precision of the model and the guide", default="fp32", choices=MODEL_PRECISIONS)
     query_prompt: str | None = option("prompt of the anchors (default: as the model records)", metavar="TEXT")

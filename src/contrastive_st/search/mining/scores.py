@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from contrastive_st.errors import InputError, about
-from contrastive_st.files.folders import check_weights
-from contrastive_st.files.repositories import local_folder
+from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import Encoder
 from contrastive_st.search.mining.known_pairs import Block, Distinct, Numbers
 from contrastive_st.vectors import check_finite, top_k_in_blocks, unit_vectors
@@ -99,15 +97,3 @@ class CrossScores:
                 f"the cross-encoder returns {scores.shape[1:]} scores per pair; use one that returns a single score"
             )
         return scores
-
-
-def open_cross_encoder(model: Any) -> Any:
-    """A `CrossEncoder` of sentence-transformers, by folder or name; an object with `predict` is returned as it is."""
-    if hasattr(model, "predict"):
-        return model
-    from sentence_transformers import CrossEncoder
-
-    folder = local_folder(model)
-    check_weights(folder, model)
-    with about(model):
-        return CrossEncoder(str(folder), trust_remote_code=False)

@@ -1,0 +1,153 @@
+"""A second stage of search: a cross-encoder, which reads the query with each text, reorders the first hits."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastive_st.device import asked_device
+from contrastive_st.errors import InputError, about
+from contrastive_st.files.folders import check_weights
+from contrastive_st.files.reading import read_json
+from contrastive_st.files.repositories import local_folder
+
+if TYPE_CHECKING:
+    from contrastive_st.search.index import Hit
+
+TOP, SECONDS = 50, 5.0  # hits that are reordered by default, and the time for it
+_AT_A_TIME, _BATCH = 16, 32  # hits between two looks at the clock, pairs of a batch
+_SIGMOID, _IDENTITY = "torch.nn.modules.activation.Sigmoid", "torch.nn.modules.linear.Identity"
+
+
+class CrossEncoder:
+    """A model of transformers with one score for a pair of texts; scores are those of sentence-transformers.
+
+    Args:
+        model: a folder, or a name on the Hub.
+
+    Raises:
+        InputError: it cannot be opened, is not a trained cross-encoder, has several scores, or needs what only
+            sentence-transformers has.
+    """
+
+    def __init__(self, model: str | Path) -> None:
+        import torch
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        from contrastive_st.models.checkpoint import most_tokens
+
+        folder = local_folder(model)
+        check_weights(folder, model)
+        with about(model):
+            options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+            self.model, loaded = AutoModelForSequenceClassification.from_pretrained(
+                folder, use_safetensors=True, output_loading_info=True, **options
+            )
+            config = self.model.config
+            if missing := sorted(loaded["missing_keys"]):
+                raise InputError(f"it is not a cross-encoder: it has no {missing[0]}")
+            if config.num_labels != 1:
+                raise InputError(f"it has {config.num_labels} scores per pair; use a cross-encoder with a single score")
+            self.sigmoid = _recorded(folder, config) == _SIGMOID
+            self.tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+        self.max_length = most_tokens(self.tokenizer.model_max_length, config)
+        there = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
+        self.model.eval().to(asked_device() or there)
+
+    def predict(self, pairs: Sequence[tuple[str, str]], show_progress_bar: bool = False) -> NDArray[np.float32]:
+        """The scores of pairs; of a pair that is too long, the longer text is truncated.
+
+        Args:
+            pairs: N queries, each with a text.
+            show_progress_bar: not used; as in sentence-transformers.
+
+        Returns:
+            float32 `[N]`.
+        """
+        import torch
+
+        scores = np.empty(len(pairs), np.float32)
+        order = np.argsort([-len(query) - len(text) for query, text in pairs], kind="stable")
+        for start in range(0, len(order), _BATCH):
+            rows = order[start : start + _BATCH]
+            queries, texts = zip(*(pairs[row] for row in rows), strict=True)
+            batch = self.tokenizer(
+                list(queries), list(texts), padding=True, truncation=self.max_length is not None,
+                max_length=self.max_length, return_tensors="pt",
+            )  # fmt: skip
+            with torch.inference_mode():
+                logits = self.model(**batch.to(self.model.device)).logits[:, 0].float()
+                scores[rows] = (logits.sigmoid() if self.sigmoid else logits).cpu().numpy()
+        return scores
+
+
+def _recorded(folder: Path, config: Any) -> str:
+    """The function of the score that sentence-transformers recorded in a folder, or its default.
+
+    Raises:
+        InputError: it is another one, or the folder has prompts or further modules.
+    """
+    file = folder / "config_sentence_transformers.json"
+    recorded = read_json(file, dict) if file.is_file() else {}
+    modules = read_json(folder / "modules.json", list) if (folder / "modules.json").is_file() else []
+    if len(modules) > 1 or recorded.get("default_prompt_name"):
+        raise InputError("only sentence-transformers can run its modules or its prompt; use a model without them")
+    of_config = (getattr(config, "sentence_transformers", None) or {}).get("activation_fn")
+    former = getattr(config, "sbert_ce_default_activation_function", None)
+    name = str(recorded.get("activation_fn") or of_config or former or _SIGMOID)
+    if name not in (_SIGMOID, _IDENTITY):
+        raise InputError(f"its scores are transformed by {name}; use one with a sigmoid, or with none")
+    return name
+
+
+def rerank(query: str, hits: Sequence[Hit], model: Any, top: int = TOP, seconds: float = SECONDS) -> list[Hit]:
+    """Hits by the scores of a cross-encoder, highest first; each has its score.
+
+    Args:
+        query: the query.
+        hits: the hits of a search, best first.
+        model: a folder, a name on the Hub, a `CrossEncoder`, or another object with `predict` of pairs, such as the
+            `CrossEncoder` of sentence-transformers.
+        top: so many hits are scored. The others come last in their order, with the score NaN.
+        seconds: when the time is up, hits that have no score yet come last, too.
+
+    Returns:
+        All hits; of equal scores, the earlier one first.
+
+    Example:
+        >>> from contrastive_st.search.index import Hit
+        >>> class Longest:
+        ...     def predict(self, pairs, show_progress_bar):
+        ...         return [len(text) for _, text in pairs]
+        >>> [hit.text for hit in rerank("tide", [Hit(1, 0.9, "a"), Hit(2, 0.8, "abc")], Longest())]
+        ['abc', 'a']
+    """
+    scorer = open_cross_encoder(model)
+    started, scores = time.perf_counter(), list[float]()
+    for start in range(0, min(top, len(hits)), _AT_A_TIME):
+        if start and time.perf_counter() - started > seconds:
+            break
+        pairs = [(query, hit.text) for hit in hits[start : min(start + _AT_A_TIME, top)]]
+        scores += np.asarray(scorer.predict(pairs, show_progress_bar=False), np.float32).reshape(len(pairs)).tolist()
+    order = sorted(range(len(scores)), key=lambda i: -scores[i])
+    rest = [replace(hit, score=math.nan) for hit in hits[len(scores) :]]
+    return [replace(hits[i], score=scores[i]) for i in order] + rest
+
+
+def open_cross_encoder(model: Any) -> Any:
+    """A `CrossEncoder`, by folder or name; an object with `predict` is returned as it is."""
+    return model if hasattr(model, "predict") else CrossEncoder(model)
+
+
+def unscored(hits: Sequence[Hit]) -> list[str]:
+    """A note on the hits without a score, if there are any."""
+    count = sum(math.isnan(hit.score) for hit in hits)
+    reason = f"were not among the first that are reranked, or not scored within {SECONDS:g} s"
+    return [f"{count} of {len(hits)} hits {reason}, and come last"] if count else []

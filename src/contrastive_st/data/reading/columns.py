@@ -34,7 +34,7 @@ def columns_of(
             check_utf8(whole, table.source, 0)
         chunk, kept = _stripped(whole, target)
         if pc.all(kept).as_py():
-            return datasets.Dataset(datasets.table.InMemoryTable(chunk))
+            return held_in_memory(chunk)
     dropped = Dropped(table, [name for name in names if name != target])
     if isinstance(whole, datasets.Dataset):
         check_rows(table)  # `datasets` fails on a table without rows
@@ -55,7 +55,13 @@ def columns_of(
         if dropped.count and strict:
             break
     dropped.report(total, strict)
-    return datasets.Dataset(datasets.table.InMemoryTable(pa.concat_tables(chunks)))
+    return held_in_memory(pa.concat_tables(chunks))
+
+
+def held_in_memory(table: pa.Table) -> datasets.Dataset:
+    """A table of Arrow as a data set. Nothing that is made of it is cached, so its fingerprint need not be a hash."""
+    fingerprint = datasets.fingerprint.generate_random_fingerprint()
+    return datasets.Dataset(datasets.table.InMemoryTable(table), fingerprint=fingerprint)
 
 
 def _as_strings(rows: Sequence[Row], name: str, table: Table, only_strings: bool) -> pa.Array:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from contrastive_st.data.pair_sets import pair_set
 from contrastive_st.data.profile import BOOLEANS, MISSING, NUMBER, as_text, is_blank, items_of, number_of, simple
-from contrastive_st.data.reading.columns import CHUNK, columns_of
+from contrastive_st.data.reading.columns import CHUNK, columns_of, held_in_memory
 from contrastive_st.data.reading.rows import Dropped, Table
 from contrastive_st.data.reading.table import open_table
 from contrastive_st.data.roles import (
@@ -345,7 +345,7 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
         scores = np.column_stack([whole[f"score {place}"].to_numpy() for place in range(most)])
         offsets = pa.array(np.arange(len(scores) + 1) * most, pa.int32())
         texts = texts.append_column(SCORES, pa.ListArray.from_arrays(offsets, pa.array(scores.ravel())))
-    return datasets.Dataset(datasets.table.InMemoryTable(texts))
+    return held_in_memory(texts)
 
 
 def _table(rows: Sequence[Candidates]) -> pa.Table:

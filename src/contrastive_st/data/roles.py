@@ -379,15 +379,12 @@ def _placed(
     named: Mapping[str, str | None], lists: Sequence[str], marks: set[str], given: bool, question: _Question
 ) -> dict[str, str]:
     """The roles of all columns that training uses, in the order that collators expect."""
+    triplets = NEGATIVE in named.values()
     by_role: dict[str | None, list[str]] = {role: [] for role in (None, *_NAMED)}
     for name, role in named.items():
-        by_role[role].append(name)
+        listed = name in lists and (role == SCORE or (role == LABEL and triplets))  # of candidates, by a teacher
+        by_role[SCORES if listed else role].append(name)
     unknown, (anchors, positives, negatives, texts) = by_role[None], (by_role[role] for role in _TEXT_ROLES)
-    if negatives:  # a label of triplets is a teacher's: a list of scores, or with SCORES asked for, a margin
-        by_role[SCORES] += [name for name in by_role[LABEL] if name in lists]
-        by_role[LABEL] = [name for name in by_role[LABEL] if name not in lists]
-    by_role[SCORES] += [name for name in by_role[SCORE] if name in lists]
-    by_role[SCORE] = [name for name in by_role[SCORE] if name not in lists]
     if unknown and not given and (len(unknown) > 1 or anchors or positives or negatives or texts):
         raise question.error(f"no role is known for column {unknown[0]!r}", unknown[0])
     labels = by_role[LABEL][:1] if question.classify and set(by_role[LABEL]) <= marks else by_role[LABEL]
@@ -398,15 +395,13 @@ def _placed(
             raise question.error(f"columns {' and '.join(map(repr, rivals))} would each be the {role}", rivals[1])
     spare = [name for name in named if name in texts or name in unknown]
     if given and not (anchors or positives or negatives):  # in the order in which they are asked for
-        anchors, positives, negatives = spare[:1], spare[1:2], spare[2:]
-    elif len(spare) + len(anchors) + len(positives) + len(negatives) == 1:
-        anchors, positives = [*spare, *anchors, *positives, *negatives], []
-        negatives = []
-    else:
-        anchors = anchors or [spare.pop(0) for _ in spare[:1]]
-        positives = positives or [spare.pop(0) for _ in spare[:1]]
-        for name in spare:
-            raise question.error(f"no role is left for column {name!r}", name)
+        anchors, positives, negatives, spare = spare[:1], spare[1:2], spare[2:], []
+    elif len(every := [*spare, *anchors, *positives, *negatives]) == 1:
+        anchors, positives, negatives, spare = every, [], [], []
+    anchors = anchors or [spare.pop(0) for _ in spare[:1]]
+    positives = positives or [spare.pop(0) for _ in spare[:1]]
+    if spare:
+        raise question.error(f"no role is left for column {spare[0]!r}", spare[0])
     if negatives and not positives:
         raise question.error(f"no column is the {POSITIVE}")
     if not anchors or len(named) > len([*anchors, *positives, *negatives]):
@@ -465,57 +460,47 @@ class _Question:
         """
         cells = _cells(self.rows, self.names)
         columns = ", ".join(f"{name} ({shown(own[0]) if own else 'blank'})" for name, own in cells.items())
-        flags = self._of_classes(cells) if self.classify else self._flags(cells, about)
+        flags = self._flags(cells, about)
         mend = f"give {', or '.join(flags)}" if flags else "give each text a column of its own"
         return InputError(f"{self.source}: {what}; {mend}; the columns are {columns}")
 
-    def _of_classes(self, cells: Mapping[str, list[Any]]) -> list[str]:
-        roles = {name: role_of(name, self.names) for name in self.names}
-        order = (TEXT, ANCHOR, POSITIVE, None)
-        texts = [name for name in self.names if held_by(cells[name]) == TEXTS and roles[name] in order]
-        texts.sort(key=lambda name: order.index(roles[name]))
-        left = [name for name in self.names if name not in texts[:1] and roles[name] not in (ANCHOR, POSITIVE, TEXT)]
-        varied = {name: len(set(map(str, cells[name]))) not in (1, len(cells[name])) for name in left}
-        ranks = (LABEL, SCORE, None)
-        left.sort(key=lambda name: (roles[name] not in ranks[:2], not varied[name], roles[name] not in ranks))
-        marks = [name for name in left if roles[name] is None and {value_of(cell) for cell in cells[name]} == {0, 1}]
-        flag = dict.fromkeys(marks if len(marks) > 1 and roles[left[0]] is None else left[:1], LABEL)
-        flag = {**dict.fromkeys(texts[:1], TEXT), **flag} if texts and flag else {}
-        return [self._flag(flag, dict.fromkeys(flag, NOTHING))] if flag else []
-
     def _flags(self, cells: Mapping[str, list[Any]], about: str | None) -> list[str]:
+        """The flags for what the columns could be: by their names, and for other names by what their cells hold."""
         by_role: dict[str | None, list[str]] = {role: [] for role in (None, UNUSED, *_NAMED)}
         for name in self.names:
             if cells[name]:
                 by_role[role_of(name, self.names)].append(name)
         held = {name: held_by(own) for name, own in cells.items()}
-        texts = [name for name in by_role[None] if held[name] == TEXTS]
+        unknown = by_role[None]
+        classes = [name for name in unknown if _few(cells[name]) and held[name] != LISTS]
+        texts = [name for name in unknown if held[name] == TEXTS]
         texts = [name for name in texts if any(" " in str(cell).strip() for cell in cells[name])] or texts
-        classes = [name for name in by_role[None] if _few(cells[name]) and held[name] != LISTS]
+        texts = [name for name in texts if name not in classes] or texts
         positives = [name for name in by_role[POSITIVE] if held[name] != NUMBERS or not _few(cells[name])]
-        target = next((name for role in (SCORES, SCORE, LABEL) for name in by_role[role]), None)
-        unknown = [name for name in texts if name not in classes] or texts
-        firsts = [*by_role[ANCHOR], *by_role[TEXT], *unknown, *positives[1:]]
-        seconds = [name for name in (*positives, *by_role[TEXT], *unknown) if name not in firsts[:1]]
-        roles = dict(zip([*firsts[:1], *seconds[:1]], (ANCHOR, POSITIVE), strict=False))
-        if len(roles) < 2:
-            roles = dict.fromkeys(firsts[:1], TEXT)
-            others = [*by_role[LABEL], *classes, *(name for name in by_role[POSITIVE] if name not in positives)]
-            asked = [self._flag({**roles, name: LABEL}, held) for name in others if name not in roles][:1]
-            return [*asked, self._flag(roles, held)] if roles else []
-        known = by_role[ANCHOR] or by_role[POSITIVE] or by_role[TEXT]
-        roles |= dict.fromkeys(by_role[NEGATIVE] or ([] if known else [n for n in unknown if n not in roles]), NEGATIVE)
-        if target is not None:
-            roles[target] = SCORES if by_role[NEGATIVE] else SCORE if target in by_role[SCORE] else LABEL
-        else:
-            roles |= {name: role for role in CANDIDATE_SCORES[1:] for name in by_role[role]}
-        extra = about if about and about not in roles and held[about] == TEXTS else None
-        maybe = [] if target or by_role[NEGATIVE] else [name for name in by_role[None] if _like_scores(cells[name])]
+        firsts = [*by_role[ANCHOR], *by_role[TEXT], *texts, *positives[1:]]
+        seconds = [name for name in (*positives, *by_role[TEXT], *texts) if name not in firsts[:1]]
+        if self.classify or not firsts or not seconds:
+            marks = [name for name in unknown if {value_of(cell) for cell in cells[name]} == {0, 1}]
+            others = [*by_role[LABEL], *by_role[SCORE], *classes, *by_role[POSITIVE], *unknown, *by_role[UNUSED]]
+            others = [name for name in others if name not in firsts[:1]]
+            labels = marks if len(marks) > 1 and self.classify and not by_role[LABEL] else others[:1]
+            single = dict.fromkeys((firsts or seconds)[:1], TEXT)
+            several = [{**single, **dict.fromkeys(labels, LABEL)}] if labels else []
+            return [self._flag(roles, held) for roles in (*several, *([] if self.classify else [single])) if single]
+        roles = {firsts[0]: ANCHOR, seconds[0]: POSITIVE}
+        if by_role[NEGATIVE] or not (by_role[ANCHOR] or by_role[POSITIVE] or by_role[TEXT]):
+            roles |= dict.fromkeys(by_role[NEGATIVE] or [name for name in texts if name not in roles], NEGATIVE)
+        targets = {name: role for role in (SCORES, SCORE, LABEL) for name in by_role[role][:1]}
+        if targets:
+            target, role = next(iter(targets.items()))
+            return [self._flag({**roles, target: SCORES if by_role[NEGATIVE] else role}, held), self._flag(roles, held)]
+        roles |= {name: role for role in CANDIDATE_SCORES[1:] for name in by_role[role]}
+        maybe = [] if by_role[NEGATIVE] else [name for name in unknown if _like_scores(cells[name])]
         asked = [f"{self._flag({**roles, name: SCORE}, held)}{score_range(cells[name])}" for name in maybe]
-        if not maybe and target is None and classes and not by_role[NEGATIVE] and not set(classes) & set(roles):
-            asked = [self._flag({**roles, classes[0]: LABEL}, held)]
-            extra = None if extra in classes else extra
-        return [*asked, self._flag(roles, held), *([self._flag({**roles, extra: NEGATIVE}, held)] if extra else [])]
+        if not maybe and not by_role[NEGATIVE]:
+            asked = [self._flag({**roles, name: LABEL}, held) for name in classes[:1] if name not in roles]
+        extra = [about] if about and about not in {*roles, *maybe} and held[about] == TEXTS and not asked else []
+        return [*asked, self._flag(roles, held), *(self._flag({**roles, name: NEGATIVE}, held) for name in extra)]
 
     def _flag(self, roles: Mapping[str, str], held: Mapping[str, str]) -> str:
         """The flag that names some columns, as a shell takes it; a role that the name says is left out."""

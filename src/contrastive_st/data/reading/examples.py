@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import shlex
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import datasets
 import numpy as np
@@ -27,9 +26,9 @@ from contrastive_st.data.roles import (
     ANCHOR,
     CANDIDATE_SCORES,
     KEPT,
-    LABEL,
     NEGATIVE,
     POSITIVE,
+    POSITIVE_SCORE,
     SCALES,
     SCORE,
     SCORES,
@@ -102,48 +101,22 @@ def read_examples(
     with reading_as(encoding, delimiter) if encoding or delimiter else nullcontext():
         table = open_table(source, split=split, header=header, columns=columns)
         roles = table.roles(columns, kinds)
-        by_role = {
-            role: [name for name in roles.columns if roles.columns[name] == role] for role in roles.columns.values()
-        }
-        target = next((by_role[role][0] for role in (SCORE, LABEL) if role in by_role), None)
-        if target in roles.lists:
-            raise InputError(f"{table.source}: {target!r} holds lists of labels; training takes one label per row")
-        negatives = by_role.get(NEGATIVE, [])
+        if roles.target in roles.lists:
+            raise InputError(
+                f"{table.source}: {roles.target!r} holds lists of labels; training takes one label per row"
+            )
+        negatives = [name for name, role in roles.columns.items() if role == NEGATIVE]
         fewer = len(negatives) > 1 and any(is_blank(cells.get(name)) for _, cells in table for name in negatives)
-        if roles.lists or fewer or not {*CANDIDATE_SCORES}.isdisjoint(by_role):
+        if roles.lists or fewer or roles.kind == "scored_candidates":
             return read_candidates(table, roles, strict), roles
-        texts = [name for name in roles.columns if isinstance(roles.example.get(name), str) and name != target]
-        rows = columns_of(table, list(roles.columns), strict, target, texts)
-        if target is not None:
-            rows, roles = _with_targets(rows, table, roles, target, strict, scale, classes)
+        texts = [name for name in roles.texts if isinstance(roles.example.get(name), str)]
+        rows = columns_of(table, list(roles.columns), strict, roles.target, texts)
+        if roles.target is not None:
+            rows, roles = _with_target(rows, table, roles, strict, scale, classes)
         for name, role in roles.columns.items():
             if role in KEPT:
                 rows = rows.remove_columns(name).add_column(role, [number_of(cell) for cell in rows[name]])
         return _renamed(rows, roles) if any("=" in str(column) for column in columns or ()) else (rows, roles)
-
-
-def _with_targets(
-    rows: datasets.Dataset,
-    table: Table,
-    roles: ColumnRoles,
-    target: str,
-    strict: bool,
-    scale: tuple[float, float] | None,
-    classes: Mapping[str, int] | None,
-) -> tuple[datasets.Dataset, ColumnRoles]:
-    """The rows with a column `score` or `label` of numbers, and the roles with the number of each class."""
-    by_name = SCALES.get(plain_name(target)) if scale is None else None
-    if scale:
-        roles = replace(roles, columns={**roles.columns, target: SCORE})
-    low, high = by_name or scale or (0.0, 1.0)
-    if by_name is not None:
-        note = f"{target} is {low:g} to {high:g}, which becomes 0 to 1; --score_range gives another scale"
-        roles = replace(roles, notes=(*roles.notes, note))
-    rows, numbers = _with_target(rows, table, roles, strict, (low, high), classes)
-    if by_name is not None and low + max(rows[SCORE]) * (high - low) <= 1:
-        mend = f"give their scale, --score_range 0 1, or --score_range {low:g} {high:g}"
-        raise InputError(f"{table.source}: no score in {target!r} is above 1; {mend}")
-    return rows, replace(roles, classes=numbers)
 
 
 def _renamed(rows: datasets.Dataset, roles: ColumnRoles) -> tuple[datasets.Dataset, ColumnRoles]:
@@ -160,27 +133,27 @@ def _renamed(rows: datasets.Dataset, roles: ColumnRoles) -> tuple[datasets.Datas
 
 
 def _with_target(
-    data: datasets.Dataset,
+    rows: datasets.Dataset,
     table: Table,
     roles: ColumnRoles,
     strict: bool,
     scale: tuple[float, float] | None,
     classes: Mapping[str, int] | None,
-) -> tuple[datasets.Dataset, Mapping[str, int]]:
-    """The rows with numbers in a column `score` or `label`, last, in place of the column they come from; the classes.
+) -> tuple[datasets.Dataset, ColumnRoles]:
+    """The rows with numbers in a column `score` or `label`, last, in place of the column they come from.
 
-    Rows without a score or a label are left out.
+    Rows without a score or a label are left out. The roles have the number of each class.
     """
-    name, role = str(roles.target), roles.columns[str(roles.target)]
+    name = str(roles.target)
+    role = SCORE if scale else roles.columns[name]
     names = table.classes.get(name, ()) if role != SCORE else ()
-    named = {"-1": ""} if name in table.classes else {}
-    named |= {str(number): own for number, own in enumerate(names)}
+    named = {"-1": "", **{str(number): own for number, own in enumerate(names)}} if name in table.classes else {}
 
     def plain(cell: Any) -> str:
         text = "" if cell is None else str(cell).strip()
         return named.get(text, text)
 
-    cells = [plain(cell) for cell in data[name][:]]
+    cells = [plain(cell) for cell in rows[name][:]]
 
     def check(valid: Callable[[str], bool], what: str) -> None:
         """Raise an error with the first row of the source whose cell is not valid."""
@@ -191,30 +164,38 @@ def _with_target(
 
     if strict:
         check(lambda cell: not is_blank(cell), "counts as blank; fill it, or leave `strict` out to drop the row")
+    none, classes, feature, notes = {"", *MISSING}, classes or {}, None, roles.notes
     numbers: NDArray[Any]
-    none, classes = {"", *MISSING}, classes or {}
     if role == SCORE:
-        numbers = _scores(cells, none, scale or (0.0, 1.0), check)
+        by_name = SCALES.get(plain_name(name)) if scale is None else None
+        low, high = by_name or scale or (0.0, 1.0)
+        numbers = _scores(cells, none, (low, high), check)
+        if by_name:
+            notes += (f"{name} is {low:g} to {high:g}, which becomes 0 to 1; --score_range gives another scale",)
+            if low + np.fmax.reduce(numbers) * (high - low) <= 1:
+                mend = f"give their scale, --score_range 0 1, or --score_range {low:g} {high:g}"
+                raise InputError(f"{table.source}: no score in {name!r} is above 1; {mend}")
     else:
         check(lambda cell: items_of(cell) is None, "is a list of labels; training takes one label per row")
         if names:  # any name is one, such as "NA"
             none = {""}
             classes = classes or {own: number for number, own in enumerate(names)}
         elif not classes:
-            none |= _unlabelled(Counter(cells), name)
+            none |= _unlabelled(set(cells), name)
             as_score = f", or if it is a score, {leave_out(roles)} {shlex.quote(f'{name}={SCORE}')}{score_range(cells)}"
             classes = _classes([cell for cell in cells if cell not in none], none, check, as_score)
         numbers, none = _labels(cells, none, classes, check)
+        feature = _feature(classes)
     kept = np.flatnonzero(numbers >= 0)
     if not len(kept):
         raise InputError(f"{table.source}: no row has a {role}; give rows that have one")
+    rows = rows.remove_columns(name).add_column(role, numbers, feature=feature)
     if without := len(numbers) - len(kept):
         marks = sorted(set(cells) & none - {""})
         shown = f" ({', '.join(marks)})" if marks else ""
         logger.warning(f"{table.source}: left out {without} rows without a {role}{shown}")
-    feature = _feature(classes) if role != SCORE else None
-    rows = data.remove_columns(name).add_column(role, numbers, feature=feature)
-    return rows.select(kept) if without else rows, classes
+        rows = rows.select(kept)
+    return rows, replace(roles, columns={**roles.columns, name: role}, notes=notes, classes=classes)
 
 
 _Check = Callable[[Callable[[str], bool], str], None]
@@ -222,16 +203,15 @@ _Check = Callable[[Callable[[str], bool], str], None]
 
 def _scores(cells: list[str], none: set[str], scale: tuple[float, float], check: _Check) -> NDArray[np.float64]:
     """The scores, scaled to 0 to 1; NaN where a cell is one of `none`."""
-    answers = {cell.lower() for cell in set(cells) - none} <= BOOLEANS.keys()
-    number = lambda cell: math.nan if cell in none else BOOLEANS[cell.lower()] if answers else float(cell)
-    valid = lambda cell: cell in none or answers or bool(NUMBER.fullmatch(cell))
+    answers = BOOLEANS if {cell.lower() for cell in set(cells) - none} <= BOOLEANS.keys() else {}
+    valid = lambda cell: cell in none or bool(answers) or bool(NUMBER.fullmatch(cell))
     check(valid, "is not a score; write a number, or leave the cell blank")
-    scores, (low, high) = np.array([number(cell) for cell in cells], dtype=np.float64), scale
-    given = scores[~np.isnan(scores)]
-    if len(given) and (min(given) < low or max(given) > high):
-        mend = f"give the scale of the scores, such as --score_range {min(given):g} {max(given):g}"
-        inside = lambda cell: cell in none or low <= number(cell) <= high
-        check(inside, f"is not in {low:g} to {high:g}; {mend}")
+    number = lambda cell: math.nan if cell in none else answers[cell.lower()] if answers else float(cell)
+    scores, (low, high) = np.array(list(map(number, cells)), dtype=np.float64), scale
+    lowest, highest = np.fmin.reduce(scores), np.fmax.reduce(scores)
+    if lowest < low or highest > high:
+        mend = f"give the scale of the scores, such as --score_range {lowest:g} {highest:g}"
+        check(lambda cell: cell in none or low <= number(cell) <= high, f"is not in {low:g} to {high:g}; {mend}")
     return (scores - low) / (high - low)
 
 
@@ -282,18 +262,15 @@ def _value(cell: str) -> float | str:
     return float(cell) if NUMBER.fullmatch(cell) else cell
 
 
-def _unlabelled(values: Counter[str], name: str) -> set[str]:
+def _unlabelled(values: set[str], name: str) -> set[str]:
     """The values that mean that there is no label: blank or missing, -1 among 0, 1, 2, ..., and `-`, as in SNLI."""
     none = {"", *MISSING} if "+" in values else {"", "-", *MISSING}
-    written = [value for value in values if NUMBER.fullmatch(value)]
-    numbers = {float(value) for value in written}
-    share = sum(values[value] for value in written if float(value) == -1) / max(values.total(), 1)
-    opposite = numbers == {-1.0, 1.0} and values.total() >= 10 and 0.1 < share < 0.9
-    if (numbers == _SIGNS or opposite) and values.keys() <= none | set(written):
-        shown = ", ".join(f"{one:g}" for one in sorted(numbers))
+    numbers = {value: float(value) for value in values if NUMBER.fullmatch(value)}
+    if {-1.0, 1.0} <= set(numbers.values()) <= _SIGNS and values <= none | numbers.keys():
+        shown = ", ".join(f"{one:g}" for one in sorted(set(numbers.values())))
         logger.warning(f"-1 in column {name!r} is read as a class, because the values of the column are {shown}")
         return none
-    return none | {value for value in written if float(value) == -1}
+    return none | {value for value, number in numbers.items() if number == -1}
 
 
 def _is_class(cell: str) -> bool:
@@ -328,107 +305,78 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
         >>> read_candidates(table, table.roles())[1]
         {'query': 'Who?', 'pos': 'I.', 'neg_1': 'It.', 'neg_2': None, 'scores': [8.0, 3.0, nan]}
     """
-    reader, chunks, total = _Reader(table, roles.columns, roles.lists), [], 0
+    by_role = {role: [name for name, own in roles.columns.items() if own == role] for role in roles.columns.values()}
     dropped = Dropped(table, list(roles.columns), "lack an anchor, a positive or a negative")
+    chunks, total = [], 0
     for some in in_chunks(table, CHUNK):
-        result = [list(reader.read(cells, number)) for number, cells in some]
-        for row, own in zip(some, result, strict=True):
-            if not own:
-                dropped.add(*row)
+        rows: list[tuple[list[str], list[float]]] = []
+        for number, cells in some:
+            before = len(rows)
+            rows += _candidates(cells, by_role, roles.lists, table.where(number))
+            if len(rows) == before:
+                dropped.add(number, cells)
         total += len(some)
-        chunks.append(_table([row for own in result for row in own]))
+        texts = zip_longest(*(own for own, _ in rows))
+        scores = zip_longest(*(own for _, own in rows), fillvalue=math.nan)
+        columns = {str(place): pa.array(column, pa.string()) for place, column in enumerate(texts)}
+        columns |= {f"score {place}": pa.array(column, pa.float64()) for place, column in enumerate(scores)}
+        chunks.append(pa.table(columns))
     dropped.report(total, strict)
     whole = pa.concat_tables(chunks, promote_options="default")  # null where a chunk has fewer negatives
     most = max(int(name) for name in whole.column_names if name.isdecimal())
-    texts = whole.select([str(place) for place in range(most + 1)]).rename_columns(reader.names(most - 1))
-    if reader.scored:
-        scores = np.column_stack([whole[f"score {place}"].to_numpy() for place in range(most)])
-        offsets = pa.array(np.arange(len(scores) + 1) * most, pa.int32())
-        texts = texts.append_column(SCORES, pa.ListArray.from_arrays(offsets, pa.array(scores.ravel())))
-    return held_in_memory(texts)
+    own = by_role.get(NEGATIVE, [])
+    if len(own) != most - 1 or set(own) & set(roles.lists):
+        own = [f"{own[0] if len(own) == 1 else NEGATIVE}_{number}" for number in range(1, most)]
+    result = whole.select([str(place) for place in range(most + 1)])
+    result = result.rename_columns([*by_role[ANCHOR], *by_role[POSITIVE], *own])
+    if roles.kind == "scored_candidates":
+        matrix = np.column_stack([whole[f"score {place}"].to_numpy() for place in range(most)])
+        offsets = pa.array(np.arange(len(matrix) + 1) * most, pa.int32())
+        result = result.append_column(SCORES, pa.ListArray.from_arrays(offsets, pa.array(matrix.ravel())))
+    return held_in_memory(result)
 
 
-def _table(rows: Sequence[Candidates]) -> pa.Table:
-    """Some rows by column, null where a row has fewer texts than others: `0`, `1`, ... and `score 0`, `score 1`, ..."""
-    texts = list(zip_longest(*([row.anchor, row.positive, *row.negatives] for row in rows)))
-    scores = list(zip_longest(*(row.scores for row in rows), fillvalue=math.nan))
-    columns = {str(place): pa.array(column, pa.string()) for place, column in enumerate(texts)}
-    columns |= {f"score {place}": pa.array(column, pa.float64()) for place, column in enumerate(scores)}
-    return pa.table(columns)
+def _candidates(
+    cells: Mapping[str, Any], by_role: Mapping[str, Sequence[str]], lists: Sequence[str], where: str
+) -> Iterator[tuple[list[str], list[float]]]:
+    """For each positive of a row its texts, which are anchor, positive and negatives, and the scores of the last two.
 
+    There is none without an anchor, or without negatives where the file has them.
+    """
 
-class Candidates(NamedTuple):
-    """An anchor, a positive, its negatives, and the scores of positive and negatives if there are any."""
+    def items_in(role: str) -> list[tuple[Any, str]]:
+        """The items of all columns of a role, each with the name of its column."""
+        held = [(simple(cells.get(name)), name) for name in by_role.get(role, ())]
+        listed = [(items_of(cell) if name in lists else None, cell, name) for cell, name in held]
+        return [(item, name) for items, cell, name in listed for item in ([cell] if items is None else items)]
 
-    anchor: str
-    positive: str
-    negatives: list[str]
-    scores: list[float]
-
-
-class _Reader:
-    """Makes `Candidates` of the cells of a row."""
-
-    def __init__(self, table: Table, columns: Mapping[str, str], lists: Sequence[str]) -> None:
-        self.table, self.lists = table, lists
-        self.by_role = {role: [name for name, own in columns.items() if own == role] for role in columns.values()}
-        self.scored = bool(set(columns.values()) & set(CANDIDATE_SCORES))
-
-    def names(self, negatives: int) -> list[str]:
-        """The names of the columns of text, given the greatest number of negatives."""
-        own = self.by_role.get(NEGATIVE, [])
-        if len(own) != negatives or set(own) & set(self.lists):
-            own = [f"{own[0] if len(own) == 1 else NEGATIVE}_{number}" for number in range(1, negatives + 1)]
-        return [*self.by_role[ANCHOR], *self.by_role[POSITIVE], *own]
-
-    def read(self, cells: Mapping[str, Any], number: int) -> Iterator[Candidates]:
-        """Yield a row for each positive; no row without an anchor, or without negatives where the file has them."""
-        anchors, positives, negatives = (self._texts(cells, role, number) for role in (ANCHOR, POSITIVE, NEGATIVE))
-        scores = self._scores(cells, len(positives), len(negatives), number)
-        kept = [i for i, text in enumerate(negatives) if not is_blank(text)]
-        if is_blank(anchors[0]) or (NEGATIVE in self.by_role and not kept):
-            return
-        for place, positive in enumerate(positives):
-            if not is_blank(positive):
-                result = [scores[place], *(scores[len(positives) + i] for i in kept)] if scores else []
-                own = [score for score in result if isinstance(score, float)]
-                if len(own) < len(result):
-                    wrong = next(score for score in result if not isinstance(score, float))
-                    raise InputError(f"{self.table.where(number)}: {wrong}; write a number, or remove the row")
-                yield Candidates(anchors[0], positive, [negatives[i] for i in kept], own)
-
-    def _texts(self, cells: Mapping[str, Any], role: str, number: int) -> list[str]:
-        """The texts of the columns of a role, one after the other; blank for null."""
-        return [as_text(text, name, self.table.where(number), only_strings=True).strip()
-                for name in self.by_role.get(role, []) for text in self._items(cells, name)]  # fmt: skip
-
-    def _items(self, cells: Mapping[str, Any], name: str) -> Sequence[Any]:
-        """The items of a cell with a list, else the cell itself."""
-        cell = simple(cells.get(name))
-        items = items_of(cell) if name in self.lists else None
-        return [cell] if items is None else items
-
-    def _scores(self, cells: Mapping[str, Any], positives: int, negatives: int, number: int) -> list[float | str]:
-        """The scores of positives and negatives, or what is wrong with one; an empty list without scores."""
-        if not self.scored:
-            return []
-        names = [name for role in CANDIDATE_SCORES for name in self.by_role.get(role, [])]
-        groups = [[_score(item, name) for item in self._items(cells, name)] for name in names]
-        result = [score for group in groups for score in group]
-        if SCORES in self.by_role and positives == 1 and len(result) == negatives:
-            margins = [-score if isinstance(score, float) else score for score in result]
-            return [0.0, *margins]  # the positive's score less that of each negative
-        if len(result) != positives + negatives or (SCORES not in self.by_role and len(groups[0]) != positives):
-            texts = f"{positives} positive{'s' * (positives != 1)} and {negatives} negative{'s' * (negatives != 1)}"
-            what = f"{len(result)} scores for {texts}"
-            raise InputError(f"{self.table.where(number)}: {what}; give a score for each")
-        return result
+    anchors, positives, negatives = (
+        [as_text(item, name, where, only_strings=True).strip() for item, name in items_in(role)]
+        for role in (ANCHOR, POSITIVE, NEGATIVE)
+    )
+    scores = [_score(item, name) for role in CANDIDATE_SCORES for item, name in items_in(role)]
+    if SCORES in by_role and len(positives) == 1 and len(scores) == len(negatives):
+        margins = [-score if isinstance(score, float) else score for score in scores]
+        scores = [0.0, *margins]  # the positive's score less that of each negative
+    elif not by_role.keys().isdisjoint(CANDIDATE_SCORES) and (
+        len(scores) != len(positives) + len(negatives)
+        or (SCORES not in by_role and len(items_in(POSITIVE_SCORE)) != len(positives))
+    ):
+        texts = f"{len(positives)} positive{'s' * (len(positives) != 1)} and {len(negatives)} negative"
+        what = f"{len(scores)} scores for {texts}{'s' * (len(negatives) != 1)}"
+        raise InputError(f"{where}: {what}; give a score for each")
+    kept = [place for place, text in enumerate(negatives) if not is_blank(text)]
+    if is_blank(anchors[0]) or (NEGATIVE in by_role and not kept):
+        return
+    for place, positive in enumerate(positives):
+        if not is_blank(positive):
+            own = [scores[place], *(scores[len(positives) + i] for i in kept)] if scores else []
+            if wrong := next((score for score in own if isinstance(score, str)), None):
+                raise InputError(f"{where}: {wrong}; write a number, or remove the row")
+            yield [anchors[0], positive, *(negatives[i] for i in kept)], own  # type: ignore[misc]
 
 
 def _score(item: Any, name: str) -> float | str:
     """A finite number, or else what is wrong."""
-    if isinstance(item, str) and NUMBER.fullmatch(item):
-        return float(item)
-    if isinstance(item, (int, float)) and not isinstance(item, bool) and item - item == 0:
-        return float(item)
-    return f"column {name!r} holds scores, and {str(item)[:40]!r} is not a number"
+    number = None if isinstance(item, bool) else number_of(item)
+    return f"column {name!r} holds scores, and {str(item)[:40]!r} is not a number" if number is None else number

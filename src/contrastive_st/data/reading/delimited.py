@@ -99,21 +99,21 @@ def find_dialect(
     Raises:
         InputError: the header line does not say it; the message shows the flag to give.
     """
-    first, skipped, notes = list(islice(lines(), _SHOWN)), 0, list[str]()
-    quick = wanted and first and usual == "," and header is not False and text_format.asked.header is not False
-    for delimiter in (text_format.asked.delimiter or ",;|") if quick else ():
-        cells = next(csv.reader(first[:1], delimiter=delimiter))
-        if len(cells) > 1 and set(wanted) <= set(cells) and len(set(cells)) == len(cells) and "" not in cells:
-            return Dialect(delimiter, cells, True, first=1)
+    first, notes = list(islice(lines(), _SHOWN)), list[str]()
     asked, header = text_format.asked.delimiter, text_format.asked.header if header is None else header
     header = True if wanted and header is None else header
-    if first and (named := _SEP.fullmatch(first[0])):
-        asked, skipped = asked or named[1], 1
-    delimiter = asked or _delimiter_of(first[0], source, usual)
-    if not skipped and (skipped := _lines_above(first, asked)):
-        delimiter = asked or _delimiter_of(first[skipped], source, usual)
+    if usual == "," and header and wanted:  # a first line with all of them needs no second look
+        for delimiter in asked or ",;|":
+            cells = next(csv.reader(first[:1], delimiter=delimiter))
+            if len(cells) > 1 and set(wanted) <= set(cells) and len(set(cells)) == len(cells) and "" not in cells:
+                return Dialect(delimiter, cells, True, first=1)
+    named = _SEP.fullmatch(first[0]) if first else None
+    asked = asked or (named and named[1])
+    skipped = 1 if named else _lines_above(first, asked)
+    delimiter = asked or _delimiter_of(first[skipped], source, usual)
+    if skipped and not named:
         notes.append(f"{skipped} lines above the names of the columns are skipped")
-    escapes, nulls = (False, False) if delimiter != "\t" else _escapes_and_nulls(lines())
+    escapes, nulls = _escapes_and_nulls(lines()) if delimiter == "\t" else (False, False)
     escaped = escapes and nulls
     quoted = delimiter != "\t" or (not (escaped or loose) and _needs_quotes(lines()))
     try:
@@ -140,8 +140,8 @@ def find_dialect(
         notes.append("one column: commas are text, because the first row has none")
     if escapes and not quoted:
         notes.append(_READ if escaped else _STAY)
-    above = skipped + bool(header)
-    return Dialect(delimiter, cells, bool(header), quoted, skipped, spaced, loose or sts, escaped, tuple(notes), above)
+    above = skipped + header
+    return Dialect(delimiter, cells, header, quoted, skipped, spaced, loose or sts, escaped, tuple(notes), above)
 
 
 def _delimiter_of(line: str, source: str, usual: str) -> str:
@@ -149,22 +149,15 @@ def _delimiter_of(line: str, source: str, usual: str) -> str:
     bare = _IN_QUOTES.sub('""', line.rstrip("\r\n"))
     if "\t" in bare and (usual == "\t" or _is_sts(bare.split("\t"))):
         return "\t"
-    there = [one for one in _DELIMITERS if one in bare]
+    there = [one for one in _DELIMITERS if one in bare] or [one for one in _RARE if _text_names(bare.split(one)) > 1]
     known = {one: _text_names(bare.split(one)) for one in there}
     best = [one for one in there if known[one] == max(known.values())]
-    if len(best) > 1:
-        shown = " or ".join(_DELIMITERS[one] for one in best)
-        flags = ", or ".join(f"--delimiter {_shell(one)}" for one in sorted(best, key=lambda one: one != usual))
+    if len(best) > 1 or set(best) & set(_RARE):
+        shown = " or ".join(_DELIMITERS.get(one, repr(one)) for one in best)
+        shell = [f"'{one}'" if one.isprintable() else repr(one) for one in sorted(best, key=lambda one: one != usual)]
+        flags = ", or ".join(f"--delimiter {one}" for one in shell)
         raise InputError(f"{source}: are its cells separated by {shown}? Give {flags}; its first line is {line[:80]!r}")
-    rare = next((one for one in _RARE if _text_names(bare.split(one)) > 1), None)
-    if rare and not there:
-        raise InputError(f"{source}: are its cells separated by {rare!r}? Give --delimiter {_shell(rare)}")
     return best[0] if best else _ONE_COLUMN
-
-
-def _shell(delimiter: str) -> str:
-    """A delimiter as a shell takes it."""
-    return f"'{delimiter}'" if delimiter.isprintable() else repr(delimiter)
 
 
 def _text_names(cells: Iterable[str]) -> int:

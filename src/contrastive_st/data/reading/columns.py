@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import datasets
 import pyarrow as pa
 import pyarrow.compute as pc
+from datasets.fingerprint import generate_random_fingerprint as new_fingerprint
 
 from contrastive_st.data.profile import MISSING, as_text
 from contrastive_st.data.reading.rows import Dropped, Row, Table, check_rows, check_utf8
@@ -29,39 +30,34 @@ def columns_of(
     """
     stored = table.delimited or all(table.is_stored(name, name in texts) for name in names)
     whole = table.whole(list(names)) if table.whole is not None and stored else None
-    if isinstance(whole, pa.Table) and len(whole):
-        if not table.delimited:
-            check_utf8(whole, table.source, 0)
-        chunk, kept = _stripped(whole, target)
-        if pc.all(kept).as_py():
-            return held_in_memory(chunk)
-    dropped = Dropped(table, [name for name in names if name != target])
+    dropped, total = Dropped(table, [name for name in names if name != target]), 0
     if isinstance(whole, datasets.Dataset):
         check_rows(table)  # `datasets` fails on a table without rows
         return _tidied(whole, table, strict, target, dropped)
-    chunks, total = [], 0
-    if whole is not None and len(whole):
-        blanks, total = pc.indices_nonzero(pc.invert(kept)), len(kept)
-        for place, cells in zip(blanks.to_pylist(), chunk.take(blanks).to_pylist(), strict=True):
-            dropped.add(table.first + place, cells)
-        chunks = [chunk.filter(kept)]
-    for some in in_chunks(table, CHUNK) if whole is None else ():
-        cells = {name: _as_strings(some, name, table, name in texts) for name in names}
-        chunk, kept = _stripped(pa.table(cells), target)
-        for place in pc.indices_nonzero(pc.invert(kept)).to_pylist():
-            dropped.add(*some[place])
-        chunks.append(chunk.filter(kept))
-        total += len(some)
+    chunks = []
+    for some in in_chunks(table, CHUNK) if whole is None or not len(whole) else [whole]:
+        if isinstance(some, pa.Table) and not table.delimited:
+            check_utf8(some, table.source, 0)
+        cells = some if isinstance(some, pa.Table) else pa.table(
+            {name: _as_strings(some, name, table, name in texts) for name in names}
+        )  # fmt: skip
+        chunk, kept = _stripped(cells, target)
+        blank = pc.indices_nonzero(pc.invert(kept))
+        if some is cells:
+            numbers = (table.first + place for place in blank.to_pylist())
+            lost = zip(numbers, chunk.take(blank).to_pylist(), strict=True)
+        else:
+            lost = (some[place] for place in blank.to_pylist())
+        for number, row in lost:
+            dropped.add(number, row)
+        chunks.append(chunk.filter(kept) if len(blank) else chunk)
+        total += len(kept)
         if dropped.count and strict:
             break
-    dropped.report(total, strict)
-    return held_in_memory(pa.concat_tables(chunks))
-
-
-def held_in_memory(table: pa.Table) -> datasets.Dataset:
-    """A table of Arrow as a data set. Nothing that is made of it is cached, so its fingerprint need not be a hash."""
-    fingerprint = datasets.fingerprint.generate_random_fingerprint()
-    return datasets.Dataset(datasets.table.InMemoryTable(table), fingerprint=fingerprint)
+    if dropped.count or not total:
+        dropped.report(total, strict)
+    result = datasets.table.InMemoryTable(pa.concat_tables(chunks))
+    return datasets.Dataset(result, fingerprint=new_fingerprint())  # by default that is a hash of all cells
 
 
 def _as_strings(rows: Sequence[Row], name: str, table: Table, only_strings: bool) -> pa.Array:

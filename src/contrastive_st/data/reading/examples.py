@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from contrastive_st.data.pair_sets import pair_set
 from contrastive_st.data.profile import BOOLEANS, MISSING, NUMBER, as_text, is_blank, items_of, number_of, simple
-from contrastive_st.data.reading.columns import CHUNK, columns_of, held_in_memory
+from contrastive_st.data.reading.columns import CHUNK, columns_of, new_fingerprint
 from contrastive_st.data.reading.rows import Dropped, Table
 from contrastive_st.data.reading.table import open_table
 from contrastive_st.data.roles import (
     ANCHOR,
     CANDIDATE_SCORES,
     KEPT,
+    LABEL,
     NEGATIVE,
     POSITIVE,
     POSITIVE_SCORE,
@@ -101,17 +102,16 @@ def read_examples(
     with reading_as(encoding, delimiter) if encoding or delimiter else nullcontext():
         table = open_table(source, split=split, header=header, columns=columns)
         roles = table.roles(columns, kinds)
-        if roles.target in roles.lists:
-            raise InputError(
-                f"{table.source}: {roles.target!r} holds lists of labels; training takes one label per row"
-            )
+        target = next((name for name, role in roles.columns.items() if role in (SCORE, LABEL)), None)
+        if target in roles.lists:
+            raise InputError(f"{table.source}: {target!r} holds lists of labels; training takes one label per row")
         negatives = [name for name, role in roles.columns.items() if role == NEGATIVE]
         fewer = len(negatives) > 1 and any(is_blank(cells.get(name)) for _, cells in table for name in negatives)
-        if roles.lists or fewer or roles.kind == "scored_candidates":
+        if roles.lists or fewer or not set(CANDIDATE_SCORES).isdisjoint(roles.columns.values()):
             return read_candidates(table, roles, strict), roles
-        texts = [name for name in roles.texts if isinstance(roles.example.get(name), str)]
-        rows = columns_of(table, list(roles.columns), strict, roles.target, texts)
-        if roles.target is not None:
+        texts = [name for name in roles.columns if isinstance(roles.example.get(name), str) and name != target]
+        rows = columns_of(table, list(roles.columns), strict, target, texts)
+        if target is not None:
             rows, roles = _with_target(rows, table, roles, strict, scale, classes)
         for name, role in roles.columns.items():
             if role in KEPT:
@@ -333,7 +333,7 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
         matrix = np.column_stack([whole[f"score {place}"].to_numpy() for place in range(most)])
         offsets = pa.array(np.arange(len(matrix) + 1) * most, pa.int32())
         result = result.append_column(SCORES, pa.ListArray.from_arrays(offsets, pa.array(matrix.ravel())))
-    return held_in_memory(result)
+    return datasets.Dataset(datasets.table.InMemoryTable(result), fingerprint=new_fingerprint())
 
 
 def _candidates(

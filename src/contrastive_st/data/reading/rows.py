@@ -128,6 +128,7 @@ def of_class(cell: Any, values: Sequence[Any]) -> Any:
     return None if cell is None or cell < 0 else values[cell]
 
 
+@dataclass
 class Dropped:
     """The rows of a table that are left out because of a blank cell: how many, the first, and why.
 
@@ -146,10 +147,12 @@ class Dropped:
         (2, 2, ["'NA' counts as blank"])
     """
 
-    def __init__(self, table: Table, names: Sequence[str] = (), what: str = "have a blank cell") -> None:
-        self.table, self.names, self.what = table, names, what
-        self.count = self.first = 0
-        self.why: dict[str, None] = {}
+    table: Table
+    names: Sequence[str] = ()
+    what: str = "have a blank cell"
+    count: int = field(default=0, init=False)
+    first: int = field(default=0, init=False)
+    why: dict[str, None] = field(default_factory=dict, init=False)
 
     def add(self, number: int, cells: Mapping[str, Any]) -> None:
         """Count a row."""

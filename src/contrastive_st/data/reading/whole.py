@@ -83,8 +83,8 @@ def _quotes_and_lines(path: Path, delimiter: int, quoted: bool) -> tuple[int, in
     for start in range(0, len(content), _BLOCK):
         block = content[start : start + _BLOCK + 1]  # and the first character of the next
         ends, returning = block == _NEWLINE, block == _RETURN
-        lines += np.count_nonzero(ends[:_BLOCK])
-        returns += np.count_nonzero(returning[:_BLOCK]) - np.count_nonzero(returning[:-1] & ends[1:])
+        lines += int(np.count_nonzero(ends[:_BLOCK]))
+        returns += int(np.count_nonzero(returning[:_BLOCK]) - np.count_nonzero(returning[:-1] & ends[1:]))
         if not quoted:
             continue
         places = np.flatnonzero(block[:_BLOCK] == _QUOTE) + start

@@ -21,7 +21,8 @@ SHAPE = {
 }  # fmt: skip
 MORE = {"opt": {"ffn_dim": 32, "word_embed_proj_dim": 16}}
 DECODERS = ["gpt2", "opt", "phi"]
-TYPES = ["albert", "ernie", "roformer", "rembert", "mobilebert", "esm", *DECODERS]
+PUBLISHED_WITH_CODE = ["nomic_bert", "gte", "jina_embeddings_v3", "eurobert"]  # transformers renames their weights
+TYPES = ["albert", "ernie", "roformer", "rembert", "mobilebert", "esm", *PUBLISHED_WITH_CODE, *DECODERS]
 
 
 @pytest.fixture(params=TYPES)
@@ -31,6 +32,8 @@ def theirs(request, tokenizer, tmp_path):
     shape = SHAPE | MORE.get(request.param, {})
     config = transformers.AutoConfig.for_model(request.param, **shape, pad_token_id=0, mask_token_id=4)
     head = transformers.AutoModelForCausalLM if request.param in DECODERS else transformers.AutoModelForMaskedLM
+    if request.param in PUBLISHED_WITH_CODE:
+        config.auto_map = {"AutoConfig": "theirs.Config", "AutoModel": "theirs.Model"}
     head.from_config(config).save_pretrained(tmp_path / "theirs")
     tokenizer = copy.deepcopy(tokenizer)
     if request.param in DECODERS:  # as theirs: GPT-2 adds the vector of a word for each type of token
@@ -102,6 +105,9 @@ def test_a_model_of_several_modalities_is_opened_by_its_text_part(tokenizer, tmp
     encoder = SentenceEncoder(tmp_path / "whole", pooling="mean")
     assert "embedding_gemma2_text" in caplog.text
     np.testing.assert_allclose(encoder.encode(SENTENCES[:1]), states.mean(1).numpy(), rtol=0, atol=1e-6)
-    AutoModelForCL.from_pretrained(tmp_path / "whole", pooling="mean")
+    model = AutoModelForCL.from_pretrained(tmp_path / "whole", pooling="mean").train()
+    rows = tokenizer(SENTENCES, padding=True, return_tensors="pt")
+    model(**{name: rows[name][:, None].repeat(1, 2, 1) for name in ("input_ids", "attention_mask")}).loss.backward()
+    assert not [name for name, weight in model.named_parameters() if weight.requires_grad and weight.grad is None]
     encoder.save_pretrained(tmp_path / "text")
     np.testing.assert_array_equal(SentenceEncoder(tmp_path / "text").encode(SENTENCES), encoder.encode(SENTENCES))

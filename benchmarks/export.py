@@ -4,7 +4,8 @@
     python benchmarks/export.py --data DATA texts.parquet --model FOLDER --texts 2000 --rounds 7
 
 Every encoder encodes the same texts in each round, one after the other, in an order that moves on by one from round to
-round; a result is the median of the rounds, without warm-up. With one thread the seconds are those of the processor,
+round; a result is the median of the rounds, without warm-up. `--peer PYTHON` adds the OpenVINO backend of
+sentence-transformers, run by that Python, as `export_peer.py` says: float32, and its static int8. With one thread the seconds are those of the processor,
 which other programs disturb little. Cosines are with this package's float32. STS-B is the test split below DATA
 (SentEval's files), Spearman's rho x 100. int8 is calibrated with other texts than those that are measured. The last
 columns are the speed over that of this package's float32 and bf16 in the same round: median (least to greatest).
@@ -13,8 +14,11 @@ columns are the speed over that of this package's float32 and bf16 in the same r
 from __future__ import annotations
 
 import argparse
+import csv
+import json
 import os
 import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -45,6 +49,7 @@ def main() -> None:
     parser.add_argument("--data", default=os.environ.get("CONTRASTIVE_ST_DATA"), help="folder of SentEval's files")
     parser.add_argument("--texts", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--peer", help="a Python that has sentence-transformers[openvino]")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
     if not args.data:
@@ -60,6 +65,10 @@ def main() -> None:
     print(f"{machine()}; {args.threads} threads, torch {torch.__version__}, {len(texts)} texts", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         encoders = opened(args.model, calibration, Path(scratch))
+        if args.peer:
+            process = start_peer(args.peer, args.model, calibration, Path(scratch), args.threads)
+            for precision in ("fp32", "int8"):
+                encoders[f"their openvino {precision}"] = Peer(process, precision, Path(scratch))
         clock = time.process_time if args.threads == 1 else time.perf_counter
         seconds = turns(encoders, texts, args.rounds, clock)
         report(encoders, seconds, texts, Path(args.data, "senteval", "STS", "STSBenchmark", "sts-test.csv"))
@@ -83,6 +92,49 @@ def opened(model: str, calibration: list[str], scratch: Path) -> dict[str, Any]:
     return found
 
 
+class Peer:
+    """An encoder in another process.
+
+    Args:
+        process: that of `start_peer`.
+        precision: `fp32` or `int8`.
+        scratch: folder for texts and vectors.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], precision: str, scratch: Path) -> None:
+        self.process, self.precision, self.scratch, self.seconds = process, precision, scratch, 0.0
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        """The vectors `[N, d]`; `seconds` is what the other process needed."""
+        source, target = self.scratch / "texts.json", self.scratch / "vectors.npy"
+        source.write_text(json.dumps(list(texts)))
+        self.seconds = float(ask(self.process, [self.precision, str(source), str(target)]))
+        return np.load(target)
+
+
+def start_peer(python: str, model: str, calibration: list[str], scratch: Path, threads: int) -> subprocess.Popen[str]:
+    """Start `export_peer.py`, and wait until its models are exported."""
+    rows = scratch / "calibration" / "train.csv"
+    rows.parent.mkdir()
+    with rows.open("w", newline="") as file:
+        csv.writer(file).writerows([["sentence"], *([text] for text in calibration)])
+    command = [python, str(Path(__file__).with_name("export_peer.py"))]
+    own = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=own)
+    ask(process, [model, str(rows), str(scratch / "peer"), threads])
+    return process
+
+
+def ask(process: subprocess.Popen[str], question: list[Any]) -> str:
+    """Send a line, and return the line that answers it."""
+    assert process.stdin and process.stdout
+    process.stdin.write(json.dumps(question) + "\n")
+    process.stdin.flush()
+    if not (answer := process.stdout.readline()):
+        raise SystemExit("the process of --peer has ended; see above")
+    return answer
+
+
 def turns(
     encoders: dict[str, Any], texts: list[str], rounds: int, clock: Callable[[], float]
 ) -> dict[str, list[float]]:
@@ -94,7 +146,8 @@ def turns(
             started = clock()
             encoders[name].encode(texts)
             if number:  # the first round warms up
-                seconds[name].append(clock() - started)
+                took = encoders[name].seconds if isinstance(encoders[name], Peer) else clock() - started
+                seconds[name].append(took)
     return seconds
 
 

@@ -4,16 +4,18 @@
     python benchmarks/export.py --data DATA texts.parquet --model FOLDER --texts 2000 --rounds 7
 
 Every encoder encodes the same texts in each round, one after the other, in an order that moves on by one from round to
-round; a result is the median of the rounds, without warm-up. `--peer PYTHON` adds the OpenVINO backend of
-sentence-transformers, run by that Python, as `export_peer.py` says: float32, and its static int8. With one thread the seconds are those of the processor,
-which other programs disturb little. Cosines are with this package's float32. STS-B is the test split below DATA
-(SentEval's files), Spearman's rho x 100. int8 is calibrated with other texts than those that are measured. The last
-columns are the speed over that of this package's float32 and bf16 in the same round: median (least to greatest).
+round; a result is the median of the rounds, without warm-up. `--peer PYTHON` adds the OpenVINO backend of sentence-
+transformers, run by that Python, as `export_peer.py` says: float32, and its static int8. With one thread the seconds
+are those of the processor, which other programs disturb little. Cosines are with this package's float32. STS-B is the
+test split below DATA (SentEval's files), Spearman's rho x 100. int8 is calibrated with other texts than those that are
+measured. The last columns are the speed over that of this package's float32 and bf16 in the same round: median (least
+to greatest).
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import json
 import os
@@ -50,6 +52,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--peer", help="a Python that has sentence-transformers[openvino]")
+    parser.add_argument("--work", help="folder that keeps the exports for the next run")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
     if not args.data:
@@ -63,7 +66,8 @@ def main() -> None:
     texts = list(rows[rows.column_names[0]])[: args.texts + CALIBRATION_TEXTS]
     calibration, texts = texts[:CALIBRATION_TEXTS], texts[CALIBRATION_TEXTS:]
     print(f"{machine()}; {args.threads} threads, torch {torch.__version__}, {len(texts)} texts", flush=True)
-    with tempfile.TemporaryDirectory() as scratch:
+    with contextlib.ExitStack() as stack:
+        scratch = args.work or stack.enter_context(tempfile.TemporaryDirectory())
         encoders = opened(args.model, calibration, Path(scratch))
         if args.peer:
             process = start_peer(args.peer, args.model, calibration, Path(scratch), args.threads)
@@ -115,7 +119,7 @@ class Peer:
 def start_peer(python: str, model: str, calibration: list[str], scratch: Path, threads: int) -> subprocess.Popen[str]:
     """Start `export_peer.py`, and wait until its models are exported."""
     rows = scratch / "calibration" / "train.csv"
-    rows.parent.mkdir()
+    rows.parent.mkdir(parents=True, exist_ok=True)
     with rows.open("w", newline="") as file:
         csv.writer(file).writerows([["sentence"], *([text] for text in calibration)])
     command = [python, str(Path(__file__).with_name("export_peer.py"))]
@@ -127,7 +131,8 @@ def start_peer(python: str, model: str, calibration: list[str], scratch: Path, t
 
 def ask(process: subprocess.Popen[str], question: list[Any]) -> str:
     """Send a line, and return the line that answers it."""
-    assert process.stdin and process.stdout
+    assert process.stdin
+    assert process.stdout
     process.stdin.write(json.dumps(question) + "\n")
     process.stdin.flush()
     if not (answer := process.stdout.readline()):

@@ -26,9 +26,11 @@ def main() -> None:
     torch.set_num_threads(threads)
     settings = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
     whole = SentenceTransformer(source, device="cpu", backend="openvino", model_kwargs={"ov_config": settings})
-    whole.save_pretrained(folder)
-    rows = {"dataset_name": str(Path(calibration).parent), "dataset_config_name": "default"}
-    export_static_quantized_openvino_model(whole, None, folder, **rows, dataset_split="train", column_name="sentence")
+    if not Path(folder, QUANTIZED).exists():
+        whole.save_pretrained(folder)
+        rows = {"dataset_name": str(Path(calibration).parent), "dataset_config_name": "default"}
+        rows |= {"dataset_split": "train", "column_name": "sentence"}
+        export_static_quantized_openvino_model(whole, None, folder, **rows)
     half = {"ov_config": settings, "file_name": QUANTIZED}
     encoders = {
         "fp32": whole,

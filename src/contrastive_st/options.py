@@ -18,7 +18,7 @@ import functools
 import math
 import numbers
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -116,15 +116,13 @@ def checked(name: str, value: Kind, kind: Any) -> Kind:
     return value
 
 
-def field_types(kind: Any) -> dict[str, Any]:
-    """The types of the fields of a dataclass, with their bounds."""
-    return _field_types(kind)
-
-
-@functools.cache
 def _field_types(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind, include_extras=True)
     return {spec.name: hints[spec.name] for spec in dataclasses.fields(kind) if spec.init}
+
+
+#: The types of the fields of a dataclass, with their bounds
+field_types: Callable[[Any], dict[str, Any]] = functools.cache(_field_types)
 
 
 def fits(value: Any, kind: Any) -> bool:

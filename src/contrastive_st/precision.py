@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from contrastive_st.device import asked_device
-from contrastive_st.errors import choice
 
 if TYPE_CHECKING:
     import torch
@@ -18,19 +16,6 @@ VECTOR_PRECISIONS = ("float32", "int8", "ubinary")
 #: Other encodings of the same codes, as in sentence-transformers: unsigned bytes, and bits as signed bytes
 OTHER_CODES = {"uint8": ("int8", "uint8"), "binary": ("ubinary", "int8")}
 ALL_CODES = (*VECTOR_PRECISIONS, *OTHER_CODES)
-
-
-def check_precision(precision: str, known: Sequence[str] = VECTOR_PRECISIONS) -> str:
-    """The precision, if it is known.
-
-    Raises:
-        InputError: it is not.
-
-    Example:
-        >>> check_precision("int8")
-        'int8'
-    """
-    return str(choice("precision", precision, known))
 
 
 def bf16_is_fast(device: torch.device | str | None = None) -> bool:

@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import json
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import filterfalse, islice, pairwise
@@ -129,33 +129,30 @@ class StaticTable:
         """Dimension of the vectors."""
         return int(self.embeddings.shape[1])
 
-    def encode_rows(self, rows: Sequence[Sequence[int]], normalize_embeddings: bool | None = None) -> Vectors:
+    def encode_rows(self, rows: Sequence[Sequence[int]]) -> Vectors:
         """Vectors `[len(rows), d]` of token ids.
 
         Args:
             rows: token ids; an empty row gives zeros.
-            normalize_embeddings: as for `StaticVectors.encode`.
 
         Raises:
             InputError: an id has no vector.
         """
-        return self._means(*flat(rows), normalize_embeddings)
+        return self._means(*flat(rows))
 
     def token_vectors(self, row: Sequence[int]) -> Vectors:
         """Vectors `[tokens, d]` of the tokens of one row that count, before their mean is taken."""
         ids = np.asarray(row, np.int32)
         return self._rows(ids if self.left_out is None else ids[ids != self.left_out])
 
-    def _means(self, ids: Ids, lengths: Lengths, normalize_embeddings: bool | None) -> Vectors:
+    def _means(self, ids: Ids, lengths: Lengths) -> Vectors:
         check_id(int(ids.max(initial=0)), len(self.embeddings), None)
         if self.left_out is not None:
             ids, lengths = _those(ids, lengths, ids != self.left_out)
         few = self._table is None and len(ids) < _FEW_TOKENS
         vectors = self._few(ids, lengths) if few else self._many(ids, lengths)
         vectors /= np.maximum(lengths, 1)[:, None].astype(np.float32)
-        if self.normalize if normalize_embeddings is None else normalize_embeddings:
-            return unit_vectors(vectors)
-        return vectors
+        return unit_vectors(vectors) if self.normalize else vectors
 
     def _few(self, ids: Ids, lengths: Lengths) -> Vectors:
         """The sum of each text's token vectors, with rows read from the stored table."""
@@ -324,31 +321,11 @@ class StaticVectors(StaticTable):
         """A hash (32 hexadecimal digits) of all that decides the vectors: table, tokenizer, how it reads, and so on."""
         return self.hash(self.max_length, None, "")
 
-    def _hash(self) -> str:
-        """A hash of what an encoder cannot change."""
-        digest = hashlib.blake2b(digest_size=16)
-        for array in (self.embeddings, self.weights):
-            if array is not None:
-                digest.update(f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
-        digest.update(f"{self.normalize} {self.tokenizer.to_str()}".encode())
-        if self.reading.left_out is not None or self.reading.characters:
-            digest.update(f" {self.reading.left_out} {self.reading.characters}".encode())
-        return digest.hexdigest()
-
-    def encode(
-        self,
-        texts: str | Sequence[str],
-        *,
-        batch_size: int = _READ_TOGETHER,
-        normalize_embeddings: bool | None = None,
-        show_progress_bar: bool = False,
-    ) -> Vectors:
+    def encode(self, texts: str | Sequence[str], *, show_progress_bar: bool = False) -> Vectors:
         """Vectors of the texts, float32 `[len(texts), d]`, in the same order; for a single string, `[d]`.
 
         Args:
             texts: a string or a list of strings; a text without a known token gives a zero vector.
-            batch_size: number of texts tokenized together.
-            normalize_embeddings: return unit vectors; by default what the model's config says.
             show_progress_bar: show the rate and the time left.
 
         Raises:
@@ -356,7 +333,7 @@ class StaticVectors(StaticTable):
         """
         given = list_of_texts(texts)
         with progress(len(given), show_progress_bar) as done:
-            output = self._encoded(given, None, batch_size, normalize_embeddings, done)
+            output = self.of_texts(given, None, 0, Pass(done=done))
         return np.asarray(output[0] if isinstance(texts, str) else output)
 
     def knows(self, texts: Sequence[str]) -> NDArray[np.bool_]:
@@ -367,7 +344,7 @@ class StaticVectors(StaticTable):
 
     def length(self, asked: int | None) -> int | None:
         """Maximum number of tokens of a text; None if there is no limit."""
-        return asked or self.max_length
+        return asked or self.reading.max_length
 
     def precision(self, asked: str) -> tuple[str, bool]:
         """float32, whatever is asked for: nothing would be faster."""
@@ -375,9 +352,17 @@ class StaticVectors(StaticTable):
 
     def hash(self, max_length: int | None, truncate_dim: int | None, *others: object) -> str:
         """A hash of all that decides the vectors of an encoder with these settings."""
+        digest = hashlib.blake2b(digest_size=16)  # of what an encoder cannot change
+        for array in (self.embeddings, self.weights):
+            if array is not None:
+                digest.update(f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        digest.update(f"{self.normalize} {self.tokenizer.to_str()}".encode())
+        if self.reading.left_out is not None or self.reading.characters:
+            digest.update(f" {self.reading.left_out} {self.reading.characters}".encode())
+        fixed = digest.hexdigest()
         if max_length is None and truncate_dim is None and not any(others):
-            return self._hash()
-        decides = f"{self._hash()} {max_length} {truncate_dim} {others}"
+            return fixed
+        decides = f"{fixed} {max_length} {truncate_dim} {others}"
         return hashlib.blake2b(decides.encode(), digest_size=16).hexdigest()
 
     def token_rows(self, texts: Sequence[str], longest: int | None = None) -> list[list[int]]:
@@ -388,21 +373,11 @@ class StaticVectors(StaticTable):
 
     def of_texts(self, texts: Sequence[str], longest: int | None, before: int, run: Pass) -> Vectors:
         """Vectors `[len(texts), d]`, for `SentenceEncoder.encode`: nothing is padded, and a prompt counts."""
-        return self._encoded(texts, longest, _READ_TOGETHER, None, run.done)
-
-    def _encoded(
-        self,
-        texts: Sequence[str],
-        longest: int | None,
-        together: int,
-        normalize_embeddings: bool | None,
-        done: Callable[[int], object],
-    ) -> Vectors:
-        output = np.empty((len(texts), self.dimension), np.float32)
-        for start in range(0, len(texts), together):
-            part = texts[start : start + together]
-            output[start : start + together] = self._means(*self._read(part, longest), normalize_embeddings)
-            done(len(part))
+        output = np.empty((len(texts), self.embeddings.shape[1]), np.float32)
+        for start in range(0, len(texts), _READ_TOGETHER):
+            part = texts[start : start + _READ_TOGETHER]
+            output[start : start + _READ_TOGETHER] = self._means(*self._read(part, longest))
+            run.done(len(part))
         return output
 
     def vectors(self, rows: list[list[int]], before: int, run: Pass) -> Vectors:
@@ -415,17 +390,17 @@ class StaticVectors(StaticTable):
 
     def _read(self, texts: Sequence[str], longest: int | None = None) -> tuple[Ids, Lengths]:
         """The token ids of all texts, one after the other, and the number of tokens of each text."""
-        longest = longest or self.max_length
-        ids, lengths = self._ids(self.reading.beginnings(without_surrogates(texts), longest))
+        longest = longest or self.reading.max_length
+        read = self.reading.beginnings(without_surrogates(texts), longest)
+        if self._words is not None:
+            with about(self.name):
+                ids, lengths = self._words.ids(read)
+        else:
+            rows = self.tokenizer.encode_batch_fast(read, add_special_tokens=False)
+            ids, lengths = flat([row.ids for row in rows])
         if longest is None or lengths.max(initial=0) <= longest:
             return ids, lengths
         return _those(ids, lengths, np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths) < longest)
-
-    def _ids(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
-        if self._words is not None:
-            with about(self.name):
-                return self._words.ids(texts)
-        return flat([row.ids for row in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)])
 
 
 def _those(ids: Ids, lengths: Lengths, kept: NDArray[np.bool_]) -> tuple[Ids, Lengths]:

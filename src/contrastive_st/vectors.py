@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from contrastive_st.errors import InputError
-from contrastive_st.precision import ALL_CODES, OTHER_CODES, check_precision
+from contrastive_st.errors import InputError, choice
+from contrastive_st.precision import ALL_CODES, OTHER_CODES
 from contrastive_st.prefetch import on_threads, product_threads
 
 _SCORES, _NARROW = 1 << 21, 1024  # scores of a block, which a processor's cache holds; no block has fewer candidates
@@ -247,7 +247,7 @@ def quantize(vectors: ArrayLike, precision: str, ranges: ArrayLike | None = None
     rows = np.asarray(vectors)
     if not np.issubdtype(rows.dtype, np.floating):
         raise InputError(f"vectors of type {rows.dtype} cannot be quantized; give floats")
-    if check_precision(precision, ALL_CODES) == "float32":
+    if choice("precision", precision, ALL_CODES) == "float32":
         return rows.astype(np.float32)
     if precision in OTHER_CODES:
         of, dtype = OTHER_CODES[precision]

@@ -172,11 +172,9 @@ def _kinds(part: Any) -> set[str]:
         return set()
     about: dict[str, Any] = json.loads(part.__getstate__())
     steps = about.get("pretokenizers", about.get("normalizers")) if about["type"] == "Sequence" else [about]
-    return {_kind(step) for step in steps or ()}
-
-
-def _kind(step: dict[str, Any]) -> str:
-    if step.items() >= WORD_SPLIT.items():
-        return "Whitespace"
-    replaced = step.get("pattern", {}).get("String", " ") + step.get("content", " ")
-    return "Lowercase" if step["type"] == "Replace" and replaced.split() == [replaced] else str(step["type"])
+    result: set[str] = set()
+    for step in steps or ():
+        replaced = step.get("pattern", {}).get("String", " ") + step.get("content", " ")
+        kind = "Lowercase" if step["type"] == "Replace" and replaced.split() == [replaced] else str(step["type"])
+        result.add("Whitespace" if step.items() >= WORD_SPLIT.items() else kind)
+    return result

@@ -9,14 +9,13 @@ from datasets import Dataset
 from evaluation_files import bag_of_words
 
 from conftest import SENTENCES
-from contrastive_st import BertForCL, InputError, SentenceEncoder
+from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.data import train_word_tokenizer
 from contrastive_st.evaluation import neighbor_search as module
 from contrastive_st.evaluation.neighbor_search import (
     as_markdown,
     as_text,
-    embedding_blocks,
     first_of_each,
     nearest,
     neighbors,
@@ -85,35 +84,6 @@ def test_nothing_of_the_size_of_queries_times_corpus_is_held():
     assert peak < 64 * 100_000 * 4 / 10
 
 
-def test_embeddings_are_kept_and_found_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK", 3)
-    calls = []
-
-    def encode(texts):
-        calls.extend(texts)
-        return bag_of_words(texts)
-
-    encoder = FunctionEncoder("words", encode, fingerprint="1")
-    without = list(embedding_blocks(encoder, SENTENCES))
-    first = embedding_blocks(encoder, SENTENCES, tmp_path)
-    next(first)
-    first.close()
-    assert not list(tmp_path.rglob("*corpus*"))  # an unfinished file is not left behind
-    calls.clear()
-    written, read = (list(embedding_blocks(encoder, SENTENCES, tmp_path)) for _ in range(2))
-    assert len(calls) == len(SENTENCES)
-    for blocks in (written, read):
-        assert [len(block) for block in blocks] == [3, 3, 2]
-        np.testing.assert_array_equal(np.concatenate(blocks), np.concatenate(without))
-    (path,) = tmp_path.rglob("corpus-*.npy")
-    np.testing.assert_array_equal(np.load(path), np.concatenate(without))
-    list(embedding_blocks(encoder, SENTENCES[::-1], tmp_path))
-    assert len(list(tmp_path.rglob("corpus-*.npy"))) == 2
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written"):
-        list(embedding_blocks(encoder, SENTENCES, tmp_path / "file"))
-
-
 def test_the_query_itself_is_left_out():
     encoder = FunctionEncoder("words", bag_of_words)
     corpus = ["a cat and a dog", "the cat", "the dog", "a horse", "the cat and the dog"]
@@ -175,7 +145,7 @@ def test_the_command_prints_two_models_side_by_side(checkpoints, kind, tmp_path,
         Dataset.from_dict({"text": corpus, "doc": range(10)}).to_parquet(str(tmp_path / "corpus.parquet"))
     (tmp_path / "queries.txt").write_text(f"{SENTENCES[2]}\n\n{SENTENCES[2]}\n")
     arguments = ["neighbors", *checkpoints, "--corpus", str(tmp_path / f"corpus.{kind}"), "--query", "a cat",
-                 "--query_file", str(tmp_path / "queries.txt"), "-k", "3", "--cache", str(tmp_path / "cache"),
+                 "--query_file", str(tmp_path / "queries.txt"), "-k", "3",
                  "--output", str(tmp_path / "out.md")]  # fmt: skip
     assert main(arguments) == 0
     printed = capsys.readouterr().out
@@ -192,9 +162,6 @@ def test_the_command_prints_two_models_side_by_side(checkpoints, kind, tmp_path,
             cells = [row.split("|") for row in rows[2:]]
             assert [row[column + 1].strip() for row in cells] == [others[i] for i in order]
             assert [float(row[column]) for row in cells] == pytest.approx(cosines[order].tolist(), abs=1e-3)
-    assert main(arguments) == 0  # from the cache
-    assert capsys.readouterr().out == printed
-    assert len(list((tmp_path / "cache").rglob("corpus-*.npy"))) == 2
     assert main([*arguments, "--max_sentences", "2", "--names", "first", "second"]) == 0
     assert "2 distinct sentences" in (tmp_path / "out.md").read_text()
     assert "| cosine | first | cosine | second |" in (tmp_path / "out.md").read_text()
@@ -206,7 +173,7 @@ def test_a_quickthoughts_model_beside_another(checkpoints, tmp_path, capsys):
     QuickThoughtsGRU(config).save_pretrained(tmp_path / "towers")
     words.save_pretrained(tmp_path / "towers")
     (tmp_path / "corpus.txt").write_text("\n".join(SENTENCES))
-    arguments = ["--corpus", str(tmp_path / "corpus.txt"), "--query", SENTENCES[1], "--cache", "none"]
+    arguments = ["--corpus", str(tmp_path / "corpus.txt"), "--query", SENTENCES[1]]
     assert main(["neighbors", checkpoints[0], str(tmp_path / "towers"), *arguments, "-k", "7"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["one", "towers"]

@@ -79,7 +79,7 @@ def test_a_card_of_every_architecture_and_loss(architecture, tmp_path):
 
 def test_no_architecture_and_no_loss_is_left_out():
     assert set(FAMILIES) <= set(ARCHITECTURES)
-    assert {name for name, kind in LOSSES.items() if kind.is_of_package()} == {
+    assert {name for name, kind in LOSSES.items() if kind.of_package} == {
         settings["loss"] for settings, _, _, _ in OF_LOSSES
     }
 

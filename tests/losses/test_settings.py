@@ -17,7 +17,7 @@ from contrastive_st.training.callbacks import HealthCallback
 NUMBERS = [
     (name, setting)
     for name, kind in LOSSES.items()
-    if kind.is_of_package()
+    if kind.of_package
     for setting, hint in field_types(kind).items()
     if setting in kind.setting_names() and (fits(1.5, hint) or fits(2, hint)) and not fits("text", hint)
 ]
@@ -38,7 +38,7 @@ def test_every_loss_with_numbers_is_tried():
 
 
 def test_the_docstring_of_a_loss_describes_each_of_its_settings():
-    names = [name for name, kind in LOSSES.items() if kind.is_of_package()]
+    names = [name for name, kind in LOSSES.items() if kind.of_package]
     options = dataclasses.fields(loss_arguments(names))[1:]
     assert {"temperature", "margin", "features", "js_weight"} <= {one.name for one in options}
     for one in options:

@@ -89,4 +89,4 @@ def test_laws(root, combination, record_property):
 
 def test_every_loss_of_the_package_is_met():
     named = {"info_nce", "matryoshka", *training.AXES["loss"]}
-    assert {name for name, kind in LOSSES.items() if kind.is_of_package()} <= named
+    assert {name for name, kind in LOSSES.items() if kind.of_package} <= named

@@ -11,7 +11,6 @@ from contrastive_st.search.documents import open_corpus
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.held import as_held, given_and_own
-from contrastive_st.search.index import Hit, without_former_id
 from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres.store import VectorStore
 from contrastive_st.search.values import as_id
@@ -123,20 +122,6 @@ def test_texts_and_columns_are_compared_in_the_same_form():
         assert as_filter(f"{decomposed}={composed}").holds(held)
     assert given_and_own(as_held({decomposed: [decomposed]})) == ({decomposed: [decomposed]}, {})
     assert as_filter({"(text)": composed}).holds({"(text)": decomposed})
-
-
-def test_rows_of_an_earlier_version_are_still_found(place):
-    """They are held as they were given, and have the ids of adapters among the metadata."""
-    with VectorStore(place, "kept") as store:
-        name = unicodedata.normalize("NFD", "Müller")
-        store.upsert([77], ["old"], unit_vectors(1), None)
-        statement = store.tables.statement("UPDATE {texts} SET metadata = %s WHERE id = 77")
-        store.database.run(lambda connection: connection.execute(statement, (json.dumps({"by": name}),)))
-        assert store.count({"by": "Müller"}) == store.count({"by": name}) == 1
-        store.delete([77])
-    former = Hit(as_id("talk-7"), 0.0, "", {"_id": "talk-7", "n": 1})
-    assert without_former_id(former) == {"n": 1}
-    assert without_former_id(Hit(5, 0.0, "", {"_id": "talk-7"})) == {"_id": "talk-7"}
 
 
 def test_adapters_leave_the_metadata_alone(place):

@@ -192,21 +192,3 @@ def test_writers_at_once_lose_no_words(place, monkeypatch):
         assert not faults
         texts = {int(id): text for ids, rows, *_ in store.scan() for id, text in zip(ids, rows, strict=True)}
         check(store, texts, store.now().language or "simple")
-
-
-def test_a_collection_whose_words_follow_other_rules_gets_its_words_by_setup(place, caplog, capsys):
-    from contrastive_st.cli import main
-
-    with new(place, "former") as store:
-        put(store, dict(enumerate(TEXTS)))
-        store.database.run(lambda c: c.execute("UPDATE collections SET words = 0"))
-    with VectorStore(place, "former") as store:
-        assert by_words(store, "1234") == []
-        assert "database --setup" in caplog.text
-        assert "--setup" in store.describe()["full text"]
-        put(store, {900: "a new lighthouse"})
-    assert main(["database", "--setup", "--store", place]) == 0
-    assert "'former'" in capsys.readouterr().err
-    with VectorStore(place, "former") as store:
-        assert by_words(store, "1234")[0] == 0
-        assert 900 in by_words(store, "lighthouse")

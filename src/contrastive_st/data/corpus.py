@@ -288,11 +288,6 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
     def __len__(self) -> int:
         return int(self._first_row[-1])
 
-    @property
-    def num_documents(self) -> int:
-        """Number of documents."""
-        return int(self._first_document[-1])
-
     def sampler(self, batch_size: int, seed: int) -> BlockSampler:
         """The order for training with batches of `batch_size` per process; it is that of their batch as a whole."""
         if self.pool:

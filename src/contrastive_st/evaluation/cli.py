@@ -24,13 +24,12 @@ _DATA = "folder of SentEval's files, or 'hub' to download them (default: $CONTRA
 
 @dataclass
 class _Models(Options):
-    """The models of a command, and where their embeddings are kept."""
+    """The models of a command."""
 
     models: list[str] = option(MODEL_HELP, default=(), positional=True, metavar="MODEL")
     model: list[str] | None = option("models, given as a flag instead of by position", short="-m")
     names: list[str] | None = option("names to show in the tables, one per model")
     pooling: str | None = option(POOLING_HELP)
-    cache: str | None = option("folder to cache embeddings in, or none for no cache (default: ~/.cache/contrastive_st)")
 
     def given(self) -> list[str]:
         """The models, or the default model."""
@@ -43,12 +42,6 @@ class _Models(Options):
         count = len([*self.models, *(self.model or ())]) or 1
         if self.names and len(self.names) != count:
             yield f"--names {' '.join(self.names)}: give {count}, one for each model"
-
-    def cache_folder(self) -> Path | None:
-        """The folder of `--cache`."""
-        from contrastive_st.evaluation.embedding_store import default_cache
-
-        return None if self.cache == "none" else Path(self.cache) if self.cache else default_cache()
 
 
 @dataclass
@@ -63,6 +56,7 @@ class Evaluate(_Models):
         "(STS-B and SICK with a trained regression), entailment, pairs (QQP), space (alignment and uniformity), "
         "few-shot; all: these except nanobeir (default: sts,space; if --pairs or --retrieval is given, only your data)"
     )
+    cache: str | None = option("folder to cache embeddings in, or none for no cache (default: ~/.cache/contrastive_st)")
     data: str | None = option(_DATA)
     output: str | None = option("folder for report.json and report.md", short="-o")
     max_length: Count | None = option("maximum length of a sentence, in tokens (default: as the model records)")
@@ -104,6 +98,7 @@ class Evaluate(_Models):
         from contrastive_st.distributed import processes
         from contrastive_st.evaluation.suite import evaluate
         from contrastive_st.evaluation.tasks import choose, own_pairs_task
+        from contrastive_st.files.caches import own_cache
 
         names = self.tasks or ("" if self.pairs or self.retrieval else "sts,space")
         given = [own_pairs_task(path, columns=self.columns) for path in self.pairs or ()]
@@ -111,8 +106,8 @@ class Evaluate(_Models):
         report = evaluate(
             models, [*(choose(names, self.folds) if names else []), *given],
             data if names else ".",  # the user's data need no request to the Hub
-            cache=self.cache_folder(), pooling=self.pooling, max_length=self.max_length, device=device,
-            names=self.names,
+            cache=None if self.cache == "none" else self.cache or own_cache("embeddings"),
+            pooling=self.pooling, max_length=self.max_length, device=device, names=self.names,
         )  # fmt: skip
         if processes()[0] == 0:
             self._show(report)
@@ -178,7 +173,7 @@ class Neighbors(_Models):
         for model, title in zip(models, self.names or [""] * len(models), strict=True):
             encoder = open_encoder(model, pooling=self.pooling, name=title or None)
             title = str(model) if encoder.name in result else encoder.name
-            result[title] = neighbors(encoder, queries, rows[name], self.k, self.cache_folder())
+            result[title] = neighbors(encoder, queries, rows[name], self.k)
         say(as_text(queries, result, shutil.get_terminal_size((120, 24)).columns))
         if self.output:
             what = f"The nearest of {len(rows):,} distinct sentences of {Path(self.corpus).name}, by cosine similarity."

@@ -14,29 +14,12 @@ from transformers.utils import logging
 from contrastive_st.distributed import from_first, processes, shared
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Document, Query
-from contrastive_st.files.caches import own_cache
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.models.protocol import Encoder
 from contrastive_st.vectors import check_finite
 
 logger = logging.get_logger(__name__)
 _CHUNK = 512  # sentences of similar length that are encoded in one call, by one process
-
-
-def default_cache() -> Path:
-    """`$CONTRASTIVE_ST_CACHE/embeddings`, else below `~/.cache/contrastive_st`."""
-    return own_cache("embeddings")
-
-
-def cache_folder(encoder: Encoder, cache: str | Path | None) -> Path | None:
-    """Where in a cache the embeddings of an encoder are kept; None if they are not.
-
-    The fingerprint is that of the checkpoint in every precision, so only embeddings in float32 are kept: those in bf16
-    or int8 would be taken for them.
-    """
-    if not cache or not encoder.fingerprint or getattr(encoder, "precision", "fp32") != "fp32":
-        return None
-    return Path(cache, encoder.fingerprint)
 
 
 class EmbeddingStore:
@@ -71,7 +54,9 @@ class EmbeddingStore:
             self.place.setdefault((_how(text), text), len(self.place))
         distinct = [text for _, text in self.place]
         self.encoder = encoder
-        folder = cache_folder(encoder, cache)
+        # the fingerprint is that of the checkpoint in every precision: embeddings in bf16 or int8 would be taken for it
+        keeps = cache and encoder.fingerprint and getattr(encoder, "precision", "fp32") == "fp32"
+        folder = Path(str(cache), str(encoder.fingerprint)) if keeps else None
         known = from_first(lambda: _read(folder, distinct), distributed=distributed) if folder else {}
         missing = [i for i in range(len(distinct)) if i not in known]
         self.encoded = len(missing)

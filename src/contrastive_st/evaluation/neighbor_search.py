@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from contrastive_st.evaluation.embedding_store import EmbeddingStore, cache_folder
-from contrastive_st.files.writing import atomic_write
+from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.models.protocol import Encoder
 from contrastive_st.terminal import progress_is_shown
 from contrastive_st.vectors import Best, top_k, unit_vectors
@@ -57,9 +54,7 @@ def nearest(queries: NDArray[np.floating], blocks: Iterable[NDArray[np.floating]
     return np.concatenate([scores for scores, _ in best]), np.concatenate([numbers for _, numbers in best])
 
 
-def neighbors(
-    encoder: Encoder, queries: Sequence[str], corpus: Sequence[str], k: int = 5, cache: str | Path | None = None
-) -> list[list[Neighbor]]:
+def neighbors(encoder: Encoder, queries: Sequence[str], corpus: Sequence[str], k: int = 5) -> list[list[Neighbor]]:
     """For each query the k nearest sentences of the corpus, nearest first; the query itself is left out.
 
     Args:
@@ -67,7 +62,6 @@ def neighbors(
         queries: any sentences.
         corpus: distinct sentences, read in slices: a list, or a column of a data set on disk.
         k: how many neighbours.
-        cache: folder that keeps the corpus's embeddings, or None.
 
     Raises:
         InputError: the model returns NaN, infinities, or an array of another shape; names the model.
@@ -78,8 +72,8 @@ def neighbors(
         >>> neighbors(model, ["abc"], ["a", "abc", "abcd"], k=2)
         [[(0.989949..., 'abcd'), (0.894427..., 'a')]]
     """
-    embedded = EmbeddingStore(encoder, queries, cache, distributed=False)(queries)
-    scores, numbers = nearest(embedded, embedding_blocks(encoder, corpus, cache), k + 1)
+    embedded = EmbeddingStore(encoder, queries, distributed=False)(queries)
+    scores, numbers = nearest(embedded, embedding_blocks(encoder, corpus), k + 1)
     result = []
     for query, item, row in zip(queries, scores.tolist(), numbers.tolist(), strict=True):
         rows = [(score, corpus[number]) for score, number in zip(item, row, strict=True)]
@@ -87,13 +81,8 @@ def neighbors(
     return result
 
 
-def embedding_blocks(
-    encoder: Encoder, corpus: Sequence[str], cache: str | Path | None = None
-) -> Iterator[NDArray[np.float32]]:
+def embedding_blocks(encoder: Encoder, corpus: Sequence[str]) -> Iterator[NDArray[np.float32]]:
     """The embeddings of a corpus, `[n, d]` float32, block after block; memory is that of one block.
-
-    With a `cache` they are also written to a file there, named by the model and the corpus, and read from it the next
-    time: 4 d bytes a sentence.
 
     Example:
         >>> from contrastive_st.models.protocol import FunctionEncoder
@@ -101,13 +90,11 @@ def embedding_blocks(
         >>> [block.tolist() for block in embedding_blocks(model, ["a", "bcd"])]
         [[[1.0], [3.0]]]
     """
-    folder = cache_folder(encoder, cache)
-    path = folder / f"corpus-{_hash(corpus)}.npy" if folder else None
-    if path is not None and path.is_file():
-        yield from _stored(path)
-        return
-    embedded = _embedded(encoder, corpus)
-    yield from embedded if path is None else _kept(embedded, len(corpus), path)
+    with tqdm(total=len(corpus), desc=encoder.name, unit=" texts", disable=not progress_is_shown()) as bar:
+        for start in range(0, len(corpus), BLOCK):
+            texts = list(corpus[start : start + BLOCK])
+            yield EmbeddingStore(encoder, texts, distributed=False)(texts)
+            bar.update(len(texts))
 
 
 def first_of_each(texts: Iterable[str]) -> NDArray[np.int64]:
@@ -117,50 +104,9 @@ def first_of_each(texts: Iterable[str]) -> NDArray[np.int64]:
         >>> first_of_each(["b", "a", "b", "c"]).tolist()
         [0, 1, 3]
     """
-    keys = np.fromiter((int.from_bytes(_digest(text, 8), "little") for text in texts), dtype=np.uint64)
+    digests = (hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() for text in texts)
+    keys = np.fromiter((int.from_bytes(digest, "little") for digest in digests), dtype=np.uint64)
     return np.sort(np.unique(keys, return_index=True)[1])
-
-
-def _embedded(encoder: Encoder, corpus: Sequence[str]) -> Iterator[NDArray[np.float32]]:
-    with tqdm(total=len(corpus), desc=encoder.name, unit=" texts", disable=not progress_is_shown()) as bar:
-        for start in range(0, len(corpus), BLOCK):
-            texts = list(corpus[start : start + BLOCK])
-            yield EmbeddingStore(encoder, texts, distributed=False)(texts)
-            bar.update(len(texts))
-
-
-def _kept(blocks: Iterator[NDArray[np.float32]], count: int, path: Path) -> Iterator[NDArray[np.float32]]:
-    """Yield the blocks and write them to `path`, which appears when all of them are written."""
-    with contextlib.ExitStack() as writing:
-        temporary = writing.enter_context(atomic_write(path, overwrite=True, parents=True))
-        file = writing.enter_context(open(temporary, "wb"))
-        for number, block in enumerate(blocks):
-            if number == 0:
-                shape = {"descr": "<f4", "fortran_order": False, "shape": (count, block.shape[1])}
-                np.lib.format.write_array_header_1_0(file, shape)
-            file.write(np.ascontiguousarray(block, "<f4").data)
-            yield block
-
-
-def _stored(path: Path) -> Iterator[NDArray[np.float32]]:
-    with open(path, "rb") as file:  # read, not mapped: mapped pages count as memory of the process
-        np.lib.format.read_magic(file)
-        (count, width), _, dtype = np.lib.format.read_array_header_1_0(file)
-        for start in range(0, count, BLOCK):
-            size = min(BLOCK, count - start)
-            yield np.frombuffer(file.read(4 * width * size), dtype).reshape(size, width)
-
-
-def _hash(corpus: Sequence[str]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for start in range(0, len(corpus), BLOCK):
-        for text in corpus[start : start + BLOCK]:
-            digest.update(_digest(text, 16))
-    return digest.hexdigest()
-
-
-def _digest(text: str, size: int) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()
 
 
 # --- The nearest neighbours of several models side by side, for a terminal and as Markdown.

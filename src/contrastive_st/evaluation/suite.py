@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-
 from contrastive_st.data.reading import MissingData
 from contrastive_st.distributed import shared
 from contrastive_st.errors import InputError
@@ -206,30 +204,6 @@ class SuiteEvaluator:
             return {}
         middle = "_dev_" if chosen.split == "dev" else "_"
         return {f"{task.lower()}{middle}{chosen.metric}": chosen.value}
-
-
-class EvaluationCallback(TrainerCallback):
-    """A callback for any `transformers.Trainer` that runs a `SuiteEvaluator` every N steps and logs its metrics.
-
-    Called on every process, so the evaluator may be `distributed`.
-
-    Args:
-        evaluator: takes the model, returns metrics by name.
-        every: steps from one evaluation to the next.
-    """
-
-    def __init__(self, evaluator: Any, every: int) -> None:
-        self.evaluator, self.every = evaluator, every
-
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
-    ) -> None:
-        """Evaluate, if it is time."""
-        if state.global_step % self.every:
-            return
-        inner = model.module if hasattr(model, "module") else model
-        metrics = {f"eval_{name}": value for name, value in self.evaluator(inner).items()}
-        state.log_history.append({**metrics, "step": state.global_step})
 
 
 def retrieval_evaluator(

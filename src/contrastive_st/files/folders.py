@@ -41,8 +41,12 @@ def check_folder(folder: str | Path) -> Path:
     folder = Path(folder)
     if folder.is_dir():
         _check_files(folder)
-    for path in _links(folder):
-        if not any(path.resolve().is_relative_to(root) for root in _roots(folder)):
+    roots = [folder.resolve()]
+    if roots[0].parent.name == "snapshots":  # a Hub cache: snapshots/<commit>/<file> links to blobs/<hash> of the
+        roots += [above / "blobs" for above in roots[0].parents[1:3]]  # repository, or to those that all share
+    inside = (Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files))
+    for path in filter(Path.is_symlink, inside):
+        if not any(path.resolve().is_relative_to(root) for root in roots):
             raise InputError(
                 f"{path} is a link to a place outside of its folder; copy the file into the folder, or remove the link"
             )
@@ -124,18 +128,6 @@ def read_export(folder: str | Path) -> dict[str, Any]:
     if record and record.get("backend") not in GRAPHS:
         raise InputError(f"{path} is damaged: it is exported for {record.get('backend')!r}")
     return record
-
-
-def _roots(folder: Path) -> list[Path]:
-    roots = [folder.resolve()]
-    if roots[0].parent.name == "snapshots":  # a Hub cache: snapshots/<commit>/<file> links to blobs/<hash> of the
-        roots += [above / "blobs" for above in roots[0].parents[1:3]]  # repository, or to those that all share
-    return roots
-
-
-def _links(folder: Path) -> Iterator[Path]:
-    for place, folders, files in os.walk(folder):
-        yield from (path for path in (Path(place, name) for name in (*folders, *files)) if path.is_symlink())
 
 
 def _named_files(folder: Path) -> Iterator[tuple[Path, str]]:

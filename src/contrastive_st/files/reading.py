@@ -27,8 +27,12 @@ def read_json(path: Path, kind: type = object) -> Any:
     Raises:
         InputError: the file is missing or damaged, or its content is of another kind.
     """
-    try:
-        content = json.loads(_read_regular(path).decode("utf-8"))
+    try:  # a pipe would be waited for
+        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode) or facts.st_size > LARGE_JSON:
+                raise OSError(f"it is not a regular file of at most {LARGE_JSON:,} bytes")
+            content = json.loads(file.read().decode("utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path.parent} has no {path.name}; check the name of the folder, or save it again") from None
     except (ValueError, OSError, RecursionError) as error:
@@ -55,15 +59,6 @@ def read_yaml(path: Path) -> Any:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}, line {mark.line + 1}" if mark else path
         raise InputError(f"{where}: not YAML ({getattr(error, 'problem', None) or first_line(error)})") from error
-
-
-def _read_regular(path: Path) -> bytes:
-    """The bytes of a regular file; a pipe, which would be waited for, or gigabytes of JSON are an `OSError`."""
-    with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
-        about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode) or about.st_size > LARGE_JSON:
-            raise OSError(f"it is not a regular file of at most {LARGE_JSON:,} bytes")
-        return file.read()
 
 
 def digest_of_file(path: str | Path, digest: Any = None) -> str:

@@ -58,8 +58,3 @@ def local_folder(
     from contrastive_st.files.download import download  # a local folder opens without huggingface_hub
 
     return download(str(name), revision, patterns, subfolder, **options)
-
-
-def is_local(name: str | Path) -> bool:
-    """Whether a name is that of a folder, or of the model in this package."""
-    return Path(name).is_dir() or str(name) == SHIPPED.name

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, choice
 from contrastive_st.files.folders import ADAPTER, check_weights
 from contrastive_st.files.repositories import ENCODER, local_folder
 from contrastive_st.files.writing import atomic_write, only_writer
@@ -26,7 +26,7 @@ from contrastive_st.models import ContrastiveMixin
 from contrastive_st.models.auto import load_tokenizer, open_model
 from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.models.encoder import SentenceEncoder
-from contrastive_st.models.poolings import check_pooling
+from contrastive_st.models.poolings import POOLINGS
 from contrastive_st.models.read_back import check_read_back
 from contrastive_st.models.saving import write_sentence_transformers, write_tensors, write_tokenizer
 from contrastive_st.training.metadata import read_training_metadata, write_training_metadata
@@ -141,7 +141,7 @@ def in_safetensors(folder: Path, scratch: Path, name: object) -> Path:
 
 def _open(checkpoint: Checkpoint, pooling: str | None) -> ContrastiveMixin:
     name, known = checkpoint.name, "cls" if checkpoint.head else checkpoint.pooling
-    if pooling is not None and known not in (None, check_pooling(pooling)):
+    if pooling is not None and known not in (None, choice("pooling", pooling, POOLINGS)):
         raise InputError(f"{name} records pooling {known}, and --pooling {pooling} would change its embeddings")
     if checkpoint.adapter is not None:
         raise InputError(

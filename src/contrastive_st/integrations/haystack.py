@@ -33,7 +33,7 @@ from contrastive_st.search.filters import (
     with_document,
 )
 from contrastive_st.search.held import as_held
-from contrastive_st.search.index import Hit, at_least, without_former_id
+from contrastive_st.search.index import Hit, at_least
 from contrastive_st.search.opening import open_collection, open_index
 
 
@@ -300,7 +300,7 @@ class ContrastiveDocumentStore(_Described):
 
 def _document(hit: Hit) -> Document:
     score = None if math.isnan(hit.score) else hit.score
-    return Document(id=str(hit.own_id), content=hit.text, meta=without_former_id(hit), score=score)
+    return Document(id=str(hit.own_id), content=hit.text, meta=hit.metadata, score=score)
 
 
 _FIELDS = {"id": DOCUMENT_ID, "content": DOCUMENT_TEXT}  # the fields of a document outside its metadata

@@ -18,7 +18,7 @@ from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from contrastive_st.errors import InputError
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import warn_of_unknown
-from contrastive_st.search.index import Hit, at_least, without_former_id
+from contrastive_st.search.index import Hit, at_least
 from contrastive_st.search.opening import open_collection
 
 
@@ -188,4 +188,4 @@ class ContrastiveVectorStore(VectorStore):
 
 
 def _document(hit: Hit) -> Document:
-    return Document(id=str(hit.own_id), page_content=hit.text, metadata=without_former_id(hit))
+    return Document(id=str(hit.own_id), page_content=hit.text, metadata=hit.metadata)

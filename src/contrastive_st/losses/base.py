@@ -99,22 +99,19 @@ class Loss:
     needs_two_texts: ClassVar[bool] = False  # a text and itself, which differ by dropout, cannot be validated
     #: Of words that the model predicts from states of tokens, in addition to the loss of views
     words_weight: float = 0.0
+    of_package: ClassVar[bool] = True  # whether this package defines the loss, rather than a user of it
     trains: ClassVar[tuple[str, ...]] = ()  # kinds of rows: keys of `contrastive_st.data.roles.KINDS`
 
     def __init_subclass__(cls, register: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "name" not in vars(cls):
             cls.name = cls.__name__
+        cls.of_package = cls.__module__.startswith(_PACKAGE)
         if register:
             held = LOSSES.get(cls.name)
-            if held is not None and held.is_of_package() and not cls.is_of_package():
+            if held is not None and held.of_package and not cls.of_package:
                 raise InputError(f"{cls.name!r} is the name of {held.__name__} of this package; choose another name")
             LOSSES[cls.name] = cls
-
-    @classmethod
-    def is_of_package(cls) -> bool:
-        """Whether this package defines the loss, rather than a user of it."""
-        return cls.__module__.startswith(_PACKAGE)
 
     def __post_init__(self) -> None:
         with contextlib.suppress(NameError):  # a user's types may not be found by their names

@@ -141,7 +141,7 @@ class ForCL(_Base):
             InputError: as for `apply_settings`, or a loss that does not suit the views of this model.
         """
         settings = apply_settings(config, given, cls.settings_class, cls.default_settings)
-        known = settings.loss.name in LOSSES and LOSSES[settings.loss.name].is_of_package()
+        known = settings.loss.name in LOSSES and LOSSES[settings.loss.name].of_package
         if cls.suitable_losses and known and settings.loss.name not in cls.suitable_losses:
             raise InputError(
                 f"the loss {settings.loss.name!r} does not suit the views of {cls.__name__}; choose "

@@ -294,16 +294,15 @@ def _read_whole(folder: Path) -> Checkpoint:
         settings, recorded = None, replace(recorded, own=False, pooling=None)
     if not (folder / "modules.json").is_file():
         return recorded
-    entries = [
-        module
-        for entry in read_json(folder / "modules.json")
-        for module in _unrouted(_kind(entry, folder), folder / entry.get("path", ""))
-    ]
-    kinds, place = (
-        [kind for kind, _ in entries],
-        entries[0][1] if entries and entries[0][0] == "Transformer" else folder,
-    )
-    about = _transformer_settings(place)
+    entries = _modules(folder)
+    kinds = [kind for kind, _ in entries]
+    place = entries[0][1] if kinds[:1] == ["Transformer"] else folder
+    about: dict[str, Any] = next((read_json(path, dict) for path in sorted(place.glob("sentence_*_config.json"))), {})
+    for name in ("tokenizer_args", "processor_kwargs"):  # the maximum length that is given to the tokenizer comes first
+        given = _typed(about, name, dict[str, Any], place) or {}
+        length = given.get("model_max_length", about.get("max_seq_length"))
+        rest = {key: value for key, value in given.items() if key != "model_max_length"}
+        about = {**about, "max_seq_length": length, name: rest}
     length = _typed(about, "max_seq_length", Count, place)
     recorded = replace(
         recorded, modules=True, model=place, max_length=length, lower_case=bool(about.get("do_lower_case")),
@@ -315,7 +314,7 @@ def _read_whole(folder: Path) -> Checkpoint:
     if settings is not None and written_by_another(folder) and _pooled(entries).get("pooling") != recorded.pooling:
         settings, recorded = None, replace(recorded, own=False, pooling=None)
     whole = settings is not None and "pooling" not in settings  # a model that pools itself
-    strange = _beyond(entries[0][1], whole) if kinds[:1] == ["Transformer"] else ()
+    strange = _beyond(about, place, whole) if kinds[:1] == ["Transformer"] else ()
     if recorded.kind != ONE_VECTOR or (strange and (settings is None or written_by_another(folder))):
         return replace(recorded, own=False, pooling=None, foreign=(*strange, *kinds[1:]))
     if settings is not None:
@@ -337,43 +336,33 @@ def written_by_another(folder: Path) -> bool:
     return path.is_file() and "__version__" in read_json(path, dict)
 
 
-def _kind(entry: dict[str, Any], folder: Path) -> str:
-    """The class name of a module; a class from outside sentence-transformers is refused."""
-    name = entry.get("type")
-    if not isinstance(name, str) or not name.startswith("sentence_transformers."):
-        raise InputError(
-            f"{folder} needs code from its own repository (modules.json names {name}); this package runs no remote code"
-        )
-    return name.rsplit(".", 1)[-1]
+def _modules(folder: Path) -> list[tuple[str, Path]]:
+    """The class and the folder of each module; in place of a `Router` whose routes are all the same modules, these.
+
+    A class from outside sentence-transformers is refused.
+    """
+    result: list[tuple[str, Path]] = []
+    for entry in read_json(folder / "modules.json"):
+        place, named = folder / entry.get("path", ""), [(entry.get("type"), "")]
+        files = (place / name for name in ("router_config.json", "config.json"))
+        if str(entry.get("type")).endswith((".Router", ".Asym")) and (file := next(filter(Path.is_file, files), None)):
+            about = read_json(file, dict)
+            routes = list((_typed(about, "structure", dict[str, list[str]], file) or {}).values())
+            types = _typed(about, "types", dict[str, str], file) or {}
+            if routes and all(route == routes[0] for route in routes):
+                named = [(types.get(name), Path(name).name) for name in routes[0]]
+        for kind, inside in named:
+            if not isinstance(kind, str) or not kind.startswith("sentence_transformers."):
+                raise InputError(
+                    f"{folder} needs code from its own repository (modules.json names {kind}); this package runs no "
+                    "remote code"
+                )
+            result.append((kind.rsplit(".", 1)[-1], place / inside))
+    return result
 
 
-def _unrouted(kind: str, place: Path) -> list[tuple[str, Path]]:
-    """A module; in place of a `Router` whose routes are all the same modules, these."""
-    file = next((place / name for name in ("router_config.json", "config.json") if (place / name).is_file()), None)
-    if kind not in ("Router", "Asym") or file is None:
-        return [(kind, place)]
-    about = read_json(file, dict)
-    routes = list((_typed(about, "structure", dict[str, list[str]], file) or {}).values())
-    types = _typed(about, "types", dict[str, str], file) or {}
-    if not routes or any(route != routes[0] for route in routes):
-        return [(kind, place)]
-    return [(_kind({"type": types.get(name)}, place), place / Path(name).name) for name in routes[0]]
-
-
-def _transformer_settings(place: Path) -> dict[str, Any]:
-    """The settings of a `Transformer` module; the maximum length that is given to its tokenizer comes first."""
-    about: dict[str, Any] = next((read_json(path, dict) for path in sorted(place.glob("sentence_*_config.json"))), {})
-    for name in ("tokenizer_args", "processor_kwargs"):
-        given = _typed(about, name, dict[str, Any], place) or {}
-        length = given.get("model_max_length", about.get("max_seq_length"))
-        rest = {key: value for key, value in given.items() if key != "model_max_length"}
-        about = {**about, "max_seq_length": length, name: rest}
-    return about
-
-
-def _beyond(place: Path, whole: bool) -> tuple[str, ...]:
+def _beyond(about: dict[str, Any], place: Path, whole: bool) -> tuple[str, ...]:
     """Settings of a `Transformer` module that only sentence-transformers obeys; `whole`: the model pools its states."""
-    about = _transformer_settings(place)
     names = [key for key, value in about.items() if key not in _SETTINGS and value not in _PLAIN.get(key, _EMPTY)]
     modalities = _typed(about, "modality_config", dict[str, dict[str, Any]], place)
     text = (modalities or {"text": {"method_output_name": "last_hidden_state"}}).get("text", {})

@@ -14,7 +14,7 @@ from contrastive_st.losses import LOSSES, Loss, as_loss
 from contrastive_st.losses.base import loss_class
 from contrastive_st.losses.custom import recorded_loss
 from contrastive_st.models.pooling import dense_settings
-from contrastive_st.models.poolings import WITHOUT_HEAD, check_pooling
+from contrastive_st.models.poolings import POOLINGS, WITHOUT_HEAD
 from contrastive_st.options import PROMPTS, Count, NotNegative, Options, Share
 
 
@@ -61,7 +61,13 @@ class LossConfig(Options):
         settings = {name: value for name, value in settings.items() if name not in _FORMER or value is not None}
         of_loss = {name: value for name, value in settings.items() if name not in own}
         if loss is None or loss.settings() != of_loss:
-            _check_names(of_loss, own)
+            name = of_loss.get("loss", "info_nce")
+            kind = LOSSES.get(name) if isinstance(name, str) else loss_class(name)  # one not defined here may have any
+            if kind is not None and (unknown := sorted(set(of_loss) - {"loss", *kind.setting_names()})):
+                takes = ", ".join([*own, *kind.setting_names()])
+                raise InputError(
+                    f"unknown setting {', '.join(unknown)}; a contrastive model takes {takes} with the loss {kind.name}"
+                )
             loss = recorded_loss(of_loss)
         return cls(loss, **{name: value for name, value in settings.items() if name in own})
 
@@ -105,24 +111,13 @@ class ContrastiveConfig(LossConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "dense", [dense_settings(layer) for layer in self.dense])  # complete in the config
-        check_pooling(self.pooling)
+        choice("pooling", self.pooling, POOLINGS)
         if not self.include_prompt and self.pooling == "cls":
             raise InputError(f"pooling cls does not support include_prompt=False; choose {WITHOUT_HEAD}")
 
 
 Config = TypeVar("Config", bound=LossConfig)
 _FORMER = ("template",)  # settings that are gone; folders of before hold null there
-
-
-def _check_names(of_loss: Mapping[str, Any], own: Sequence[str]) -> None:
-    """Raise `InputError` for settings that the named loss does not have; one that is not defined here may have any."""
-    name = of_loss.get("loss", "info_nce")
-    kind = LOSSES.get(name) if isinstance(name, str) else loss_class(name)
-    if kind is not None and (unknown := sorted(set(of_loss) - {"loss", *kind.setting_names()})):
-        takes = ", ".join([*own, *kind.setting_names()])
-        raise InputError(
-            f"unknown setting {', '.join(unknown)}; a contrastive model takes {takes} with the loss {kind.name}"
-        )
 
 
 def apply_settings(

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError, choice
+from contrastive_st.files.folders import SHIPPED
 from contrastive_st.files.reading import read_json
-from contrastive_st.files.repositories import ENCODER, HUB_OPTIONS, default_model, is_local
+from contrastive_st.files.repositories import ENCODER, HUB_OPTIONS, default_model
 from contrastive_st.files.writing import replace_model
 from contrastive_st.models.checkpoint import Checkpoint, export_command
 from contrastive_st.models.read_back import check_read_back
 from contrastive_st.options import PROMPTS, Count, checked
-from contrastive_st.precision import ALL_CODES, MODEL_PRECISIONS, check_precision
+from contrastive_st.precision import ALL_CODES, MODEL_PRECISIONS
 from contrastive_st.prefetch import prefetch
 from contrastive_st.static_vectors import StaticVectors, known
 from contrastive_st.terminal import progress
@@ -109,7 +110,7 @@ class SentenceEncoder:
         name: str | None = None,
         **hub: Any,
     ) -> None:
-        check_precision(precision, MODEL_PRECISIONS)
+        choice("precision", precision, MODEL_PRECISIONS)
         if unknown := hub.keys() - {*HUB_OPTIONS}:
             raise TypeError(f"SentenceEncoder() got an unexpected keyword argument {min(unknown)!r}")
         model = default_model() if model is None else model
@@ -151,7 +152,7 @@ class SentenceEncoder:
     ) -> None:
         """Open a folder or Hub name: an exported graph, a static model for numpy, or a torch model."""
         found = self.checkpoint = Checkpoint.find(name, **hub)
-        self.folder = found.folder if is_local(name) else None
+        self.folder = found.folder if Path(name).is_dir() or str(name) == SHIPPED.name else None
         self.name = found.name if self.folder is None else found.folder.resolve().name
         if runs_in := found.backend(backend):
             if str(device or asked_device() or "cpu") != "cpu" or pooling not in (None, found.pooling):
@@ -223,12 +224,14 @@ class SentenceEncoder:
         Raises:
             InputError: a text is not a string, the prompt does not exist, or the model gives NaN or infinite numbers.
         """
-        given, _ = list_of_texts(texts), check_precision(precision, ALL_CODES)
+        given, _ = list_of_texts(texts), choice("precision", precision, ALL_CODES)
         if device is not None:
             self.to(device)  # as sentence-transformers, which keeps it there
         prompt = self._prompt(prompt_name, prompt)
-        asked = {"max_rows": _positive("batch_size", batch_size), "min_tokens": batch_tokens and batch_tokens // 2,
-                 "max_tokens": _positive("batch_tokens", batch_tokens)}  # fmt: skip
+        sizes = {"batch_size": batch_size, "batch_tokens": batch_tokens, "truncate_dim": truncate_dim}
+        for name, size in sizes.items():
+            checked(name, size, Count | None)
+        asked = {"max_rows": batch_size, "min_tokens": batch_tokens and batch_tokens // 2, "max_tokens": batch_tokens}
         limits = {name: limit for name, limit in asked.items() if limit is not None}
         choice("output_value", output_value, ("sentence_embedding", "token_embeddings"))
         with progress(len(given), show_progress_bar) as done:
@@ -236,11 +239,20 @@ class SentenceEncoder:
             if output_value == "token_embeddings":
                 states = self._states(given, prompt, run, (precision, normalize_embeddings, truncate_dim))
                 return states[0] if isinstance(texts, str) else states
-            dim = self.truncate_dim if truncate_dim is None else _positive("truncate_dim", truncate_dim)
-            vectors = self._encoded(given, prompt, run)[:, :dim]
+            if given:
+                marked, before = [prompt + text for text in given] if prompt else given, self._unpooled(prompt)
+                result = self._running.of_texts(marked, self._max_length, before, run)
+                vectors = check_finite(result, self.name)[:, : truncate_dim or self.checkpoint.truncate_dim]
+            else:
+                vectors = np.empty((0, truncate_dim or self.dimension), np.float32)
         vectors = unit_vectors(vectors) if normalize_embeddings else vectors
         codes = vectors if precision == "float32" else quantize(vectors, precision)  # which would copy them
-        return self._converted(codes, isinstance(texts, str), convert_to_numpy, convert_to_tensor)
+        if convert_to_numpy and not convert_to_tensor:
+            return codes[0] if isinstance(texts, str) else codes
+        import torch
+
+        tensor = torch.from_numpy(codes).to(self.device)
+        return tensor[0] if isinstance(texts, str) else tensor if convert_to_tensor else list(tensor)
 
     def encode_query(self, texts: str | Sequence[str], **options: Any) -> Any:
         """`encode` with the prompt named `query`, or without a prompt if the checkpoint has none of that name."""
@@ -436,7 +448,9 @@ class SentenceEncoder:
 
     @max_length.setter
     def max_length(self, length: int | None) -> None:
-        self._max_length = self._running.length(_positive("max_length", length) or self.checkpoint.max_length)
+        self._max_length = self._running.length(
+            checked("max_length", length, Count | None) or self.checkpoint.max_length
+        )
         if length is not None:
             self._changed(max_length=length)
 
@@ -468,7 +482,7 @@ class SentenceEncoder:
 
     @truncate_dim.setter
     def truncate_dim(self, dim: int | None) -> None:
-        self._changed(truncate_dim=_positive("truncate_dim", dim))
+        self._changed(truncate_dim=checked("truncate_dim", dim, Count | None))
 
     @property
     def similarity_fn_name(self) -> str:
@@ -554,7 +568,7 @@ class SentenceEncoder:
             return cast("GraphVectors", self._model)
         from contrastive_st.models.running import Running
 
-        return Running(self.model, self.tokenizer, self.name, getattr(self, "max_length", None))
+        return Running(self.model, self.tokenizer, self.name, getattr(self, "_max_length", None))
 
     def _changed(self, **settings: Any) -> None:
         """Record settings of this encoder alone; its fingerprint follows those that decide the vectors."""
@@ -579,13 +593,6 @@ class SentenceEncoder:
     def _tokenize(self, texts: list[str], prompt: str, max_length: int | None = None) -> list[list[int]]:
         return self._running.token_rows([prompt + text for text in texts], max_length or self.max_length)
 
-    def _encoded(self, texts: list[str], prompt: str, run: Pass) -> Vectors:
-        if not texts:
-            return np.empty((0, self.dimension), dtype=np.float32)
-        texts = [prompt + text for text in texts] if prompt else texts
-        before = self._unpooled(prompt)
-        return check_finite(self._running.of_texts(texts, self.max_length, before, run), self.name)
-
     def _states(self, texts: list[str], prompt: str, run: Pass, others: tuple[object, ...]) -> Any:
         if others != ("float32", False, None):
             what = "precision, normalize_embeddings and truncate_dim"
@@ -596,14 +603,6 @@ class SentenceEncoder:
         if not rows:
             return np.empty((0, self.dimension), dtype=np.float32)
         return check_finite(self._running.vectors(rows, self._unpooled(prompt), Pass()), self.name)
-
-    def _converted(self, vectors: NDArray[Any], one: bool, to_numpy: bool, to_tensor: bool) -> Any:
-        if to_numpy and not to_tensor:
-            return vectors[0] if one else vectors
-        import torch
-
-        tensor = torch.from_numpy(vectors).to(self.device)
-        return tensor[0] if one else tensor if to_tensor else list(tensor)
 
     def known_rows(self, rows: list[list[int]], prompt: str = "") -> NDArray[np.bool_]:
         """Which rows of `token_rows` have a token beyond those of the prompt that is neither unknown nor special."""
@@ -618,10 +617,6 @@ class SentenceEncoder:
     def _as_vectors(self, x: Any) -> Vectors:
         given = texts_or_vectors(x)
         return np.atleast_2d(self.encode(given) if isinstance(given, list) else given)
-
-
-def _positive(name: str, number: int | None) -> int | None:
-    return checked(name, number, Count | None)
 
 
 def _similarity(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from contrastive_st.models.adapters import attach, has_adapter, save_adapter
 from contrastive_st.models.base import ForCL
 from contrastive_st.models.configuration import ContrastiveConfig, is_plain_encoder
 from contrastive_st.models.pooling import draw_cutoff, final_layers, scaled_output
-from contrastive_st.models.poolings import WITHOUT_HEAD, needs_all_layers, pool
+from contrastive_st.models.poolings import WITHOUT_HEAD, pool, pooling_of
 from contrastive_st.models.saving import weights_as
 from contrastive_st.models.words import Rows, VectorDecoder, Words, cross_entropies, row_index
 from contrastive_st.speed import speed_is_on
@@ -63,7 +63,7 @@ class ContrastiveMixin(ForCL):
     def __init__(self, config: PreTrainedConfig, **settings: Any) -> None:
         plain = is_plain_encoder(config)
         parsed = self.parse_settings(config, settings)
-        if needs_all_layers(parsed.pooling):
+        if len(pooling_of(parsed.pooling).layers) > 1:
             config.output_hidden_states = True  # so that every loader returns the layers that this pooling reads
         if self.decodes:
             config.use_cache = False  # an embedding needs only one forward pass
@@ -253,9 +253,10 @@ class ContrastiveMixin(ForCL):
         lengths: NDArray[np.int64] | None = None,
         **rows: Any,
     ) -> BaseModelOutputWithPooling:
-        if needs_all_layers(self.settings.pooling):
-            rows["output_hidden_states"] = True
         settings = self.settings
+        all_layers = len(pooling_of(settings.pooling).layers) > 1
+        if all_layers:
+            rows["output_hidden_states"] = True
         cut: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if settings.cutoff and self.training:
             dim = self.cutoff_dim
@@ -263,25 +264,23 @@ class ContrastiveMixin(ForCL):
             cut = scaled_output(self.backbone.get_submodule("embeddings"), factors)
         compiled = self.backbone._compiled_call_impl is not None  # for masks with padding alone, in all batches
         padded = _padded(lengths, attention_mask.shape[1], compiled or bool(settings.cutoff))
-        kernels = self.training and not self._recomputes
+        kernels, attends = self.training and not self._recomputes, cast("Any", self.backbone.config)
         if "input_ids" in rows and lengths is not None and self.packs(lengths):  # and no bucket of others
             packed = PackedRows(lengths, attention_mask.shape[1], attention_mask.device)
-            with self._attention(packed, kernels=kernels):
+            with training_attention(attends, packed, kernels=kernels):
                 output = self._packed(packed, **rows)
         else:
-            with cut, self._attention(padded=padded, kernels=kernels):
+            with cut, training_attention(attends, padded=padded, kernels=kernels):
                 output = self.backbone(attention_mask=attention_mask, **rows)
-        layers = _of_last(output, "hidden_states") if needs_all_layers(settings.pooling) else [output.last_hidden_state]
+        # of the layers that end in the last state: in an encoder-decoder, those of its decoder
+        states, weights = (output.get(name, output.get(f"decoder_{name}")) for name in ("hidden_states", "attentions"))
+        layers = states if all_layers else [output.last_hidden_state]
         pooled = attention_mask if text_mask is None else attention_mask * text_mask
         embedding = output.pooler_output if self.uses_head else pool(layers, pooled, settings.pooling)
         return BaseModelOutputWithPooling(
             last_hidden_state=output.last_hidden_state, pooler_output=self.after(embedding),
-            hidden_states=_of_last(output, "hidden_states"), attentions=_of_last(output, "attentions"),
+            hidden_states=states, attentions=weights,
         )  # fmt: skip
-
-    def _attention(self, *args: Any, **choices: Any) -> contextlib.AbstractContextManager[None]:
-        config: Any = self.backbone.config
-        return training_attention(config, *args, **choices)
 
     @property
     def can_pack(self) -> bool:
@@ -373,6 +372,7 @@ class ContrastiveMixin(ForCL):
 
     def _masked(self, batch: Mapping[str, Any]) -> Words:
         wanted, known = batch["mlm_targets"].flatten(0, -2), batch.get("lengths")
+        attends: Any = self.backbone.config
         predicted = row_lengths(batch["mlm_targets"] != -100, batch.get("predicted")).reshape(-1)
         texts = self._rows(
             batch["mlm_input_ids"], batch.get("attention_mask"), token_type_ids=batch.get("token_type_ids")
@@ -382,7 +382,7 @@ class ContrastiveMixin(ForCL):
             own, of_host = row_index(rows, wanted.device), slice(None) if rows is None else rows
             lengths = None if known is None else known.reshape(-1)[of_host]
             width = wanted.shape[1] if rows is None or lengths is None else int(lengths.max())
-            with self._attention(padded=_padded(lengths, width)):
+            with training_attention(attends, padded=_padded(lengths, width)):
                 states = self.backbone(**{name: x[own, :width] for name, x in texts.items()}).last_hidden_state
             return cross_entropies(self.mlm_logits, states, wanted[own, :width], int(predicted[of_host].sum()))
 
@@ -395,11 +395,6 @@ class ContrastiveMixin(ForCL):
         for name in self.words or ():
             hidden = getattr(self, name)(hidden)
         return hidden
-
-
-def _of_last(output: Any, name: str) -> Any:
-    """Hidden states or attentions of the layers that end in the last state: of an encoder-decoder, of its decoder."""
-    return output.get(name, output.get(f"decoder_{name}"))
 
 
 def _padded(lengths: NDArray[np.int64] | None, width: int, holes: bool = False) -> bool | None:

@@ -90,12 +90,7 @@ WITHOUT_HEAD = ", ".join(name for name in POOLINGS if name != "cls")
 
 def pooling_of(name: str) -> Pooling:
     """The row of a pooling, or `InputError` with the list."""
-    return POOLINGS[check_pooling(name)]
-
-
-def check_pooling(pooling: str) -> str:
-    """Return `pooling` if it is one of `POOLINGS`, else raise `InputError` with the list."""
-    return str(choice("pooling", pooling, POOLINGS))
+    return POOLINGS[choice("pooling", name, POOLINGS)]
 
 
 def recorded_pooling(settings: Mapping[str, Any]) -> str | None:
@@ -109,17 +104,12 @@ def recorded_pooling(settings: Mapping[str, Any]) -> str | None:
     return "cls_before_pooler" if pooling == "cls" and settings.get("mlp_only_train") else pooling
 
 
-def needs_all_layers(pooling: str) -> bool:
-    """Whether the pooling reads more than the last layer."""
-    return len(pooling_of(pooling).layers) > 1
-
-
 def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str) -> Tensor:
     """Pool token states `[N, L, d]` to sentence vectors `[N, d]`.
 
     Args:
-        hidden_states: the states of all layers, from the embedding layer to the last. If not
-            `needs_all_layers(pooling)`, only the last is read.
+        hidden_states: the states of all layers, from the embedding layer to the last. A
+            pooling of one layer reads only the last.
         attention_mask: `[N, L]`, 1 on the tokens to pool: all real tokens, or those after a prompt.
         pooling: one of `POOLINGS`.
 

@@ -26,7 +26,7 @@ from contrastive_st.files.folders import check_weights
 from contrastive_st.files.reading import read_json, weight_types
 from contrastive_st.files.writing import write_json
 from contrastive_st.models.checkpoint import PROMPTS_FILE, SAME_PROMPT, Checkpoint
-from contrastive_st.models.poolings import POOLINGS, needs_all_layers, pooling_of
+from contrastive_st.models.poolings import POOLINGS, pooling_of
 from contrastive_st.tokens import DOCUMENT, lowercases, tokenizer_state
 
 if TYPE_CHECKING:
@@ -212,17 +212,17 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
     dim = model.config.hidden_size
     modules = [("", "Transformer")]
     about: dict[str, Any] = {"max_seq_length": None, "do_lower_case": False}
-    if needs_all_layers(settings.pooling):
+    row = pooling_of(settings.pooling)
+    if len(row.layers) > 1:
         if not (folder / "config.json").is_file():  # an adapter: the config of its base does not return all layers
             about["config_args"] = {"output_hidden_states": True}
         modules.append((f"{len(modules)}_WeightedLayerPooling", "WeightedLayerPooling"))
         _write_layer_weights(folder / modules[-1][0], settings.pooling, model.config.num_hidden_layers, dim)
     write_json(folder / TRANSFORMER_FILE, about)
     modules.append((f"{len(modules)}_Pooling", "Pooling"))
-    chosen = pooling_of(settings.pooling).mode
-    modes = dict.fromkeys(row.mode for row in POOLINGS.values() if row.mode)
-    flags = {f"pooling_mode_{mode}": mode == chosen for mode in modes}
-    if chosen is None:
+    modes = dict.fromkeys(own.mode for own in POOLINGS.values() if own.mode)
+    flags = {f"pooling_mode_{mode}": mode == row.mode for mode in modes}
+    if row.mode is None:
         flags[f"pooling_mode_{settings.pooling}"] = True  # which sentence-transformers refuses
     pooled = {"word_embedding_dimension": dim, **flags, "include_prompt": settings.include_prompt}
     write_json(folder / modules[-1][0] / "config.json", pooled)

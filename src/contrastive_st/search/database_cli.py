@@ -112,11 +112,5 @@ class Database(StoreCommand):
             return
         opened = OpenDatabase(self.store, setup=True) if self.setup else open_database(self.store)
         with closing(opened) as database:
-            for name, collection in vector_store().names(database).items() if self.setup else ():
-                if name == collection:
-                    with vector_store()(self.store, name) as store:
-                        if not store.has_words:
-                            store.make_words()
-                            note(f"made the words of {len(store):,} documents in {name!r}")
             for name, value in database.describe().items():
                 say(f"{name:12} {value}")

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from contrastive_st.data.reading import stream_texts
-from contrastive_st.errors import InputError, about
+from contrastive_st.errors import InputError, about, choice
 from contrastive_st.files.writing import atomic_write, check_target, locked, write_errors, write_json
 from contrastive_st.models.protocol import open_encoder
-from contrastive_st.precision import check_precision
+from contrastive_st.precision import VECTOR_PRECISIONS
 from contrastive_st.prefetch import in_chunks, prefetch
 from contrastive_st.search.documents import open_corpus
 from contrastive_st.vectors import quantization_ranges, quantize, unit_vectors
@@ -141,7 +141,7 @@ def _encoded(encoder: Any, texts: list[str], options: dict[str, Any]) -> tuple[N
 
 
 def _checked(output: Path, precision: str, ranges: str | Path | None, overwrite: bool) -> Path:
-    if check_precision(precision) != "int8" and ranges is not None:
+    if choice("precision", precision, VECTOR_PRECISIONS) != "int8" and ranges is not None:
         raise InputError(f"ranges are for int8, not for {precision}; leave them out")
     return check_target(output, overwrite, formats=_FORMATS)
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, choice
 from contrastive_st.files.writing import atomic_write, write_json
-from contrastive_st.precision import check_precision
+from contrastive_st.precision import VECTOR_PRECISIONS
 from contrastive_st.search.bm25 import Postings, Segment, best, norms_of, shares
 from contrastive_st.search.column_types import joined_types, types_of
 from contrastive_st.search.filters import Filter, Filterable, as_filter, values_of, with_document
@@ -97,7 +97,7 @@ class Codes:
         Raises:
             InputError: the precision is neither `int8` nor `ubinary`.
         """
-        if check_precision(precision, tuple(_FILES)) == "int8":
+        if choice("precision", precision, tuple(_FILES)) == "int8":
             ranges = quantization_ranges(vectors) if ranges is None else ranges
             return cls(quantize(vectors, precision, ranges), vectors.shape[1], ranges)
         rotation = rotated(np.eye(vectors.shape[1]), _ROTATIONS)
@@ -430,7 +430,7 @@ def _laid_out(shards: ShardFolder) -> Path:
 def _opened(shards: ShardFolder, place: Path, precision: str) -> tuple[Any, Codes | None]:
     """The vectors of a prepared folder, and the codes to compare first, which are made if they are missing."""
     held, dim = shards.encoding.precision, shards.encoding.dimension
-    if check_precision(precision) != held != "float32":
+    if choice("precision", precision, VECTOR_PRECISIONS) != held != "float32":
         raise InputError(
             f"{shards.folder} has vectors in {held}, not in {precision}; encode the corpus again with "
             f"--storage {precision}"

@@ -24,7 +24,6 @@ from __future__ import annotations
 import json
 import operator as operators
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -129,8 +128,6 @@ class Condition:
         read = [as_read(value) for kind, as_read in _READINGS.items() if self.type in ("", kind)]
         if self.type == "text" and isinstance(value, str):
             read.append(moment(value))  # also where not all of the column are dates
-        if isinstance(value, str) and not value.isascii():
-            read.append(unicodedata.normalize("NFD", value))  # as macOS does, in stores of earlier versions
         return [one for one in read if one is not None]
 
     @cached_property
@@ -368,18 +365,14 @@ def _is_of_sql(text: str) -> bool:
 
 def values_of(metadata: Mapping[str, Any], column: str) -> list[Any]:
     """The values of a column: the elements of a list, or else the one value; also those inside objects, `a.b`."""
-    result: list[Any] = _elements(metadata[column]) if column in metadata else []
-    if "." in column:
+    result: list[Any] = []
+    for path in [[column], column.split(".")] if "." in column else [[column]]:
         inside: list[Any] = [metadata]
-        for name in column.split("."):
-            objects = [item for item in inside if isinstance(item, Mapping) and name in item]
-            inside = [value for item in objects for value in _elements(item[name])]
-        result = result + inside
+        for name in path:
+            found = [item[name] for item in inside if isinstance(item, Mapping) and name in item]
+            inside = [value for one in found for value in (one if isinstance(one, list) else [one])]
+        result += inside
     return result
-
-
-def _elements(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _of_column(column: str, wanted: Any) -> Iterable[Condition]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError
 from contrastive_st.search.filters import RANGES, Condition, Filter, Filterable, as_filter
 from contrastive_st.search.held import given_and_own
-from contrastive_st.search.values import FORMER_ID, as_id, as_ids, one_line, own_id
+from contrastive_st.search.values import as_ids, one_line, own_id
 from contrastive_st.vectors import unit_vectors
 
 logger = logging.getLogger(__name__)
@@ -63,13 +63,6 @@ class Hit:
     def place(self) -> dict[str, int]:
         """Of a part, its row and its number, by the columns of filters."""
         return {f"({name})": self.own[name] for name in ("document", "part") if name in self.own}
-
-
-def without_former_id(hit: Hit) -> dict[str, Any]:
-    """The metadata of a hit without the id that earlier versions of the adapters kept there."""
-    former = hit.metadata.get(FORMER_ID) if "id" not in hit.own else None
-    there = isinstance(former, str) and former and as_id(former) == hit.id
-    return {name: value for name, value in hit.metadata.items() if not (there and name == FORMER_ID)}
 
 
 class VectorIndex(Protocol):

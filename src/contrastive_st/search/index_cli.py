@@ -243,9 +243,8 @@ class Index(CollectionCommand):
                 note(f"columns with values of several types, which filters compare as each is: {', '.join(mixed)}")
             kept = self.index == store.index != "none" and outcome.encoded < len(store) // 10  # rows entered it
             now = store.now()
-            wanted = self.index, self.language or now.language, True
-            there = store.index, now.language, now.has_words
-            if outcome.complete and (wanted != there or (outcome.encoded and not kept)):
+            wanted = self.index, self.language or now.language
+            if outcome.complete and (wanted != (store.index, now.language) or (outcome.encoded and not kept)):
                 started = time.perf_counter()
                 peak = store.build_index(self.index, memory=self.build_memory, language=self.language)
                 memory = f", peak memory of the database {peak / 2**30:.2f} GiB" if peak else ""

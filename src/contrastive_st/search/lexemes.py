@@ -12,7 +12,6 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-VERSION = 1  # of the rules in this file; a collection whose words were made by others is brought up to date
 # Vowel signs and accents, which Python's \w leaves out
 _MARKS = (
     "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963\u0966-\u0e3a\u0e40-\u0eff"

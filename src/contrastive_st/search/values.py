@@ -21,7 +21,6 @@ _INTEGER = re.compile(r"(-?(?:0|[1-9][0-9]{0,18}))(?:[.]0+)?")  # an id; pandas 
 #: What the store itself keeps of a document, next to the metadata of the user, which may have any names: an id that is
 #: text, the row and the number of a part, and the metadata as they were given, if they are compared in another form
 OWN_ID, OF_DOCUMENT, PART, GIVEN = OWN = ("(id)", "(document)", "(part)", "(given)")
-FORMER_ID = "_id"  # where earlier versions kept the ids of LangChain and Haystack
 #: What a range takes as a date: also a year, a month or a time without a `T`
 DATE = r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([T ][0-9]{2}:[0-9]{2}[0-9:.,Z+-]*)?)?)?"
 _MOMENT = re.compile(

@@ -11,7 +11,6 @@ from psycopg import sql
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.index import DeletedCollection, check_model
-from contrastive_st.search.lexemes import VERSION
 from contrastive_st.search.postgres.names import check_name
 from contrastive_st.search.postgres.schema import Tables, create_view
 
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 
 _LOCK = 0x636F6E74726E616D  # seed of the advisory locks under which names are given
 _ROW = (
-    "SELECT tables, model, fingerprint, dimension, storage, partitions, index, language, words, space,"
-    " types"
+    "SELECT tables, model, fingerprint, dimension, storage, partitions, index, language, space, types"
     " FROM collections AS c "
 )
 _BY_NAME = "WHERE name = %(name)s OR tables = (SELECT collection FROM _aliases AS a WHERE a.name = %(name)s)"
@@ -50,7 +48,6 @@ class Named:
     partitions: int
     index: str
     language: str | None
-    has_words: bool  # of this version
     held_types: dict[str, str] | None  # of the columns of the metadata; None in a collection of an earlier version
     moved = False  # another model answers now; this object uses its former space, as long as there is one
     _fixed = False  # this stays with its tables, whatever name they get
@@ -68,9 +65,9 @@ class Named:
         places = (_BY_TABLES,) if self._fixed else (_BY_NAME, _BY_NAME, _BY_TABLES)
         for place in places:
             if row := connection.execute(_ROW + place + (" FOR KEY SHARE" if lock else ""), asked).fetchone():
-                self.tables = Tables(row[0], self.database.schema, row[9])
+                self.tables = Tables(row[0], self.database.schema, row[8])
                 self.model, self.fingerprint, self.dimension, self.storage, self.partitions, self.index = row[1:7]
-                self.language, self.has_words, self.held_types = row[7], row[8] == VERSION, row[10]
+                self.language, self.held_types = row[7], row[9]
                 return
         if self.tables:
             raise DeletedCollection(f"collection {self.collection!r} has been deleted")

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from contrastive_st.search.bm25 import Ids, Postings, Segment, norms_of, read_page
 from contrastive_st.search.languages import UNKNOWN_LANGUAGE
-from contrastive_st.search.lexemes import VERSION
 from contrastive_st.search.postgres.copying import END, SIGNATURE
 
 if TYPE_CHECKING:
@@ -241,7 +240,7 @@ _COLUMNS = {"keys": np.int64, "counts": np.uint32, "documents": np.uint32, "time
 _NOTHING = Segment(_NONE, np.empty(0, np.uint32), **{name: np.empty(0, kind) for name, kind in _COLUMNS.items()})
 _SIZES = "SELECT segment, octet_length(data) FROM {words} WHERE page = -1 ORDER BY segment DESC"
 _ADD = "INSERT INTO {words} (page, data) VALUES (-1, %s) RETURNING segment"
-_STATE = "SELECT language, words FROM collections WHERE tables = %s"
+_LANGUAGE = "SELECT language FROM collections WHERE tables = %s"
 
 
 def read_headers(connection: StoreConnection, tables: Tables, numbers: Sequence[int]) -> list[Header]:
@@ -252,18 +251,12 @@ def read_headers(connection: StoreConnection, tables: Tables, numbers: Sequence[
     return [Header.read(number, data) for number, data in rows]
 
 
-def language_of_words(connection: StoreConnection, tables: Tables) -> str | None:
-    """The language of the words of a collection; None if it has no words of this version."""
-    language, version = connection.execute(_STATE, (tables.prefix,)).fetchone() or (None, None)
-    return (language or UNKNOWN_LANGUAGE) if version == VERSION else None
-
-
 def add_words(connection: StoreConnection, tables: Tables, ids: Ids, texts: Sequence[str]) -> None:
     """Add the postings of texts that were written in the open transaction."""
     connection.execute(tables.statement("LOCK TABLE {words} IN ROW EXCLUSIVE MODE"))
     # asked after the lock, which waits for a change of language
-    if len(ids) and (language := language_of_words(connection, tables)) is not None:
-        _add(connection, tables, Segment.of(ids, texts, language))
+    if len(ids) and (row := connection.execute(_LANGUAGE, (tables.prefix,)).fetchone()):
+        _add(connection, tables, Segment.of(ids, texts, row[0] or UNKNOWN_LANGUAGE))
 
 
 def remove_words(connection: StoreConnection, tables: Tables, ids: Iterable[int]) -> None:
@@ -288,8 +281,6 @@ def fill_words(connection: StoreConnection, tables: Tables, language: str) -> No
                 parts = []
     if parts:
         _add(connection, tables, _joined(parts))
-    statement = "UPDATE collections SET words = %s WHERE tables = %s"
-    connection.execute(statement, (VERSION, tables.prefix))
 
 
 def join_words(connection: StoreConnection, tables: Tables, *, all_of_them: bool = False) -> None:

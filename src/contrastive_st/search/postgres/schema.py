@@ -28,7 +28,7 @@ SEARCH_PATH = (
 MIGRATIONS: dict[int, LiteralString] = {
     # The tables of a collection keep the name that they were made with, and what belongs to it refers to that name, so
     # that it can be renamed; a name in `_aliases` is one more. No collection has a name that begins with _. A language
-    # of NULL is not known yet; `words` is the version of the lexemes.
+    # of NULL is not known yet.
     # The row of a collection describes the live space, and has its number; `_spaces` has all of them, once there was a
     # second one. `_deleted` has the documents that their sources do not add again. `_files` has the ids of the
     # documents of each file of a source (of a source that is not a folder: of the file without a name), by the run that
@@ -46,8 +46,7 @@ MIGRATIONS: dict[int, LiteralString] = {
         created timestamptz NOT NULL DEFAULT now(),
         tables text NOT NULL UNIQUE,
         language text,
-        space int NOT NULL DEFAULT 0,
-        words int
+        space int NOT NULL DEFAULT 0
     );
     CREATE TABLE sources (
         collection text NOT NULL REFERENCES collections (tables) ON DELETE CASCADE,

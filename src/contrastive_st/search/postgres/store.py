@@ -31,7 +31,7 @@ from contrastive_st.search.index import (
     fuse,
 )
 from contrastive_st.search.languages import UNKNOWN_LANGUAGE
-from contrastive_st.search.lexemes import VERSION, query_keys
+from contrastive_st.search.lexemes import query_keys
 from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.copying import signs_of, vectors_of
 from contrastive_st.search.postgres.database import PATIENCE, POOL, Database, StoreConnection
@@ -47,7 +47,6 @@ from contrastive_st.search.values import GIVEN, OWN_ID, as_id, as_ids, one_line,
 EF_SEARCH = 200  # candidates that HNSW keeps: more candidates give a higher recall and take longer
 EXACT_ROWS = 20_000  # with fewer matching documents the search is exact: tens of milliseconds
 _MOST_EF = 1000  # pgvector's limit
-NO_WORDS = "not made yet by this version; run contrastive-st database --setup, or index again"
 
 
 logger = logging.getLogger(__name__)
@@ -140,10 +139,10 @@ class VectorStore(StoreWrites):
             if tables is None:
                 return False
             check_name(collection, new=True)
-            row = (collection, tables.prefix, model, fingerprint, dimension, storage, partitions, VERSION)
+            row = (collection, tables.prefix, model, fingerprint, dimension, storage, partitions)
             connection.execute(
-                "INSERT INTO collections (name, tables, model, fingerprint, dimension, storage, partitions, words)"
-                " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+                "INSERT INTO collections (name, tables, model, fingerprint, dimension, storage, partitions)"
+                " VALUES (%s, %s, %s, %s, %s, %s, %s)",
                 tuple(storable(item) if isinstance(item, str) else item for item in row),
             )
             create_tables(connection, tables, dimension, storage, partitions)
@@ -200,9 +199,7 @@ class VectorStore(StoreWrites):
             **({"aliases": aliases} if aliases else {}),
             "documents": f"{len(now):,}",
             "vectors": f"{now.dimension} dimensions as {now.storage}, index {now.index}{partitions}",
-            "full text": NO_WORDS
-            if not now.has_words
-            else now.language or f"{UNKNOWN_LANGUAGE}, until an index is built",
+            "full text": now.language or f"{UNKNOWN_LANGUAGE}, until an index is built",
             "model": f"{now.model} (fingerprint {now.fingerprint[:8]})",
             **now.describe_spaces(),
             "columns": ", ".join(name + types.get(name, "") for name in now.columns()) or "none",
@@ -421,9 +418,6 @@ class VectorStore(StoreWrites):
         Returns:
             Their numbers in the view of all documents, that view, and the postings of the words.
         """
-        if not self.has_words:
-            logger.warning(f"collection {self.collection!r}: full text is {NO_WORDS}")
-            return np.empty(0, np.int64), View([]), []
         keys = query_keys(storable(text), self.language or UNKNOWN_LANGUAGE)
         view, postings = self.words.find(connection, self.tables, keys)
 

@@ -262,18 +262,6 @@ class StoreWrites(StoreSpaces):
         if self.language is None:
             self.language = self.database.transact(work)
 
-    def make_words(self) -> None:
-        """Make the words of all documents, for a collection of an earlier version of the package."""
-
-        def work(connection: StoreConnection) -> None:
-            now = self.at(connection)
-            statement = "SELECT FROM collections WHERE tables = %s FOR NO KEY UPDATE"
-            connection.execute(statement, (now.tables.prefix,))
-            connection.execute(now.tables.statement("LOCK TABLE {texts} IN SHARE MODE"))
-            now._make_words(connection, None)
-
-        self.database.transact(work)
-
     def join_words(self) -> None:
         """Join segments of the words, if there are many."""
 
@@ -467,13 +455,13 @@ class StoreWrites(StoreSpaces):
             self._make_words(connection, language)
 
     def _make_words(self, connection: StoreConnection, language: str | None) -> None:
-        """Make the words of all documents if they are of another language or version, else join their segments."""
+        """Make the words of all documents if they are of another language, else join their segments."""
         now = self.at(connection)
         language = language or now.language
         if language is None:
             first = connection.execute(now.tables.statement("SELECT text FROM {texts} ORDER BY id LIMIT 1000"))
             language = language_of(text for (text,) in first)
-        if now.has_words and language == (now.language or UNKNOWN_LANGUAGE):
+        if language == (now.language or UNKNOWN_LANGUAGE):
             join_words(connection, now.tables, all_of_them=True)
         else:
             fill_words(connection, now.tables, language)

@@ -45,8 +45,8 @@ from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.distributed import from_first
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.docs_search import DocsSearch
-from contrastive_st.evaluation.embedding_store import default_cache
-from contrastive_st.evaluation.neighbor_search import embedding_blocks
+from contrastive_st.evaluation.embedding_store import EmbeddingStore
+from contrastive_st.files.caches import own_cache
 from contrastive_st.models.protocol import as_encoder
 from contrastive_st.options import NotNegative, option
 from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments, loss_arguments
@@ -114,9 +114,9 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     drawn = found.select(np.random.default_rng(0).permutation(len(found))[: data.max_train_samples])
     texts = list(dict.fromkeys(text for row in drawn for text in row.values()))[: data.max_train_samples]
     teacher = open_teacher(own, texts)
-    cache = None if own.cache == "none" else own.cache or default_cache()
+    cache = None if own.cache == "none" else own.cache or own_cache("embeddings")
     with training.main_process_first(desc="teacher"):
-        embeddings = np.concatenate(list(embedding_blocks(teacher, texts, cache)))
+        embeddings = EmbeddingStore(teacher, texts, cache, distributed=False)(texts)
     order = None
     if own.order_seconds:  # of the first process: how far it gets depends on the clock
         order = from_first(lambda: order_corpus(embeddings, seconds=own.order_seconds, seed=training.seed))

@@ -27,7 +27,8 @@ from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, Inp
 from contrastive_st.data import GuidedRows
 from contrastive_st.data.roles import KINDS
 from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.evaluation.embedding_store import EmbeddingStore, default_cache
+from contrastive_st.evaluation.embedding_store import EmbeddingStore
+from contrastive_st.files.caches import own_cache
 from contrastive_st.losses import suitable
 from contrastive_st.losses.base import loss_class
 from contrastive_st.models.protocol import as_encoder
@@ -85,7 +86,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     tokens = scripts.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
     if own.guide:
         every = list(scripts.every_text(rows.texts))
-        tokens = GuidedRows(tokens, rows.texts, EmbeddingStore(as_encoder(own.guide), every, default_cache()))
+        tokens = GuidedRows(tokens, rows.texts, EmbeddingStore(as_encoder(own.guide), every, own_cache("embeddings")))
 
     # training; the validation rows and, if CONTRASTIVE_ST_DATA has it, STS-B dev
     trainer = ContrastiveTrainer(

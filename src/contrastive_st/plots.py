@@ -59,15 +59,12 @@ def training_curve_png(log_history: Sequence[Mapping[str, Any]]) -> bytes | None
 
 def _curves(log_history: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[tuple[int, float]]]]:
     """The name and the points of each line, losses first."""
-    evaluated = {name for row in log_history for name in row if _is_evaluation(name)}
+    named = {name for row in log_history for name in row if name.startswith("eval_")}
+    evaluated = {name for name in named if not name.endswith(("_runtime", "_per_second"))}
     for name in ["loss", *sorted(evaluated, key=lambda name: (not _is_loss(name), name)), "accuracy"]:
         rows = [row for row in log_history if name in row and (name != "accuracy" or "loss" in row)]
         if rows:
             yield name, [(row["step"], row[name]) for row in rows]
-
-
-def _is_evaluation(name: str) -> bool:
-    return name.startswith("eval_") and not name.endswith(("_runtime", "_per_second"))
 
 
 def _is_loss(name: str) -> bool:

@@ -218,17 +218,14 @@ def tokenizer_state(tokenizer: Any) -> dict[str, Any]:
         if backend.encode_special_tokens:
             state["encode_special_tokens"] = True
     else:  # written in Python: its class and its settings decide, but for names of folders and files
-        settings = {name: str(own) for name, own in tokenizer.init_kwargs.items() if not _is_path(name)}
+        paths = ("_file", "name_or_path", "model_max_length")  # this last is not part of it
+        settings = {name: str(own) for name, own in tokenizer.init_kwargs.items() if not name.endswith(paths)}
         added = {str(number): repr(token) for number, token in tokenizer.added_tokens_decoder.items()}
         state = {"class": type(tokenizer).__name__, "settings": settings, "added": added}
         state["vocab"] = tokenizer.get_vocab()
     if getattr(tokenizer, "truncation_side", "right") != "right":
         state["truncation_side"] = tokenizer.truncation_side
     return state
-
-
-def _is_path(setting: str) -> bool:
-    return setting == "model_max_length" or setting.endswith(("_file", "name_or_path"))
 
 
 def lowercase(backend: Any) -> None:

@@ -10,7 +10,6 @@ from huggingface_hub import ModelCard
 
 from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
-from contrastive_st.evaluation.neighbor_search import embedding_blocks
 from contrastive_st.evaluation.report.report import model_index, write_metadata
 from contrastive_st.evaluation.suite import evaluate
 from contrastive_st.evaluation.tasks import choose, retrieval_task
@@ -81,9 +80,7 @@ def test_the_cache_of_float32_gives_nothing_to_other_precisions(tmp_path):
     for precision, scale in (("int8", 3.0), ("fp32", 1.0), ("bf16", 2.0), ("int8", 3.0)):
         model = encoder(precision, scale)
         assert EmbeddingStore(model, ["a"], tmp_path)(["a"]).max() == scale
-        assert np.concatenate(list(embedding_blocks(model, ["a"], tmp_path))).max() == scale
     assert EmbeddingStore(encoder("fp32", 9.0), ["a"], tmp_path)(["a"]).max() == 1, "float32 is kept"
-    assert np.concatenate(list(embedding_blocks(encoder("fp32", 9.0), ["a"], tmp_path))).max() == 1
 
 
 def test_each_distinct_sentence_is_encoded_once_and_a_new_task_encodes_only_what_is_new(root, tmp_path):

@@ -53,7 +53,11 @@ def check_target(
     if path.suffix == ".parquet":
         importlib.import_module("pyarrow")  # an error now, not when all is computed
     with write_errors(path):
-        there = _is_there(path)
+        try:
+            path.lstat()  # of a link itself: a broken link exists too; a name that is too long raises
+            there = not path.is_dir() or any(path.iterdir())
+        except FileNotFoundError:
+            there = False
         if there and not overwrite:
             raise InputError(f"{path} exists already; choose another name or {f'give {flag}' if flag else 'remove it'}")
         parent = path.absolute().parent
@@ -101,7 +105,11 @@ def atomic_write(
             scratch.mkdir(parents=parents)
             yield scratch / path.name
             _to_disk(scratch, scratch.stat().st_mode & 0o666)
-            _take_the_name(scratch, path)
+            new = scratch / path.name
+            if new.is_dir() and path.is_dir() and not path.is_symlink():  # a rename replaces files and empty folders
+                os.replace(path, scratch / f"{secrets.token_hex(8)}.old")
+            os.replace(new, path)
+            _sync(path.absolute().parent)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -286,14 +294,6 @@ def locked(path: Path, error: str) -> Iterator[None]:
         os.close(file)
 
 
-def _is_there(path: Path) -> bool:
-    try:
-        path.lstat()  # of a link itself: a broken link exists too; a name that is too long raises
-    except FileNotFoundError:
-        return False
-    return not path.is_dir() or any(path.iterdir())
-
-
 def _to_disk(path: Path, mode: int) -> None:
     """fsync a file, or everything in a folder; files get the mode of the user's umask.
 
@@ -313,11 +313,3 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _take_the_name(scratch: Path, path: Path) -> None:
-    new, old = scratch / path.name, scratch / f"{secrets.token_hex(8)}.old"
-    if new.is_dir() and path.is_dir() and not path.is_symlink():  # a rename can only replace files and empty folders
-        os.replace(path, old)
-    os.replace(new, path)
-    _sync(path.absolute().parent)

@@ -61,7 +61,11 @@ def convert(
             tensors, or the destination exists already.
     """
     destination = Path(destination)
-    write = {"package": _write_package, "simcse": _write_simcse, "backbone": _write_backbone}[to]
+    write = {
+        "package": lambda model, folder: model.save_pretrained(folder),
+        "simcse": _write_simcse,
+        "backbone": _write_backbone,
+    }[to]
     patterns = (*ENCODER, "pytorch_model*.bin", "pytorch_model.bin.index.json")
     with only_writer(destination, flag="", parents=True), tempfile.TemporaryDirectory() as scratch:
         folder = local_folder(source, revision, patterns=patterns, token=token)
@@ -160,10 +164,6 @@ def _layout_fault(model: ContrastiveMixin, to: str) -> str:
     if to == "simcse" and model.config.model_type not in _SIMCSE_FAMILIES:
         return f"SimCSE's layout is for {' and '.join(_SIMCSE_FAMILIES)}, not {model.config.model_type}"
     return ""
-
-
-def _write_package(model: ContrastiveMixin, folder: Path) -> None:
-    model.save_pretrained(folder)
 
 
 def _write_backbone(model: ContrastiveMixin, folder: Path) -> None:

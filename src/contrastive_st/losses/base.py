@@ -97,6 +97,7 @@ class Loss:
     tag: ClassVar[str] = ""  # of the method, on the Hub
     citation: ClassVar[str] = ""  # BibTeX entries, with an empty line between two
     needs_two_texts: ClassVar[bool] = False  # a text and itself, which differ by dropout, cannot be validated
+    takes_queue: bool = False  # whether it accepts candidates from earlier batches, in the argument `queue`
     #: Of words that the model predicts from states of tokens, in addition to the loss of views
     words_weight: float = 0.0
     of_package: ClassVar[bool] = True  # whether this package defines the loss, rather than a user of it
@@ -140,16 +141,11 @@ class Loss:
         """Describe what a step compares, given the number of anchors over all processes and of views per anchor."""
         return f"{anchors} rows per step of {num_views} view{'s' * (num_views > 1)} each, compared by {self.name}"
 
-    @property
-    def takes_queue(self) -> bool:
-        """Whether the loss accepts candidates from earlier batches, in the argument `queue`."""
-        return False
-
     def task_of(self, targets: Tensor | None) -> str | None:
         """The name of the batch's data set, read from the targets; None for losses that do not need it."""
         return None
 
-    def of_task(self, task: str | None) -> Any:
+    def of_task(self, task: str | None) -> Loss:
         """This loss for batches of the data set `task`, so that the name need not be read from the targets."""
         return self
 
@@ -161,7 +157,7 @@ class Loss:
         """A new module that is trained with an encoder of `dim` dimensions and dropped after training, or None."""
         return None
 
-    def with_head(self, head: Any) -> Any:
+    def with_head(self, head: Any) -> Loss:
         """This loss with the module `head`, if it has a field of that name."""
         fields_of: Any = self
         return replace(fields_of, head=head) if "head" in getattr(self, "__dataclass_fields__", ()) else self

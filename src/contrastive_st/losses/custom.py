@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -95,7 +95,7 @@ class UndefinedLoss(Loss, register=False):
         """What the checkpoint records."""
         return dict(self.recorded)
 
-    def with_head(self, head: Any) -> Any:
+    def with_head(self, head: Any) -> NoReturn:
         """Raise an `InputError`: the loss is asked for, and there is none.
 
         Raises:

@@ -161,7 +161,7 @@ class InfoNCE(Loss):
         return words + (f" and {hard} hard negatives" if hard else "")
 
     @property
-    def takes_queue(self) -> bool:
+    def takes_queue(self) -> bool:  # type: ignore[override]
         """Whether the loss accepts candidates from earlier batches: not if `symmetric`, where they would be anchors."""
         return not self.symmetric
 

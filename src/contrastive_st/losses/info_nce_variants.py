@@ -36,10 +36,7 @@ class DocumentInfoNCE(InfoNCE):
     tag: ClassVar[str] = "next-sentence"
     trains: ClassVar[tuple[str, ...]] = ()
 
-    @property
-    def takes_queue(self) -> bool:
-        """False: the documents of earlier batches are not kept."""
-        return False
+    takes_queue = False  # type: ignore[assignment]  # the documents of earlier batches are not kept
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step contrasts."""

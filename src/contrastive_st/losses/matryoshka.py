@@ -69,6 +69,8 @@ class MatryoshkaLoss(Loss):
         if not self.dims or len(set(self.dims)) < len(self.dims) or len(weights) != len(self.dims):
             what = f"matryoshka dims {list(self.dims)} with weights {list(weights)}"
             raise InputError(f"{what}: give one or more different numbers of dimensions, and a weight for each")
+        for name in ("takes_queue", "needs_two_texts", "measure", "predicted", "task_of"):
+            object.__setattr__(self, name, getattr(inner, name))
 
     def __call__(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> Tensor:
         """The loss of one batch.
@@ -109,12 +111,6 @@ class MatryoshkaLoss(Loss):
         """Describe what a step compares."""
         return f"{self.inner.describe(anchors, num_views)}; by the first {', '.join(map(str, self.dims))} dimensions"
 
-    @property
-    def takes_queue(self) -> bool:
-        """Whether the inner loss accepts candidates from earlier batches."""
-        taken: bool = self.inner.takes_queue
-        return taken
-
     def make_head(self, dim: int) -> nn.Module | None:
         """New heads of the inner loss, one for each dimension, or None if it has no head.
 
@@ -136,27 +132,6 @@ class MatryoshkaLoss(Loss):
         inner, dim = self.whole()
         own = inner.for_part(part)
         return self if own is inner else MatryoshkaLoss(own, dims=(dim,) if dim else ())
-
-    def measure(self, num_views: int, targets: Tensor | None) -> str | None:
-        """That of the inner loss."""
-        result: str | None = self.inner.measure(num_views, targets)
-        return result
-
-    def predicted(self, targets: Tensor | None) -> Tensor | None:
-        """Those of the inner loss."""
-        result: Tensor | None = self.inner.predicted(targets)
-        return result
-
-    @property
-    def needs_two_texts(self) -> bool:  # type: ignore[override]
-        """As for the inner loss."""
-        needed: bool = self.inner.needs_two_texts
-        return needed
-
-    def task_of(self, targets: Tensor | None) -> str | None:
-        """The name of the batch's data set, as the inner loss reads it."""
-        task: str | None = self.inner.task_of(targets)
-        return task
 
     def of_task(self, task: str | None) -> MatryoshkaLoss:
         """This loss for batches of the data set `task`."""

@@ -135,7 +135,7 @@ class MixtureLoss(Loss):
             raise InputError(f"a batch must be of one of {', '.join(self.tasks)}; collate with MixtureCollator")
         return name
 
-    def of_task(self, task: str | None) -> Any:
+    def of_task(self, task: str | None) -> MixtureLoss:
         """This loss for batches of the data set `task`."""
         return replace(self, task=task)
 

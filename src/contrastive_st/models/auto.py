@@ -25,6 +25,7 @@ from contrastive_st.files.folders import check_weights
 from contrastive_st.files.reading import read_json, weight_types
 from contrastive_st.files.repositories import HUB_OPTIONS
 from contrastive_st.models.adapters import open_adapter, train_head
+from contrastive_st.models.base import ForCL
 from contrastive_st.models.checkpoint import Checkpoint, max_positions, unknown_pooling
 from contrastive_st.models.configuration import is_plain_encoder, without_code
 from contrastive_st.models.families import DECODERS, ENCODERS, transformers_family
@@ -58,7 +59,7 @@ class AutoModelForCL:
     """Opens a checkpoint as `BertForCL`, `RobertaForCL`, ..., depending on the family in its config."""
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: str | Path | Checkpoint, **kwargs: Any) -> Any:
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path | Checkpoint, **kwargs: Any) -> ForCL:
         """Open a folder or Hub name for training: `open_model` with `train=True`.
 
         Args:
@@ -72,7 +73,7 @@ class AutoModelForCL:
         return open_model(_found(pretrained_model_name_or_path, **hub), train=True, **kwargs)
 
     @classmethod
-    def from_config(cls, config: PreTrainedConfig, **settings: Any) -> Any:
+    def from_config(cls, config: PreTrainedConfig, **settings: Any) -> ForCL:
         """A newly initialised model of the config's family."""
         return _class(config, "this config")(config, **settings)
 
@@ -85,7 +86,7 @@ def open_model(
     pooling: str | None = None,
     merge_adapter: bool | None = None,
     **given: Any,
-) -> Any:
+) -> ForCL:
     """The model of a checkpoint, with the pooling recorded there by this package or by sentence-transformers.
 
     To be trained, it has float32 weights and, where its config names another task, a new projection head; an adapter is
@@ -151,7 +152,7 @@ def _check_fixed(checkpoint: Checkpoint, pooling: str | None) -> None:
         raise unknown_pooling(checkpoint)
 
 
-def _of_table(checkpoint: Checkpoint, pooling: str | None, settings: dict[str, Any]) -> Any:
+def _of_table(checkpoint: Checkpoint, pooling: str | None, settings: dict[str, Any]) -> ForCL:
     """The table of another library as a `StaticEncoder`, in float32."""
     from contrastive_st.models.static_encoder import STORAGES, StaticEncoder
 
@@ -190,7 +191,7 @@ def _pooled(
     return checkpoint, head, {"include_prompt": checkpoint.include_prompt, **checkpoint.final_layers, **settings}
 
 
-def _class(config: PreTrainedConfig, name: object) -> Any:
+def _class(config: PreTrainedConfig, name: object) -> type[ForCL]:
     if (kind := family(config.model_type)) is None:
         raise InputError(
             f"{name} has model_type {config.model_type!r}, which does not encode texts; use {', '.join(FAMILIES)}, or "

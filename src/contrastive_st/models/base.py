@@ -20,7 +20,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import ADAPTER, check_weights
 from contrastive_st.files.reading import weight_types
 from contrastive_st.files.repositories import HUB_OPTIONS, WEIGHTS, local_folder
-from contrastive_st.losses import LOCAL, LOSSES, default_gather
+from contrastive_st.losses import LOCAL, LOSSES, Loss, default_gather
 from contrastive_st.losses.info_nce import NO_TEXT, Queue
 from contrastive_st.losses.words import WordsLoss
 from contrastive_st.models.configuration import LossConfig, apply_settings, without_code
@@ -164,7 +164,7 @@ class ForCL(_Base):
         self.add_head()
 
     @property
-    def loss_fn(self) -> Any:
+    def loss_fn(self) -> Loss:
         """The loss described in the config, with its head.
 
         Raises:

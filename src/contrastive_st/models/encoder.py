@@ -32,6 +32,8 @@ from contrastive_st.tokens import DOCUMENT, QUERY, Pass, list_of_texts, role_pro
 from contrastive_st.vectors import PAIRWISE, SIMILARITIES, check_finite, quantize, unit_vectors
 
 if TYPE_CHECKING:  # torch and transformers are imported where they are needed: static models are encoded without
+    from typing import Self
+
     import torch
 
     from contrastive_st.models.graph import GraphVectors
@@ -177,7 +179,7 @@ class SentenceEncoder:
                 self._fingerprint = StaticVectors.from_pretrained(found.folder).fingerprint
 
     @classmethod
-    def from_pretrained(cls, name: str | Path, device: str | torch.device | None = None, **options: Any) -> Any:
+    def from_pretrained(cls, name: str | Path, device: str | torch.device | None = None, **options: Any) -> Self:
         """The same as `SentenceEncoder(name, device=device, ...)`, under the name used in transformers."""
         return cls(name, device=device, **options)
 
@@ -237,7 +239,10 @@ class SentenceEncoder:
         with progress(len(given), show_progress_bar) as done:
             run = Pass(limits, dtype, done)
             if output_value == "token_embeddings":
-                states = self._states(given, prompt, run, (precision, normalize_embeddings, truncate_dim))
+                if (precision, normalize_embeddings, truncate_dim) != ("float32", False, None):
+                    what = "precision, normalize_embeddings and truncate_dim"
+                    raise InputError(f"token_embeddings are returned unchanged; leave out {what}")
+                states = self._torch.token_vectors(self._tokenize(given, prompt), run)
                 return states[0] if isinstance(texts, str) else states
             if given:
                 marked, before = [prompt + text for text in given] if prompt else given, self._unpooled(prompt)
@@ -592,12 +597,6 @@ class SentenceEncoder:
 
     def _tokenize(self, texts: list[str], prompt: str, max_length: int | None = None) -> list[list[int]]:
         return self._running.token_rows([prompt + text for text in texts], max_length or self.max_length)
-
-    def _states(self, texts: list[str], prompt: str, run: Pass, others: tuple[object, ...]) -> Any:
-        if others != ("float32", False, None):
-            what = "precision, normalize_embeddings and truncate_dim"
-            raise InputError(f"token_embeddings are returned unchanged; leave out {what}")
-        return self._torch.token_vectors(self._tokenize(texts, prompt), run)
 
     def _vectors(self, rows: list[list[int]], prompt: str = "") -> Vectors:
         if not rows:

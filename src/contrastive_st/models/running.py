@@ -73,7 +73,9 @@ Vectors = NDArray[np.float32]
 # --- Opening.
 
 
-def opened(found: Checkpoint, device: str | torch.device | None, pooling: str | None) -> tuple[Any, Any, Checkpoint]:
+def opened(
+    found: Checkpoint, device: str | torch.device | None, pooling: str | None
+) -> tuple[nn.Module, Any, Checkpoint]:
     """The model of a folder, its tokenizer, and what is recorded of it.
 
     Raises:

@@ -84,7 +84,7 @@ class SkipThoughts(OwnArchitecture, SkipThoughtsModel):
         pairs: Pairs = neighbors(targets, gather(targets))  # the one before each sentence, and the one after it
         lengths = rows["attention_mask"].sum(1) + 1
         count = int(sum(lengths[written].sum() for _, written in pairs))
-        require(gather.sum(torch.tensor(count, device=ids.device)) > 0, _no_neighbors, skips=True)
+        require(gather.sum(torch.tensor(count, device=ids.device)) > 0, lambda: _NO_NEIGHBORS, skips=True)
 
         def sum_of(vectors: Tensor, own: Rows) -> Tensor:
             result = pairs if own is None else [_of_rows(pair, row_index(own, ids.device), len(ids)) for pair in pairs]
@@ -113,8 +113,7 @@ def _of_rows(pair: tuple[Tensor, Tensor], rows: Tensor | slice, count: int) -> t
     return places[places >= 0], written[places >= 0]
 
 
-def _no_neighbors() -> str:
-    return "no sentence of this batch has a neighbour in it; give documents of several sentences"
+_NO_NEIGHBORS = "no sentence of this batch has a neighbour in it; give documents of several sentences"
 
 
 # --- Encoders over word vectors trained on labelled pairs (InferSent) and on several tasks (USE).

@@ -180,9 +180,7 @@ class Decoders(nn.Module):
             words.append(write[written].flatten()[packing.source])
         result, wanted = at_least_float32(torch.cat(states)), torch.cat(words)
         with torch.autocast(result.device.type, enabled=False):
+            if len(wanted):
+                return -self.words(result, wanted).output.sum()
             # without sentences to generate the loss is zero, but depends on every parameter, as DDP expects
-            return -self.words(result, wanted).output.sum() if len(wanted) else result.sum() + _nothing_of(self)
-
-
-def _nothing_of(module: nn.Module) -> Tensor:
-    return sum((p.sum() * 0 for p in module.parameters()), torch.zeros(()))
+            return result.sum() + sum((p.sum() * 0 for p in self.parameters()), torch.zeros(()))

@@ -76,7 +76,8 @@ class EncoderForCL(ForCL, PreTrainedModel):
     bucket_options: ClassVar[dict[str, Any]] = {}  # for `contrastive_st.tokens.bucket_rows`
 
     def __init__(self, encoder: nn.Module, loss: Any = None, pooling: Pooling | None = None, **settings: Any) -> None:
-        if pooling is None and isinstance(encoder, PreTrainedModel) and _of_transformers(encoder):
+        own_code = not type(encoder).__module__.startswith("transformers.")
+        if pooling is None and isinstance(encoder, PreTrainedModel) and not own_code:
             raise InputError(
                 f"a {type(encoder).__name__} of transformers does not record how it pools; open the checkpoint with "
                 "AutoModelForCL.from_pretrained(...), or give EncoderForCL(model, pooling=...)"
@@ -304,10 +305,6 @@ def check_modules(source: Any) -> None:
     """Raise `InputError` for a model of sentence-transformers that this package does not compute."""
     if (recorded := recorded_modules(source)).is_refused:
         raise unknown_pooling(recorded)
-
-
-def _of_transformers(model: nn.Module) -> bool:
-    return type(model).__module__.startswith("transformers.")
 
 
 def is_sentence_transformer(model: Any) -> bool:

@@ -86,8 +86,9 @@ class TrainingParser(Parser, HfArgumentParser):
         *parsed, unknown = self.parse_args_into_dataclasses(
             argv, return_remaining_strings=True, look_for_args_file=False
         )
-        for args in parsed:
-            _check_reporting(getattr(args, "report_to", []))
+        for args in parsed:  # a logger may be missing; the Trainer would only find out after the data has been read
+            for callback in get_reporting_integration_callbacks(getattr(args, "report_to", [])):
+                callback()
         if unknown:
             flag = unknown[0].partition("=")[0]
             raise InputError(f"unknown argument {flag}; {self._instead(flag)}")
@@ -177,9 +178,3 @@ def _option(name: str, text: str, default: Any) -> list[str]:
 
 def _shown(value: Any) -> str:
     return shlex.join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-
-
-def _check_reporting(report_to: Sequence[str]) -> None:
-    """Raise if a logger is not installed. (The Trainer would only find out after the data has been read.)"""
-    for callback in get_reporting_integration_callbacks(report_to):
-        callback()

@@ -25,6 +25,7 @@ from contrastive_st.search.mining.negative_rules import MiningOptions
 from contrastive_st.terminal import note, progress_is_shown, say, tell
 
 if TYPE_CHECKING:
+    from contrastive_st.models.encoder import SentenceEncoder
     from contrastive_st.search.index import VectorIndex
 
 FILTER_HELP = (
@@ -74,7 +75,7 @@ class CollectionCommand(StoreCommand):
         return closing(open_index(self.store, self.collection))
 
 
-def recorded_encoder(index: VectorIndex, otherwise: str) -> Any:
+def recorded_encoder(index: VectorIndex, otherwise: str) -> SentenceEncoder | None:
     """The model that made an index; None if it cannot be opened, with a note that says what this means."""
     from contrastive_st.search.opening import open_encoder_for
 

@@ -107,7 +107,11 @@ class Codes:
         return int(self.shape[0])
 
     def __getitem__(self, rows: Rows) -> Vectors:
-        codes = self.stored[rows] if self.precision == "int8" else _signs(self.stored[:, rows])
+        codes = (
+            self.stored[rows]
+            if self.precision == "int8"
+            else np.ascontiguousarray(self.stored[:, rows].T).view(np.uint8)
+        )
         if self.rotation is not None:
             return unit_vectors(dequantize(codes, "ubinary", self.rotation.shape[1]) @ self.rotation.T, np.float32)
         return unit_vectors(dequantize(codes, self.precision, self.shape[1], self.ranges))
@@ -495,8 +499,3 @@ def _in_rows(stored: NDArray[Any]) -> NDArray[Any]:
         return stored
     padded = np.pad(stored, ((0, 0), (0, -stored.shape[1] % 8)))
     return np.ascontiguousarray(padded.view(np.uint64).T)
-
-
-def _signs(packed: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """Packed signs uint8 `[n, 8 W]` of uint64 `[W, n]`."""
-    return np.ascontiguousarray(packed.T).view(np.uint8)

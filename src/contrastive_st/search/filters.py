@@ -410,13 +410,9 @@ def _as_boolean(value: Scalar) -> bool | None:
     return said if isinstance(said, bool) else None
 
 
-def _as_text(value: Scalar) -> str | None:
-    return value if isinstance(value, str) else None
-
-
 #: What a value of a filter is in a column of each type
 _READINGS: dict[str, Callable[[Scalar], Any]] = {
-    "number": _as_number, "boolean": _as_boolean, "text": _as_text,
+    "number": _as_number, "boolean": _as_boolean, "text": lambda value: value if isinstance(value, str) else None,
     "date": lambda value: moment(value) if isinstance(value, str) else None,
 }  # fmt: skip
 

@@ -7,16 +7,17 @@ import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from contrastive_st.errors import InputError, first_line, require
 from contrastive_st.models.protocol import Encoder, open_encoder
-from contrastive_st.search.index import VectorIndex, Vectors, check_model
+from contrastive_st.search.index import VectorIndex, Vectors, WritableIndex, check_model
 from contrastive_st.search.postgres.server import default_store
 from contrastive_st.search.values import one_line
 
 if TYPE_CHECKING:
     from contrastive_st.models.encoder import SentenceEncoder
+    from contrastive_st.search.exact import ExactIndex
     from contrastive_st.search.postgres.database import Database
     from contrastive_st.search.postgres.store import VectorStore
 
@@ -46,8 +47,7 @@ def open_index(
     """
     where = str(where or default_store())
     if (in_files := file_index(where)) is not None:
-        opened: VectorIndex = in_files.open(where, fingerprint=fingerprint)
-        return opened
+        return in_files.open(where, fingerprint=fingerprint)
     store_class = vector_store()
     _check_there(where)
     return store_class(where, collection, fingerprint=fingerprint, **store)
@@ -62,7 +62,7 @@ def open_named(name: str, store: str | None = None, **options: Any) -> VectorInd
     return open_index(name) if file_index(name) is not None else open_index(store, name, **options)
 
 
-def writable(index: VectorIndex, name: str) -> Any:
+def writable(index: VectorIndex, name: str) -> WritableIndex:
     """An index whose documents can be changed (`WritableIndex`).
 
     Args:
@@ -77,14 +77,14 @@ def writable(index: VectorIndex, name: str) -> Any:
     """
     if not hasattr(index, "upsert"):
         raise InputError(f"{name} is a folder of shards, which cannot be changed; index the corpus into a store")
-    return index
+    return cast("WritableIndex", index)
 
 
-def file_index(where: str | Path) -> Any:
+def file_index(where: str | Path) -> type[ExactIndex] | None:
     """The class of the index in the files at a path; None if there is none."""
     for place in FILE_INDEXES:
         module, _, name = place.partition(".")
-        kind = getattr(importlib.import_module(f"contrastive_st.search.{module}"), name)
+        kind: type[ExactIndex] = getattr(importlib.import_module(f"contrastive_st.search.{module}"), name)
         if kind.is_at(Path(where).expanduser()):
             return kind
     return None
@@ -129,7 +129,7 @@ def vector_store() -> type[VectorStore]:
     return VectorStore
 
 
-def open_encoder_for(index: VectorIndex, model: str | SentenceEncoder | None = None, **options: Any) -> Any:
+def open_encoder_for(index: VectorIndex, model: str | SentenceEncoder | None = None, **options: Any) -> SentenceEncoder:
     """The encoder for the queries of an index: the given model, else the one that made the index.
 
     Raises:

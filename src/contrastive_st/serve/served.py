@@ -109,7 +109,8 @@ class Served:
             rows = self._rows_of_texts(_checked(items, lambda item: isinstance(item, str)), prompt, cut)
             return rows, self._unknown(rows, prompt)
         most, max_length = self.encoder.vocabulary_size, self.encoder.max_length
-        if any(not row or min(row) < 0 or max(row) >= most for row in _checked(items, _is_row_or_empty)):
+        checked = _checked(items, lambda item: item == [] or _is_row(item))
+        if any(not row or min(row) < 0 or max(row) >= most for row in checked):
             raise ApiError(400, f"token ids must be from 0 to {most - 1:,}, one or more per row; or send texts")
         if max_length is not None and not cut and max(map(len, items)) > max_length:
             raise ApiError(413, f"an input has more than {max_length} tokens, the maximum length of the model")
@@ -152,10 +153,6 @@ def _is_row(item: Any) -> bool:
     if not isinstance(item, list) or not item or not (kinds := set(map(type, item))) <= {int, float}:
         return False
     return float not in kinds or all(number == int(number) for number in item)  # JSON has one kind of numbers
-
-
-def _is_row_or_empty(item: Any) -> bool:
-    return item == [] or _is_row(item)
 
 
 def _checked(items: list[Any], fits: Callable[[Any], bool]) -> list[Any]:

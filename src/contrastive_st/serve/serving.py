@@ -61,7 +61,8 @@ class PageGate(Gate):
         if scope["method"] != "POST" or scope["path"].rstrip("/") not in _SENT_TO:
             return 405, "This page takes queries only."
         origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
-        if site not in ("same-origin", "none", None) or (site is None and origin and not _is_of(origin, headers)):
+        elsewhere = origin and origin.rpartition("//")[2] != headers.get(b"host")
+        if site not in ("same-origin", "none", None) or (site is None and elsewhere):
             return 403, "This page takes queries from itself only."
         return None
 
@@ -91,7 +92,3 @@ def check_token(token: str | None) -> str | None:
 def _asked(scope: Scope) -> str:
     """The token in the address."""
     return HTTPConnection(scope).query_params.get("token", "")
-
-
-def _is_of(origin: str, headers: Headers) -> bool:
-    return origin.rpartition("//")[2] == headers.get(b"host")

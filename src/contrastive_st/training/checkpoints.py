@@ -81,7 +81,10 @@ class CheckpointTrainer(Trainer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.beside_model: list[Callable[[Path], None]] = []
-        self.beside_state: list[Callable[[Path], None]] = [self._write_trained, self._write_record]
+        self.beside_state: list[Callable[[Path], None]] = [
+            self._write_trained,
+            lambda folder: write_json(folder / RUN, self.run_record()),
+        ]
         self._run_folder: str | None = None  # the output folder, while a checkpoint is written elsewhere
         self.resumed_from: str | None = None
         self._run: dict[str, Any] = {}
@@ -257,9 +260,6 @@ class CheckpointTrainer(Trainer):
     def push_checkpoint(self, checkpoint: Path) -> None:
         """Push what `hub_strategy` says of a checkpoint."""
         self._push_from_checkpoint(str(checkpoint))
-
-    def _write_record(self, checkpoint: Path) -> None:
-        write_json(checkpoint / RUN, self.run_record())
 
     def _write_trained(self, checkpoint: Path) -> None:
         """Write all trained weights of a model with an adapter or of a user's module, including heads."""

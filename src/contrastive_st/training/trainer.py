@@ -225,7 +225,11 @@ class ContrastiveTrainer(CheckpointTrainer):
         if self.is_fsdp_enabled:  # every process must run the same number of forward passes
             core.length_bucketing = False
         if self.args.torch_compile:
-            self._compile(core)
+            # Only the encoder, for any number of rows and any length; buckets are made outside of it. accelerate would
+            # compile the whole model, and again for each new shape of a batch.
+            plugin = self.accelerator.state.dynamo_plugin
+            core.backbone.compile(backend=plugin.backend.value.lower(), mode=plugin.mode, dynamic=True)
+            plugin.backend = DynamoBackend.NO
         half = (self.args.bf16 or self.args.fp16) and has_flash_attention(self.args.device)
         if self.args.unpadded is not None:
             core.unpadded = self.args.unpadded
@@ -249,15 +253,6 @@ class ContrastiveTrainer(CheckpointTrainer):
             words, modules = model.get_input_embeddings(), list(model.modules())
             around = {type(module).__name__ for module in modules if any(part is words for part in module.modules())}
             plugin.transformer_cls_names_to_wrap = sorted(set(sharded) - around)
-
-    def _compile(self, core: Any) -> None:
-        """Compile only the encoder, for any number of rows and any length; buckets are made outside of it.
-
-        (accelerate would compile the whole model, and again for each new shape of a batch.)
-        """
-        plugin = self.accelerator.state.dynamo_plugin
-        core.backbone.compile(backend=plugin.backend.value.lower(), mode=plugin.mode, dynamic=True)
-        plugin.backend = DynamoBackend.NO
 
     def _faults(self) -> Iterator[str]:
         """Arguments that do not go with each other or with the model."""
@@ -315,19 +310,16 @@ class ContrastiveTrainer(CheckpointTrainer):
         fit_batch(self.train_dataset, self.args)
         self._train_batch_size = self.args.train_batch_size
         self.validation.check_best_metric()
-        self._undo_preparation()
+        if self.model_wrapped is self.model and not (self.is_fsdp_enabled or self.is_deepspeed_enabled):
+            # accelerate has prepared the model for an evaluation, and would not prepare it for training
+            self.accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
+            vars(self.model).pop("_is_accelerate_prepared", None)
         with self.sigterm:
             steps, _, metrics = super().train(resume_from_checkpoint, trial, *args, **kwargs)
         if not (self.finished_before or self.sigterm.stopped):
             self.learning.check(self.state)
         self.validation.report_best()
         return TrainOutput(steps, metrics["train_loss"], metrics)
-
-    def _undo_preparation(self) -> None:
-        """Forget that accelerate has prepared the model for an evaluation: it would not prepare it for training."""
-        if self.model_wrapped is self.model and not (self.is_fsdp_enabled or self.is_deepspeed_enabled):
-            self.accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
-            vars(self.model).pop("_is_accelerate_prepared", None)
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
         """As in transformers; errors name the options."""

@@ -181,13 +181,9 @@ def middles(layout: Map) -> Iterator[tuple[str, NDArray[np.float32], str]]:
     """The name, the densest point and the colour of each cluster that has documents on the map."""
     for label, name in enumerate(layout.names):
         if (rows := layout.labels == label).any():
-            yield one_line(name, 40), _densest(layout.xy[rows]), colour(label)
-
-
-def _densest(xy: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The point that is nearest to a tenth of the others. (A median could lie between two groups of points.)"""
-    distances = np.linalg.norm(xy[:, None] - xy, axis=2)
-    return np.asarray(xy[np.sort(distances, axis=1)[:, len(xy) // 10].argmin()])
+            xy = layout.xy[rows]  # the point nearest to a tenth of the others; a median could lie between two groups
+            distances = np.sort(np.linalg.norm(xy[:, None] - xy, axis=2), axis=1)
+            yield one_line(name, 40), xy[distances[:, len(xy) // 10].argmin()], colour(label)
 
 
 def _spiral() -> Iterator[NDArray[np.float64]]:

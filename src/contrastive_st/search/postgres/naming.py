@@ -15,6 +15,8 @@ from contrastive_st.search.postgres.names import check_name
 from contrastive_st.search.postgres.schema import Tables, create_view
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from contrastive_st.search.postgres.database import Database, StoreConnection
 
 _LOCK = 0x636F6E74726E616D  # seed of the advisory locks under which names are given
@@ -73,7 +75,7 @@ class Named:
             raise DeletedCollection(f"collection {self.collection!r} has been deleted")
         _no_collection(connection, self.database, self.collection)
 
-    def at(self, connection: StoreConnection, lock: bool = False) -> Any:
+    def at(self, connection: StoreConnection, lock: bool = False) -> Self:
         """The collection that has the name now, which stays with its tables.
 
         Args:
@@ -104,11 +106,11 @@ class Named:
             self.model, self.fingerprint, self.dimension, self.index = row[1:]
         return row is not None
 
-    def now(self) -> Any:
+    def now(self) -> Self:
         """As `at`, by a connection of the pool."""
         return self.database.run(self.at)
 
-    def read(self, work: Callable[[StoreConnection, Any], Result]) -> Result:
+    def read(self, work: Callable[[StoreConnection, Self], Result]) -> Result:
         """Call `work` with a connection and the collection as it is `now`; again, if its tables go meanwhile."""
 
         def once(connection: StoreConnection) -> Result:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from psycopg import sql
@@ -25,6 +25,8 @@ from contrastive_st.search.postgres.schema import Tables, create_vectors, create
 from contrastive_st.search.values import storable
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from contrastive_st.search.postgres.database import StoreConnection
 
 _FIRST = -(1 << 63)
@@ -36,6 +38,7 @@ _KEEP = """UPDATE _spaces AS s SET index = c.index FROM collections AS c
 _ANSWER = """UPDATE collections AS c SET (model, fingerprint, dimension, index, space) =
     (SELECT model, fingerprint, dimension, index, space FROM _spaces AS s
     WHERE s.collection = c.tables AND s.space = %s) WHERE tables = %s"""
+_LIVE = "SELECT space FROM collections WHERE tables = %s"
 _NAMES = "SELECT name FROM collections WHERE tables = %s UNION SELECT name FROM _aliases WHERE collection = %s"
 
 
@@ -46,14 +49,14 @@ class StoreSpaces(Named):
         """All spaces, the live one first."""
         return self.database.run(lambda connection: self.at(connection)._spaces(connection))
 
-    def live(self) -> Any:
+    def live(self) -> Self:
         """The collection with the vectors that answer now."""
         result = copy(self)
         result.moved = False
         self.database.run(result.load)
         return result
 
-    def within(self, space: Space) -> Any:
+    def within(self, space: Space) -> Self:
         """The same documents with the vectors of another space."""
         return self.database.run(lambda connection: self._inside(connection, space))
 
@@ -207,7 +210,7 @@ class StoreSpaces(Named):
             other.tables = Tables(self.tables.prefix, self.tables.schema, space.number)
             if space.fingerprint == self.fingerprint:
                 other.write_vectors(connection, ids, vectors, merge_rows)
-            elif space.number == self._live(connection):
+            elif space.number == int(connection.value(_LIVE, (self.tables.prefix,))):
                 what = f"collection {self.collection!r}"
                 raise OtherModel(f"{what} has moved to {space.model}; open it again, and encode with that")
             else:
@@ -237,7 +240,7 @@ class StoreSpaces(Named):
 
     # ------------------------------------------------------------------ inside
 
-    def _alone(self, connection: StoreConnection) -> Any:
+    def _alone(self, connection: StoreConnection) -> Self:
         """The collection with its live space; writers wait until the end of the open transaction."""
         mine = "SELECT tables FROM collections WHERE tables = %s FOR UPDATE"
         prefix = connection.value(mine, (self.at(connection).tables.prefix,))
@@ -246,7 +249,7 @@ class StoreSpaces(Named):
         result.load(connection)
         return result
 
-    def _inside(self, connection: StoreConnection, space: Space) -> Any:
+    def _inside(self, connection: StoreConnection, space: Space) -> Self:
         result = copy(self)
         result._within, result.model, result.fingerprint = space.number, space.model, space.fingerprint
         return result.at(connection)
@@ -255,10 +258,6 @@ class StoreSpaces(Named):
         rows = connection.execute(_ALL, (self.tables.prefix,)).fetchall()
         this = self.tables.space, self.model, self.fingerprint, self.dimension
         return [Space(*row) for row in rows] or [Space(*this)]
-
-    def _live(self, connection: StoreConnection) -> int:
-        statement = "SELECT space FROM collections WHERE tables = %s"
-        return int(connection.value(statement, (self.tables.prefix,)))
 
     def _lacking(self, connection: StoreConnection) -> int:
         missing = "SELECT count(*) FROM {texts} AS t WHERE NOT EXISTS (SELECT 1 FROM {vectors} AS v WHERE v.id = t.id)"

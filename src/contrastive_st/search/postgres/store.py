@@ -380,7 +380,8 @@ class VectorStore(StoreWrites):
     ) -> list[Any]:
         """Ids, cosines, texts and metadata of the nearest; or ids and cosines of the nearest and of `others`."""
         k, filter, index, ef = plan
-        parameters: dict[str, Any] = {"q": self._parameter(query), "k": k, "many": max(ef, k), "ids": others}
+        vector = HalfVector if self.storage == "halfvec" else Vector
+        parameters: dict[str, Any] = {"q": vector(query), "k": k, "many": max(ef, k), "ids": others}
         if filter:
             parameters["filter"] = as_jsonpath(filter)
         if index != "none":
@@ -439,6 +440,3 @@ class VectorStore(StoreWrites):
             if len(meets) >= k or len(numbers) < most:
                 return numbers[np.isin(view.ids[numbers], [id for (id,) in meets])][:k], view, postings
             most *= 8
-
-    def _parameter(self, query: Vectors) -> HalfVector | Vector:
-        return HalfVector(query) if self.storage == "halfvec" else Vector(query)

@@ -36,7 +36,7 @@ class DocumentInfoNCE(InfoNCE):
     tag: ClassVar[str] = "next-sentence"
     trains: ClassVar[tuple[str, ...]] = ()
 
-    takes_queue = False  # type: ignore[assignment]  # the documents of earlier batches are not kept
+    takes_queue = False  # the documents of earlier batches are not kept
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step contrasts."""

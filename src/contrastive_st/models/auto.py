@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import torch
 from annotated_types import Ge
@@ -141,7 +141,7 @@ def open_model(
     if hasattr(kind, "projection") and "dense" not in given:
         load_final_layers(checkpoint, model.after)
     model.name_or_path = model.config._name_or_path = name
-    return loaded
+    return cast("ForCL", loaded)
 
 
 def _check_fixed(checkpoint: Checkpoint, pooling: str | None) -> None:
@@ -163,7 +163,7 @@ def _of_table(checkpoint: Checkpoint, pooling: str | None, settings: dict[str, A
     kind = str(table.embeddings.dtype)
     model.save_dtype = getattr(torch, kind) if kind in STORAGES else None
     model.name_or_path = model.config._name_or_path = checkpoint.name
-    return model
+    return cast("ForCL", model)
 
 
 def _pooled(
@@ -197,7 +197,7 @@ def _class(config: PreTrainedConfig, name: object) -> type[ForCL]:
             f"{name} has model_type {config.model_type!r}, which does not encode texts; use {', '.join(FAMILIES)}, or "
             "another text encoder of transformers"
         )
-    return kind
+    return cast("type[ForCL]", kind)
 
 
 def _found(name: str | Path | Checkpoint, revision: str | None = None, **options: Any) -> Checkpoint:

@@ -170,7 +170,8 @@ class ForCL(_Base):
         Raises:
             InputError: the checkpoint was trained with a loss that is not defined here.
         """
-        return self.settings.loss.with_head(getattr(self, "loss_head", None))
+        loss: Loss = self.settings.loss.with_head(getattr(self, "loss_head", None))
+        return loss
 
     @property
     def embedding_dim(self) -> int:

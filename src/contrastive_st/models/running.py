@@ -83,9 +83,10 @@ def opened(
     """
     device = _usable(device)
     if found.foreign and pooling is None and not found.is_refused:
-        model, tokenizer, recorded = in_memory(_sentence_transformer(found, device), None)
-        return model, tokenizer, replace(recorded, prompts=found.prompts, similarity=found.similarity)
-    model, tokenizer = open_model(found, pooling=pooling).to(device).eval(), load_tokenizer(found)
+        own, tokenizer, recorded = in_memory(_sentence_transformer(found, device), None)
+        return own, tokenizer, replace(recorded, prompts=found.prompts, similarity=found.similarity)
+    model: Any = open_model(found, pooling=pooling)
+    model, tokenizer = model.to(device).eval(), load_tokenizer(found)
     if getattr(model, "is_table", False):
         tokenizer.model_max_length = model.config.reading.get("max_length") or 1 << 30  # as other loaders do
     return model, tokenizer, found

@@ -181,6 +181,7 @@ class Decoders(nn.Module):
         result, wanted = at_least_float32(torch.cat(states)), torch.cat(words)
         with torch.autocast(result.device.type, enabled=False):
             if len(wanted):
-                return -self.words(result, wanted).output.sum()
+                loss: Tensor = -self.words(result, wanted).output.sum()
+                return loss
             # without sentences to generate the loss is zero, but depends on every parameter, as DDP expects
             return result.sum() + sum((p.sum() * 0 for p in self.parameters()), torch.zeros(()))

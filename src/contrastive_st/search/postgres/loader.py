@@ -186,7 +186,7 @@ class StoreLoader:
                     " FROM unnest(%(names)s::text[], %(ids)s::bigint[]) AS member(file, id) GROUP BY file",
                     {**self._key, "names": list(files), "ids": all_ids.tolist()},
                 )
-            gone = [] if self.afresh else store.tombstones(connection, keys)
+            gone: list[int] | Ids = [] if self.afresh else store.tombstones(connection, keys)
             kept = np.flatnonzero(~np.isin(keys, gone))
             rows = [texts[i] for i in kept.tolist()], [metadata[i] for i in kept.tolist()]
             store.write(connection, (keys[kept], *rows, vectors[kept]), put)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from psycopg import sql
@@ -123,7 +123,8 @@ class StoreSpaces(Named):
 
     def build_like(self, space: Space) -> None:
         """Build the index of a space, of the kind that the live one has."""
-        self.within(space).build_index(self.now().index)
+        there: Any = self.within(space)  # a store, which can build indexes
+        there.build_index(self.now().index)
 
     def activate(self, space: Space) -> int:
         """Let searches go to a space if no document lacks a vector there; return how many do."""
@@ -231,7 +232,8 @@ class StoreSpaces(Named):
     def describe_spaces(self) -> dict[str, str]:
         """The progress of a move to another model, a line for each space; nothing if there is only one."""
         live, *others = self.spaces()
-        total, shown = self.now().count(), {}
+        now: Any = self.now()  # a store, which can count
+        total, shown = now.count(), {}
         for space in [live, *others] if others else []:
             done = f"{total - self.lacking(space):,} of {total:,} documents encoded"
             answers = ", which searches use" if space == live else ""

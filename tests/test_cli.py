@@ -303,7 +303,7 @@ def test_the_help_of_a_script_shows_its_options_and_what_it_sets(name, capsys):
 
 def test_flags_in_kebab_case_are_the_same(checkpoint, tmp_path, capsys):
     (tmp_path / "t.txt").write_text("\n".join(SENTENCES))
-    asked = ["neighbors", checkpoint, "--corpus", str(tmp_path / "t.txt"), "--query", "a cat", "--cache", "none"]
+    asked = ["neighbors", checkpoint, "--corpus", str(tmp_path / "t.txt"), "--query", "a cat"]
     assert main([*asked, "--max_sentences", "3"]) == 0
     first = capsys.readouterr().out
     assert main([*asked, "--max-sentences", "3"]) == 0

@@ -219,7 +219,7 @@ def test_where_nothing_says_how_it_pools_every_door_says_the_same(folder, tmp_pa
         ["similarity", "a", "b", "-m", name],
         ["index", texts, "-m", name, "--output", f"{out}/index"],
         ["convert", name, f"{out}/new", "--to", "package"],
-        ["neighbors", name, "--corpus", texts, "--query", "a cat", "--cache", "none"],
+        ["neighbors", name, "--corpus", texts, "--query", "a cat"],
         ["classify", texts, "-m", name, "--examples", f"a={texts}", f"b={texts}"],
     ):
         assert main(command) == 2, command

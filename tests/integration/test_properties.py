@@ -156,7 +156,7 @@ def command_lines(draw, data):
             *draw(options("classifier", "pooling", "test", "columns", "separator", "head")),
         ],
         "neighbors": lambda: [
-            "model", "--corpus", data, "--query", draw(words), "--cache", "none",
+            "model", "--corpus", data, "--query", draw(words),
             *draw(options("k", "max_sentences", "pooling", "column", "output")),
         ],
         "card": lambda: ["model", *draw(options("name", "license", "language", "datasets", "output"))],

@@ -440,6 +440,31 @@ def bucket_rows(
     return buckets
 
 
+def rows_of_one_length(
+    lengths: NDArray[np.int64], max_tokens: int = 1 << 62, max_rows: int = 1 << 62
+) -> list[NDArray[np.int64]]:
+    """Split rows into buckets without padding: the rows of a bucket have the same length, longest first.
+
+    Args:
+        lengths: `[N]`, tokens per row.
+        max_tokens: most tokens in a bucket, which has at least one row.
+        max_rows: most rows in a bucket.
+
+    Returns:
+        Row indices, one array per bucket; together a permutation of `range(N)`.
+
+    Example:
+        >>> [rows.tolist() for rows in rows_of_one_length(np.array([2, 9, 2, 9, 9]), max_tokens=18)]
+        [[1, 3], [4], [0, 2]]
+    """
+    order = np.argsort(-lengths, kind="stable")
+    buckets = []
+    for rows in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1) if len(order) else ():
+        size = max(min(max_tokens // max(int(lengths[rows[0]]), 1), max_rows), 1)
+        buckets += [rows[start : start + size] for start in range(0, len(rows), size)]
+    return buckets
+
+
 def padded_tokens(buckets: Sequence[NDArray[np.int64]], lengths: NDArray[np.int64], most: int) -> int:
     """Number of tokens in all buckets, padding included, if no row is padded to more than `most`."""
     widths = padded_widths(lengths, most)

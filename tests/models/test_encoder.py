@@ -14,8 +14,9 @@ from sentence_transformers import SentenceTransformer
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.errors import one_line
+from contrastive_st.models import modeling
 from contrastive_st.models.protocol import open_encoder
-from contrastive_st.models.running import Running
+from contrastive_st.speed.packing import PackedRows
 from contrastive_st.tokens import bucket_rows, padded_widths
 from contrastive_st.vectors import SIMILARITIES
 
@@ -81,13 +82,13 @@ def test_widths_are_few_and_near():
 def test_passes_of_other_texts_share_their_shapes(encoder, monkeypatch):
     """oneDNN compiles a product for each shape: another pass brings hardly any that the first did not have."""
     seen = []
-    forward = Running.forward
 
-    def watched(running, rows, before, width):
-        seen.append((len(rows), width))
-        return forward(running, rows, before, width)
+    def watched(*args):
+        packed = PackedRows(*args)
+        seen.append(packed.pack(torch.zeros(packed.shape)).shape[1])
+        return packed
 
-    monkeypatch.setattr(Running, "forward", watched)
+    monkeypatch.setattr(modeling, "PackedRows", watched)
     rng = np.random.default_rng(0)
     for _ in range(20):
         encoder.encode_rows([[5] * n for n in np.clip(rng.lognormal(2, 0.7, 2000).astype(int), 1, encoder.max_length)])

@@ -1,13 +1,19 @@
 """float32 products on packed weights: the same values, and nothing left behind."""
 
+import copy
+import gc
+import pickle
 import threading
+import weakref
 
 import numpy as np
+import peft
 import pytest
 import torch
 from torch import nn
 
 from contrastive_st.models import BertForCL, SentenceEncoder
+from contrastive_st.speed import products
 from contrastive_st.speed.products import packed_products
 
 
@@ -34,6 +40,109 @@ def test_nothing_is_left_behind_and_changed_weights_are_seen():
     torch.testing.assert_close(after, before + 8)
     layer(x).sum().backward()
     assert layer.weight.grad is not None
+
+
+def weight(model):
+    return model.get_submodule("bert.encoder.layer.0.intermediate.dense").weight
+
+
+def a_step(model):
+    model(torch.tensor([[5, 6, 7]])).pooler_output.square().sum().backward()
+    torch.optim.SGD([weight(model)], lr=1.0).step()
+
+
+def assigned(model):
+    weight(model).data = weight(model).detach() * 2
+
+
+def a_row(model):
+    weight(model).data[-1] *= 2
+
+
+def reloaded(model):
+    model.load_state_dict({name: x * 1.5 for name, x in model.state_dict().items()})
+
+
+def from_a_thread(model):
+    thread = threading.Thread(target=lambda: weight(model).data.mul_(2))
+    thread.start()
+    thread.join()
+
+
+def rounded_and_back(model):
+    model.bfloat16().float()
+
+
+def quantized(model):
+    torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, inplace=True)
+
+
+def tied(model):
+    model.bert.encoder.layer[1].intermediate.dense.weight = weight(model)
+
+
+CHANGES = [a_step, assigned, a_row, reloaded, from_a_thread, rounded_and_back, quantized, tied]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_products_that_are_kept_are_those_of_the_weights(change, bert_config, tokenizer):
+    torch.manual_seed(0)
+    model = BertForCL(bert_config, pooling="mean").eval()
+    encoder, texts = SentenceEncoder(model, tokenizer), ["the cat sat on the mat", "rain"]
+    copied, pickled = copy.deepcopy(encoder), pickle.loads(pickle.dumps(model))
+    before = encoder.encode(texts)
+    kept = products._KEPT[model][1]
+    np.testing.assert_array_equal(encoder.encode(texts), before)
+    assert products._KEPT[model][1] is kept
+    change(model)
+    after = encoder.encode(texts)
+    assert not np.array_equal(after, before)
+    np.testing.assert_array_equal(after, SentenceEncoder(copy.deepcopy(model), tokenizer).encode(texts))
+    np.testing.assert_array_equal(copied.encode(texts), before)
+    np.testing.assert_array_equal(SentenceEncoder(pickled, tokenizer).encode(texts), before)
+
+
+def test_an_adapter_that_is_switched_and_merged(bert_config, tokenizer):
+    torch.manual_seed(0)
+    model = BertForCL(bert_config, pooling="mean").eval()
+    encoder, text = SentenceEncoder(model, tokenizer), "the cat sat on the mat"
+    without = encoder.encode(text)
+    peft.inject_adapter_in_model(peft.LoraConfig(target_modules=["dense"], init_lora_weights=False), model.bert)
+    adapted = [module.eval() for module in model.modules() if isinstance(module, peft.tuners.lora.Linear)]
+    expected = encoder.encode(text)
+    assert abs(expected - without).max() > 1e-3
+    for step, vector in (
+        (lambda layer: layer.enable_adapters(False), without),
+        (lambda layer: layer.enable_adapters(True), expected),
+        (lambda layer: layer.merge(), expected),
+        (lambda layer: layer.unmerge(), expected),
+        (lambda layer: layer.lora_B["default"].weight.data.zero_(), without),
+    ):
+        for layer in adapted:
+            step(layer)
+        np.testing.assert_allclose(encoder.encode(text), vector, atol=1e-5)
+
+
+def test_products_go_with_the_model_and_are_not_kept_in_training(bert_config, tokenizer):
+    gc.collect()
+    before, model = len(products._KEPT), BertForCL(bert_config, pooling="mean").train()
+    encoder, freed = SentenceEncoder(model, tokenizer), weakref.ref(model)
+    encoder.encode("rain")
+    assert len(products._KEPT) == before
+    model.eval()
+    encoder.encode("rain")
+    assert len(products._KEPT) == before + 1
+    model.get_submodule("bert.encoder").train()  # a part of it
+    encoder.encode("rain")
+    assert len(products._KEPT) == before
+    assert model.bert.encoder.training
+    assert not model.training
+    model.eval()
+    encoder.encode("rain")
+    del model, encoder
+    gc.collect()
+    assert freed() is None
+    assert len(products._KEPT) == before
 
 
 def test_other_precisions_and_layers_are_left_alone():

@@ -167,7 +167,7 @@ def _layout_fault(model: ContrastiveMixin, to: str) -> str:
 
 
 def _write_backbone(model: ContrastiveMixin, folder: Path) -> None:
-    backbone: Any = model.backbone
+    backbone: Any = copy.copy(model.backbone)  # whose layers keep the config that they share with the model
     backbone.config = _plain_config(model)
     backbone.save_pretrained(folder)
     write_sentence_transformers(model, folder)

@@ -127,7 +127,7 @@ def _trace(encoder: SentenceEncoder, path: Path) -> None:
     shapes = {name: {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC} for name in names}
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that nobody needs
     running: Any = encoder._torch
-    with warnings.catch_warnings(), running.ready(None, many=False):
+    with warnings.catch_warnings(), running.ready(None, packs=False):
         warnings.simplefilter("ignore")  # the exporter's, about itself
         with about(f"torch, exporting {name} ({kind})"):
             program: Any = torch.onnx.export(

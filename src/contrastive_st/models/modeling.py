@@ -26,8 +26,8 @@ from contrastive_st.models.words import Rows, VectorDecoder, Words, cross_entrop
 from contrastive_st.speed import speed_is_on
 from contrastive_st.speed.attention import training_attention
 from contrastive_st.speed.dropout import use_integer_dropout
-from contrastive_st.speed.packing import PackedRows
-from contrastive_st.tokens import in_buckets, row_lengths, training_buckets
+from contrastive_st.speed.packing import PackedRows, has_spare
+from contrastive_st.tokens import in_buckets, in_order, row_lengths, training_buckets
 
 logger = logging.getLogger(__name__)
 _UNUSED = {"pooler", "contact_head", "embed_positions"}
@@ -262,21 +262,34 @@ class ContrastiveMixin(ForCL):
             dim = self.cutoff_dim
             factors, attention_mask = draw_cutoff(attention_mask, dim, settings.cutoff, settings.cutoff_ratio)
             cut = scaled_output(self.backbone.get_submodule("embeddings"), factors)
-        compiled = self.backbone._compiled_call_impl is not None  # for masks with padding alone, in all batches
-        padded = _padded(lengths, attention_mask.shape[1], compiled or bool(settings.cutoff))
+        # a compiled model takes masks with padding alone, in all batches
+        padded = _padded(lengths, attention_mask.shape[1], self._is_compiled or bool(settings.cutoff))
         kernels, attends = self.training and not self._recomputes, cast("Any", self.backbone.config)
         if "input_ids" in rows and lengths is not None and self.packs(lengths):  # and no bucket of others
-            packed = PackedRows(lengths, attention_mask.shape[1], attention_mask.device)
+            exact = not self.training and self.device.type == "cpu"
+            packed = PackedRows(lengths, attention_mask.shape[1], attention_mask.device, exact)
             with training_attention(attends, packed, kernels=kernels):
                 output = self._packed(packed, **rows)
         else:
+            packed = None
             with cut, training_attention(attends, padded=padded, kernels=kernels):
                 output = self.backbone(attention_mask=attention_mask, **rows)
         # of the layers that end in the last state: in an encoder-decoder, those of its decoder
         states, weights = (output.get(name, output.get(f"decoder_{name}")) for name in ("hidden_states", "attentions"))
         layers = states if all_layers else [output.last_hidden_state]
         pooled = attention_mask if text_mask is None else attention_mask * text_mask
-        embedding = output.pooler_output if self.uses_head else pool(layers, pooled, settings.pooling)
+        if self.uses_head:
+            embedding = output.pooler_output
+        elif packed is not None and exact:  # sums over padding would be rounded otherwise
+            embedding = in_order(
+                [
+                    pool([states[rows, :length] for states in layers], pooled[rows, :length], settings.pooling)
+                    for rows, length in packed.groups
+                ],
+                [rows for rows, _ in packed.groups],
+            )
+        else:
+            embedding = pool(layers, pooled, settings.pooling)
         return BaseModelOutputWithPooling(
             last_hidden_state=output.last_hidden_state, pooler_output=self.after(embedding),
             hidden_states=states, attentions=weights,
@@ -285,7 +298,10 @@ class ContrastiveMixin(ForCL):
     @property
     def can_pack(self) -> bool:
         """Whether `unpadded` does anything: in families whose attention sees whole rows, computed by torch."""
-        return self.packable and self.config._attn_implementation == "sdpa" and speed_is_on()
+        config: Any = self.backbone.config
+        of_layers = (getattr(part, "config", config) for part in self.backbone.children())
+        shared = all(other is config for other in of_layers)  # or layers do not attend as `training_attention` says
+        return self.packable and config._attn_implementation == "sdpa" and shared and speed_is_on()
 
     @property
     def _recomputes(self) -> bool:
@@ -294,14 +310,26 @@ class ContrastiveMixin(ForCL):
 
     def packs(self, lengths: NDArray[np.int64] | None) -> bool:
         """Whether these rows are computed as one row of their tokens: their places must be known, without holes."""
-        usual = self.length_bucketing and self.device.type == "cpu"
-        wanted = usual if self.unpadded is None else self.unpadded
-        if lengths is None or not lengths.all() or not (wanted and self.can_pack and self.training):
+        if lengths is None or not lengths.all() or int(lengths.max()) > self.most_packed:
             return False
+        if not self.training:  # rows without padding have the same bits if they are not packed
+            return bool(lengths.min() < lengths.max()) or has_spare(lengths)
+        return not (self.settings.cutoff or self._recomputes or self._noisy)
+
+    @property
+    def most_packed(self) -> int:
+        """Most tokens of a row that is packed; 0 if rows are not packed."""
+        on_cpu = self.device.type == "cpu"
+        usual = self.length_bucketing and on_cpu
+        wanted = usual if self.unpadded is None else self.unpadded
+        if not (wanted and self.can_pack and (self.training or on_cpu)) or self._is_compiled:
+            return 0
         within = getattr(self.config, "sliding_window", None)  # tokens to either side, in some layers
-        seen = within is None or int(lengths.max()) <= within + 1
-        compiled = self.backbone._compiled_call_impl is not None  # for rows of their own
-        return seen and not (self.settings.cutoff or self._recomputes or self._noisy or compiled)
+        return 1 << 30 if within is None else int(within) + 1
+
+    @property
+    def _is_compiled(self) -> bool:
+        return self.backbone._compiled_call_impl is not None  # for rows that are not packed
 
     @property
     def _noisy(self) -> bool:

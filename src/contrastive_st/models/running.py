@@ -10,9 +10,8 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,10 +48,12 @@ from contrastive_st.tokens import (
     Pass,
     bucket_rows,
     check_id,
+    in_order,
     on_device,
     pad_rows,
     padded_widths,
     prompt_length,
+    rows_of_one_length,
     token_ids,
     tokenizer_state,
 )
@@ -62,7 +63,6 @@ _BUCKETS: dict[str, dict[str, float]] = {
     "cpu": {"min_tokens": 2048, "max_tokens": 2048},
     "cuda": {"max_padding": 0.05, "min_tokens": 32_768, "max_tokens": 131_072},
 }
-_FEW_TOKENS = 512  # with fewer, packing the weights takes longer than it saves
 _TOKENIZING = threading.Lock()  # copies of a tokenizer share state that only one thread may use at a time
 _TURNS: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDictionary()
 Item = TypeVar("Item")
@@ -245,12 +245,10 @@ class Running:
             self.check_rows(rows)
             run.done(len(rows))
             return table.encode_rows(rows)
-        lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        widths = padded_widths(lengths, self.max_length or int(lengths.max()))
-        buckets = self._buckets(lengths, run)
-        forward = lambda bucket: self.forward([rows[i] for i in bucket], before, int(widths[bucket[0]]))
+        buckets = self._buckets(_lengths(rows), run.limits)
+        forward = lambda bucket: self.forward([rows[i] for i in bucket], before)
         output: Vectors | None = None
-        with self.ready(run.dtype, many=bool(lengths.sum() > _FEW_TOKENS)):
+        with self.ready(run.dtype):
             for bucket, result in zip(buckets, self._computed(forward, buckets), strict=True):
                 vectors = np.asarray(result.cpu().numpy())
                 output = np.empty((len(rows), vectors.shape[1]), dtype=np.float32) if output is None else output
@@ -269,13 +267,12 @@ class Running:
         if (table := self._table) is not None:
             run.done(len(rows))
             return [torch.from_numpy(table.token_vectors(row)) for row in rows]
-        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        lengths = _lengths(rows)
         result: dict[int, Tensor] = {}
-        with self.ready(None, many=bool(lengths.sum() > _FEW_TOKENS)):
-            for bucket in self._buckets(lengths, run):
-                padded = pad_rows([rows[i] for i in bucket], self.tokenizer.pad_token_id)
-                ids, mask = (x.to(self.device) for x in padded)
-                states = getattr(self.model(ids, attention_mask=mask), "last_hidden_state", None)
+        with self.ready(None):
+            for bucket in self._buckets(lengths, run.limits):
+                output = self._output([rows[i] for i in bucket], 0)
+                states = getattr(output, "last_hidden_state", None)
                 if states is None:
                     raise InputError(f"{self.name} does not return the vectors of tokens; leave output_value out")
                 result |= {i: row[: lengths[i]].float().clone() for i, row in zip(bucket.tolist(), states, strict=True)}
@@ -290,41 +287,62 @@ class Running:
         if self._table is not None:
             yield from (self.vectors(list(map(list, rows)), before, Pass()) for rows, before in filter(None, buckets))
             return
-        stream = iter(buckets)
-        first = list(islice(stream, 1))
 
         @torch.inference_mode()
         def forward(bucket: tuple[Sequence[Sequence[int]], int]) -> Tensor:
             rows = [list(row) for row in bucket[0]]
-            longest = max(map(len, rows))
-            width = padded_widths(np.array([longest]), self.max_length or longest)
-            return self.forward(rows, bucket[1], int(width[0]))
+            if not self._most_packed:
+                return self.forward(rows, bucket[1])
+            parts = self._buckets(_lengths(rows), {})
+            return in_order([self.forward([rows[i] for i in part], bucket[1]) for part in parts], parts)
 
-        tokens = sum(len(row) for bucket in first if bucket for row in bucket[0])
-        with self.ready(None, many=tokens > _FEW_TOKENS):
-            for result in self._computed(forward, chain(first, stream)):
+        with self.ready(None):
+            for result in self._computed(forward, buckets):
                 yield np.asarray(result.cpu().numpy())
 
-    def forward(self, rows: list[list[int]], before: int, width: int) -> Tensor:
-        """Vectors of rows that are padded to `width`."""
-        padded = pad_rows(rows, self.tokenizer.pad_token_id, least=width)
+    def forward(self, rows: list[list[int]], before: int) -> Tensor:
+        """Vectors of a bucket of rows."""
+        return sentence_vectors(self._output(rows, before)).float()
+
+    def _output(self, rows: list[list[int]], before: int) -> Any:
+        lengths = _lengths(rows)
+        least = max(int(lengths.max()), 1)
+        if not self._most_packed:
+            least = int(padded_widths(np.array([least]), self.max_length or least)[0])
+        padded = pad_rows(rows, self.tokenizer.pad_token_id, least=least)
         ids, mask = (on_device(x, self.device) for x in padded)
         text: dict[str, Any] = (
             {"text_mask": mask * (torch.arange(mask.shape[1], device=mask.device) >= before)} if before else {}
         )
-        if self.device.type != "cpu" and getattr(self.model, "takes_lengths", False):  # or the host would wait for them
-            text["lengths"] = np.array([len(row) for row in rows], dtype=np.int64)
+        if self._most_packed or (self.device.type != "cpu" and getattr(self.model, "takes_lengths", False)):
+            text["lengths"] = lengths
         self.check_rows(rows)
-        vectors: Tensor = sentence_vectors(self.model(ids, attention_mask=mask, **text))
-        return vectors.float()
+        return self.model(ids, attention_mask=mask, **text)
+
+    @property
+    def _most_packed(self) -> int:
+        """Most tokens of a row that is packed, on a CPU; 0 if the model does not pack."""
+        return int(getattr(self.model, "most_packed", 0)) if self.device.type == "cpu" else 0
 
     def check_rows(self, rows: Sequence[Sequence[int]]) -> None:
         """Raise `InputError` for a token that the model has no vector for."""
         if (known := self._vectors) is not None:
             check_id(max(map(max, filter(None, rows)), default=0), known, self.tokenizer, self.name)
 
-    def _buckets(self, lengths: NDArray[np.int64], run: Pass) -> list[NDArray[np.int64]]:
-        return bucket_rows(lengths, **{**self.bucket_limits, **run.limits})  # type: ignore[arg-type]
+    def _buckets(self, lengths: NDArray[np.int64], limits: Mapping[str, float]) -> list[NDArray[np.int64]]:
+        """Rows that are computed at once.
+
+        On a CPU no row of a model that packs is padded: rows are packed, or those of a bucket have one length. How a
+        row is computed depends on its length alone, so that it has the same bits among other rows.
+        """
+        limits = {**self.bucket_limits, **limits}
+        if not self._most_packed:
+            return bucket_rows(lengths, **limits)  # type: ignore[arg-type]
+        packed = (lengths > 0) & (lengths <= self._most_packed)
+        at_once: dict[str, Any] = {name: limits[name] for name in ("max_tokens", "max_rows") if name in limits}
+        one, other = np.flatnonzero(packed), np.flatnonzero(~packed)
+        buckets = [one[rows] for rows in bucket_rows(lengths[one], widths=lengths[one], **limits)]  # type: ignore[arg-type]
+        return buckets + [other[rows] for rows in rows_of_one_length(lengths[other], **at_once)]
 
     @property
     def _table(self) -> StaticTable | None:
@@ -346,26 +364,33 @@ class Running:
         return rows if isinstance(rows, int) else None
 
     @contextlib.contextmanager
-    def ready(self, dtype: torch.dtype | None, many: bool) -> Iterator[None]:
+    def ready(self, dtype: torch.dtype | None, packs: bool = True) -> Iterator[None]:
         """Put the model into evaluation mode with fast products, and back afterwards; only for one caller at a time."""
         with _TURNS.setdefault(self.model, threading.Lock()):
-            was_training = self.model.training
-            self.model.eval()
+            trained = [module for module in self.model.modules() if module.training]
+            self.model.eval() if trained else None
             half = dtype is not None and dtype != torch.float32
             try:
                 with (
                     torch.autocast(self.device.type, dtype) if half else contextlib.nullcontext(),
-                    packed_products(self.model) if many and not half and speed_is_on() else contextlib.nullcontext(),
+                    packed_products(self.model, keep=not trained)
+                    if packs and not half and speed_is_on()
+                    else contextlib.nullcontext(),
                 ):
                     yield
             finally:
-                self.model.train(was_training)
+                for module in trained:
+                    module.training = True
 
     def _computed(self, forward: Callable[[Item], Tensor], buckets: Iterable[Item | None]) -> Iterator[Tensor]:
         """`map(forward, buckets)`; None is as for `SentenceEncoder.encode_buckets`."""
         if self.device.type == "cpu":
             return (forward(bucket) for bucket in buckets if bucket is not None)
         return _one_ahead(forward, buckets)
+
+
+def _lengths(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    return np.array([len(row) for row in rows], dtype=np.int64)
 
 
 def _one_ahead(work: Callable[[Item], Result], items: Iterable[Item | None]) -> Iterator[Result]:

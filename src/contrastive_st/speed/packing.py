@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contrastive_st.tokens import bucket_rows, on_device, round_up
+from contrastive_st.tokens import bucket_rows, on_device, round_up, rows_of_one_length
 
 Kernel = Callable[..., Tensor]
 _HALF = (torch.float16, torch.bfloat16)
@@ -30,6 +30,8 @@ class PackedRows:
         lengths: number of tokens of each row, `[N]`, known on the host; none is 0.
         width: L, that of the padded rows.
         device: of the tensors.
+        exact: let rows attend together only if they have the same length, so that the bits of a row do not depend on
+            the others.
 
     Example:
         >>> packed = PackedRows(np.array([2, 1]), 3, torch.device("cpu"))
@@ -38,10 +40,11 @@ class PackedRows:
         ([[5, 6, 7, 0]], [[5, 6, 0], [7, 0, 0]])
     """
 
-    def __init__(self, lengths: NDArray[np.int64], width: int, device: torch.device) -> None:
+    def __init__(self, lengths: NDArray[np.int64], width: int, device: torch.device, exact: bool = False) -> None:
         self.shape = len(lengths), width
         self.longest = int(lengths.max())
-        self.groups = _groups(lengths, device)
+        of_length = [(rows, int(lengths[rows[0]])) for rows in rows_of_one_length(lengths)] if exact else []
+        self.groups = of_length or _groups(lengths, device)
         places = np.flatnonzero(np.arange(width) < lengths[:, None])
         if self.groups:
             places = np.concatenate([(rows[:, None] * width + np.arange(most)).ravel() for rows, most in self.groups])
@@ -118,6 +121,17 @@ def has_flash_attention(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
+def has_spare(lengths: NDArray[np.int64]) -> bool:
+    """Whether tokens are added on a CPU when rows of one length are packed.
+
+    Example:
+        >>> has_spare(np.array([30])), has_spare(np.array([65]))
+        (False, True)
+    """
+    tokens = int(lengths.sum())
+    return _few(tokens) > tokens
+
+
 def packed_tokens(lengths: NDArray[np.int64], device: torch.device) -> int:
     """Number of tokens that `PackedRows` computes for rows of these lengths.
 
@@ -130,8 +144,8 @@ def packed_tokens(lengths: NDArray[np.int64], device: torch.device) -> int:
 
 
 def _few(tokens: int) -> int:
-    """The next of few numbers of tokens, at most 3% more."""
-    return int(round_up(np.array([tokens]), 6)[0])
+    """The next of few numbers of tokens, at most 3% more; not 1, for which torch has kernels that round otherwise."""
+    return max(int(round_up(np.array([tokens]), 6)[0]), 2)
 
 
 def _groups(lengths: NDArray[np.int64], device: torch.device) -> list[tuple[NDArray[np.int64], int]]:

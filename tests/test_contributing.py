@@ -1,5 +1,7 @@
 """The recipes of CONTRIBUTING.md, followed to the letter."""
 
+import inspect
+import types
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -8,6 +10,7 @@ import distributed_worker
 import numpy as np
 import torch
 from ranks import relative_error
+from starlette.testclient import TestClient
 from torch.nn.functional import normalize
 
 from contrastive_st import Loss
@@ -17,8 +20,11 @@ from contrastive_st.evaluation.scorers.sts import score_splits
 from contrastive_st.evaluation.tasks import Task, choose
 from contrastive_st.losses import LOCAL, LOSSES
 from contrastive_st.models.poolings import POOLINGS, Pooling
+from contrastive_st.models.protocol import open_encoder
 from contrastive_st.options import NotNegative
 from contrastive_st.scripts.arguments import loss_arguments
+from contrastive_st.serve import api
+from contrastive_st.serve.served import Served
 from models import test_loaders
 
 
@@ -76,3 +82,25 @@ def test_an_evaluation_task(tmp_path, monkeypatch):
         (task,) = choose(name)
         scores = task.score(task.load(tmp_path), lambda texts: np.array([vectors[text] for text in texts]))
         assert [score.text for score in scores if task.is_main(score)] == ["100.00"]
+
+
+def test_a_route():
+    source = inspect.getsource(api)
+    for before, added in (
+        (
+            "    async def health(self)",
+            "    async def count(self, text: str): return {'letters': len(text)}\n\n",
+        ),
+        ('("POST", "/classify", changes.classify, Classified),', '("GET", "/count", routes.count, dict[str, int]), '),
+    ):
+        assert source.count(before) == 1
+        source = source.replace(before, added + before)
+    changed = types.ModuleType("changed_api")
+    exec(compile(source, "changed_api", "exec"), changed.__dict__)
+    app = changed.make_api({"m": Served(open_encoder())}, token="secret")
+    with TestClient(app, base_url="http://localhost", headers={"Authorization": "Bearer secret"}) as client:
+        assert client.get("/count", params={"text": "tide"}).json() == {"letters": 4}
+        assert client.get("/count").status_code == 422
+        assert client.get("/count", headers={"Authorization": "Bearer no"}).status_code == 401
+        assert client.get("/openapi.json").json()["paths"]["/count"]["get"]["responses"]["401"]
+        assert 'route="/count"' in client.get("/metrics").text

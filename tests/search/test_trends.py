@@ -50,6 +50,11 @@ def test_the_change_is_that_of_the_share(by_year):
     for row, cluster in zip(counts, by_year.clusters, strict=True):
         early, late = row[0] / counts[:, 0].sum(), row[2] / counts[:, 2].sum()
         assert cluster.change == pytest.approx(100 * (late - early))
+        variance = 0.0
+        for own, total in ((row[0], counts[:, 0].sum()), (row[2], counts[:, 2].sum())):
+            share = (own + 1) / (total + 2)
+            variance += share * (1 - share) / (total + 2)
+        assert cluster.error == pytest.approx(196 * math.sqrt(variance))
     assert max(abs(cluster.change) for cluster in by_year.clusters) > 10
 
 
@@ -114,6 +119,28 @@ def test_values_are_put_into_groups(values, names, ordered):
     assert sum(groups.count(values)) == sum(values.values())
 
 
+@pytest.mark.parametrize(
+    ("every", "names"),
+    [
+        ("month", ["2019-11", "2019-12", "2020-01", "2020-02"]),
+        ("quarter", ["2019-Q4", "2020-Q1"]),
+        ("year", ["2019", "2020"]),
+    ],
+)
+def test_dates_are_counted_by_period_of_which_empty_ones_are_shown(every, names):
+    counted = {"2019-11-30": 2, "2019-12-01T10:00": 1, "2020-02": 4, None: 1}
+    groups = group_values(counted, every)
+    assert groups.names == [*names, "(none)"]
+    held = Counter()
+    for value, n in counted.items():
+        held[groups.names[groups.of[value]]] += n
+    assert held[names[-1]] == 4
+    assert held[names[0]] == 2 + (every != "month")
+    for strange in ({"2019": 1}, {2019: 1}, {"soon": 1}, {"1800-01-01": 1, "2020-01-01": 1}):
+        with pytest.raises(InputError, match=f"--every {every}"):
+            group_values(strange, every)
+
+
 def test_documents_without_a_value_are_counted_and_leave_the_curve_as_it_is(by_year):
     texts, metadata = topic_texts()
     index = topic_index(
@@ -122,7 +149,9 @@ def test_documents_without_a_value_are_counted_and_leave_the_curve_as_it_is(by_y
     found = find_trends(index, "year", clusters=3)
     assert found.values == [*by_year.values, "(none)"]
     assert sum(cluster.counts[-1] for cluster in found.clusters) == 30
-    curves = lambda trends: sorted((trends.curve(cluster), cluster.change) for cluster in trends.clusters)
+    curves = lambda trends: sorted(
+        (trends.curve(cluster), cluster.change, cluster.error) for cluster in trends.clusters
+    )
     assert curves(found) == curves(by_year)
     *_, last = table(found)
     assert last == "without year: 30 documents, which are in no curve and no change"
@@ -130,7 +159,8 @@ def test_documents_without_a_value_are_counted_and_leave_the_curve_as_it_is(by_y
 
 def test_counts_by_a_column_without_an_order_are_printed(index):
     found = find_trends(index, "topic", clusters=3)
-    lines = list(table(found))
+    head, *lines = table(found)
+    assert "share" in head
     assert len(lines) == 6
     for cluster, line in zip(found.clusters, lines[1::2], strict=True):
         assert [part.strip() for part in line.split(",")] == [
@@ -184,8 +214,10 @@ def test_texts_without_words_and_twins(tmp_path):
 
 
 def test_what_is_printed_and_written(by_year):
-    lines = list(table(by_year))
+    head, *lines, last = table(by_year)
     assert len(lines) == 3
+    assert "change" in head
+    assert "2000 to 2002" in last
     assert all(cluster.name in line for cluster, line in zip(by_year.clusters, lines, strict=True))
     assert [row["year: 2001"] for row in by_year.rows()] == [cluster.counts[1] for cluster in by_year.clusters]
 

@@ -58,15 +58,9 @@ class Compare(StoreCommand):
     def run(self) -> None:
         """Compare, print the table, and write the page."""
         started = time.perf_counter()
+        from contrastive_st.compare import systems as make
         from contrastive_st.compare.queries import read_search
         from contrastive_st.compare.report import Comparison
-        from contrastive_st.compare.systems import (
-            encoder_system,
-            hybrid_system,
-            lexical_systems,
-            reranked_system,
-            tuned_system,
-        )
         from contrastive_st.files.repositories import default_model
         from contrastive_st.files.writing import check_target, write_files
         from contrastive_st.models.protocol import open_encoder
@@ -85,10 +79,10 @@ class Compare(StoreCommand):
             search = read_search(self.corpus, self.columns, self.queries, index=index)
             recorded = [index.model] if index is not None and index.model else []
         note(f"{len(search.queries):,} queries, {len(search.training):,} pairs to tune on; BM25, then the models")
-        systems, base, left_out = list(lexical_systems(search)), self.model or default_model(), list[str]()
+        systems, base, left_out = list(make.lexical_systems(search)), self.model or default_model(), list[str]()
         for name in dict.fromkeys([base, *recorded, *(self.models or ())]):
             try:
-                systems.append(encoder_system(search, open_encoder(name), name, at(_OF_MODELS * shorter)))
+                systems.append(make.encoder_system(search, open_encoder(name), name, at(_OF_MODELS * shorter)))
                 note(f"{name}: {systems[-1].rate:,.0f} texts a second")
             except InputError as error:
                 if name == base or (name not in recorded and "--minutes" not in str(error)):
@@ -96,14 +90,14 @@ class Compare(StoreCommand):
                 left_out.append(first_line(error))
         try:
             system = next(system for system in systems if system.model == base)
-            systems.append(tuned_system(search, system, folder / "tuned", at(_OF_TUNING * shorter)))
+            systems.append(make.tuned_system(search, system, folder / "tuned", at(_OF_TUNING * shorter)))
         except InputError as error:
             left_out.append(f"a tuned model: {first_line(error)}")
-        systems.append(hybrid_system(Comparison(search, systems).best_model, systems[0]))
+        systems.append(make.hybrid_system(Comparison(search, systems).best_model, systems[0]))
         if self.rerank:
             try:
                 first = Comparison(search, systems).best_model
-                systems.append(reranked_system(search, first, cross_encoder, self.rerank, self.rerank_top, at(1)))
+                systems.append(make.reranked_system(search, first, cross_encoder, self.rerank, self.rerank_top, at(1)))
             except InputError as error:
                 left_out.append(first_line(error))
         result = Comparison(search, systems, left_out)

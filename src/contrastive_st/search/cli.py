@@ -255,12 +255,18 @@ class Trends(CollectionCommand):
     """
 
     by: str | None = option("metadata column to count by, such as year or source", metavar="COLUMN")
+    every: Literal["month", "quarter", "year"] | None = option("count the dates of --by by such periods")
     clusters: int | None = option("number of clusters (default: one per 50 documents, at least 2 and at most 16)")
     seed: Annotated[int, Ge(0), Le((1 << 32) - 1)] = option(
         "seed of k-means, and of the sample of documents that it is fitted to", default=0
     )
     output: str | None = option("folder to write trends.csv and plots to", short="-o", metavar="FOLDER")
     overwrite: bool = option("replace the files that an earlier run wrote to the --output folder", default=False)
+
+    def conflicts(self) -> Iterator[str]:
+        """Yield periods without a column."""
+        if self.every and not self.by:
+            yield "--every counts the dates of a column; name it with --by"
 
     def run(self) -> None:
         """Print the clusters; write the tables and pictures."""
@@ -270,7 +276,10 @@ class Trends(CollectionCommand):
 
         folder = None if self.output is None else check_target(self.output, self.overwrite)
         with self.opened() as index:
-            trends = find_trends(index, self.by, self.clusters, self.seed)
+            trends = find_trends(
+                index, self.by, self.clusters, self.seed, every=self.every,
+                progress=lambda done, total: note(f"{done:,} of {total:,} documents counted") if done < total else None,
+            )  # fmt: skip
             say("\n".join(table(trends)))
             if folder is None:
                 return
@@ -296,10 +305,14 @@ class Duplicates(CollectionCommand):
     """
 
     threshold: Annotated[float, Gt(0), Le(1)] = option(
-        "lowest cosine of two documents that count as duplicates", default=0.95
+        "lowest cosine of two documents that count as duplicates; such pairs that share a document form a group, in "
+        "which other cosines may be lower",
+        default=0.95,
     )
     limit: CountOrZero = option("number of groups to print; --output writes all", default=20)
-    output: str | None = option("write all groups to a .csv or .json file", short="-o", metavar="FILE")
+    output: str | None = option(
+        "write all groups to a .csv or .json file, with the metadata of each document", short="-o", metavar="FILE"
+    )
     overwrite: bool = option(_OVERWRITE, default=False)
 
     def run(self) -> None:

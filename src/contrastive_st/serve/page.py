@@ -78,7 +78,8 @@ def build_page(session: SearchSession) -> Any:
         for setting in (condition, k, chosen, options):
             setting.change(None, js="() => { searchAgain(); return []; }", api_name=False)  # of `head.html`
         document.change(similar, [document, condition, k, last], **event)
-        tab.select(lambda names, last: show_map(session, names, last), [chosen, last], picture, api_name=False)
+        mapped = lambda names, last, bar=gr.Progress(): show_map(session, names, last, bar)  # noqa: B008
+        tab.select(mapped, [chosen, last], picture, api_name=False)
     return page
 
 
@@ -144,10 +145,10 @@ def find_similar(
     return answers, list(map(answer_html, answers))
 
 
-def show_map(session: SearchSession, names: Sequence[str], answers: Sequence[Answer]) -> str:
-    """HTML of the map of the first source chosen, with its last hits."""
+def show_map(session: SearchSession, names: Sequence[str], answers: Sequence[Answer], bar: Any = None) -> str:
+    """HTML of the map of the first source chosen, with its last hits; `bar` shows how far it is (`gradio.Progress`)."""
     name = names[0] if names else session.names[0]
-    layout = session.map(name)
+    layout = session.map(name, lambda done, total: bar((done, total), unit="documents") if bar else None)
     message = f"{name}: {len(layout.xy):,} of {layout.sample.total:,} documents; near on the map is near in meaning."
     answer = next((answer for answer in answers if answer.source == name and answer.hits), None)
     if answer is None:

@@ -191,12 +191,17 @@ class SearchSession:
         return []
 
     @_follows
-    def map(self, source: str) -> Map:
-        """The map of a source; made when first asked for, which takes a scan or three and some seconds."""
+    def map(self, source: str, progress: Callable[[int, int], object] = lambda done, total: None) -> Map:
+        """The map of a source; made when first asked for, which takes a scan or three and some seconds.
+
+        Args:
+            source: its name.
+            progress: is called with the number of documents that are read, and that of all.
+        """
         with self._mapping:
             if source not in self._maps:
                 index = self._source(source).index
-                self._maps[source] = lay_out(index, find_trends(index))
+                self._maps[source] = lay_out(index, find_trends(index, progress=progress))
             return self._maps[source]
 
     def places(self, answer: Answer) -> NDArray[np.float32]:

@@ -54,7 +54,9 @@ def find_duplicates(
     limit: int | None = None,
     knows: Callable[[list[str]], NDArray[np.bool_]] | None = None,
 ) -> list[Group]:
-    """Groups of documents connected by cosines of `threshold` or more, largest first; members ordered by id.
+    """Groups of documents connected by cosines of `threshold` or more (single linkage); members ordered by id.
+
+    Groups come first whose documents but the longest have most characters together, which is what deleting them saves.
 
     The vectors are read once into a temporary file and rotated so that their first 64 dimensions have most of their
     length. By the Cauchy-Schwarz inequality the cosine is at most the product over these 64 dimensions plus the product
@@ -72,7 +74,7 @@ def find_duplicates(
     Raises:
         InputError: the index is empty.
     """
-    with _turned_vectors(index, knows) as (ids, heads, vectors, hashes):
+    with _turned_vectors(index, knows) as (ids, heads, vectors, hashes, lengths):
         links = _Links(len(ids))
         kept = _link_equal(links, vectors, hashes)
         if len(kept) < len(ids):
@@ -82,7 +84,8 @@ def find_duplicates(
             links.add(kept[rows], kept[columns], cosines)
     members, roots = links.groups()
     ends = np.flatnonzero(roots[1:] != roots[:-1]) + 1
-    groups = sorted(np.split(members, ends), key=len, reverse=True) if len(members) else []
+    saved = lambda group: int(lengths[group].sum() - lengths[group].max())
+    groups = sorted(np.split(members, ends), key=saved, reverse=True) if len(members) else []
     return [_with_texts(index, group, ids, links) for group in groups[:limit]]
 
 
@@ -168,12 +171,12 @@ def _hashes(texts: Sequence[str], vectors: NDArray[Any]) -> NDArray[np.int64]:
 @contextmanager
 def _turned_vectors(
     index: VectorIndex, knows: Callable[[list[str]], NDArray[np.bool_]] | None
-) -> Iterator[tuple[NDArray[np.int64], Any, Any, NDArray[np.int64]]]:
-    """Ids `[N]`, heads `[N, 65]`, rotated unit vectors `[N, d]`, both memory-mapped files, and `_hashes` `[N, 2]`."""
+) -> Iterator[tuple[NDArray[np.int64], Any, Any, NDArray[np.int64], NDArray[np.int64]]]:
+    """Ids `[N]`; heads `[N, 65]` and rotated unit vectors `[N, d]`, in files; `_hashes` `[N, 2]`; lengths `[N]`."""
     basis = _principal_basis(index)
     head = min(HEAD, index.dimension)
     with tempfile.TemporaryDirectory(prefix="contrastive_st") as folder:
-        result, hashes = [], []
+        result, hashes, lengths = [], [], list[int]()
         with open(Path(folder, "vectors"), "wb") as vectors, open(Path(folder, "heads"), "wb") as heads:
             for ids, texts, _, batch in index.scan():
                 units = unit_vectors(batch)
@@ -185,10 +188,11 @@ def _turned_vectors(
                 np.concatenate([turned[:, :head], rest], axis=1).tofile(heads)
                 result.append(ids)
                 hashes.append(_hashes(texts, units))
+                lengths += map(len, texts)
         ids = np.concatenate(result)
         turned = np.memmap(Path(folder, "vectors"), dtype=np.float32, mode="r", shape=(len(ids), index.dimension))
         bounds = np.memmap(Path(folder, "heads"), dtype=np.float32, mode="r", shape=(len(ids), head + 1))
-        yield ids, bounds, turned, np.concatenate(hashes)
+        yield ids, bounds, turned, np.concatenate(hashes), np.array(lengths, np.int64)
 
 
 def _principal_basis(index: VectorIndex) -> NDArray[np.float32]:
@@ -211,12 +215,20 @@ _COLUMNS = ("group", "id", "similarity", "nearest", "text")
 
 
 def save(groups: list[Group], path: str | Path) -> Path:
-    """Write `.csv` (a row per document: group, id, similarity, nearest, text) or `.json`."""
+    """Write `.csv` (a row per document: group, id, similarity, nearest, text, metadata) or `.json`.
+
+    Metadata of the name of another column, such as `id`, are in a column such as `own_id`.
+    """
     path = check_target(path, overwrite=True, formats=FORMATS)
     if path.suffix == ".json":
         content = [[asdict(member) for member in group] for group in groups]
         write_json(path, content, default=str)
     else:
-        rows = ((n, m.id, f"{m.similarity:.4f}", m.nearest, m.text) for n, group in enumerate(groups, 1) for m in group)
-        write_table(path, [dict(zip(_COLUMNS, row, strict=True)) for row in rows], _COLUMNS)
+        name = lambda key: f"own_{key}" if key in _COLUMNS else key
+        rows = [
+            {"group": n, "id": m.id, "similarity": f"{m.similarity:.4f}", "nearest": m.nearest, "text": m.text}
+            | {name(key): value for key, value in m.metadata.items()}
+            for n, group in enumerate(groups, 1) for m in group
+        ]  # fmt: skip
+        write_table(path, rows, () if rows else _COLUMNS)
     return path

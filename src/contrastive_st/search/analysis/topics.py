@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ from contrastive_st.vectors import unit_vectors
 # --- Groups of the values of a metadata column: years, months, ranges of numbers, or the most frequent values.
 
 MOST = 24  # groups; more cannot be read in a table or a picture
+_PERIODS = 120  # of --every
 MISSING, OTHERS = "(none)", "(others)"
 _DATE = re.compile(r"\d{4}-\d\d(-\d\d.*)?")
 
@@ -51,8 +52,8 @@ class Groups:
         return counts
 
 
-def group_values(counted: Mapping[Any, int]) -> Groups:
-    """Put the values, given with how often they occur, into at most 24 groups.
+def group_values(counted: Mapping[Any, int], every: str | None = None) -> Groups:
+    """Put the values, given with how often they occur, into at most 24 groups; or dates into months, quarters or years.
 
     Numbers (also as texts) and ISO dates keep their order: numbers in ranges of a round width, dates in days, months,
     years or decades. Of other values, each of the most frequent gets a group. A missing value gets the last group.
@@ -62,11 +63,15 @@ def group_values(counted: Mapping[Any, int]) -> Groups:
         ['2019', '2020', '2021']
         >>> group_values({"b": 1, "a": 3}).names
         ['a', 'b']
+        >>> group_values({"2019-12-24": 1, "2020-07": 1}, "quarter").names
+        ['2019-Q4', '2020-Q1', '2020-Q2', '2020-Q3']
     """
     values = [value for value in counted if value is not None]
     numbers = {value: number for value in values if value is not True and value is not False
                and (number := number_of(value)) is not None}  # fmt: skip
-    if len(numbers) == len(values):
+    if every is not None:
+        groups = _of_periods(values, every)
+    elif len(numbers) == len(values):
         groups = _of_numbers(numbers)
     elif all(isinstance(value, str) and _DATE.match(value) for value in values):
         groups = _of_dates(values)
@@ -104,6 +109,20 @@ def _of_dates(values: list[str]) -> Groups:
     return Groups(names, {value: names.index(value[:length] + rest) for value in values}, len(names) > 1)
 
 
+def _of_periods(values: list[Any], every: str) -> Groups:
+    """Every month, quarter or year from the first date to the last one."""
+    if strange := [value for value in values if not (isinstance(value, str) and _DATE.match(value))]:
+        raise InputError(f"--every {every}: {one_line(str(strange[0]), 60)} is not a date such as 2024-05-31")
+    months = {"month": 1, "quarter": 3, "year": 12}[every]
+    numbers = {value: (12 * int(value[:4]) + int(value[5:7]) - 1) // months for value in values}
+    first, last = min(numbers.values()), max(numbers.values())
+    if last - first >= _PERIODS:
+        raise InputError(f"--every {every}: {last - first + 1} from {min(values)} to {max(values)}; {_PERIODS} at most")
+    name = {"month": lambda n: f"{n // 12}-{n % 12 + 1:02}", "quarter": lambda n: f"{n // 4}-Q{n % 4 + 1}", "year": str}
+    names = [name[every](number) for number in range(first, last + 1)]
+    return Groups(names, {value: number - first for value, number in numbers.items()}, len(names) > 1)
+
+
 def _of_names(counted: Mapping[Any, int]) -> Groups:
     texts: Counter[str] = Counter()
     for value, n in counted.items():
@@ -134,6 +153,8 @@ class Cluster:
         counts: documents by value of the `by` column, in the order of `Trends.values`.
         change: difference of its share in the later and in the earlier half of the values, in percentage points;
             None if the values have no order. Documents without a value do not count.
+        error: half the width of the 95% interval of the change, as the difference of two proportions (Agresti and Caffo
+            2000).
     """
 
     name: str
@@ -144,6 +165,7 @@ class Cluster:
     terms: list[str] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     change: float | None = None
+    error: float = 0.0
 
 
 @dataclass
@@ -179,14 +201,22 @@ class Trends:
             row: dict[str, Any] = {"cluster": cluster.name, "size": cluster.size}
             row["share"] = round(100 * cluster.size / self.total, 2)
             if cluster.change is not None:
-                row["change"] = round(cluster.change, 2)
+                row |= {"change": round(cluster.change, 2), "change_error": round(cluster.error, 2)}
             row |= {"cohesion": round(cluster.cohesion, 4), "central": one_line(cluster.central)}
             row |= {f"{self.by}: {value}": n for value, n in zip(self.values, cluster.counts, strict=True)}
             result.append(row)
         return result
 
 
-def find_trends(index: VectorIndex, by: str | None = None, clusters: int | None = None, seed: int = 0) -> Trends:
+def find_trends(
+    index: VectorIndex,
+    by: str | None = None,
+    clusters: int | None = None,
+    seed: int = 0,
+    *,
+    every: str | None = None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Trends:
     """Cluster an index by k-means over its unit vectors, in two passes of bounded memory.
 
     The first pass draws a sample of 20,000 documents, from which the centres and the vocabulary are computed; the
@@ -200,6 +230,8 @@ def find_trends(index: VectorIndex, by: str | None = None, clusters: int | None 
             (Scores for choosing the number, such as the silhouette, hardly change from 4 to 45 clusters on sentence
             embeddings.)
         seed: seed of the sample and of k-means.
+        every: `month`, `quarter` or `year`: the periods of dates, of which those without a document are there too.
+        progress: is called with the number of documents that are counted, and that of all.
 
     Returns:
         The clusters with their names, sizes and counts, largest first.
@@ -214,17 +246,18 @@ def find_trends(index: VectorIndex, by: str | None = None, clusters: int | None 
     if clusters is not None and not 1 <= clusters <= distinct:
         raise InputError(f"{clusters} clusters of {distinct} distinct documents; give a number from 1 to {distinct}")
     means = MiniBatchKMeans(min(count, distinct), random_state=seed, n_init=5, batch_size=4096).fit(drawn.vectors)
-    tally = _Tally(unit_vectors(means.cluster_centers_.astype(np.float32)), _vocabulary(drawn.texts), by)
+    tally = _Tally(unit_vectors(means.cluster_centers_.astype(np.float32)), _vocabulary(drawn.texts), by, every)
     for batch in index.scan():
         tally.add(batch)
+        progress(int(tally.sizes.sum()), drawn.total)
     return tally.trends()
 
 
 class _Tally:
     """The counts of the second pass for each centre."""
 
-    def __init__(self, centres: NDArray[np.float32], counter: CountVectorizer | None, by: str | None) -> None:
-        self.centres, self.counter, self.by = centres, counter, by
+    def __init__(self, centres: NDArray[np.float32], counter: Any, by: str | None, every: str | None) -> None:
+        self.centres, self.counter, self.by, self.every = centres, counter, by, every
         k = len(centres)
         self.sizes, self.cosines = np.zeros(k, dtype=np.int64), np.zeros(k)
         self.nearest, self.central = np.full(k, -np.inf), [(0, "")] * k
@@ -270,8 +303,9 @@ class _Tally:
             result.append(Cluster(name, int(self.sizes[i]), text, number, cohesion, kept_terms, item))
         trends = Trends(result, int(self.sizes.sum()), self.by, groups.names, self.centres[order])
         if groups.ordered:
-            for cluster, change in zip(result, _changes(np.array([*map(trends.curve, result)])), strict=True):
-                cluster.change = change
+            changes = _changes(np.array([*map(trends.curve, result)]))
+            for cluster, change in zip(result, changes, strict=True):
+                cluster.change, cluster.error = change
         return trends
 
     def _groups(self) -> Groups:
@@ -280,7 +314,7 @@ class _Tally:
         counted: Counter[Any] = sum(self.values, Counter())
         if set(counted) <= {None}:
             raise InputError(f"--by {self.by}: no document has this metadata; choose a column that the corpus has")
-        return group_values(counted)
+        return group_values(counted, self.every)
 
 
 def distinctive_terms(counts: NDArray[np.float64], counter: CountVectorizer | None, n: int = 8) -> list[list[str]]:
@@ -326,26 +360,34 @@ def _vocabulary(texts: Sequence[str]) -> CountVectorizer | None:
     return None
 
 
-def _changes(counts: NDArray[np.int64]) -> list[float]:
-    """Change of the share of each row of `[clusters, values]` from the earlier to the later half of the columns."""
+def _changes(counts: NDArray[np.int64]) -> list[tuple[float, float]]:
+    """Change of the share of each row of `[clusters, values]` between the halves of the columns, and its error."""
     half = counts.shape[1] // 2
     early, late = counts[:, :half].sum(1), counts[:, counts.shape[1] - half :].sum(1)
-    return [float(change) for change in 100 * (late / max(late.sum(), 1) - early / max(early.sum(), 1))]
+    change = late / max(late.sum(), 1) - early / max(early.sum(), 1)
+    variances = [(p := (part + 1) / (part.sum() + 2)) * (1 - p) / (part.sum() + 2) for part in (early, late)]
+    return [*zip((100 * change).tolist(), (196 * np.sqrt(sum(variances))).tolist(), strict=True)]
 
 
 def table(trends: Trends, width: int = 150) -> Iterator[str]:
     """Lines to print: size, share, name and centre; change and curve by a column with an order, or else its counts."""
     ordered = any(cluster.change is not None for cluster in trends.clusters)
     names = max([len(cluster.name) for cluster in trends.clusters])
+    curve = max(5, len(trends.values) - (trends.values[-1:] == [MISSING]))
+    head = f"{'change, points':>15}  {'curve':{curve}}" if ordered else ""
+    yield f"{'size':>9} {'share':>6}{head}  {'cluster':{names}}  central text"
     for cluster in trends.clusters:
         start = f"{cluster.size:9,} {100 * cluster.size / trends.total:5.1f}%"
-        start += f" {cluster.change:+6.1f}" if cluster.change is not None else ""
-        start += "  " + sparkline(trends.curve(cluster)) if ordered else ""
+        start += f"{f'{cluster.change:+.1f} ±{cluster.error:.1f}':>15}" if cluster.change is not None else ""
+        start += f"  {sparkline(trends.curve(cluster)):{curve}}" if ordered else ""
         start += f"  {cluster.name:{names}}  "
         yield start + one_line(cluster.central, max(width - len(start), 40))
         if trends.values and not ordered:
             counted = zip(trends.values, cluster.counts, strict=True)
             yield " " * 18 + ", ".join(f"{one_line(value, 40)} {n:,}" for value, n in counted if n)
+    if ordered:
+        first, *_, last = trends.values[: -1 if trends.values[-1] == MISSING else None]
+        yield f"change: share in the later half of {first} to {last}, minus that in the earlier half, ± 95%"
     if ordered and trends.values[-1] == MISSING:
         missing = sum(cluster.counts[-1] for cluster in trends.clusters)
         yield f"without {trends.by}: {missing:,} documents, which are in no curve and no change"

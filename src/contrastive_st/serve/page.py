@@ -148,7 +148,7 @@ def find_similar(
 def show_map(session: SearchSession, names: Sequence[str], answers: Sequence[Answer], bar: Any = None) -> str:
     """HTML of the map of the first source chosen, with its last hits; `bar` shows how far it is (`gradio.Progress`)."""
     name = names[0] if names else session.names[0]
-    layout = session.map(name, lambda done, total: bar((done, total), unit="documents") if bar else None)
+    layout = session.map(name, lambda done, total: bar((done, total), unit="documents") if bar is not None else None)
     message = f"{name}: {len(layout.xy):,} of {layout.sample.total:,} documents; near on the map is near in meaning."
     answer = next((answer for answer in answers if answer.source == name and answer.hits), None)
     if answer is None:

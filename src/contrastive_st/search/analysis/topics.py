@@ -118,7 +118,9 @@ def _of_periods(values: list[Any], every: str) -> Groups:
     first, last = min(numbers.values()), max(numbers.values())
     if last - first >= _PERIODS:
         raise InputError(f"--every {every}: {last - first + 1} from {min(values)} to {max(values)}; {_PERIODS} at most")
-    name = {"month": lambda n: f"{n // 12}-{n % 12 + 1:02}", "quarter": lambda n: f"{n // 4}-Q{n % 4 + 1}", "year": str}
+    name: dict[str, Callable[[int], str]] = {
+        "month": lambda n: f"{n // 12}-{n % 12 + 1:02}", "quarter": lambda n: f"{n // 4}-Q{n % 4 + 1}", "year": str,
+    }  # fmt: skip
     names = [name[every](number) for number in range(first, last + 1)]
     return Groups(names, {value: number - first for value, number in numbers.items()}, len(names) > 1)
 

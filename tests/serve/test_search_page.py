@@ -219,7 +219,11 @@ def test_examples_are_titles_or_first_sentences_of_documents(served):
 
 def test_the_map_shows_the_hits_of_the_first_source(served):
     answers, _ = find(served, "tide ship", [], 4, ["long", "short"], [])
-    view = show_map(served, ["long"], answers)
+    counted = []
+    served._maps.clear()
+    view = show_map(served, ["long"], answers, lambda at, unit: counted.append(at))
+    done, total = counted[-1]
+    assert done == total == len(served.sources["long"].index)
     assert_harmless(view)
     assert view.count('class="hit"') == 4
     assert view.count("<circle") == 181 + 4

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 IN_MEMORY = 1 << 30  # bytes of columns of Parquet that are read into memory; larger ones stay on disk
-_BLOCK = 1 << 20
+_BLOCK = 1 << 17  # larger ones leave the cache of the processor
 _QUOTE, _RETURN, _NEWLINE = b'"\r\n'
 
 
@@ -81,16 +81,17 @@ def _quotes_and_lines(path: Path, delimiter: int, quoted: bool) -> tuple[int, in
     content = np.memmap(path, np.uint8, "r")
     count, lines, returns = 0, int(content[-1] != _NEWLINE), 0
     for start in range(0, len(content), _BLOCK):
-        block = content[start : start + _BLOCK + 1]  # and the first character of the next
-        ends, returning = block == _NEWLINE, block == _RETURN
-        lines += int(np.count_nonzero(ends[:_BLOCK]))
-        returns += int(np.count_nonzero(returning[:_BLOCK]) - np.count_nonzero(returning[:-1] & ends[1:]))
+        block = content[max(start - 1, 0) : start + _BLOCK + 1]  # with the character before it and the one after it
+        block = np.pad(block, (int(start == 0), int(start + _BLOCK >= len(content))), constant_values=_NEWLINE)
+        inner = block[1:-1]
+        ends, returning = block[2:] == _NEWLINE, inner == _RETURN
+        lines += int(np.count_nonzero(inner == _NEWLINE))
+        returns += int(np.count_nonzero(returning & ~ends))
         if not quoted:
             continue
-        places = np.flatnonzero(block[:_BLOCK] == _QUOTE) + start
+        places = np.flatnonzero(inner == _QUOTE)
         opening, closing = places[count % 2 :: 2], places[1 - count % 2 :: 2]
-        opening, closing = opening[opening > 0], closing[closing + 1 < len(content)]
-        if not (before[content[opening - 1]].all() and after[content[closing + 1]].all()):
+        if not (before[block[opening]].all() and after[block[closing + 2]].all()):
             return None
         count += len(places)
     return None if returns or count % 2 or lines == 1 else (count, lines)

@@ -84,36 +84,35 @@ def check_weights(folder: str | Path, name: object | None = None, variant: str |
         InputError: there are no safetensors weights (the message has the command that converts a pickle), or an index
             names files that are not safetensors, which a loader would open as pickles.
     """
-    if fault := _weights_fault(Path(folder), name or folder, variant):
-        raise InputError(f"{name or folder} {fault}")
-
-
-def _weights_fault(folder: Path, name: object, variant: str | None) -> str:
-    """What is wrong with the weights of a folder, after its name; blank if nothing is."""
+    folder, name = Path(folder), name or folder
     if variant and any(folder.glob(f"model.{variant}*.safetensors")):
-        return ""
+        return
     if (folder / "model.safetensors").is_file() or (folder / ADAPTER_WEIGHTS).is_file():
-        return ""
+        return
     convert = f"contrastive-st convert {name} NEW_FOLDER --to package"
     if (folder / INDICES[0]).is_file():
-        others = (file for _, file in _weight_files(folder / INDICES[0]) if not file.endswith(".safetensors"))
-        other = next(others, None)
-        return "" if other is None else f"({INDICES[0]}) names {other!r}, which is not safetensors; convert it first"
-    if (folder / ADAPTER).is_file():
-        return (
+        others = [file for _, file in _weight_files(folder / INDICES[0]) if not file.endswith(".safetensors")]
+        if not others:
+            return
+        fault = f"({INDICES[0]}) names {others[0]!r}, which is not safetensors; convert it first"
+    elif (folder / ADAPTER).is_file():
+        fault = (
             f"is an adapter without {ADAPTER_WEIGHTS}; a pickle (adapter_model.bin) can run code when it is opened; "
             "save it again with peft"
         )
-    if any(folder.glob("pytorch_model*.bin")):
-        return (
+    elif any(folder.glob("pytorch_model*.bin")):
+        fault = (
             "has its weights as a pickle only (pytorch_model.bin), which can run code when it is opened; convert it "
             f"first: {convert}"
         )
-    if any((folder / backend).is_dir() for backend in GRAPHS):
-        return "is exported and has no weights; give the checkpoint that it was exported from"
-    return (
-        "has no safetensors weights (model.safetensors); if it has a pytorch_model.bin, convert that first: " + convert
-    )
+    elif any((folder / backend).is_dir() for backend in GRAPHS):
+        fault = "is exported and has no weights; give the checkpoint that it was exported from"
+    else:
+        fault = (
+            "has no safetensors weights (model.safetensors); if it has a pytorch_model.bin, convert that first: "
+            f"{convert}"
+        )
+    raise InputError(f"{name} {fault}")
 
 
 def read_export(folder: str | Path) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from contrastive_st.models.base import ForCL
 from contrastive_st.models.checkpoint import Checkpoint, max_positions, unknown_pooling
 from contrastive_st.models.configuration import is_plain_encoder, without_code
 from contrastive_st.models.families import DECODERS, ENCODERS, transformers_family
-from contrastive_st.models.saving import load_dense, load_final_layers, of_one_file
+from contrastive_st.models.saving import load_dense, of_one_file
 from contrastive_st.options import checked
 from contrastive_st.static_vectors import Reading, StaticVectors
 from contrastive_st.tokens import lowercase, lowercases
@@ -138,8 +138,10 @@ def open_model(
             model.save_dtype = None  # that of the base is not that of the adapter
     if head is not None:
         load_dense(head, model.projection.dense)
-    if hasattr(kind, "projection") and "dense" not in given:
-        load_final_layers(checkpoint, model.after)
+    if hasattr(kind, "projection") and "dense" not in given and checkpoint.modules:
+        linears = [layer for layer in model.after if isinstance(layer, torch.nn.Linear)]
+        for folder, linear in zip(checkpoint.dense, linears, strict=True):
+            load_dense(folder, linear)
     model.name_or_path = model.config._name_or_path = name
     return cast("ForCL", loaded)
 

@@ -20,10 +20,11 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import ADAPTER, check_weights
 from contrastive_st.files.reading import weight_types
 from contrastive_st.files.repositories import HUB_OPTIONS, WEIGHTS, local_folder
-from contrastive_st.losses import LOCAL, LOSSES, Loss, default_gather
+from contrastive_st.losses import LOCAL, LOSSES, Loss, as_loss, default_gather
+from contrastive_st.losses.base import loss_class
 from contrastive_st.losses.info_nce import NO_TEXT, Queue
 from contrastive_st.losses.words import WordsLoss
-from contrastive_st.models.configuration import LossConfig, apply_settings, without_code
+from contrastive_st.models.configuration import LossConfig, without_code
 from contrastive_st.models.saving import (
     RemoteCodeMixin,
     check_built,
@@ -135,12 +136,32 @@ class ForCL(_Base):
 
     @classmethod
     def parse_settings(cls, config: PreTrainedConfig, given: Mapping[str, Any]) -> Any:
-        """Combine `given` settings with those of `config`, and write the result into `config`.
+        """Combine `given` settings with those of `config`, and write the result into `config.contrastive`.
+
+        Settings that are given replace those of the config, and the defaults are used if the config has none. If
+        another loss is given, the settings of the previous loss are dropped.
+
+        Args:
+            config: the config of the model.
+            given: flat settings; `loss` may also be a `Loss`, or any callable of views (`CallableLoss`).
 
         Raises:
-            InputError: as for `apply_settings`, or a loss that does not suit the views of this model.
+            InputError: as for `LossConfig.parse`, or a loss that does not suit the views of this model.
         """
-        settings = apply_settings(config, given, cls.settings_class, cls.default_settings)
+        held = dict(getattr(config, "contrastive", None) or cls.default_settings)
+        given, own = dict(given), cls.settings_class.own_names()
+        held_loss, loss = held.get("loss", "info_nce"), None
+        if not isinstance(given.get("loss", ""), str):
+            loss = as_loss(given.pop("loss"))
+            given = {**loss.settings(), **given}
+        elif given.get("loss", held_loss) != held_loss:
+            loss_class(given["loss"])  # only a checkpoint may name one that is not defined here
+        if given.get("loss", held_loss) != held_loss:
+            held = {name: value for name, value in held.items() if name in own}
+        elif held_loss not in LOSSES and (strange := sorted(set(given) - {*own, *held})):
+            raise InputError(f"unknown setting {', '.join(strange)}; the loss {held_loss!r} is not defined here")
+        settings: Any = cls.settings_class.parse({**held, **given}, loss)
+        config.contrastive = settings.section()
         known = settings.loss.name in LOSSES and LOSSES[settings.loss.name].of_package
         if cls.suitable_losses and known and settings.loss.name not in cls.suitable_losses:
             raise InputError(

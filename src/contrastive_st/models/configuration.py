@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 from transformers import PreTrainedConfig
 
 from contrastive_st.errors import InputError, choice
-from contrastive_st.losses import LOSSES, Loss, as_loss
+from contrastive_st.losses import LOSSES, Loss
 from contrastive_st.losses.base import loss_class
 from contrastive_st.losses.custom import recorded_loss
 from contrastive_st.models.pooling import dense_settings
@@ -118,40 +118,6 @@ class ContrastiveConfig(LossConfig):
 
 Config = TypeVar("Config", bound=LossConfig)
 _FORMER = ("template",)  # settings that are gone; folders of before hold null there
-
-
-def apply_settings(
-    config: PreTrainedConfig, given: Mapping[str, Any], kind: type[Config], defaults: Mapping[str, Any] | None = None
-) -> Config:
-    """Write settings into `config.contrastive` and return them.
-
-    Settings that are given replace those of the config, and the defaults are used if the config has none. If another
-    loss is given, the settings of the previous loss are dropped.
-
-    Args:
-        config: the config of the model.
-        given: flat settings; `loss` may also be a `Loss`, or any callable of views (`CallableLoss`).
-        kind: the class of the settings.
-        defaults: the settings for a config without a section.
-
-    Raises:
-        InputError: as for `LossConfig.parse`.
-    """
-    held = dict(getattr(config, "contrastive", None) or defaults or {})
-    given, own = dict(given), kind.own_names()
-    held_loss, loss = held.get("loss", "info_nce"), None
-    if not isinstance(given.get("loss", ""), str):
-        loss = as_loss(given.pop("loss"))
-        given = {**loss.settings(), **given}
-    elif given.get("loss", held_loss) != held_loss:
-        loss_class(given["loss"])  # only a checkpoint may name one that is not defined here
-    if given.get("loss", held_loss) != held_loss:
-        held = {name: value for name, value in held.items() if name in own}
-    elif held_loss not in LOSSES and (strange := sorted(set(given) - {*own, *held})):
-        raise InputError(f"unknown setting {', '.join(strange)}; the loss {held_loss!r} is not defined here")
-    settings = kind.parse({**held, **given}, loss)
-    config.contrastive = settings.section()
-    return settings
 
 
 def asks_for_code(path: Path) -> bool:

@@ -245,11 +245,12 @@ class SentenceEncoder:
                 states = self._torch.token_vectors(self._tokenize(given, prompt), run)
                 return states[0] if isinstance(texts, str) else states
             if given:
-                marked, before = [prompt + text for text in given] if prompt else given, self._unpooled(prompt)
+                marked = [prompt + text for text in given] if prompt else given
+                before = self._unpooled(prompt) if prompt else 0
                 result = self._running.of_texts(marked, self._max_length, before, run)
                 vectors = check_finite(result, self.name)[:, : truncate_dim or self.checkpoint.truncate_dim]
             else:
-                vectors = np.empty((0, truncate_dim or self.dimension), np.float32)
+                vectors = np.empty((0, self.dimension), np.float32)[:, :truncate_dim]
         vectors = unit_vectors(vectors) if normalize_embeddings else vectors
         codes = vectors if precision == "float32" else quantize(vectors, precision)  # which would copy them
         if convert_to_numpy and not convert_to_tensor:

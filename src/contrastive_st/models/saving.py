@@ -25,7 +25,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
 from contrastive_st.files.reading import read_json, weight_types
 from contrastive_st.files.writing import write_json
-from contrastive_st.models.checkpoint import PROMPTS_FILE, SAME_PROMPT, Checkpoint
+from contrastive_st.models.checkpoint import PROMPTS_FILE, SAME_PROMPT
 from contrastive_st.models.poolings import POOLINGS, pooling_of
 from contrastive_st.tokens import DOCUMENT, lowercases, tokenizer_state
 
@@ -268,22 +268,11 @@ def _write_layer_weights(folder: Path, pooling: str, layers: int, dim: int) -> N
 # --- Reading weights back.
 
 
-def load_final_layers(checkpoint: Checkpoint, layers: nn.Sequential) -> None:
-    """Copy the weights of the dense layers of `modules.json`, if there is one, into the `after` of a model.
-
-    Raises:
-        InputError: weights are damaged or a pickle, or have another shape.
-    """
-    linears = [layer for layer in layers if isinstance(layer, nn.Linear)] if checkpoint.modules else []
-    for folder, linear in zip(checkpoint.dense, linears, strict=True):
-        load_dense(folder, linear)
-
-
 def load_dense(folder: Path, linear: Any) -> None:
     """Copy the weights of a dense layer's folder into a layer of a model, such as the projection head.
 
     Raises:
-        InputError: as for `load_final_layers`.
+        InputError: weights are damaged or a pickle, or have another shape.
     """
     check_weights(folder)
     with about(folder), torch.no_grad():

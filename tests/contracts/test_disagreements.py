@@ -6,8 +6,10 @@ import torch
 from datasets import Dataset
 
 from contrastive_st import InputError
+from contrastive_st.classification.class_pairs import class_pairs
 from contrastive_st.data.word_vectors import read_word_vectors
 from contrastive_st.files.folders import SHIPPED
+from contrastive_st.losses.functional import normalize
 from contrastive_st.vectors import PAIRWISE, dequantize, quantization_ranges, quantize, rotated, unit_vectors
 
 library = pytest.importorskip("sentence_transformers")
@@ -73,6 +75,34 @@ def test_a_zero_vector_has_a_cosine_here_and_none_in_scipy():
         assert np.isnan(cosine(zero[0], other[0]))
     assert cosine_similarity(zero, other) == library.util.cos_sim(zero, other).numpy() == 0
     assert PAIRWISE["cosine"](zero, other) == 0
+
+
+def test_a_zero_vector_stays_zero_here():
+    zero = torch.zeros(1, 4, dtype=torch.float16)
+    assert torch.nn.functional.normalize(zero).isnan().all()
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        assert not normalize(zero.to(dtype)).any()
+
+
+def test_two_evaluators_have_one_name_there():
+    from sentence_transformers.sentence_transformer import evaluation
+
+    model = library.SentenceTransformer(str(SHIPPED), device="cpu")
+    pairs = evaluation.BinaryClassificationEvaluator(["cat", "dog"] * 2, ["cat", "cat", "bus", "dog"], [1, 0, 0, 1])
+    triplets = evaluation.TripletEvaluator(["cat", "cat"], ["bus", "cat"], ["cat", "bus"])
+    values = [evaluator(model)["cosine_accuracy"] for evaluator in (pairs, triplets)]
+    assert values == [1, 0.5]
+    assert evaluation.SequentialEvaluator([pairs, triplets])(model)["cosine_accuracy"] == values[1]
+
+
+def test_positive_pairs_of_setfit_are_also_of_a_text_with_itself():
+    sampler = pytest.importorskip("setfit.sampler")
+    labels = np.array([0] * 4 + [1] * 4)
+    rows = sampler.ContrastiveDataset([f"text {n}" for n in range(8)], labels.tolist(), multilabel=False)
+    theirs = [row["sentence_1"] == row["sentence_2"] for row in rows if row["label"] == 1]
+    pairs, scores = class_pairs(labels, "oversampling", seed=0)
+    ours = [a == b for a, b in pairs[scores == 1]]
+    assert (len(theirs), sum(theirs)) == (len(ours), sum(ours)) == (20, 8)
 
 
 def test_int8_codes_are_compared_after_decoding():

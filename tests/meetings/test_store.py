@@ -312,6 +312,15 @@ def check_words(found, scores, k):
     np.testing.assert_allclose([scores[id] for id in found], sorted(scores.values(), reverse=True)[:k], rtol=1e-4)
 
 
+def askable(held, number):
+    """A filter, and what it means; one that all meet in place of one for a column that no document has, an error."""
+    filter, meets = FILTERS[number % len(FILTERS)]
+    columns = [one.column.split(".") for one in as_filter(filter).conditions()]
+    if all(any(of(one.metadata, *column) for one in held.documents.values()) for column in columns):
+        return filter, lambda metadata: meets(plain(metadata))
+    return {"(id)": {">=": 0}}, lambda metadata: True
+
+
 def check_index(held, index, text, k, filter, meets, language, model):
     """Every way of asking an index, a store or a folder of shards."""
     near, query = cosines(held, text, model), WORLD.vector(model, text)
@@ -525,9 +534,10 @@ class Meetings(RuleBasedStateMachine):
         assert index_corpus(corpus, encoder, shards, shard_rows=SHARD_ROWS).complete
         alone = Held(0, held.model, "vector")
         alone.index("ids" if corpus.own_ids else "rows", corpus.name, corpus)
-        opened, (filter, meets) = ExactIndex.open(shards.folder), FILTERS[WORLD.shards % len(FILTERS)]
+        opened = ExactIndex.open(shards.folder)
+        filter, met = askable(alone, sum(len(row.text) for row in corpus.read()))
         by_words(opened, "sea")
-        check_index(alone, opened, "the sea", 5, filter, lambda m: meets(plain(m)), opened.language, held.model)
+        check_index(alone, opened, "the sea", 5, filter, met, opened.language, held.model)
         mark = f"{corpus.fingerprint} {SHARD_ROWS}"
         loader = store.loader(corpus.name, mark, own_ids=corpus.own_ids, **options)
         assert load_shards(shards, loader).complete
@@ -680,11 +690,7 @@ class Meetings(RuleBasedStateMachine):
 
     def check(self, held, pick, text):
         """Every way of asking a collection for a text."""
-        k, (filter, meets) = 1 + (pick + len(text)) % 9, FILTERS[(pick + len(held.documents)) % len(FILTERS)]
-        met = lambda metadata: meets(plain(metadata))
-        columns = [one.column.split(".") for one in as_filter(filter).conditions()]
-        if not all(any(of(one.metadata, *column) for one in held.documents.values()) for column in columns):
-            filter, met = {"(id)": {">=": 0}}, lambda metadata: True
+        k, (filter, met) = 1 + (pick + len(text)) % 9, askable(held, pick + len(held.documents))
         store = self.store(held, pick)
         now = store.now()
         check_index(held, store, text, k, filter, met, now.language or "simple", held.model)

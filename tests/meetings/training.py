@@ -548,22 +548,26 @@ def check(combination, folder):
         return [f"e: refused: {runs[0]['refused']}"]
     first, faults = runs[0], []
     steps = sorted(first["full"])
+    half = combination["base"] != "float32" or combination["step"] == "bf16"
+    rounding = 0.1 if combination["step"] == "bf16" else 2e-3  # of the norm of the update
     if any(not _same(run["full"], first["full"]) for run in runs):
         faults.append("a: the processes have different weights")
     if not _same(first["bare"], first["full"]):
         faults.append("b: evaluating, logging and saving change the weights")
     if combination["resume"] != "none":
         step = 2 if combination["resume"] == "workers" else int(combination["resume"])
+        rest = {number: first["full"][number] for number in steps if number > step}
         for run in together(count, resumed, line, folder, step):
-            if not _same(run, {number: first["full"][number] for number in steps if number > step}):
+            # the order in which DDP adds the gradients of three depends on its buckets, which change after a first step
+            near = count > 2 and _distance(run, rest, first["start"]) < (rounding if half else 1e-5)
+            if not (near or _same(run, rest)):
                 faults.append(f"c: resumed from step {step} is not uninterrupted")
                 break
     (one,) = together(1, alone, line, folder, first["batch"] * count, first["kept"])
     if combination["dropout"] == "0" and combination["loss"] not in DRAWN:
         apart = _distance(first["full"], one["alone"], first["start"])
-        if not apart < (0.1 if combination["step"] == "bf16" else 2e-3):
+        if not apart < rounding:
             faults.append(f"a: {count} processes are not one: the update differs by {apart:.1e} of its norm")
-    half = combination["base"] != "float32" or combination["step"] == "bf16"
     for name in ("ours", "theirs"):
         if name in one and not _near(one[name], first["vectors"], 3e-2 if half else 1e-5):
             apart = float(np.abs(one[name] - first["vectors"]).max())

@@ -82,6 +82,10 @@ REFUSED = {
     "a sharded encoder of the user": (lambda c: c["sharded"] == "yes" and c["loss"] == "own_encoder", "FSDP"),
     "a sharded head of a loss": (lambda c: c["sharded"] == "yes" and c["loss"] in HEADS, "FSDP"),
     "a sharded model with a queue": (lambda c: c["sharded"] == "yes" and c["queue"] == "yes", "momentum_queue"),
+    "sharded again with shards that are empty": (
+        lambda c: c["sharded"] == "yes" and c["batch"] == "halved" and c["processes"] == "3"
+        and c["adapter"] not in ("full", "lora_unsaved"), "auto_find_batch_size",
+    ),
     "an adapter on tokens that were not saved": (
         lambda c: c["adapter"] == "lora_unsaved" and c["loss"] not in NOT_OF_TRANSFORMERS,
         "in memory",

@@ -270,6 +270,13 @@ class ContrastiveTrainer(CheckpointTrainer):
                     f"FSDP shards the heads and decoders of a loss, such as those of {settings.loss.name}, which are "
                     "called outside of the model; use DDP"
                 )
+            count = args.world_size
+            rows = [weight.shape[0] if weight.ndim else 1 for weight in core.parameters() if weight.requires_grad]
+            if args.auto_find_batch_size and sum(n <= (count - 1) * math.ceil(n / count) for n in rows) > 1:
+                yield (  # accelerate 1.15 tells shards by their address, and empty ones have none
+                    "auto_find_batch_size starts again with weights that FSDP has sharded, and some have fewer "
+                    f"rows than there are processes ({count}); give a per_device_train_batch_size that fits instead"
+                )
         if args.unpadded and (args.torch_compile or not getattr(core, "can_pack", False)):
             kind = getattr(core.config, "_attn_implementation", None)
             why = "with torch_compile" if args.torch_compile else f"for {type(core).__name__} with {kind} attention"

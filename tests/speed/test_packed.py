@@ -177,3 +177,9 @@ def test_a_model_that_brings_its_own_autocast():
         with packed_products(layer):
             assert torch.equal(layer(x), plain)
             assert torch.equal(layer(x.bfloat16()), layer(x.bfloat16()))
+
+
+def test_a_layer_without_outputs_is_left_as_it_is():
+    layer = torch.nn.Linear(8, 0, bias=False)
+    with torch.inference_mode(), packed_products(layer):
+        assert layer(torch.ones(2, 8)).shape == (2, 0)

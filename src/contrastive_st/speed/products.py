@@ -61,7 +61,7 @@ def packed_products(model: nn.Module, keep: bool = False) -> Iterator[None]:
 
 
 def _can_be_packed(layer: nn.Linear) -> bool:
-    here = layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32
+    here = layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32 and layer.weight.numel() > 0
     return here and torch.backends.mkldnn.is_available() and hasattr(_OPS, "_reorder_linear_weight")
 
 

@@ -249,7 +249,8 @@ def test_what_is_saved_is_what_is_opened(writer, seed, tmp_path):
     for model in (saved.model, opened.model, peer):  # of rounded weights, computed in float32
         model.to(case["dtype"]).float()
     rounded = 0.05 if writer is by_merging else 1e-3  # a sum of weights is rounded anew
-    within = {"rtol": 0, "atol": rounded if half else 2e-6, "err_msg": str(case)}
+    scale = max(np.abs(saved.encode(TEXTS)).max(), 1)  # of vectors that are not normalized
+    within = {"rtol": 0, "atol": rounded if half else 4e-6 * scale, "err_msg": str(case)}
     settings = ("max_length", "truncate_dim", "similarity_fn_name", "default_prompt_name")
     assert [getattr(opened, name) for name in settings] == [getattr(saved, name) for name in settings], case
     assert opened.prompts == saved.prompts

@@ -39,9 +39,8 @@ def combinations():
     for combination in covering(training.AXES, lambda c: training.is_met(c) and len(reasons(c)) < 2):
         for name in reasons(combination):
             refused.setdefault((name, combination["loss"]), combination)
-    return covering(training.AXES, lambda c: training.is_met(c) and not reasons(c), also="processes") + list(
-        refused.values()
-    )
+    drawn = covering(training.AXES, lambda c: training.is_met(c) and not reasons(c), also="processes")
+    return [*drawn, *map(training.parsed, training.BESIDES), *refused.values()]
 
 
 @pytest.fixture(scope="session")

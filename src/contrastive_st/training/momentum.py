@@ -129,7 +129,7 @@ class Keys(TrainerCallback):
                 "a momentum queue needs one encoder and the loss info_nce, not symmetric; leave out momentum_queue"
             )
         if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
-            raise InputError("a momentum queue copies whole weights, but FSDP and DeepSpeed shard them; use DDP")
+            raise InputError("momentum_queue copies whole weights, but FSDP and DeepSpeed shard them; use DDP")
 
     def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
         """Create the queue with a copy of the model, or restore it from the checkpoint of a resumed run."""

@@ -67,8 +67,9 @@ def test_only_this_module_gives_raw_texts_to_a_tokenizer():
                 calls.setdefault(path.name, []).append(ast.unparse(node.args[0]))
     assert calls == {
         "tokens.py": ["sound[:1]", "sound[1:]"],
-        "auto.py": ["''"],
-    }  # '' is no text of a user
+        "auto.py": ["''"],  # no text of a user
+        "reranking.py": ["without_surrogates(queries)"],
+    }
 
 
 def test_no_text_no_limit_and_half_characters(tokenizer):

@@ -152,3 +152,7 @@ def test_every_way_of_asking_gives_the_order_of_the_cross_encoder(where, hybrid,
     hits = SearchSession([Source("i", index, encoder)], cross).answer("i", QUERY, 5, hybrid=hybrid).hits
     assert [(hit.own_id, hit.score) for hit in hits] == wanted(50)
     index.close()
+
+
+def test_half_characters(folder):
+    assert np.isfinite(CrossEncoder(str(folder)).predict([("cat \ud83d", "a cat"), ("a", "\ud83d")])).all()

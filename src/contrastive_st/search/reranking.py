@@ -17,6 +17,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.repositories import local_folder
+from contrastive_st.tokens import without_surrogates
 
 if TYPE_CHECKING:
     from contrastive_st.search.index import Hit
@@ -79,8 +80,8 @@ class CrossEncoder:
             rows = order[start : start + _BATCH]
             queries, texts = zip(*(pairs[row] for row in rows), strict=True)
             batch = self.tokenizer(
-                list(queries), list(texts), padding=True, truncation=self.max_length is not None,
-                max_length=self.max_length, return_tensors="pt",
+                without_surrogates(queries), without_surrogates(texts), padding=True, max_length=self.max_length,
+                truncation=self.max_length is not None, return_tensors="pt",
             )  # fmt: skip
             with torch.inference_mode():
                 logits = self.model(**batch.to(self.model.device)).logits[:, 0].float()

@@ -121,7 +121,8 @@ BESIDES = (
 def is_met(combination):
     """Whether a combination may be drawn: with a static model on a CPU numpy encodes, and only tests shard there."""
     c = combination
-    return not (c["sharded"] == "yes" and c["loss"] == "static") and not (c["matryoshka"] == c["queue"] == "yes")
+    apart = c["matryoshka"] == c["queue"] == "yes" or (c["adapter"] == "lora_unsaved" and c["loss"] == "own_encoder")
+    return not apart and not (c["sharded"] == "yes" and c["loss"] == "static")
 
 
 def refusal(combination):

@@ -9,10 +9,11 @@ import importlib.util
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-_LONGEST = 300  # characters of an error that are shown
+_LONGEST = 300  # characters that are shown of what a library says, and of a list of names
 _OURS = ("builtins", "contrastive_st")
 _WHOLE, _LITE = "contrastive-st", "contrastive-st-lite"  # the distributions: all of it, and what needs no torch
 _COMPILED = "<compiled>"  # the file of a module that has none: part of the interpreter, or of a library's binary
@@ -35,13 +36,16 @@ class InputError(ValueError):
 def first_line(error: BaseException) -> str:
     """The first line of an error's message that is not blank, with the next if it ends in a colon; else its type.
 
+    The line of a library is cut. That of an `InputError` is not, because it may end in a command to paste.
+
     Example:
         >>> first_line(OSError("disk full\\nsee the log")), first_line(KeyError())
         ('disk full', 'KeyError')
     """
     text = f"KeyError: {error}" if isinstance(error, KeyError) and error.args else str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
-    return " ".join(lines[: 1 + lines[0].endswith(":")])[:_LONGEST]
+    line = " ".join(lines[: 1 + lines[0].endswith(":")])
+    return line if isinstance(error, InputError) else line[:_LONGEST]
 
 
 @contextlib.contextmanager
@@ -180,10 +184,24 @@ def choice(what: str, name: Any, known: Iterable[Any], where: object = "") -> An
     """
     known = list(known)
     if name not in known:
-        names = ", ".join(str(one) for one in known if one is not None)
+        names = listed(one for one in known if one is not None)
         choices = f"choose one of {names}" if names else "there are none"
-        raise InputError(f"{f'{where}: ' if where else ''}unknown {what} {name!r}; {choices}")
+        raise InputError(f"{f'{where}: ' if where else ''}unknown {what} {str(name)[:_LONGEST]!r}; {choices}")
     return name
+
+
+def listed(names: Iterable[Any]) -> str:
+    """Names in a message, with commas between them: as many as a line has room for, and how many more there are.
+
+    Example:
+        >>> listed(["text", 3]), listed(f"column {number}" for number in range(1000))[-30:]
+        ('text, 3', 'umn 26, column 27 and 972 more')
+    """
+    written = list(map(str, names))
+    ends = list(accumulate(len(name) + 2 for name in written))
+    count = max(1, sum(end <= _LONGEST for end in ends))
+    more = f" and {len(written) - count:,} more" if len(written) > count else ""
+    return ", ".join(written[:count]) + more
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -42,13 +42,10 @@ def test_the_page_has_all_ten():
 
 @pytest.mark.parametrize(("file", "answer"), answers(), ids=[file for file, _ in answers()])
 def test_the_command_answers_as_the_page_says(file, answer, tmp_path, capsys):
-    path = put(tmp_path, *WRONG[file])
+    path = put(tmp_path / "folder" / ("a_long_name_" * 20), *WRONG[file])  # no flag to paste is cut
     assert main(["train", "--train_file", str(path), "--output_dir", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert f"{path}" in said
     said = said.partition(str(path))[2].lstrip(":, ")
-    if len(said) < len(answer):  # a long path leaves less of the line
-        assert answer.startswith(said)
-        return
     assert said.startswith(answer), said
     assert said == answer or said.removeprefix(answer)[0] in ";,", said

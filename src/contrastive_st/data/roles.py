@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from contrastive_st.data.profile import held_by, is_blank, items_of, shown, simple, value_of
-from contrastive_st.errors import InputError, choice
+from contrastive_st.errors import InputError, choice, listed
 
 TEXTS, NUMBERS, LISTS, NOTHING = "text", "numbers", "lists or objects", "nothing"  # as by `held_by`
 TEXT, ANCHOR, POSITIVE, NEGATIVE, SCORE, LABEL = "text", "anchor", "positive", "negative", "score", "label"
@@ -459,7 +459,7 @@ class _Question:
             about: the column that it is about, if it is one.
         """
         cells = _cells(self.rows, self.names)
-        columns = ", ".join(f"{name} ({shown(own[0]) if own else 'blank'})" for name, own in cells.items())
+        columns = listed(f"{name} ({shown(own[0]) if own else 'blank'})" for name, own in cells.items())
         flags = self._flags(cells, about)
         mend = f"give {', or '.join(flags)}" if flags else "give each text a column of its own"
         return InputError(f"{self.source}: {what}; {mend}; the columns are {columns}")

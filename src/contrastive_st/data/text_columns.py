@@ -9,7 +9,7 @@ from typing import Any
 
 from contrastive_st.data.profile import held_by, shown
 from contrastive_st.data.roles import ANCHOR, NEGATIVE, POSITIVE, TEXT, TEXTS, named_columns, plain_name, role_of
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, listed
 
 _CODE = re.compile(r"[A-Za-z0-9._:/-]*[0-9][A-Za-z0-9._:/-]*")
 
@@ -45,7 +45,7 @@ def text_column(table: Any, column: Sequence[str | int] | str | int | None = Non
     what = "it is not clear which column has the text" if could else "no column of text"
     longest = max(could, key=lambda name: sum(len(str(cell)) for cell in cells[name]), default=None)
     mend = f"give --columns {longest}; " if longest is not None else ""
-    columns = ", ".join(f"{name} ({shown(own[0]) if own else 'blank'})" for name, own in cells.items())
+    columns = listed(f"{name} ({shown(own[0]) if own else 'blank'})" for name, own in cells.items())
     raise InputError(f"{table.source}: {what}; {mend}the columns are {columns or '(there are none)'}")
 
 

@@ -30,7 +30,7 @@ from contrastive_st.data.reading.content import check_file, format_of, open_byte
 from contrastive_st.data.reading.table import open_file
 from contrastive_st.data.roles import named_columns
 from contrastive_st.data.text_columns import text_column
-from contrastive_st.errors import InputError, one_line
+from contrastive_st.errors import InputError, listed, one_line
 from contrastive_st.search.column_types import Column, as_type, value_in
 from contrastive_st.search.document_readers import NOTES, READERS, Encrypted, front_matter, read_document
 from contrastive_st.search.folder import (
@@ -525,7 +525,7 @@ class _Choice:
             return ["text"]
         for name in () if folder else self.metadata or ():
             if name not in cells and name not in table.names:
-                raise InputError(f"{table.source}: there is no column {name!r}; there is: {', '.join(table.names)}")
+                raise InputError(f"{table.source}: there is no column {name!r}; there is: {listed(table.names)}")
         there = [name for name in self.columns if name in cells]
         if there and (folder or len(there) == len(self.columns)):
             return there

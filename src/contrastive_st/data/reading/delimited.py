@@ -10,9 +10,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from contrastive_st import text_format
-from contrastive_st.data.profile import NUMBER
+from contrastive_st.data.profile import NUMBER, shown
 from contrastive_st.data.roles import UNUSED, role_of, suggested_columns
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, listed
 
 logger = logging.getLogger(__name__)
 _CELL = 1 << 30  # characters in a cell at most; the limit of csv, 131,072, is too small for a book
@@ -153,10 +153,10 @@ def _delimiter_of(line: str, source: str, usual: str) -> str:
     known = {one: _text_names(bare.split(one)) for one in there}
     best = [one for one in there if known[one] == max(known.values())]
     if len(best) > 1 or set(best) & set(_RARE):
-        shown = " or ".join(_DELIMITERS.get(one, repr(one)) for one in best)
+        named = " or ".join(_DELIMITERS.get(one, repr(one)) for one in best)
         shell = [f"'{one}'" if one.isprintable() else repr(one) for one in sorted(best, key=lambda one: one != usual)]
         flags = ", or ".join(f"--delimiter {one}" for one in shell)
-        raise InputError(f"{source}: are its cells separated by {shown}? Give {flags}; its first line is {line[:80]!r}")
+        raise InputError(f"{source}: are its cells separated by {named}? Give {flags}; its first line is {line[:80]!r}")
     return best[0] if best else _ONE_COLUMN
 
 
@@ -198,7 +198,7 @@ def _header_question(rows: Sequence[Sequence[str]], source: str) -> InputError:
     data = f"if it is a row like the others, give {suggested_columns(below, numbered, '--header false')}"
     text = any(NUMBER.fullmatch(cell) or len(cell.split()) > 3 or cell[-1:] in ".!?" for cell in cells)
     first, second = (data, names) if text else (names, data)
-    return InputError(f"{source}: is the first row, {', '.join(map(repr, cells))}, a header? {first}; {second}")
+    return InputError(f"{source}: is the first row, {listed(map(shown, cells))}, a header? {first}; {second}")
 
 
 def _is_sts(cells: Sequence[str]) -> bool:
@@ -282,7 +282,7 @@ def numbered_rows(
         InputError: a row has more or fewer cells, a quote is not closed, or a cell repeats the name of its column; the
             message names the row.
     """
-    names, number, shown = dialect.names, 0, list[list[str]]()
+    names, number, below = dialect.names, 0, list[list[str]]()
     several = dialect.header and len(names) > 1
     asked = text_format.asked.header is not None or not several
     known = {} if asked else {place: name for place, name in enumerate(names) if role_of(name) not in (None, UNUSED)}
@@ -308,10 +308,10 @@ def numbered_rows(
                 continue
             same = next((name for place, name in known.items() if cells and cells[place].strip() == name), None)
             if same is not None:
-                question = _header_question([names, *shown], source)
+                question = _header_question([names, *below], source)
                 raise InputError(f"{source}, row {number}: {same!r} is the name of its column too; {question}")
-            if len(shown) < _SHOWN:
-                shown.append(cells)
+            if len(below) < _SHOWN:
+                below.append(cells)
             yield number, cells or [""] * len(names)
     except csv.Error as error:
         mend = "close every quote, and double quotes inside a cell"

@@ -39,7 +39,7 @@ from contrastive_st.data.roles import (
     role_of,
     score_range,
 )  # fmt: skip
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, listed
 from contrastive_st.prefetch import in_chunks
 from contrastive_st.text_format import reading_as
 
@@ -240,7 +240,7 @@ def _labels(
     number = {cell: known.get(cell, known.get(_value(cell), -1)) for cell in set(cells)}
     none = {cell for cell, own in number.items() if own < 0 and (cell in none or cell == "-" or _value(cell) == -1)}
     names = dict(sorted((own, cell) for cell, own in classes.items()))
-    what = f"is not a class of the rows to train on, which are {', '.join(names.values())}"
+    what = f"is not a class of the rows to train on, which are {listed(names.values())}"
     check(lambda cell: number[cell] >= 0 or cell in none, what)
     return np.array([number[cell] for cell in cells]), none
 

@@ -15,7 +15,7 @@ from contrastive_st.data.profile import is_blank, score_in
 from contrastive_st.data.reading.content import numbered_lines
 from contrastive_st.data.reading.rows import Row, Table
 from contrastive_st.data.roles import plain_name, role_of
-from contrastive_st.errors import InputError, about
+from contrastive_st.errors import InputError, about, listed
 
 logger = logging.getLogger(__name__)
 #: Extensions of judgements in trec_eval's format
@@ -132,7 +132,7 @@ def judgements(table: Table) -> Iterator[Judgement]:
     if query is None or document is None or (grade is None and unknown):
         lacking = "query-id and corpus-id" if query is None or document is None else "score"
         raise InputError(
-            f"{table.source}: no {lacking} among its columns {', '.join(table.names)}; name its columns query-id, "
+            f"{table.source}: no {lacking} among its columns {listed(table.names)}; name its columns query-id, "
             "corpus-id and score, or leave out what is none of these"
         )
     if left := [name for name in table.names if name not in (query, document, grade)]:

@@ -10,7 +10,7 @@ from contrastive_st.data.reading.rows import Dropped, Table, check_rows
 from contrastive_st.data.reading.table import open_table
 from contrastive_st.data.roles import named_columns
 from contrastive_st.data.text_columns import text_column
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, listed
 from contrastive_st.text_format import reading_as
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def read_texts(
             columns = _columns_of_texts(table)
         chosen = list(named_columns(columns, table.names, table.source))
         if not chosen:
-            raise InputError(f"{table.source}: no column of text; name one or more of {', '.join(table.names)}")
+            raise InputError(f"{table.source}: no column of text; name one or more of {listed(table.names)}")
         return columns_of(table, chosen, strict)
 
 

@@ -67,7 +67,7 @@ class _Device(argparse.Action):
 
 
 class _TextFormat(argparse.Action):
-    """`--encoding`, `--delimiter` and `--header`, which hold at once and leave nothing in the namespace."""
+    """The options of files of text, such as `--encoding`, which hold at once and leave nothing in the namespace."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "dest": argparse.SUPPRESS, "default": argparse.SUPPRESS})

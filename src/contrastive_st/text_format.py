@@ -1,4 +1,4 @@
-"""What a user says of files of text that they do not say themselves: `--encoding`, `--delimiter` and `--header`."""
+"""What a user says of files of text that they do not say themselves: `--encoding`, `--delimiter`, `--header`, ..."""
 
 from __future__ import annotations
 
@@ -17,20 +17,26 @@ class TextFormat:
     Args:
         encoding: such as `cp1251`.
         delimiter: the character between the cells of a table.
-        header: whether the first row of a table holds the names of its columns.
+        header: how many rows of a table hold the names of its columns.
+        escapes: whether a backslash in a table is an escape.
+        decimal: whether the decimal mark of its numbers is a `point` or a `comma`.
     """
 
     encoding: str | None = None
     delimiter: str | None = None
-    header: bool | None = None
+    header: int | None = None
+    escapes: bool | None = None
+    decimal: str | None = None
 
 
 #: The flags of every command that reads texts, and what they say
 TEXT_FORMAT_HELP = {
     "encoding": "encoding of files of text, such as cp1251 (default: UTF-8, a byte order mark, or what is detected)",
     "delimiter": "character between the cells of a table (default: as in its header line: , ; | or a tab)",
-    "header": "whether the first row of a table holds the names of its columns: true or false (default: true if its "
-    "cells are known names)",
+    "header": "whether the first row of a table holds the names of its columns: true or false, or how many rows do "
+    "(default: true if its cells are known names)",
+    "escapes": "whether a backslash in a table is an escape: true or false (default: false, or a question)",
+    "decimal": "decimal mark of the numbers in a table: point or comma (default: point)",
 }
 #: How this process reads files of text
 asked = TextFormat()
@@ -43,10 +49,9 @@ def set_text_format(given: TextFormat) -> None:
 
 
 @contextmanager
-def reading_as(encoding: str | None = None, delimiter: str | None = None) -> Iterator[None]:
-    """Read files of text in this way inside of the `with` statement; None leaves what is set."""
+def reading_as(**given: Any) -> Iterator[None]:
+    """Read files of text with these fields of `TextFormat` inside of the `with` statement; None leaves what is set."""
     former = asked
-    given: dict[str, Any] = {"encoding": encoding, "delimiter": delimiter}
     set_text_format(replace(asked, **{name: value for name, value in given.items() if value is not None}))
     try:
         yield
@@ -72,6 +77,9 @@ def add_text_format(name: str, value: str) -> None:
         given = value.encode().decode("unicode_escape") if value.startswith("\\") else value
         if len(given) != 1:
             raise InputError(f"--delimiter {value}: give one character, such as ';'")
-    if name == "header":
-        given = choice("value of --header", value.lower(), ("true", "false")) == "true"
+    if name == "decimal":
+        given = choice("value of --decimal", value.lower(), ("point", "comma"))
+    if name in ("header", "escapes"):
+        rows = name == "header" and value.isdecimal()
+        given = int(value) if rows else choice(f"value of --{name}", value.lower(), ("true", "false")) == "true"
     set_text_format(replace(asked, **{name: given}))

@@ -191,7 +191,7 @@ def test_other_faults_of_columns(write):
     source = write("a.csv", "a,b\n1,2\n")
     refused(source, "twice", "'a'", columns=["a", 0])
     refused(source, "no column", "a, b", columns=[], header=True)
-    refused(write("b.csv", "text,text\n1,2\n"), "two columns are named 'text'")
+    refused(write("c.parquet", pa.Table.from_arrays([["1"], ["2"]], ["text", "text"])), "two columns are named 'text'")
     refused(write("a.txt", "one\n"), "'label'", "text", columns=["label"])
     refused(write("a.jsonl", '{"id": 1}\n'), "no column of text", "id")
     refused(write("a.parquet", pa.table({"id": [1]})), "no column of text", "id")

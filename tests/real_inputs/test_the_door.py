@@ -5,6 +5,7 @@ A case is a name, a content and what is meant: the kind and the first row.
 
 # ruff: noqa: E501 - a case is one line
 import contextlib
+import csv
 import json
 import re
 import shlex
@@ -113,12 +114,79 @@ CASES += [
     ("sums.jsonl", [{"question": a, "answer": n} for n, a in enumerate(TEXTS * 4, 30)], "pairs", (TEXTS[0], "30")),
     ("squad.jsonl", [{"question": a, "context": b, "answers": {"text": ["x"], "answer_start": [1]}} for a, b in zip(TEXTS, OTHERS, strict=True)], "pairs", PAIR),
     ("two_anchors.csv", table(query=TEXTS, question=WRONG, positive=OTHERS), "pairs", PAIR),
-    ("word_first.csv", "positive,great film of the year\nnegative,bad film of the year\npositive,good film of the year\n", "labelled_texts", ("great film of the year", 1)),
+    ("word_first.csv", "positive,great film of the year\nnegative,bad film of the year\npositive,good film of the year\n" * 2, "labelled_texts", ("great film of the year", 1)),
     ("spaces.csv", table(**{"Question 1": TEXTS, "Question 2": OTHERS}), "pairs", PAIR),
     ("lines.txt", "\n".join(TEXTS), "texts", (TEXTS[0],)),
     ("snli.txt", delimited(KNOWN["labelled_pairs"][0], "\t", "utf-8"), "labelled_pairs", (*PAIR, 0)),
 ]  # fmt: skip
-FLAGS = re.compile(r"--(?:columns|header|delimiter|encoding|score_range) .+?(?=, or |; |$)")
+
+# Other programs: pandas with escapes, R, survey tools, drawn tables, spreadsheets with a decimal comma, joined files
+SAID = [f'Il dit "{word}", puis il part' for word in ("un", "deux", "trois", "quatre", "cinq", "six")]
+SAID_PAIRS, SAID_FIRST = pd.DataFrame({"anchor": SAID, "positive": OTHERS}), (SAID[0], OTHERS[0])
+BROKEN = [f"Deux lignes\npour le {word}" for word in ("un", "deux", "trois", "quatre", "cinq", "six")]
+
+
+def escaped(delimiter=",", **options):
+    return SAID_PAIRS.to_csv(sep=delimiter, index=False, escapechar="\\", **{"doublequote": False, **options})
+
+
+def in_quotes(rows, delimiter, mark='"'):
+    return "".join(delimiter.join(f"{mark}{cell}{mark}" for cell in row) + "\n" for row in rows)
+
+
+def drawn(left, right, around="", line="-+-"):
+    cells = [left.join(["anchor", "positive"]), *map(left.join, zip(TEXTS, OTHERS, strict=True))]
+    body = [f"{around}{cell}{around[::-1]}" for cell in cells]
+    return "\n".join([body[0], line, *body[1:], right])
+
+
+ROWS = list(zip(TEXTS, OTHERS, strict=True))
+BY_ROW = [(str(number), *row) for number, row in enumerate(ROWS, 1)]
+SHEETS = [delimited(table(**{a: TEXTS, b: OTHERS})) for a, b in (("anchor", "positive"), ("question", "answer"))]
+MARK = "\ufeff".encode()
+FRAME = pd.DataFrame(KNOWN["pairs"][0])
+COMMAS = [cell.replace(".", ",") for cell in SCORES]
+CASES += [
+    ("escaped_quotes.csv", escaped(), "pairs", SAID_FIRST),
+    ("escaped_quotes.tsv", escaped("\t"), "pairs", SAID_FIRST),
+    ("escaped_commas.csv", escaped(quoting=csv.QUOTE_NONE), "pairs", SAID_FIRST),
+    ("doubled_backslash.csv", SAID_PAIRS.replace('"', '\\\\"', regex=True).to_csv(index=False), "pairs", (SAID[0].replace('"', '\\"'), OTHERS[0])),
+    ("spark.csv", "anchor,positive\n" + "".join('"' + a.replace('"', '\\"') + '"' + f",C:\\dir\\{b}\n" for a, b in zip(SAID, OTHERS, strict=True)), "pairs", (SAID[0], f"C:\\dir\\{OTHERS[0]}")),
+    ("mysql.tsv", "anchor\tpositive\n" + "".join(f"{a}\t{b}\n".replace("\npour", "\\npour") for a, b in zip(BROKEN, OTHERS, strict=True)), "pairs", (BROKEN[0], OTHERS[0])),
+    ("sqlite_quote.csv", in_quotes([("anchor", "positive"), *ROWS], ",", "'").replace("l'", "l"), "pairs", (TEXTS[0], OTHERS[0].replace("l'", "l"))),
+    ("sqlite_list.csv", drawn("|", "", line="").replace("\n\n", "\n"), "pairs", PAIR),
+    ("psql.csv", drawn(" | ", "(6 rows)", " ", "----+----"), "pairs", PAIR),
+    ("psql_unaligned.csv", drawn("|", "(6 rows)", line="").replace("\n\n", "\n"), "pairs", PAIR),
+    ("psql_one_column.csv", "\n".join(["text", *TEXTS, "(6 rows)"]), "texts", (TEXTS[0],)),
+    ("markdown.csv", drawn(" | ", "", "| ", "|---|---|"), "pairs", PAIR),
+    ("two_headers.csv", b"Frage,Antwort\n" + SHEETS[0], "pairs", PAIR),
+    ("joined_other_names.csv", SHEETS[0] + SHEETS[1], "pairs", PAIR),
+    ("joined_marks.csv", (MARK + SHEETS[0]) * 2, "pairs", PAIR),
+    ("qualtrics.csv", "Q1,Q2\nFirst?,Second?\n" + in_quotes([['{""ImportId"":""Q1""}'] * 2, *ROWS], ","), "pairs", PAIR),
+    ("surveymonkey.csv", "Respondent ID,What is it?,Why?\n,Open-Ended Response,Open-Ended Response\n" + in_quotes(BY_ROW, ","), "pairs", PAIR),
+    ("google_forms.csv", in_quotes([("Timestamp", "Your question?", "Your answer?"), *[("2026/11/28 9:31:07 AM GMT+1", *row) for row in ROWS]], ","), "pairs", PAIR),
+    ("write_csv_of_r.csv", in_quotes([("", "anchor", "positive"), *BY_ROW], ","), "pairs", PAIR),
+    ("write_table_of_r.csv", in_quotes([("anchor", "positive"), *BY_ROW], ","), "pairs", PAIR),
+    ("write_table_of_r.tsv", in_quotes([("anchor", "positive"), *BY_ROW], "\t"), "pairs", PAIR),
+    ("write_table_of_r.txt", in_quotes([("anchor", "positive"), *BY_ROW], " "), "pairs", PAIR),
+    ("row_names_of_r.tsv", in_quotes([("left", "right"), *[(f"row {number}", *row) for number, *row in BY_ROW]], "\t"), "pairs", PAIR),
+    ("quotes_of_r.tsv", in_quotes([("anchor", "positive"), *[(a.replace('"', '\\"'), b) for a, b in zip(SAID, OTHERS, strict=True)]], "\t"), "pairs", SAID_FIRST),
+    ("index_label.csv", FRAME.to_csv(index_label=False), "pairs", PAIR),
+    ("orient_index.json", FRAME.to_json(orient="index"), "pairs", PAIR),
+    ("orient_index_unknown.json", pd.DataFrame(UNKNOWN["pairs"][0]).to_json(orient="index"), "pairs", PAIR),
+    ("orient_index_named.json", FRAME.set_axis([f"row {n}" for n in range(6)]).to_json(orient="index"), "pairs", PAIR),
+    *((f"orient_{orient}.json", FRAME.to_json(orient=orient), "pairs", PAIR) for orient in ("split", "records", "columns", "values", "table")),
+    ("decimal_commas.csv", delimited(table(sentence1=TEXTS, sentence2=OTHERS, score=COMMAS), ";"), "scored_pairs", (*PAIR, 0.5)),
+    ("decimal_commas_unknown.csv", delimited(table(left=TEXTS, right=OTHERS, same=COMMAS), ";"), "scored_pairs", (*PAIR, 0.5)),
+    ("decimal_commas_beyond.csv", delimited(table(sentence1=TEXTS, sentence2=OTHERS, score=[cell.replace(".", ",") for cell in RATINGS]), ";"), "scored_pairs", (*PAIR, 0.9)),
+    ("decimal_commas_margin.csv", delimited([{**row, "label": row["label"].replace(".", ",")} for row in MARGINS], ";"), "scored_candidates", (*TRIPLET, [0.0, -4.5])),
+    ("twice.csv", delimited(table(question=TEXTS, answer=OTHERS, other=WRONG)).replace(b"other", b"answer", 1), "pairs", PAIR),
+    ("commas.txt", delimited(table(question=TEXTS, answer=OTHERS)), "pairs", PAIR),
+    ("unicode_text.txt", delimited(KNOWN["pairs"][0], "\t", "utf-16"), "pairs", PAIR),
+]  # fmt: skip
+FLAGS = re.compile(
+    r"--(?:columns|header|delimiter|encoding|score_range|escapes|decimal) .+?(?=, or |; |, the number|$)"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -128,12 +196,12 @@ def _no_flags():
 
 
 def read(path, flags):
-    """The kind and the first row, as the command line reads them with these flags."""
+    """The kind, the first row and the number of rows in sixes, as the command line reads them with these flags."""
     text_format.set_text_format(text_format.TextFormat())
     (args,) = TrainingParser([DataArguments]).parse(["--train_file", str(path), *flags])
     scale = args.score_range and tuple(args.score_range)
     rows, roles = read_examples(args.train_file, args.columns, scale=scale)
-    return roles.kind, tuple(rows[0].values())
+    return roles.kind, tuple(rows[0].values()), len(rows) / 6 % 1  # a header that is read as a row is one more
 
 
 def suggested(error):
@@ -145,7 +213,7 @@ def suggested(error):
 
 @pytest.mark.parametrize(("name", "content", "kind", "first"), CASES, ids=[case[0] for case in CASES])
 def test_it_is_read_as_meant_or_a_flag_of_the_question_reads_it(name, content, kind, first, tmp_path):
-    path, answers, tried = put(tmp_path, name, content), [], [[]]
+    path, answers, tried, meant = put(tmp_path, name, content), [], [[]], (kind, first, 0.0)
     while tried:
         flags = tried.pop(0)
         try:
@@ -154,7 +222,7 @@ def test_it_is_read_as_meant_or_a_flag_of_the_question_reads_it(name, content, k
             tried += [[*flags, *own] for own in suggested(error) if len(flags) < 9 and not set(own) <= set(flags)]
         if not flags and answers:
             break
-    assert answers[:1] == [(kind, first)] if not flags else (kind, first) in answers
+    assert answers[:1] == [meant] if not flags else meant in answers
 
 
 def test_there_are_two_hundred():
@@ -169,3 +237,6 @@ def test_python_takes_what_the_command_takes(tmp_path):
     assert read_texts(path, ["positive"], **given)["positive"] == ["да"]
     with pytest.raises(InputError, match="--header"):
         read_examples(path)
+    path.write_text(r"question;answer;score~why \"so\"?;so;0,5~".replace("~", "\n"))
+    rows, _ = read_examples(path, escapes=True, decimal="comma")
+    assert tuple(rows[0].values()) == ('why "so"?', "so", 0.5)

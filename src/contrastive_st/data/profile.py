@@ -195,8 +195,23 @@ def number_in(cell: Any, where: str) -> float:
     """
     value = value_of(cell)
     if value is None or not math.isfinite(value):
-        raise InputError(f"{where}: {str(cell)[:40]!r} is not a number; a score is expected there")
+        raise InputError(f"{where}: {str(cell)[:40]!r} is not a number; a score is expected there; {as_number(cell)}")
     return value
+
+
+def as_number(cell: Any) -> str:
+    """How to make a number of a cell that is not one, for messages.
+
+    Example:
+        >>> as_number("0,5"), as_number("half")
+        ('if the comma is its decimal mark, give --decimal comma', 'write a number')
+    """
+    return "if the comma is its decimal mark, give --decimal comma" if has_decimal_comma(cell) else "write a number"
+
+
+def has_decimal_comma(cell: Any) -> bool:
+    """Whether a cell is a text that is a number if a comma is the decimal mark."""
+    return isinstance(cell, str) and "," in cell and number_of(cell.replace(",", ".")) is not None
 
 
 def score_in(cell: Any, where: str) -> float:

@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
-from contrastive_st.data.profile import held_by, is_blank, items_of, shown, simple, value_of
+from contrastive_st.data.profile import (
+    as_number,
+    has_decimal_comma,
+    held_by,
+    is_blank,
+    items_of,
+    shown,
+    simple,
+    value_of,
+)
 from contrastive_st.errors import InputError, choice, listed
 
 TEXTS, NUMBERS, LISTS, NOTHING = "text", "numbers", "lists or objects", "nothing"  # as by `held_by`
@@ -83,6 +92,8 @@ TARGETS = tuple(
 #: Those that stay in the rows, whatever their kind is, for a loss that reads them
 KEPT = tuple(name for name in TARGETS if name not in (LABEL, SCORE, SCORES))
 _ROLE_OF = {name: role.name for role in ROLES for name in role.names}
+#: Names of columns, in lower case, apart from those that only a pattern knows
+NAMES = frozenset({*_ROLE_OF, NEGATIVE})
 _NAMED = tuple(name for name in _ROLE if name != UNUSED)
 _TEXT_ROLES = (ANCHOR, POSITIVE, NEGATIVE, TEXT)
 #: Cells that nobody would embed: addresses, dates, digests
@@ -315,6 +326,9 @@ def column_roles(
         if held[name] == NUMBERS and not target and not given.get(name):  # numbers may be texts, as in sums
             raise question.error(f"column {name!r} holds numbers, not sentences", name)
         if held[name] == TEXTS and role in (SCORE, *CANDIDATE_SCORES) and given.get(name):
+            comma = next((cell for row in first if has_decimal_comma(cell := row.get(name))), None)
+            if comma is not None:
+                raise InputError(f"{source}: {comma!r} in column {name!r} is not a score; {as_number(comma)}")
             raise question.error(f"column {name!r} holds text, not scores", name)
     refers = next((name for name in left_out if _REFERS.fullmatch(plain_name(name))), None)
     if refers and len(roles) == 1 and not given:
@@ -557,7 +571,7 @@ def _few(cells: Sequence[Any]) -> bool:
 
 def _like_scores(cells: Sequence[Any]) -> bool:
     """Whether cells are like scores of pairs: numbers of a small scale."""
-    values = {value_of(cell) for cell in cells if not isinstance(cell, (list, dict))}
+    values = {value_of(str(cell).replace(",", ".")) for cell in cells if not isinstance(cell, (list, dict))}
     numbers = [value for value in values if value is not None]
     if len(numbers) < max(2, len(values)) or not -1 <= min(numbers) <= max(numbers) <= 10:
         return False

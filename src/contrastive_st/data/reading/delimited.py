@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from contrastive_st import text_format
 from contrastive_st.data.profile import NUMBER, shown
-from contrastive_st.data.roles import UNUSED, role_of, suggested_columns
+from contrastive_st.data.roles import NAMES, UNUSED, role_of, suggested_columns
 from contrastive_st.errors import InputError, listed
 
 logger = logging.getLogger(__name__)
@@ -21,15 +21,20 @@ _RARE = "^~\x01\x1f"  # are asked for
 _ONE_COLUMN = "\0"  # a delimiter that no text has
 _ABOVE, _SHOWN = 5, 50  # lines in which the header is looked for, and lines from which a question gets its flags
 NULL = r"\N"  # null in what \copy of PostgreSQL and SELECT INTO OUTFILE of MySQL write
-#: A line of a file whose text has no backslash but those of PostgreSQL's and MySQL's escapes
-_ESCAPED = re.compile(r"(?:[^\\]|\\[\\bfnrtvN])*")
-_STAY = r"\n, \t or \\ in a cell, as \copy of PostgreSQL writes them, stay as they are; export with (format csv)"
 _READ = r"\n, \t and \\ in a cell are escapes, because a cell is \N, as \copy of PostgreSQL writes null"
 _CHARACTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_OF_COPY = {"\\", "N", *_CHARACTERS}  # what comes after a backslash in what databases write
+_AFTER_BACKSLASH = re.compile(r"\\(.|$)", re.DOTALL)
+_QUOTE_IN_TEXT = re.compile(r'(?<=[^\t\\])"(?=[^\t\r\n])')
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
 MAYBE_A_TABLE = "the lines have tabs inside: each is read as one text; if the file is a table, name it .tsv"
 _SEP = re.compile(r"sep=(.)\r?\n?")  # the first line of a file for Excel
 _IN_QUOTES = re.compile(r'"(?:[^"]|"")*"')
+_IN_SPACES = re.compile(r'"[^" ]+"(?: "[^" ]+")+\s*')  # a header of write.table of R
 _BARE_WORD = re.compile(r"[^\s.!?]{1,40}")
+#: A cell of a header's second or third row: of tables drawn with lines, of Qualtrics, of SurveyMonkey
+SUBHEADER = re.compile(r'\s*(?:[-:+|]{3,}|\{"ImportId".*|Open-Ended Response)\s*', re.DOTALL)
+_FOOTER = re.compile(r"\((\d+) rows?\)")  # of psql
 #: The columns of the files of the STS benchmark, which have no header
 STS_COLUMNS = ("genre", "file", "year", "id", "sts_score", "sentence1", "sentence2")
 
@@ -40,49 +45,56 @@ class Dialect(NamedTuple):
     Attributes:
         delimiter: one character; a null character if each line is one cell.
         names: the columns.
-        header: whether a row holds their names.
-        quoted: whether quotes around a cell are its mark, or text.
+        header: how many rows hold their names.
+        quote: the mark around cells; blank if quotes are text.
         skipped: lines before the table.
         spaced: whether blanks after a delimiter are not part of the cells.
         loose: whether cells beyond the columns are left out, which the files of QQP need.
-        escaped: whether backslashes begin an escape.
+        escapes: what a backslash is an escape before: `any` character, `quotes`, those of a database (`copy`), or none.
+        decimal_commas: whether a comma in a number is its decimal mark.
         notes: what was detected, for messages.
         first: how many rows are above the first row of the table.
     """
 
     delimiter: str
     names: list[str]
-    header: bool
-    quoted: bool = True
+    header: int
+    quote: str = '"'
     skipped: int = 0
     spaced: bool = False
     loose: bool = False
-    escaped: bool = False
+    escapes: str = ""
+    decimal_commas: bool = False
     notes: tuple[str, ...] = ()
-    first: int = 0
+    first: int = 1
+
+    def rows(self, lines: Iterable[str]) -> Iterator[list[str]]:
+        """The cells of each row. Strict, because otherwise a quote that is never closed takes in the rest."""
+        csv.field_size_limit(_CELL)
+        if self.escapes == "quotes":
+            lines = (line.replace('\\"', '""') for line in lines)
+        return csv.reader(
+            lines, delimiter=self.delimiter, quotechar=self.quote or None, strict=bool(self.quote),
+            quoting=csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE, skipinitialspace=self.spaced,
+            escapechar="\\" if self.escapes == "any" else None,
+        )  # fmt: skip
 
     def cell(self, written: str) -> str | None:
         """What a cell holds; None for null."""
         if written == NULL:
             return None
-        if not self.escaped or "\\" not in written:
+        if self.decimal_commas and _DECIMAL_COMMA.fullmatch(written):
+            return written.replace(",", ".")
+        if self.escapes != "copy" or "\\" not in written:
             return written
         return re.sub(r"\\(.)", lambda match: _CHARACTERS.get(match[1], match[1]), written)
-
-
-def split_rows_of(lines: Iterable[str], delimiter: str, quoted: bool, spaced: bool = False) -> Iterator[list[str]]:
-    """The cells of each row. Strict, because otherwise a quote that is never closed takes in the rest."""
-    csv.field_size_limit(_CELL)
-    if not quoted:
-        return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE, skipinitialspace=spaced)
-    return csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=spaced)
 
 
 def find_dialect(
     lines: Callable[[], Iterator[str]],
     source: str,
     usual: str,
-    header: bool | None,
+    header: int | None,
     loose: bool,
     wanted: Sequence[str] = (),
 ) -> Dialect:
@@ -92,56 +104,63 @@ def find_dialect(
         lines: gives the lines, from the first, with their ends.
         source: name of the file in messages.
         usual: the delimiter that the name of the file says.
-        header: whether the first row holds the names of the columns, if that is known.
+        header: how many rows hold the names of the columns, if that is known.
         loose: the file is a `.txt`, whose cells may have quotes and which may have cells beyond the header.
         wanted: names of columns that are asked for; a first line with all of them is the header.
 
     Raises:
         InputError: the header line does not say it; the message shows the flag to give.
     """
-    first, notes = list(islice(lines(), _SHOWN)), list[str]()
-    asked, header = text_format.asked.delimiter, text_format.asked.header if header is None else header
+    first, notes, asked = list(islice(lines(), _SHOWN)), list[str](), text_format.asked
+    header = asked.header if header is None else header
     header = True if wanted and header is None else header
-    if usual == "," and header and wanted:  # a first line with all of them needs no second look
-        for delimiter in asked or ",;|":
-            cells = next(csv.reader(first[:1], delimiter=delimiter))
-            if len(cells) > 1 and set(wanted) <= set(cells) and len(set(cells)) == len(cells) and "" not in cells:
-                return Dialect(delimiter, cells, True, first=1)
+    dialect = Dialect(_ONE_COLUMN, [], 1, decimal_commas=asked.decimal == "comma")
+    if usual == "," and header == 1 and wanted and not asked.escapes:  # a first line with all needs no second look
+        for delimiter in asked.delimiter or ",;|":
+            cells, *below = csv.reader(first[:2], delimiter=delimiter)
+            alike = (
+                len(set(cells)) == len(cells) > 1 and "" not in cells and {len(row) for row in below} <= {len(cells)}
+            )
+            if alike and set(wanted) <= set(cells):
+                return dialect._replace(delimiter=delimiter, names=cells)
     named = _SEP.fullmatch(first[0]) if first else None
-    asked = asked or (named and named[1])
-    skipped = 1 if named else _lines_above(first, asked)
-    delimiter = asked or _delimiter_of(first[skipped], source, usual)
+    told = asked.delimiter or (named and named[1])
+    skipped = 1 if named else _lines_above(first, told)
+    delimiter = told or _delimiter_of(first[skipped], source, usual)
     if skipped and not named:
         notes.append(f"{skipped} lines above the names of the columns are skipped")
-    escapes, nulls = _escapes_and_nulls(lines()) if delimiter == "\t" else (False, False)
-    escaped = escapes and nulls
-    quoted = delimiter != "\t" or (not (escaped or loose) and _needs_quotes(lines()))
+    quote, escapes, note = _marks_of(first[skipped], lines, delimiter, loose, source)
+    dialect = dialect._replace(delimiter=delimiter, quote=quote, skipped=skipped, escapes=escapes)
     try:
-        rows = list(split_rows_of(first[skipped:], delimiter, quoted))
+        rows = list(dialect.rows(first[skipped:]))
     except csv.Error:  # the error names the row when it is read
         rows = [line.rstrip("\r\n").split(delimiter) for line in first[skipped:]]
     spaced = bool(rows) and len(rows[0]) > 1 and all(cell[:1] == " " for cell in rows[0][1:])
-    cells = [cell.strip() for cell in rows[0]] if rows else []
-    sts = not header and _is_sts(cells)
+    rows = [[cell.strip() for cell in row] for row in rows] or [[]]
+    sts = not header and _is_sts(rows[0])
     if header is None:
-        header = False if sts else _is_header(cells)
+        header = False if sts else _is_header(rows[0])
     if header is None:
         raise _header_question(rows, source)
     if header:
-        cells = _named(cells, source)
+        cells = _named(max(rows[:header], key=_text_names), source)
+        more = [row for row in rows[header:] if len(row) == len(cells) + 1]
+        if more and "" not in cells and _have_row_names(more, rows[header:], first[skipped:]):
+            cells = ["", *cells]
+            notes.append("the first cells are row names, which are not used: the header has none for them")
     else:
-        cells = list(STS_COLUMNS) if sts else [str(place) for place in range(len(cells))]
+        cells = list(STS_COLUMNS) if sts else [str(place) for place in range(len(rows[0]))]
         notes.append(f"no header: columns {'as in the STS benchmark,' if sts else 'are numbered'} {', '.join(cells)}")
     if spaced:
         notes.append("blanks after a delimiter are not part of the cells")
-    if delimiter not in (usual, asked, _ONE_COLUMN):
+    if delimiter not in (usual, told, _ONE_COLUMN):
         notes.append(f"cells are separated by {_DELIMITERS[delimiter]}")
     if delimiter == _ONE_COLUMN and any("," in line for line in first):
         notes.append("one column: commas are text, because the first row has none")
-    if escapes and not quoted:
-        notes.append(_READ if escaped else _STAY)
-    above = skipped + header
-    return Dialect(delimiter, cells, header, quoted, skipped, spaced, loose or sts, escaped, tuple(notes), above)
+    notes += [note] * bool(note)
+    return dialect._replace(
+        names=cells, header=int(header), spaced=spaced, loose=loose or sts, notes=tuple(notes), first=skipped + header
+    )
 
 
 def _delimiter_of(line: str, source: str, usual: str) -> str:
@@ -150,14 +169,53 @@ def _delimiter_of(line: str, source: str, usual: str) -> str:
     if "\t" in bare and (usual == "\t" or _is_sts(bare.split("\t"))):
         return "\t"
     there = [one for one in _DELIMITERS if one in bare] or [one for one in _RARE if _text_names(bare.split(one)) > 1]
+    there = there or [" "] * bool(_IN_SPACES.fullmatch(line))
     known = {one: _text_names(bare.split(one)) for one in there}
     best = [one for one in there if known[one] == max(known.values())]
-    if len(best) > 1 or set(best) & set(_RARE):
-        named = " or ".join(_DELIMITERS.get(one, repr(one)) for one in best)
+    if len(best) > 1 or set(best) & {*_RARE, " "}:
+        names = " or ".join(_DELIMITERS.get(one, repr(one)) for one in best)
         shell = [f"'{one}'" if one.isprintable() else repr(one) for one in sorted(best, key=lambda one: one != usual)]
         flags = ", or ".join(f"--delimiter {one}" for one in shell)
-        raise InputError(f"{source}: are its cells separated by {named}? Give {flags}; its first line is {line[:80]!r}")
+        raise InputError(f"{source}: are its cells separated by {names}? Give {flags}; its first line is {line[:80]!r}")
     return best[0] if best else _ONE_COLUMN
+
+
+def _marks_of(
+    line: str, lines: Callable[[], Iterator[str]], delimiter: str, loose: bool, source: str
+) -> tuple[str, str, str]:
+    """The mark around cells and the escapes of a table with this header line, as `Dialect` has them; and a note."""
+    cells, asked = [cell for cell in line.rstrip("\r\n").split(delimiter) if cell], text_format.asked.escapes
+    around = {cell[0] if len(cell) > 1 and cell[0] == cell[-1] else "" for cell in cells}
+    if delimiter != "\t" and not asked:
+        return "'" if around == {"'"} and len(cells) > 1 else '"', "", ""
+    after, null = set[str](), False
+    for one in lines():
+        if "\\" in one:
+            after.update(_AFTER_BACKSLASH.findall(one))
+            null = null or NULL in one.rstrip("\r\n").split("\t")
+    of_copy, plain = bool(after - {"N"}) and after <= _OF_COPY, after <= {'"', "'", "\\", delimiter, "\r", "\n"}
+    before_quotes = '"' in after and plain and not any(map(_QUOTE_IN_TEXT.search, lines()))
+    if asked is None and (before_quotes or (of_copy and not null)):
+        raise _escapes_question(source, '"' if before_quotes else min(after))
+    if of_copy and delimiter == "\t" and around != {'"'} and (asked or (asked is None and null)):
+        return "", "copy", "" if asked else _READ
+    if asked:
+        return "'" if around == {"'"} else '"', "any" if plain else "quotes", ""
+    quoted = around == {'"'} or (not loose and _needs_quotes(lines()))
+    return '"' * quoted, "", ""
+
+
+def _escapes_question(where: str, after: str = '"') -> InputError:
+    """Ask whether a backslash is an escape, as `to_csv(escapechar=...)`, R, mysql and jq write it."""
+    mend = "if it is an escape, give --escapes true; if it is text, give --escapes false"
+    return InputError(f"{where}: a backslash stands before {after!r}; {mend}")
+
+
+def _have_row_names(more: Sequence[Sequence[str]], rows: Sequence[Sequence[str]], lines: Sequence[str]) -> bool:
+    """Whether all rows have one cell more than the header, which is the name of the row, as R writes it."""
+    names = [row[0] for row in more]
+    counted = any(names == [str(number + start) for number in range(len(names))] for start in (0, 1))
+    return len(more) == sum(map(bool, rows)) and (counted or all(line.startswith('"') for line in lines))
 
 
 def _text_names(cells: Iterable[str]) -> int:
@@ -190,15 +248,28 @@ def _is_header(cells: Sequence[str]) -> bool | None:
 
 def _header_question(rows: Sequence[Sequence[str]], source: str) -> InputError:
     """Ask whether the first row holds names, with the flags for both answers, the likelier one first."""
-    cells = [cell.strip() for cell in rows[0]]
+    cells = list(rows[0])
     numbered = [str(place) for place in range(len(cells))]
     below = [dict(zip(numbered, row, strict=False)) for row in rows]
-    named = [dict(zip(cells, row, strict=False)) for row in rows[1:]]
-    names = f"if it holds the names of the columns, give {suggested_columns(named, cells, '--header true')}"
+    count = max(place for place in range(min(len(rows), 3)) if place == 0 or _is_subheader(rows[place])) + 1
+    columns = max(rows[:count], key=_text_names)
+    named = [dict(zip(columns, row, strict=False)) for row in rows[count:]]
+    flag = "--header true" if count == 1 else f"--header {count}"
+    names = f"if it holds the names of the columns, give {suggested_columns(named, columns, flag)}"
     data = f"if it is a row like the others, give {suggested_columns(below, numbered, '--header false')}"
     text = any(NUMBER.fullmatch(cell) or len(cell.split()) > 3 or cell[-1:] in ".!?" for cell in cells)
-    first, second = (data, names) if text else (names, data)
-    return InputError(f"{source}: is the first row, {listed(map(shown, cells))}, a header? {first}; {second}")
+    answers = [names] if count > 1 else [data, names] if text else [names, data]
+    return InputError(f"{source}: is the first row, {listed(map(shown, cells))}, a header? {'; '.join(answers)}")
+
+
+def _is_subheader(cells: Sequence[str]) -> bool:
+    """Whether a row below the names of the columns is a part of the header too."""
+    return any(map(SUBHEADER.fullmatch, cells)) or _are_names(cells)
+
+
+def _are_names(cells: Sequence[str]) -> bool:
+    """Whether all cells of a row are names of columns, two or more of which have a role."""
+    return _text_names(cells) > 1 and None not in map(role_of, cells)
 
 
 def _is_sts(cells: Sequence[str]) -> bool:
@@ -210,7 +281,7 @@ def _needs_quotes(lines: Iterable[str]) -> bool:
     """Whether all of a table with tabs is well quoted, and a cell has a doubled quote or the end of a line."""
     needed, widths = False, set()
     try:
-        for row in split_rows_of(lines, "\t", True):
+        for row in Dialect("\t", [], 0).rows(lines):
             widths.add(len(row) or None)
             needed = needed or any('"' in cell or "\n" in cell for cell in row)
     except csv.Error:
@@ -222,11 +293,12 @@ def is_table(line: str) -> bool:
     """Whether a `.txt` file with this first line is a table: as SNLI, QQP and the STS benchmark are published.
 
     Example:
-        >>> is_table("sentence1\\tsentence2\\tgold_label"), is_table("One dog\\truns.")
-        (True, False)
+        >>> is_table("sentence1\\tsentence2\\tgold_label"), is_table("One dog\\truns."), is_table("question;answer")
+        (True, False, True)
     """
     cells = line.split("\t")
-    return _text_names(cells) > 1 or _is_sts(cells)
+    others = any(_are_names(line.split(one)) for one in _DELIMITERS)
+    return _text_names(cells) > 1 or _is_sts(cells) or others or bool(_IN_SPACES.fullmatch(line))
 
 
 def has_tabs(lines: Iterable[str]) -> bool:
@@ -240,24 +312,19 @@ def has_tabs(lines: Iterable[str]) -> bool:
     return sum("\t" in line.strip() for line in first) * 2 >= len(first)
 
 
-def _escapes_and_nulls(lines: Iterable[str]) -> tuple[bool, bool]:
-    """Whether cells have backslashes that all begin an escape, and whether a cell is null; neither if some do not."""
-    escapes = nulls = False
-    for line in lines:
-        if "\\" in line:
-            if not _ESCAPED.fullmatch(line):
-                return False, False
-            escapes = escapes or "\\" in line.replace(NULL, "")
-            nulls = nulls or NULL in line.rstrip("\r\n").split("\t")
-    return escapes, nulls
-
-
 def _named(names: Sequence[str], source: str) -> list[str]:
-    """The names in a header; a blank one beyond the first, as spreadsheets write them, is `unnamed` with its number."""
+    """The names in a header: `unnamed` with its number for a blank one beyond the first, and `text (2)` for a second.
+
+    Neither is the name of a role.
+    """
     if not any(names):
         raise InputError(f"{source}, row 1 is blank; it must hold the names of the columns")
     blank = names.index("") if "" in names else -1
-    return distinct([name if name or i == blank else f"unnamed {i}" for i, name in enumerate(names)], source)
+    result: list[str] = []
+    for place, name in enumerate(names):
+        again = names[:place].count(name)
+        result.append(f"unnamed {place}" if not name and place != blank else f"{name} ({again + 1})" if again else name)
+    return distinct(result, source)
 
 
 def distinct(names: Sequence[str], source: str) -> list[str]:
@@ -282,37 +349,80 @@ def numbered_rows(
         InputError: a row has more or fewer cells, a quote is not closed, or a cell repeats the name of its column; the
             message names the row.
     """
-    names, number, below = dialect.names, 0, list[list[str]]()
-    several = dialect.header and len(names) > 1
-    asked = text_format.asked.header is not None or not several
-    known = {} if asked else {place: name for place, name in enumerate(names) if role_of(name) not in (None, UNUSED)}
-    rows = split_rows_of(islice(lines, dialect.skipped, None), dialect.delimiter, dialect.quoted, dialect.spaced)
+    names, number, below, slashed = dialect.names, 0, list[list[str]](), list[str]()
+    several, asked = dialect.header and len(names) > 1, text_format.asked
+    known = {place: name for place, name in enumerate(names) if role_of(name) not in (None, UNUSED)}
+    known, roles = ({}, []) if asked.header == 1 or not several else (known, [role_of(name) for name in names])
+
+    def noted() -> Iterator[str]:
+        for line in islice(lines, dialect.skipped, None):
+            if '\\"' in line and dialect.quote and asked.escapes is None:  # as its row is read, they are counted
+                slashed.append(line)
+            yield line.lstrip("\ufeff") if line.startswith("\ufeff") else line  # of files that were joined
+
+    rows = dialect.rows(noted())
     try:
         for number, cells in enumerate(rows, 1 + dialect.skipped):
+            where = f"{source}, row {number}"
+            if slashed:
+                if sum(cell.count('\\"') for cell in cells) > sum(line.count('\\""') for line in slashed):
+                    raise _escapes_question(where)
+                slashed.clear()
             if number <= dialect.first:
                 continue
+            if dialect.header == 1 and number <= dialect.first + 2 and any(map(SUBHEADER.fullmatch, cells)):
+                what = f"{where}, {listed(map(shown, cells))}, is a part of the header"
+                raise InputError(f"{what}; give --header {number - dialect.skipped}, the number of rows that it has")
+            if (
+                len(cells) == 1
+                and (footer := _FOOTER.fullmatch(cells[0]))
+                and int(footer[1]) == number - dialect.first - 1
+            ):
+                logger.warning(f"{where}, {cells[0]!r}, is left out: psql writes it below a table")
+                continue
             if cells and (len(cells) < len(names) or (len(cells) > len(names) and not dialect.loose)):
-                more = len(cells) > len(names)
-                if more and not any(cell.strip() for cell in cells[len(names) :]):  # as spreadsheets fill up rows
-                    cells = cells[: len(names)]
-                else:
-                    mend = f"quote cells that hold {_DELIMITERS.get(dialect.delimiter, 'the delimiter')}"
-                    mend = mend if dialect.quoted else "remove the tabs inside cells"
-                    first = "the header" if dialect.header else "the first row"
-                    what = f"{len(cells)} cells where {first} has {len(names)}"
-                    raise InputError(f"{source}, row {number}: {what}; {mend if more else 'add the missing cells'}")
-            if several and cells and cells[0].strip() == names[0] and [cell.strip() for cell in cells] == names:
+                if len(cells) < len(names) or any(cell.strip() for cell in cells[len(names) :]):
+                    raise InputError(f"{where}: {_wrong_count(cells, dialect)}")
+                cells = cells[: len(names)]  # spreadsheets fill up rows
+            same = several and cells and cells[0].strip() == names[0] and [cell.strip() for cell in cells] == names
+            other = roles and not same and len(NAMES.intersection(map(str.lower, cells))) > 1 and _are_names(cells)
+            if same or (other and [role_of(cell) for cell in cells] == roles):
                 if number not in repeated:
-                    logger.warning(f"{source}, row {number} repeats the header and is left out")
+                    logger.warning(f"{where} repeats the header and is left out")
                 repeated.add(number)
                 continue
-            same = next((name for place, name in known.items() if cells and cells[place].strip() == name), None)
-            if same is not None:
+            if other:
+                data = "if it is a row like the others, give --header true"
+                raise InputError(f"{where}: {_second_header(cells, number - dialect.skipped)}; {data}")
+            own = next((name for place, name in known.items() if cells and cells[place].strip() == name), None)
+            if own is not None:
                 question = _header_question([names, *below], source)
-                raise InputError(f"{source}, row {number}: {same!r} is the name of its column too; {question}")
+                raise InputError(f"{where}: {own!r} is the name of its column too; {question}")
             if len(below) < _SHOWN:
                 below.append(cells)
             yield number, cells or [""] * len(names)
     except csv.Error as error:
+        if slashed:
+            raise _escapes_question(f"{source}, row {number + 1}") from error
         mend = "close every quote, and double quotes inside a cell"
         raise InputError(f"{source}, row {number + 1}: {error}; {mend}") from error
+
+
+def _wrong_count(cells: Sequence[str], dialect: Dialect) -> str:
+    """What is wrong with a row that has more or fewer cells than there are columns."""
+    more, named = len(cells) > len(dialect.names), _DELIMITERS.get(dialect.delimiter, "the delimiter")
+    mend = f"quote cells that hold {named}" if dialect.quote else "remove the tabs inside cells"
+    if any(cell.endswith("\\") for cell in cells) and not dialect.escapes:
+        mend = f"if a backslash stands before {named} or line ends inside cells, give --escapes true"
+    elif not more:
+        mend = "add the missing cells"
+    first = "the header" if dialect.header else "the first row"
+    return f"{len(cells)} cells where {first} has {len(dialect.names)}; {mend}"
+
+
+def _second_header(cells: Sequence[str], number: int) -> str:
+    """What a row may be that holds names of columns: a sub-header, or the header of a table that was joined."""
+    what = f"{listed(map(shown, cells))} are names of columns"
+    if number == 2:
+        return f"{what}; if it is a part of the header, give --header 2"
+    return f"{what}; if another table begins there, save it as a file of its own and name both files"

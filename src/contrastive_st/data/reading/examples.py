@@ -18,7 +18,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contrastive_st.data.pair_sets import pair_set
-from contrastive_st.data.profile import BOOLEANS, MISSING, NUMBER, as_text, is_blank, items_of, number_of, simple
+from contrastive_st.data.profile import (
+    BOOLEANS,
+    MISSING,
+    NUMBER,
+    as_number,
+    as_text,
+    is_blank,
+    items_of,
+    number_of,
+    simple,
+)
 from contrastive_st.data.reading.columns import CHUNK, columns_of, new_fingerprint
 from contrastive_st.data.reading.rows import Dropped, Table
 from contrastive_st.data.reading.table import open_table
@@ -55,11 +65,13 @@ def read_examples(
     strict: bool = False,
     split: str | None = None,
     scale: tuple[float, float] | None = None,
-    header: bool | None = None,
+    header: int | None = None,
     kinds: Sequence[str] = (),
     classes: Mapping[str, int] | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
+    escapes: bool | None = None,
+    decimal: str | None = None,
 ) -> tuple[datasets.Dataset, ColumnRoles]:
     """Read rows for training and find the role of each of their columns.
 
@@ -78,6 +90,8 @@ def read_examples(
         classes: the number of each class, as the roles of other rows have it; another class is an error.
         encoding: as for `read_texts`.
         delimiter: as for `read_texts`.
+        escapes: as for `read_texts`.
+        decimal: as for `read_texts`.
 
     Returns:
         A data set with the text columns in the order of their roles, then `score` (float, 0 to 1), `label` (int, 0, 1,
@@ -99,7 +113,8 @@ def read_examples(
     if columns is None and isinstance(source, (str, Path)) and (known := pair_set(str(source))):
         columns = known.columns
     columns = [columns] if isinstance(columns, str) else columns
-    with reading_as(encoding, delimiter) if encoding or delimiter else nullcontext():
+    given = {"encoding": encoding, "delimiter": delimiter, "escapes": escapes, "decimal": decimal}
+    with reading_as(**given) if any(one is not None for one in given.values()) else nullcontext():
         table = open_table(source, split=split, header=header, columns=columns)
         roles = table.roles(columns, kinds)
         target = next((name for name, role in roles.columns.items() if role in (SCORE, LABEL)), None)
@@ -205,7 +220,8 @@ def _scores(cells: list[str], none: set[str], scale: tuple[float, float], check:
     """The scores, scaled to 0 to 1; NaN where a cell is one of `none`."""
     answers = BOOLEANS if {cell.lower() for cell in set(cells) - none} <= BOOLEANS.keys() else {}
     valid = lambda cell: cell in none or bool(answers) or bool(NUMBER.fullmatch(cell))
-    check(valid, "is not a score; write a number, or leave the cell blank")
+    wrong = next((cell for cell in cells if not valid(cell)), "")
+    check(valid, f"is not a score; {as_number(wrong)}, or leave the cell blank")
     number = lambda cell: math.nan if cell in none else answers[cell.lower()] if answers else float(cell)
     scores, (low, high) = np.array(list(map(number, cells)), dtype=np.float64), scale
     lowest, highest = np.fmin.reduce(scores), np.fmax.reduce(scores)
@@ -372,11 +388,12 @@ def _candidates(
         if not is_blank(positive):
             own = [scores[place], *(scores[len(positives) + i] for i in kept)] if scores else []
             if wrong := next((score for score in own if isinstance(score, str)), None):
-                raise InputError(f"{where}: {wrong}; write a number, or remove the row")
+                raise InputError(f"{where}: {wrong}, or remove the row")
             yield [anchors[0], positive, *(negatives[i] for i in kept)], own  # type: ignore[misc]
 
 
 def _score(item: Any, name: str) -> float | str:
     """A finite number, or else what is wrong."""
     number = None if isinstance(item, bool) else number_of(item)
-    return f"column {name!r} holds scores, and {str(item)[:40]!r} is not a number" if number is None else number
+    what = f"column {name!r} holds scores, and {str(item)[:40]!r} is not a number; {as_number(item)}"
+    return what if number is None else number

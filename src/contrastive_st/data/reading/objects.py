@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from contrastive_st.data.reading import content
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.data.roles import UNUSED, role_of
+from contrastive_st.errors import InputError, first_line, listed
 
 _SPACE = re.compile(r"\s*")
 
@@ -83,7 +85,7 @@ def _is_whole(path: Path, start: str) -> bool:
     try:
         first = json.loads(start)
         if isinstance(first, dict):
-            return content.format_of(path) == ".json" and _columns(first) is not None
+            return content.format_of(path) == ".json" and (_columns(first) is not None or bool(_tables(first)))
         return content.format_of(path) == ".json" or row_of(first) is None
     except json.JSONDecodeError:
         if start.startswith("["):
@@ -116,7 +118,20 @@ def _of_whole(text: str, source: str) -> list[Any]:
         objects.append(item)
         place = _SPACE.match(text, place).end()  # type: ignore[union-attr]
     rows = _columns(objects[0]) if len(objects) == 1 else None
+    if rows is None and len(objects) == 1 and (tables := _tables(objects[0])):
+        mend = f"save one as a file of its own: jq -c '.\"{tables[0]}\"[]' {shlex.quote(source)} > {tables[0]}.jsonl"
+        raise InputError(f"{source} has the tables {listed(tables)}; {mend}")
     return objects if rows is None else rows
+
+
+def _tables(item: Any) -> list[str]:
+    """The names in an object of which each has a list of objects, if there are several."""
+    several = isinstance(item, dict) and len(item) > 1
+    return list(item) if several and all(_are_objects(value) for value in item.values()) else []
+
+
+def _are_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
 
 
 def _columns(item: Any) -> list[dict[str, Any]] | None:
@@ -129,12 +144,19 @@ def _columns(item: Any) -> list[dict[str, Any]] | None:
     if split and all(isinstance(row, list) and len(row) == len(columns) for row in data):
         return [dict(zip(map(str, columns), row, strict=True)) for row in data]
     lists = [value for value in item.values() if isinstance(value, list)]
-    objects = [value for value in lists if value and all(isinstance(one, dict) for one in value)]
+    objects = [value for value in lists if _are_objects(value)]
     if len(lists) == len(objects) == 1 and not any(isinstance(value, str) and " " in value for value in item.values()):
         return list(objects[0])
-    numbers = next(iter(item.values())).keys() if all(isinstance(value, dict) for value in item.values()) else []
-    if numbers and all(map(str.isdecimal, numbers)) and all(value.keys() == numbers for value in item.values()):
-        return [{name: cells[number] for name, cells in item.items()} for number in numbers]
-    if len(lists) == len(item) and len({len(value) for value in lists}) == 1 and len(lists[0]) > 1:
+    inner = next(iter(item.values())).keys() if all(isinstance(value, dict) for value in item.values()) else ()
+    if inner and all(value.keys() == inner for value in item.values()):
+        if all(map(str.isdecimal, inner)):
+            return [{name: cells[number] for name, cells in item.items()} for number in inner]
+        if all(map(str.isdecimal, item)) or (any(map(_has_role, inner)) and not any(map(_has_role, item))):
+            return list(item.values())
+    if len(lists) == len(item) and len(objects) < 2 and len({len(value) for value in lists}) == 1 and len(lists[0]) > 1:
         return [dict(zip(item, cells, strict=True)) for cells in zip(*lists, strict=True)]
     return None
+
+
+def _has_role(name: str) -> bool:
+    return role_of(name) not in (None, UNUSED)

@@ -57,7 +57,7 @@ def open_table(
     source: Any,
     *,
     split: str | None = None,
-    header: bool | None = None,
+    header: int | None = None,
     columns: Sequence[str | int] | str | int | None = None,
     name: str | None = None,
     streaming: bool = False,
@@ -80,8 +80,8 @@ def open_table(
     Args:
         source: as above; or rows in memory, as for `contrastive_st.data.reading.memory.in_memory`.
         split: which split to read; by default `train`, and a note names the others in a folder.
-        header: whether the first row of a table holds the names of its columns; by default it does if its cells are
-            names of `ROLES`, or one of them is asked for, and else that is an error which asks for it.
+        header: whether the first row of a table holds the names of its columns, or how many rows do; by default it does
+            if its cells are names of `ROLES`, or one of them is asked for, and else that is an error which asks for it.
         columns: the columns that are asked for, as for `column_roles`.
         name: name of the source in messages.
         streaming: read a data set of the Hub as a stream, and not download it first.
@@ -129,7 +129,7 @@ def _held(source: Any, name: str, split: str) -> Table:
     return table
 
 
-def open_file(path: Path, source: str, header: bool | None = None, columns: Any = None) -> Table:
+def open_file(path: Path, source: str, header: int | None = None, columns: Any = None) -> Table:
     """Open one file, whose extension says the format."""
     check_file(path, source)
     kind = format_of(path)

@@ -23,9 +23,11 @@ def read_texts(
     *,
     strict: bool = False,
     split: str | None = None,
-    header: bool | None = None,
+    header: int | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
+    escapes: bool | None = None,
+    decimal: str | None = None,
 ) -> datasets.Dataset:
     """Read one or more columns of text; white space around each cell is removed.
 
@@ -39,10 +41,12 @@ def read_texts(
         strict: raise an error for a blank cell instead.
         split: which split to read, of a data set of the Hub, a saved folder, or files named after splits; by default
             `train`, and a line of the log names the others.
-        header: whether the first row of a table holds the names of the columns; by default it does if you name a
-            column, or if its cells are names that `ROLES` has.
+        header: whether the first row of a table holds the names of the columns, or how many rows do; by default it does
+            if you name a column, or if its cells are names that `ROLES` has.
         encoding: of files of text, such as `cp1251`; by default UTF-8, a byte order mark, or what is detected.
         delimiter: the character between the cells of a table; by default as in its header line: `,`, `;`, `|` or a tab.
+        escapes: whether a backslash in a table is an escape; by default it is not, or that is asked for.
+        decimal: the decimal mark of the numbers in a table, `point` or `comma`.
 
     Raises:
         InputError: the source cannot be read as described, or no rows are left. The message says what is wrong, where
@@ -59,7 +63,7 @@ def read_texts(
     from contrastive_st.data.reading.columns import columns_of
 
     columns = [columns] if isinstance(columns, (str, int)) else columns
-    with reading_as(encoding, delimiter):
+    with reading_as(encoding=encoding, delimiter=delimiter, escapes=escapes, decimal=decimal):
         table = open_table(source, split=split, header=header, columns=columns)
         check_rows(table)
         if columns is None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from contrastive_st.data.reading.delimited import NULL, Dialect
+from contrastive_st.data.reading.delimited import NULL, SUBHEADER, Dialect
+from contrastive_st.data.roles import NAMES
 
 if TYPE_CHECKING:
     import datasets
@@ -33,15 +34,10 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
 
     if "" in held and set(names) <= set(held[""].column_names):
         return held[""].select(list(names))
-    if (
-        dialect.escaped
-        or dialect.spaced
-        or dialect.loose
-        or dialect.delimiter == "\0"
-        or any("\n" in one for one in dialect.names)
-    ):
+    otherwise = dialect.escapes or dialect.decimal_commas or dialect.spaced or dialect.loose or dialect.header > 1
+    if otherwise or dialect.quote == "'" or dialect.delimiter == "\0" or any("\n" in one for one in dialect.names):
         return None
-    counted = _quotes_and_lines(path, ord(dialect.delimiter), dialect.quoted)
+    counted = _quotes_and_lines(path, ord(dialect.delimiter), bool(dialect.quote))
     if counted is None:
         return None
     quotes, lines = counted
@@ -63,9 +59,16 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
                 break
     if table is None or (len(table) + dialect.first != lines and not parse.newlines_in_values):
         return None
-    repeated = dialect.header and any(pc.any(pc.equal(table[name], name)).as_py() for name in names)
-    if repeated and len(dialect.names) > 1:
-        return None
+    if dialect.header and len(dialect.names) > 1:  # a cell that may be a part of a header goes the slow way
+        if any(SUBHEADER.fullmatch(cell or "") for row in table.slice(0, 2).to_pylist() for cell in row.values()):
+            return None
+        if any(pc.any(pc.equal(table[name], name)).as_py() for name in names):
+            return None
+        first = table.columns[:2]
+        short = table.filter(reduce(pc.and_, (pc.less(pc.binary_length(column), 25) for column in first)))
+        plain = map(pc.utf8_lower, map(pc.utf8_trim_whitespace, short.columns[:2]))
+        if pc.any(reduce(pc.and_, (pc.is_in(column, pa.array(NAMES)) for column in plain))).as_py():
+            return None
     held[""] = table
     return table
 

@@ -112,9 +112,7 @@ class Encode(Options):
     )
     model: str | None = option(MODEL_HELP, short="-m")
     output: str = option("a .npy or .parquet file to write", default=MISSING, short="-o")
-    columns: str | None = option(
-        "column to encode, by name or position (from 0), if the file has several", aliases=("--column",)
-    )
+    columns: str | None = option("column to encode, by name or position (from 0), if the file has several")
     pooling: str | None = option(POOLING_HELP)
     precision: Literal["float32", "int8", "ubinary"] = option(
         "type of the vectors: float32, int8, or ubinary (only signs, eight per byte)", default="float32"

@@ -256,7 +256,6 @@ def option(
     positional: bool = False,
     short: str = "",
     metavar: str | tuple[str, ...] = "",
-    aliases: Sequence[str] = (),
     group: str = "",
     **flag: Any,
 ) -> Any:
@@ -269,14 +268,13 @@ def option(
             is not None.
         short: a second flag of one letter, such as `-k`.
         metavar: what the help calls its value.
-        aliases: former names, which are still read and not shown.
         group: the title in the help under which it stands; by default that of `add_flags`.
         flag: other arguments of `add_argument`: `action="append"` for a list with one value per flag, `nargs="*"` for
             one that may be empty.
     """
     default = dataclasses.MISSING if positional and default is None else default
     flag |= {"metavar": metavar} if metavar else {}
-    about = {"positional": positional, "short": short, "aliases": aliases, "group": group, "flag": flag}
+    about = {"positional": positional, "short": short, "group": group, "flag": flag}
     metadata = {"help": help, **{name: value for name, value in about.items() if value}}  # as HfArgumentParser reads it
     return dataclasses.field(default=default, kw_only=not positional, metadata=metadata)
 
@@ -340,9 +338,6 @@ def _add_flag(parser: Any, spec: dataclasses.Field[Any], kind: Any, alone: bool)
     if given.get("nargs") == "+" and "action" not in given:
         given |= {"action": _Extend, "const": default}
     parser.add_argument(*flags, **{**given, **({"required": True} if required else {"default": default})})
-    if former := about.get("aliases"):
-        hidden = {"dest": spec.name, "default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
-        parser.add_argument(*former, **{**given, **hidden})
 
 
 class _Extend(argparse.Action):

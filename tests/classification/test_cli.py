@@ -39,7 +39,7 @@ def table(tmp_path):
 
 
 def test_it_learns_from_a_table_tells_its_figures_and_finds_its_model_again(table, tmp_path, capsys):
-    run("--examples", table, "--test", table, "--output", tmp_path / "nouns")
+    run("--train_file", table, "--test_file", table, "--output", tmp_path / "nouns")
     out, err = capsys.readouterr()
     assert "learned from 4 animal, 4 tool" in err
     assert "macro-F1, with 95% intervals, on 8 texts" in out
@@ -54,18 +54,18 @@ def test_it_learns_from_a_table_tells_its_figures_and_finds_its_model_again(tabl
     assert [text for *_, text in lines] == ["a new saw", "the old horse"]
     run(table, "--model", tmp_path / "nouns")  # a classifier's folder is a model, and a table of texts can be labelled
     assert len(capsys.readouterr().out.splitlines()) == 8
-    run("--test", table, "--output", tmp_path / "nouns")  # without the examples
+    run("--test_file", table, "--output", tmp_path / "nouns")  # without the examples
     assert "keywords" not in capsys.readouterr().out
 
 
 def test_texts_of_which_the_model_knows_no_token_are_counted(table, tmp_path, caplog):
     write(tmp_path / "new.txt", ["a new saw", "\U0001f600"])
-    run(tmp_path / "new.txt", "--examples", table, "--output", tmp_path / "nouns")
+    run(tmp_path / "new.txt", "--train_file", table, "--output", tmp_path / "nouns")
     assert "static-minilm knows no token of 1 of 2 texts" in caplog.text
 
 
 def test_predictions_are_the_rows_with_their_labels(table, tmp_path, capsys):
-    run("--examples", table, "--output", tmp_path / "nouns")
+    run("--train_file", table, "--output", tmp_path / "nouns")
     rows = [
         {"id": 7, "text": "a new saw", "label": "x", "n": 1.5, "ok": False, "tags": ["a"], "any": 1},
         {"id": 8, "text": "the old horse", "label": None, "n": 2.0, "ok": True, "tags": [], "any": "b"},
@@ -92,7 +92,7 @@ def test_predictions_are_the_rows_with_their_labels(table, tmp_path, capsys):
         with pytest.raises(InputError, match=words):
             run(tmp_path / "new.jsonl", "--output", tmp_path / "nouns", *wrong)
     with pytest.raises(InputError, match="'txet'"):
-        run("--examples", table, "--columns", "txet", "label", "--output", tmp_path / "other")
+        run("--train_file", table, "--columns", "txet", "label", "--output", tmp_path / "other")
     assert not (tmp_path / "other").exists()
     assert (tmp_path / "out.csv").read_bytes() == before
 
@@ -108,7 +108,7 @@ def test_several_predicted_labels_are_lists(tmp_path, capsys):
     rows = [{"text": f"the {word} is old", "label": [kind, 7]} for kind in ("animal", "tool") for word in ANIMALS]
     rows += [{"text": f"a {word}", "label": []} for word in TOOLS]
     (tmp_path / "nouns.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    run("--examples", tmp_path / "nouns.jsonl", "-o", tmp_path / "nouns")
+    run("--train_file", tmp_path / "nouns.jsonl", "-o", tmp_path / "nouns")
     for ending in (".jsonl", ".parquet", ".csv"):
         run(tmp_path / "nouns.jsonl", "-o", tmp_path / "nouns", "--predictions", tmp_path / f"out{ending}")
         found = [row.cells for row in open_table(tmp_path / f"out{ending}")]
@@ -132,9 +132,9 @@ def test_labels_of_files_are_those_of_a_classifier_fitted_in_python(labels, tmp_
     frame.to_json(tmp_path / "test.jsonl", orient="records", lines=True)
     frame.to_parquet(tmp_path / "test.parquet")
     for ending in (".csv", ".jsonl", ".parquet"):
-        run("--test", tmp_path / f"test{ending}", "-o", tmp_path / "nouns")
+        run("--test_file", tmp_path / f"test{ending}", "-o", tmp_path / "nouns")
         assert _accuracy(capsys) == "100.0"
-        run("--examples", tmp_path / "test.csv", "--test", tmp_path / f"test{ending}", "-o", tmp_path / "again")
+        run("--train_file", tmp_path / "test.csv", "--test_file", tmp_path / f"test{ending}", "-o", tmp_path / "again")
         assert _accuracy(capsys) == "100.0"
     run(tmp_path / "test.csv", "-o", tmp_path / "nouns", "--predictions", tmp_path / "out.jsonl")
     assert [row.cells["predicted_label"] for row in open_table(tmp_path / "out.jsonl")] == y
@@ -145,7 +145,7 @@ def test_columns_are_those_of_the_tables_and_lines_have_none(tmp_path, capsys):
     rows = [f"the {word} is old,{stars}" for stars, words in ((1, ANIMALS), (2, TOOLS)) for word in words]
     write(tmp_path / "stars.csv", ["review,stars", *rows])
     write(tmp_path / "new.txt", ["a new saw"])
-    run(tmp_path / "new.txt", "--examples", tmp_path / "stars.csv", "--columns", "review", "stars=label", "-o",
+    run(tmp_path / "new.txt", "--train_file", tmp_path / "stars.csv", "--columns", "review", "stars=label", "-o",
         tmp_path / "stars")  # fmt: skip
     assert capsys.readouterr().out.startswith("2\t")
 
@@ -154,7 +154,7 @@ def test_a_file_for_each_label_and_means_as_before(checkpoint, tmp_path, capsys)
     for name, nouns in (("animal", ANIMALS), ("tool", TOOLS)):
         write(tmp_path / f"{name}.txt", [f"the {word} is old" for word in nouns])
     examples = [f"{name}={tmp_path / name}.txt" for name in ("animal", "tool")]
-    run("--model", checkpoint, "--examples", *examples, "--test", *examples, "--head", "means")
+    run("--model", checkpoint, "--train_file", *examples, "--test_file", *examples, "--head", "means")
     out, err = capsys.readouterr()
     assert [line.split("  ")[0] for line in out.splitlines()[1:]] == ["means", "logistic regression", "keywords"]
     assert "4 animal, 4 tool" in err
@@ -165,12 +165,12 @@ def test_a_file_for_each_label_and_means_as_before(checkpoint, tmp_path, capsys)
 
 
 def test_tuning_writes_a_new_model(checkpoint, table, tmp_path, capsys):
-    tune = ("--model", checkpoint, "--examples", table, "--tune", "--max_steps", "2", "--batch_size", "4")
+    tune = ("--model", checkpoint, "--train_file", table, "--tune", "--max_steps", "2", "--batch_size", "4")
     with pytest.raises(InputError, match="--tune"):
         run(*tune)
     with pytest.raises(InputError, match="exists already"):
         run(*tune, "--output", checkpoint)
-    run(*tune, "--test", table, "--output", tmp_path / "tuned")
+    run(*tune, "--test_file", table, "--output", tmp_path / "tuned")
     out = capsys.readouterr().out
     assert out.splitlines()[1].startswith("tuned encoder, logistic")
     assert "train_runtime" not in out
@@ -180,13 +180,13 @@ def test_tuning_writes_a_new_model(checkpoint, table, tmp_path, capsys):
 def test_several_labels_are_printed_together(tmp_path, capsys, monkeypatch):
     rows = [f"the {word} is old,animal|{word}" for word in ANIMALS] + [f"the {word} is old,tool" for word in TOOLS]
     write(tmp_path / "nouns.csv", ["text,labels", *rows, "nothing,"])
-    run("--examples", tmp_path / "nouns.csv", "--separator", "|", "-o", tmp_path / "nouns")
+    run("--train_file", tmp_path / "nouns.csv", "--separator", "|", "-o", tmp_path / "nouns")
     monkeypatch.setattr("sys.stdin", io.StringIO("the old horse\n\n"))
     run("-", "-o", tmp_path / "nouns")
     labels, scores, text = capsys.readouterr().out.rstrip("\n").split("\t")
     assert text == "the old horse"
     assert labels.count("|") == scores.count("|")
-    run("--test", tmp_path / "nouns.csv", "--separator", "|", "-o", tmp_path / "nouns")
+    run("--test_file", tmp_path / "nouns.csv", "--separator", "|", "-o", tmp_path / "nouns")
     assert "on 9 texts" in capsys.readouterr().out
 
 
@@ -211,36 +211,36 @@ def test_files_of_single_labels_and_of_lists_go_together(table, tmp_path, capsys
 
 def test_what_it_refuses(checkpoint, table, tmp_path, capsys):
     with pytest.raises(InputError, match="LABEL=FILE"):
-        run("--model", checkpoint, "--examples", "=x.txt")
+        run("--model", checkpoint, "--train_file", "=x.txt")
     with pytest.raises(ConnectionError) as caught:
-        run("--model", checkpoint, "--examples", "animal")
+        run("--model", checkpoint, "--train_file", "animal")
     assert "animal is not a file" in one_line(caught.value)
     for name in ("../../x", "a/b", "..", ""):
         with pytest.raises(InputError, match="without"):
-            run("--model", checkpoint, "--examples", table, "--classifier", name)
+            run("--model", checkpoint, "--train_file", table, "--classifier", name)
     with pytest.raises(InputError, match="nothing to do"):
         run("--model", checkpoint)
     with pytest.raises(InputError, match="--model"):
-        run("--examples", table)
+        run("--train_file", table)
     with pytest.raises(InputError, match="classifier"):
         run(table)
-    run("--model", checkpoint, "--examples", table)
+    run("--model", checkpoint, "--train_file", table)
     write(tmp_path / "other.csv", ["text,label", "a stone,mineral"])
-    for what in (("--model", checkpoint), ("--examples", table, "-o", tmp_path / "unknown")):
+    for what in (("--model", checkpoint), ("--train_file", table, "-o", tmp_path / "unknown")):
         with pytest.raises(
             InputError,
             match="training",
         ):
-            run(*what, "--test", tmp_path / "other.csv")
+            run(*what, "--test_file", tmp_path / "other.csv")
     assert not (tmp_path / "unknown").exists()  # it is told before anything is fitted
-    run("--examples", table, "-o", tmp_path / "static")
+    run("--train_file", table, "-o", tmp_path / "static")
     assert main(["classify", str(table), "-o", str(tmp_path / "static"), "-m", str(checkpoint)]) == 2
     assert "was fitted with static-minilm, and model gives other vectors" in capsys.readouterr().err
     assert not list(tmp_path.parent.glob("x*"))
 
 
 def test_a_card_says_what_it_labels(table, tmp_path, capsys):
-    run("--examples", table, "-o", tmp_path / "nouns")
+    run("--train_file", table, "-o", tmp_path / "nouns")
     assert main(["push", str(tmp_path / "nouns"), "alice/nouns", "--dry-run"]) == 0
     printed = capsys.readouterr().out
     assert "classes.classifier.safetensors\n" in printed

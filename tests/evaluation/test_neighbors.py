@@ -194,7 +194,7 @@ def test_a_quickthoughts_model_beside_another(checkpoints, tmp_path, capsys):
         (["--query", "a", "--output", "no/such/x.md"], "does not exist"),
         (["--query_file", "none.txt"], "none.txt"),
         (["--query", "a", "--corpus", "none.txt"], "none.txt"),
-        (["--query", "a", "--column", "x"], "'x'"),
+        (["--query", "a", "--columns", "x"], "'x'"),
     ],
 )
 def test_bad_input_is_one_line(options, words, tmp_path, monkeypatch, capsys):

@@ -152,7 +152,7 @@ def command_lines(draw, data):
             pick("STSB", "pairs", "space", "x"), *draw(options("pooling", "max_length", "folds", "retrieval", "names")),
         ],
         "classify": lambda: [
-            data, "-m", "model", "--examples", f"a={data}", f"b={data}", "-o", ".",
+            data, "-m", "model", "--train_file", f"a={data}", f"b={data}", "-o", ".",
             *draw(options("classifier", "pooling", "test", "columns", "separator", "head")),
         ],
         "neighbors": lambda: [

@@ -220,7 +220,7 @@ def test_where_nothing_says_how_it_pools_every_door_says_the_same(folder, tmp_pa
         ["index", texts, "-m", name, "--output", f"{out}/index"],
         ["convert", name, f"{out}/new", "--to", "package"],
         ["neighbors", name, "--corpus", texts, "--query", "a cat"],
-        ["classify", texts, "-m", name, "--examples", f"a={texts}", f"b={texts}"],
+        ["classify", texts, "-m", name, "--train_file", f"a={texts}", f"b={texts}"],
     ):
         assert main(command) == 2, command
         lines.add(capsys.readouterr().err.strip().removeprefix("error: "))

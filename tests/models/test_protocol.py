@@ -81,7 +81,7 @@ def test_classify_wants_a_folder_for_what_it_learns(tmp_path, capsys):
     """Not that of the installed package."""
     (tmp_path / "warm.txt").write_text("a hot day\nthe sun burns\n")
     (tmp_path / "cold.txt").write_text("snow and ice\na freezing night\n")
-    learn = ["classify", "--examples", f"warm={tmp_path / 'warm.txt'}", f"cold={tmp_path / 'cold.txt'}"]
+    learn = ["classify", "--train_file", f"warm={tmp_path / 'warm.txt'}", f"cold={tmp_path / 'cold.txt'}"]
     assert cli.main(learn) == 2
     assert "--output FOLDER" in capsys.readouterr().err
     assert cli.main([*learn, "--output", str(tmp_path / "seasons")]) == 0

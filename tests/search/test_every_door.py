@@ -43,7 +43,7 @@ FILTERS = [
 def shards(tmp_path_factory):
     folder = tmp_path_factory.mktemp("doors")
     (folder / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in DOCUMENTS))
-    assert main(["index", str(folder / "c.jsonl"), "-o", str(folder / "shards"), "--column", "text"]) == 0
+    assert main(["index", str(folder / "c.jsonl"), "-o", str(folder / "shards"), "--columns", "text"]) == 0
     return str(folder / "shards")
 
 

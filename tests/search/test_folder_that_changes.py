@@ -373,7 +373,7 @@ def test_several_kinds_with_several_columns_of_text(index):
           c_jsonl='{"abstract": "Whales sing.", "title": "Of the sea and its animals."}\n', d_md="Rain.\n")  # fmt: skip
     code, said = index()
     assert "c.jsonl: it is not clear which column has the text" in said
-    code, said = index("--column", "body", "--column", "abstract", "--column", "absent", "--metadata", "title")
+    code, said = index("--columns", "body", "--columns", "abstract", "--columns", "absent", "--metadata", "title")
     assert code == 0
     assert "in none of the files: column absent" in said
     assert index.there() == {

@@ -451,7 +451,7 @@ def test_the_command_mines_and_what_it_mines_trains(tmp_path, capsys, monkeypatc
         "mined.parquet",
         "--num-negatives",
         "2",
-        "--sampling",
+        "--sampling_strategy",
         "random",
         "--seed",
         "3",
@@ -469,7 +469,8 @@ def test_the_command_mines_and_what_it_mines_trains(tmp_path, capsys, monkeypatc
     record = json.loads((tmp_path / "out" / "training_metadata.json").read_text())
     assert record["collator"] == "NLITripletCollator"
     assert (
-        main(["mine", "pairs.jsonl", "-o", "b.csv", "--guide", "out", "--format", "triplet", "--max_score", "2"]) == 0
+        main(["mine", "pairs.jsonl", "-o", "b.csv", "--guide", "out", "--output_format", "triplet", "--max_score", "2"])
+        == 0
     )
     assert read_texts("b.csv").column_names == ["anchor", "positive", "negative"]
 
@@ -486,7 +487,7 @@ def test_the_command_mines_and_what_it_mines_trains(tmp_path, capsys, monkeypatc
         (["pairs.csv", "-o", "a.csv", "--num_negatives", "9"], "none of 2 anchors has 9 negatives"),
         (["pairs.csv", "-o", "a.csv", "--model", "/no/such"], "/no/such"),
         (["pairs.csv", "-o", "a.csv", "--cross_encoder", "/no/such"], "/no/such"),
-        (["pairs.csv", "-o", "a.csv", "--sampling", "all"], "--sampling"),
+        (["pairs.csv", "-o", "a.csv", "--sampling_strategy", "all"], "--sampling_strategy"),
         (["text.txt", "-o", "a.csv"], "mining needs anchors and their positives"),
     ],
 )

@@ -165,7 +165,7 @@ def test_refusals_of_a_real_server_over_http_and_on_the_page(server, tmp_path):
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
 def test_hits_are_printed_in_the_encoding_of_the_terminal(encoding, tmp_path):
     (tmp_path / "rows.jsonl").write_text(json.dumps({"text": "Ebbe für 5 €, 日本語", "place": "Łódź"}) + "\n")
-    assert main(["index", str(tmp_path / "rows.jsonl"), "-o", str(tmp_path / "shards"), "--column", "text"]) == 0
+    assert main(["index", str(tmp_path / "rows.jsonl"), "-o", str(tmp_path / "shards"), "--columns", "text"]) == 0
     command = [
         sys.executable,
         "-c",

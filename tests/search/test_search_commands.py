@@ -192,15 +192,15 @@ def test_a_mistyped_column_is_named_and_leaves_nothing_behind(place, tmp_path, c
     corpus = tmp_path / "corpus.csv"
     corpus.write_text("title,text\na,the cat\nb,the dog\n")
     command = ["index", str(corpus), "-m", str(tmp_path / "model"), "--store", str(place), "--collection", "columns"]
-    assert "unknown column 'txet'; choose one of title, text" in refused(capsys, *command, "--column", "txet")
+    assert "unknown column 'txet'; choose one of title, text" in refused(capsys, *command, "--columns", "txet")
     assert "there is no collection" in refused(capsys, "similar", "0", *command[-4:])
     assert 'invalid value for parameter "maintenance_work_mem": "lots"' in refused(
         capsys, *command, "--build_memory", "lots"
     )
-    assert main([*command, "--column", "title"]) == 0
+    assert main([*command, "--columns", "title"]) == 0
     capsys.readouterr()
-    assert "unknown column 'txet'" in refused(capsys, *command, "--column", "txet")
-    assert "give --replace" in refused(capsys, *command, "--column", "text")
+    assert "unknown column 'txet'" in refused(capsys, *command, "--columns", "txet")
+    assert "give --replace" in refused(capsys, *command, "--columns", "text")
 
 
 @pytest.mark.parametrize(

@@ -34,12 +34,12 @@ class Classify(TuningSettings):
     model: str | None = option(MODEL_HELP, short="-m")
     train_file: list[str] | None = option(
         "labelled examples: files with columns of text and label (csv, tsv, jsonl, parquet), or LABEL=FILE for files "
-        "with texts of one label", metavar="FILE", aliases=("--examples",),
+        "with texts of one label", metavar="FILE",
     )  # fmt: skip
     test_file: list[str] | None = option(
         "labelled files, as for --train_file: print accuracy and macro-F1 on them, and for comparison those of "
         "simple classifiers",
-        metavar="FILE", aliases=("--test",),
+        metavar="FILE",
     )  # fmt: skip
     columns: list[str] | None = option(
         "names of the columns, marked by =label if they have labels: --columns review stars=label takes texts from "

@@ -135,9 +135,7 @@ class Neighbors(_Models):
     """
 
     corpus: str = option("a file with one sentence per line, or any file that `train` reads", default=MISSING)
-    columns: str | None = option(
-        "column to search, by name or position (from 0), if the file has several", aliases=("--column",)
-    )
+    columns: str | None = option("column to search, by name or position (from 0), if the file has several")
     query: list[str] = option("queries, whose nearest sentences are printed", default=(), metavar="TEXT")
     query_file: str | None = option("a file of queries: one per line, or a table with a column of text", metavar="FILE")
     k: Count = option("number of sentences to print per query", default=5, short="-k")

@@ -8,11 +8,10 @@ import shutil
 import signal
 import sys
 from abc import ABC, abstractmethod
-from argparse import SUPPRESS
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import MISSING, dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -35,7 +34,6 @@ FILTER_HELP = (
 RERANK_TOP = "number of hits that --rerank reorders"
 RERANK_HELP = "reorder the first hits by a cross-encoder with one score: a checkpoint folder or Hub name"
 _OVERWRITE = "replace an output file that exists"
-FORMER_COLUMN = ("--column", "--text")
 ModelPrecision = Literal["auto", "bf16", "fp32", "int8"]
 
 
@@ -367,7 +365,7 @@ class Group(Options):
     """
 
     file: str = option("texts: any file or data set that `train` reads", positional=True)
-    columns: str | None = option("column of the texts, if the file has several", aliases=FORMER_COLUMN)
+    columns: str | None = option("column of the texts, if the file has several")
     model: str | None = option(MODEL_HELP, short="-m")
     pooling: str | None = option(POOLING_HELP)
     threshold: Annotated[float, Ge(-1), Le(1)] = option(
@@ -433,11 +431,6 @@ class Group(Options):
 # --- mine
 
 
-def _hidden() -> Any:
-    """A former flag, which is still read but not shown."""
-    return field(default=None, kw_only=True, metadata={"flag": {"help": SUPPRESS}})
-
-
 @dataclass(frozen=True)
 class Mine(MiningOptions):
     """add hard negatives to pairs: the texts nearest to each anchor, except its positives
@@ -450,8 +443,8 @@ class Mine(MiningOptions):
     overwrite: bool = option(_OVERWRITE, default=False)
     model: str | None = option(MODEL_HELP, short="-m")
     precision: ModelPrecision = option(PRECISION_HELP.format("model and the guide"), default="auto")
-    anchor_column_name: str | None = _hidden()
-    positive_column_name: str | None = _hidden()
+    anchor_column_name: None = field(default=None, init=False)  # --columns has both
+    positive_column_name: None = field(default=None, init=False)
     columns: list[str] | None = option(
         "the columns of the pairs, by name or position (from 0)", nargs=2, metavar=("ANCHOR", "POSITIVE")
     )
@@ -460,11 +453,10 @@ class Mine(MiningOptions):
         """Mine and write the rows."""
         from contrastive_st.search.mining import write_hard_negatives
 
-        names: dict[str, Any] = dict(
-            zip(("anchor_column_name", "positive_column_name"), self.columns or (), strict=False)
-        )
+        options = {spec.name: getattr(self, spec.name) for spec in fields(MiningOptions)}
+        options["anchor_column_name"], options["positive_column_name"] = self.columns or (None, None)
         counts = write_hard_negatives(
-            self.pairs, self.output, self.model, overwrite=self.overwrite, options=replace(self, **names),
+            self.pairs, self.output, self.model, overwrite=self.overwrite, options=MiningOptions(**options),
             verbose=progress_is_shown(),
         )  # fmt: skip
         note(f"{self.output}: {counts}")

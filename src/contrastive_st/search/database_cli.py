@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from contrastive_st.options import CountOrZero, option
+from contrastive_st.options import option
 from contrastive_st.search.cli import StoreCommand
 from contrastive_st.terminal import note, say
 
@@ -88,14 +88,9 @@ class Database(StoreCommand):
     contrastive-st database --store postgresql://host/name --setup
     """
 
-    setup: bool = option(
-        "create the store, or upgrade one of an earlier version; needs the privileges of its owner", default=False
-    )
+    setup: bool = option("create the store; needs the privileges of its owner", default=False)
     sql: Literal["owner", "writer", "reader"] | None = option(
         "print the SQL that creates this role (for owner, also the store) without running it"
-    )
-    from_version: CountOrZero = option(
-        "with --sql owner: the current version of the store; 0 if there is none", default=0
     )
 
     def run(self) -> None:
@@ -108,7 +103,7 @@ class Database(StoreCommand):
 
         vector_store()  # or what to install
         if self.sql:
-            say(script(self.sql, split_schema(self.store or default_store())[1], self.from_version))
+            say(script(self.sql, split_schema(self.store or default_store())[1]))
             return
         opened = OpenDatabase(self.store, setup=True) if self.setup else open_database(self.store)
         with closing(opened) as database:

@@ -17,7 +17,7 @@ from contrastive_st.commands import MODEL_HELP, POOLING_HELP, PRECISION_HELP
 from contrastive_st.errors import InputError
 from contrastive_st.options import option
 from contrastive_st.precision import VECTOR_PRECISIONS
-from contrastive_st.search.cli import FORMER_COLUMN, CollectionCommand, ModelPrecision
+from contrastive_st.search.cli import CollectionCommand, ModelPrecision
 from contrastive_st.search.postgres.names import STORAGES, check_name
 from contrastive_st.terminal import note, progress_is_shown
 
@@ -55,7 +55,7 @@ class Index(CollectionCommand):
     )
     columns: list[str] | None = option(
         "column of the texts (default: the column named text, or else the only one that holds texts); several are one "
-        "text, with the name of each before its cell; of a folder, those that a table has", aliases=FORMER_COLUMN,
+        "text, with the name of each before its cell; of a folder, those that a table has",
     )  # fmt: skip
     metadata: list[str] | None = option(
         "columns to keep as metadata (default: all with short values, except the text and the id)",

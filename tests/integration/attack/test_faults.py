@@ -167,7 +167,7 @@ COMMANDS = {
     "merge": ["merge", mutants.MADE / "lora", "-o"],
     "convert": ["convert", TEACHER, "--to", "backbone"],
     "export": ["export", TEACHER, "--format", "onnx", "-o"],
-    "classify": ["classify", "--examples", "examples.csv", "--tune", "--model", TEACHER, "-o"],
+    "classify": ["classify", "--train_file", "examples.csv", "--tune", "--model", TEACHER, "-o"],
 }
 
 

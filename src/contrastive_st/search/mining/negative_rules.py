@@ -46,7 +46,6 @@ class NegativeRules(Options):
         "which of the candidates within these limits to take; top: those with the highest scores; random: a random "
         "choice",
         default="top",
-        aliases=("--sampling",),
     )
     seed: CountOrZero = option("seed of random sampling", default=0, group="negatives")
 
@@ -123,11 +122,11 @@ class MiningOptions(NegativeRules):
     output_format: Literal["n-tuple", "triplet", "labeled-pair", "labeled-list"] = option(
         "n-tuple: one row per pair, with num_negatives negatives; triplet: one row per negative; labeled-pair: one "
         "row per document, with label 1 or 0; labeled-list: one row per pair, with lists of documents and labels",
-        default="n-tuple", aliases=("--format",),
+        default="n-tuple",
     )  # fmt: skip
     output_scores: bool = option(
         "add the scores of the positive and the negatives, for distillation; in the labeled formats, scores replace "
-        "the labels", default=False, aliases=("--scores",),
+        "the labels", default=False,
     )  # fmt: skip
     include_positives: bool = option(
         "the columns negative_1, ... may hold positives of the anchor too: they are then the nearest texts by rank, as "

@@ -156,7 +156,7 @@ class Database:
         where: a folder for the embedded server, or a DSN (`postgresql://...`); None is `default_store()`. A parameter
             `schema` of the DSN names the schema of the tables (`postgresql://host/name?schema=search`).
         pool: most connections at a time.
-        setup: make the store, or migrate one of an earlier version; the embedded server always does.
+        setup: make the store if there is none; with the embedded server this is always done.
         patience: seconds that work waits for a database that does not answer, such as one that is restarted.
 
     Raises:
@@ -210,8 +210,7 @@ class Database:
             return connect()
 
     def _check(self, setup: bool) -> None:
-        """Check that there is a store of this version; make or migrate it if `setup` is set."""
-        first, newest = min(store_schema.MIGRATIONS), max(store_schema.MIGRATIONS)
+        """Check that there is a store of this version; make one if there is none and `setup` is set."""
         with self._kind.connect(self.dsn, connect_timeout=30, **_ALWAYS) as connection:
             if not self.server:
                 info = connection.info
@@ -219,22 +218,21 @@ class Database:
             self.facts = Facts(*connection.execute(_FACTS).fetchone())  # type: ignore[misc]
             self.facts.check(self.shown)
             version = store_schema.version_of(connection, self.schema)
-            if (version == 0 or first <= version < newest) and (setup or self.server):
+            if version == 0 and (setup or self.server):
                 if self.facts.read_only:
                     raise Refused(f"{self.shown} is read-only, as a standby is; write to its primary server", 409)
-                store_schema.migrate(connection, self.schema)
-            elif version != newest:
-                raise InputError(self._other_version(version, first, newest))
+                store_schema.create_store(connection, self.schema)
+            elif version == 0:
+                raise InputError(
+                    f"there is no store in schema {self.schema} of {self.shown}; create one with contrastive-st index"
+                )
+            elif version != store_schema.VERSION:
+                before = "it is from before the first release; drop the schema and index again"
+                raise InputError(
+                    f"the store in schema {self.schema} has version {version}, but this package needs version "
+                    f"{store_schema.VERSION}; {before if version < store_schema.VERSION else 'update contrastive-st'}"
+                )
             connection.configure(self.schema)  # an error of the pool's own connections would come a minute later
-
-    def _other_version(self, version: int, first: int, newest: int) -> str:
-        if not version:
-            return f"there is no store in schema {self.schema} of {self.shown}; create one with contrastive-st index"
-        fix = "ask its owner to run contrastive-st database --setup" if version < newest else "update contrastive-st"
-        fix = "it is from before the first release; drop the schema and index again" if version < first else fix
-        return (
-            f"the store in schema {self.schema} has version {version}, but this package needs version {newest}; {fix}"
-        )
 
     def run(self, work: Callable[[StoreConnection], Result]) -> Result:
         """Call `work` with a connection, and once more if the connection breaks, so `work` must be repeatable.
@@ -297,7 +295,7 @@ class Database:
         rights = "read, write and create collections" if create and write else "read and write" if write else "read"
         return {
             "store": f"schema {self.schema} of {self.shown}",
-            "version": f"{version} of {max(store_schema.MIGRATIONS)}",
+            "version": f"{version} of {store_schema.VERSION}",
             "server": str(Facts(*facts)),
             "role": f"{role} may {rights}",
         }

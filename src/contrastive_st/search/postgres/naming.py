@@ -50,7 +50,7 @@ class Named:
     partitions: int
     index: str
     language: str | None
-    held_types: dict[str, str] | None  # of the columns of the metadata; None in a collection of an earlier version
+    held_types: dict[str, str]  # of the columns of the metadata
     moved = False  # another model answers now; this object uses its former space, as long as there is one
     _fixed = False  # this stays with its tables, whatever name they get
     _within: int | None = None  # this stays with this space, whichever answers

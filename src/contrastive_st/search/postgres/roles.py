@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-from contrastive_st.search.postgres.schema import MIGRATIONS, MIGRATIONS_TABLE
+from contrastive_st.search.postgres.schema import TABLES, VERSION
 
 ROLES = ("owner", "writer", "reader")
 
@@ -18,14 +18,14 @@ CREATE EXTENSION IF NOT EXISTS vector;
 CREATE SCHEMA IF NOT EXISTS {schema} AUTHORIZATION {schema}_owner;
 SET LOCAL ROLE {schema}_owner;
 SET LOCAL search_path = {schema};
-{table};
-{migrations}
+{tables}
+INSERT INTO migrations (version) VALUES ({version});
 RESET ROLE;
 -- A login of it:
 --   CREATE ROLE keeper LOGIN PASSWORD '...' IN ROLE {schema}_owner;  ALTER ROLE keeper SET role = {schema}_owner;
 """
 _WRITER = """\
-GRANT {schema}_writer TO {schema}_owner;  -- so that the owner can migrate the tables that writers make
+GRANT {schema}_writer TO {schema}_owner;  -- so that the owner can change the tables that writers make
 GRANT USAGE, CREATE ON SCHEMA {schema} TO {schema}_writer;  -- each collection has its tables and its view
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {schema}_writer;
 REVOKE INSERT, UPDATE, DELETE ON {schema}.migrations FROM {schema}_writer;
@@ -43,28 +43,19 @@ ALTER DEFAULT PRIVILEGES FOR ROLE {schema}_owner, {schema}_writer IN SCHEMA {sch
 -- A login of it:  CREATE ROLE searcher LOGIN PASSWORD '...' IN ROLE {schema}_reader;
 """
 _SCRIPTS = {
-    "owner": ("The store, version {version}, in schema {schema}; its role migrates it.", _OWNER),
+    "owner": ("The store, version {version}, in schema {schema}, and its role.", _OWNER),
     "writer": ("Who fills collections. After the script of the owner.", _WRITER),
     "reader": ("Who searches, with SELECT alone. After the script of the writer.", _READER),
 }
 
 
-def script(role: str, schema: str, since: int = 0) -> str:
+def script(role: str, schema: str) -> str:
     """The SQL that makes a role, and for the owner the store.
 
     Args:
         role: one of `ROLES`.
         schema: the schema of the store, which is the beginning of the names of the roles.
-        since: for the owner, the version that the store has already.
     """
     what, body = _SCRIPTS[role]
-    steps = (
-        f"{dedent(step).strip()}\nINSERT INTO migrations (version) VALUES ({number});"
-        for number, step in MIGRATIONS.items()
-        if number > since
-    )
-    names = {
-        "role": role, "schema": schema, "version": max(MIGRATIONS), "table": MIGRATIONS_TABLE,
-        "migrations": "\n".join(steps),
-    }  # fmt: skip
+    names = {"role": role, "schema": schema, "version": VERSION, "tables": dedent(TABLES).strip()}
     return _HEAD.format(what=what.format(**names), **names) + body.format(**names)

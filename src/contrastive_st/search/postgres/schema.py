@@ -23,18 +23,20 @@ SEARCH_PATH = (
     " WHERE e.extname = 'vector'), nullif(current_setting('search_path'), '')), %s)"
 )
 
-#: Statements by the version that they make of the version before; the first makes a new store. (Those before it were of
-#: stores before the first release.) The effect of released statements never changes
-MIGRATIONS: dict[int, LiteralString] = {
-    # The tables of a collection keep the name that they were made with, and what belongs to it refers to that name, so
-    # that it can be renamed; a name in `_aliases` is one more. No collection has a name that begins with _. A language
-    # of NULL is not known yet.
-    # The row of a collection describes the live space, and has its number; `_spaces` has all of them, once there was a
-    # second one. `_deleted` has the documents that their sources do not add again. `_files` has the ids of the
-    # documents of each file of a source (of a source that is not a folder: of the file without a name), by the run that
-    # wrote them; the digest is that of the file, NULL until the run has ended, and blank for documents that have left
-    # their file and stay.
-    7: """
+VERSION = 8  # of the tables below
+# The tables of a collection keep the name that they were made with, and what belongs to it refers to that name, so
+# that it can be renamed; a name in _aliases is one more. No collection has a name that begins with _. A language of
+# NULL is not known yet. The row of a collection describes the live space, and has its number; _spaces has all of
+# them, once there was a second one. _deleted has the documents that their sources do not add again. _files has the
+# ids of the documents of each file of a source (of a source that is not a folder: of the file without a name), by the
+# run that wrote them; the digest is that of the file, NULL until the run has ended, and blank for documents that have
+# left their file and stay. The types are those of the columns of the metadata.
+#: Makes a new store. The statements of a release never change: those of the next one make its tables of these
+TABLES = """
+    CREATE TABLE IF NOT EXISTS migrations (
+        version int PRIMARY KEY,
+        applied timestamptz NOT NULL DEFAULT now()
+    );
     CREATE TABLE collections (
         name text PRIMARY KEY,
         model text NOT NULL,
@@ -46,7 +48,8 @@ MIGRATIONS: dict[int, LiteralString] = {
         created timestamptz NOT NULL DEFAULT now(),
         tables text NOT NULL UNIQUE,
         language text,
-        space int NOT NULL DEFAULT 0
+        space int NOT NULL DEFAULT 0,
+        types jsonb NOT NULL DEFAULT '{}'
     );
     CREATE TABLE sources (
         collection text NOT NULL REFERENCES collections (tables) ON DELETE CASCADE,
@@ -97,17 +100,7 @@ MIGRATIONS: dict[int, LiteralString] = {
         FOREIGN KEY (collection, source) REFERENCES sources ON DELETE CASCADE
     );
     CREATE INDEX ON _files (collection, source);
-    """,
-    # The types of the columns of the metadata; NULL until a collection of an earlier version is indexed again.
-    8: """
-    ALTER TABLE collections ADD types jsonb;
-    ALTER TABLE collections ALTER types SET DEFAULT '{}';
-    """,
-}
-
-MIGRATIONS_TABLE = """CREATE TABLE IF NOT EXISTS migrations (
-        version int PRIMARY KEY, applied timestamptz NOT NULL DEFAULT now()
-    )"""
+"""
 
 
 def version_of(connection: Connection[Any], schema: str) -> int:
@@ -120,8 +113,8 @@ def version_of(connection: Connection[Any], schema: str) -> int:
     return int(version)
 
 
-def migrate(connection: Connection[Any], schema: str) -> None:
-    """Make the store, or migrate it to this version of the package, one process at a time.
+def create_store(connection: Connection[Any], schema: str) -> None:
+    """Make the store if there is none, one process at a time.
 
     Raises:
         psycopg.Error: the database lacks pgvector or the right to create tables.
@@ -133,11 +126,9 @@ def migrate(connection: Connection[Any], schema: str) -> None:
         if connection.execute("SELECT to_regnamespace(quote_ident(%s))", (schema,)).fetchone() == (None,):
             connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
         connection.execute(SEARCH_PATH, (schema, True))
-        connection.execute(MIGRATIONS_TABLE)
-        version = version_of(connection, schema)
-        for number in (number for number in MIGRATIONS if number > version):
-            connection.execute(MIGRATIONS[number].encode())  # the statement is a constant of this module
-            connection.execute("INSERT INTO migrations (version) VALUES (%s)", (number,))
+        if not version_of(connection, schema):
+            connection.execute(TABLES)
+            connection.execute("INSERT INTO migrations (version) VALUES (%s)", (VERSION,))
 
 
 class Tables:

@@ -346,7 +346,7 @@ class VectorStore(StoreWrites):
 
     def types(self) -> dict[str, str]:
         """The types of the columns, as they were recorded with the documents."""
-        return self.now().held_types or {}
+        return self.now().held_types
 
     # ------------------------------------------------------------------ inside
 

@@ -101,10 +101,9 @@ class StoreWrites(StoreSpaces):
     def add_types(self, connection: StoreConnection, metadata: Metadata, decided: Mapping[str, str]) -> None:
         """Join the types of the columns with those of metadata that are written, and of columns that were decided.
 
-        In the open transaction, before its other locks. A collection of an earlier version of the package has no types
-        until it is indexed again (`decide_types`).
+        In the open transaction, before its other locks.
         """
-        if self.held_types is None or joined_types(self.held_types, types_of(metadata), decided) == self.held_types:
+        if joined_types(self.held_types, types_of(metadata), decided) == self.held_types:
             return
         there = connection.value("SELECT types FROM collections WHERE tables = %s FOR NO KEY UPDATE", self._row)
         self._record_types(connection, joined_types(there, types_of(metadata), decided))
@@ -115,11 +114,7 @@ class StoreWrites(StoreSpaces):
         Nothing is read if that can change nothing.
         """
         there = self.held_types
-        if (
-            there is not None
-            and MIXED not in there.values()
-            and all(there.get(name) == decided[name] for name in decided)
-        ):
+        if MIXED not in there.values() and all(there.get(name) == decided[name] for name in decided):
             return
         connection.lift_limits()
         connection.execute("SELECT FROM collections WHERE tables = %s FOR NO KEY UPDATE", self._row)
@@ -205,7 +200,7 @@ class StoreWrites(StoreSpaces):
         chosen = as_filter(filter)
         if not chosen:
             raise InputError("an empty filter matches every document; delete the collection instead")
-        chosen = chosen.of_types(self.now().held_types or {})
+        chosen = chosen.of_types(self.now().held_types)
         deleted = self._delete(sql.SQL(f"{subject_of(chosen)} @@ %(which)s::jsonpath"), as_jsonpath(chosen))
         if not deleted:
             check_filter(cast("VectorIndex", self), chosen, matched=False)

@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import json
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import filterfalse, islice, pairwise
@@ -75,7 +75,13 @@ class Reading:
         if config.get("model_type") == "static":
             recorded = checked(f"{folder}/config.json: reading", config.get("reading", {}), dict)
         elif config.get("model_type") == "model2vec":
-            recorded = _of_model2vec(config, tokenizer)
+            model = json.loads(tokenizer.to_str())["model"]
+            unknown = model.get("unk_token")
+            recorded = {
+                "max_length": config.get("max_length", _MODEL2VEC_LENGTH),
+                "left_out": tokenizer.token_to_id(unknown) if isinstance(unknown, str) else model.get("unk_id"),
+                "characters": int(np.median([len(token) for token in tokenizer.get_vocab()])),
+            }
         else:  # sentence-transformers
             recorded = {"max_length": (tokenizer.truncation or {}).get("max_length")}
         where = f"{folder}/config.json"
@@ -414,16 +420,6 @@ def _table_folder(folder: Path) -> Path:
     modules = read_json(folder / "modules.json", list) if (folder / "modules.json").is_file() else []
     paths = [module.get("path", "") for module in modules if str(module.get("type")).endswith(".StaticEmbedding")]
     return folder / Path(paths[0]).name if paths else folder
-
-
-def _of_model2vec(config: Mapping[str, Any], tokenizer: Any) -> dict[str, Any]:
-    model = json.loads(tokenizer.to_str())["model"]
-    unknown = model.get("unk_token")
-    return {
-        "max_length": config.get("max_length", _MODEL2VEC_LENGTH),
-        "left_out": tokenizer.token_to_id(unknown) if isinstance(unknown, str) else model.get("unk_id"),
-        "characters": int(np.median([len(token) for token in tokenizer.get_vocab()])),
-    }
 
 
 def static_config(folder: Path) -> dict[str, Any]:

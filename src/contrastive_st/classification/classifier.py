@@ -137,7 +137,13 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             known = ", ".join(map(repr, classes.tolist()))
             raise InputError(f"the examples are of {len(classes)} class ({known}); a classifier needs two or more")
         if numbers.ndim > 1:
-            _warn_of_constant(classes, numbers)
+            # Log the classes, columns of `[N, K]`, that do not tell texts apart, as in a fold of a cross-validation.
+            for constant, have, all_or_none in (
+                (numbers.all(0), "all texts have", "all"),
+                (~numbers.any(0), "no text has", "none"),
+            ):
+                for name in classes[constant]:
+                    logger.warning(f"{have} the label {name}, so it is predicted for {all_or_none}")
         weights = label_weights(self.class_weight, classes, numbers, sample_weight)
         self.encoder_, self.head_, self.lexical_ = self._fitted(as_encoder(self.encoder), texts, numbers, weights)
         self.classes_, self.multi_label_, self.listed_ = classes, numbers.ndim > 1, listed
@@ -382,10 +388,3 @@ def _file_of(folder: Path, source: str | Path, name: str | None) -> Path:
 def _vectors(encoder: Any, texts: list[str]) -> NDArray[np.floating[Any]]:
     vectors = np.asarray(encoder.encode(texts))
     return check_finite(vectors, encoder.name)
-
-
-def _warn_of_constant(classes: NDArray[Any], y: NDArray[np.int64]) -> None:
-    """Log the classes, columns of `[N, K]`, that do not tell texts apart, as in a fold of a cross-validation."""
-    for constant, have, all_or_none in ((y.all(0), "all texts have", "all"), (~y.any(0), "no text has", "none")):
-        for name in classes[constant]:
-            logger.warning(f"{have} the label {name}, so it is predicted for {all_or_none}")

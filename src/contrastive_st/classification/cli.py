@@ -86,7 +86,14 @@ class Classify(TuningSettings):
         if not (self.input or self.train_file or self.test_file):
             raise InputError("nothing to do: give texts to label, or --train_file FILE to learn from")
         if self.predictions:
-            self._check_predictions()
+            from contrastive_st.data.table_writers import FORMATS
+            from contrastive_st.files.writing import check_target
+
+            if not self.input:
+                raise InputError(
+                    "--predictions writes the labels of the input, but there is no input; give a file of texts to label"
+                )
+            check_target(self.predictions or "", self.overwrite, formats=FORMATS)
         rows, column = _input(self.input, self.columns) if self.input else ([], "text")  # before anything is written
         examples, test = self._labelled("train_file"), self._labelled("test_file")
         if examples and test:  # before anything is trained
@@ -102,16 +109,6 @@ class Classify(TuningSettings):
             return
         for row, found in zip(rows, result, strict=True):
             say("\t".join((*_shown(*found), " ".join(row[column].split()))))
-
-    def _check_predictions(self) -> None:
-        from contrastive_st.data.table_writers import FORMATS
-        from contrastive_st.files.writing import check_target
-
-        if not self.input:
-            raise InputError(
-                "--predictions writes the labels of the input, but there is no input; give a file of texts to label"
-            )
-        check_target(self.predictions or "", self.overwrite, formats=FORMATS)
 
     def _write_predictions(
         self, rows: Sequence[dict[str, Any]], found: list[tuple[list[Any], list[float]]], several: bool

@@ -154,6 +154,7 @@ class Neighbors(_Models):
     def __call__(self) -> None:
         """Print the nearest texts of each query by each model."""
         models = self.given()
+        from contrastive_st.data.reading import stream_texts
         from contrastive_st.data.reading.texts import read_corpus
         from contrastive_st.evaluation.neighbor_search import as_markdown, as_text, first_of_each, neighbors
         from contrastive_st.files.writing import check_target
@@ -161,7 +162,10 @@ class Neighbors(_Models):
 
         if self.output:
             check_target(self.output, overwrite=True)
-        queries = self._queries()
+        lines = [*self.query, *(stream_texts(self.query_file)() if self.query_file else [])]
+        queries = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
+        if not queries:
+            raise InputError("no query: give --query TEXT ... or --query_file FILE with one query per line")
         rows = read_corpus(self.corpus, self.columns)
         if self.max_sentences is not None:
             rows = rows.select(range(min(self.max_sentences, len(rows))))
@@ -176,15 +180,6 @@ class Neighbors(_Models):
         if self.output:
             what = f"The nearest of {len(rows):,} distinct sentences of {Path(self.corpus).name}, by cosine similarity."
             Path(self.output).write_text(as_markdown(queries, result, what), encoding="utf-8")
-
-    def _queries(self) -> list[str]:
-        from contrastive_st.data.reading import stream_texts
-
-        lines = [*self.query, *(stream_texts(self.query_file)() if self.query_file else [])]
-        queries = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
-        if not queries:
-            raise InputError("no query: give --query TEXT ... or --query_file FILE with one query per line")
-        return queries
 
 
 def _data(asked: str | None) -> str:

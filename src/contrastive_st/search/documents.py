@@ -175,7 +175,11 @@ def open_corpus(
     if saved:
         return _saved_corpus(name, path, hub_split, choice)
     if not named:
-        return _hub_corpus(source, hub_split, choice)
+        commit = hub_commit(source, hub_split)
+        read = lambda: itertools.starmap(Row, enumerate(stored(source, hub_split, streaming=True, revision=commit), 1))
+        file = _File(lambda: Table(source, "row", read, sampled=1000))
+        digest = digest_of([*choice.asked, commit])
+        return Corpus(f"hub:{source}:{hub_split}", digest, functools.partial(choice.documents, [file]))
     pattern = next((n for n, part in enumerate(path.parts) if set("*?[") & set(part)), None)
     if pattern is not None and not path.exists():
         return _folder_corpus(name, files_like(path, Path(*path.parts[:pattern])), choice)
@@ -200,15 +204,6 @@ def _saved_corpus(name: str, path: Path, split: str, choice: _Choice) -> Corpus:
         return choice.documents([_File(opened)], report)
 
     return Corpus(name, digest_of(parts), read, types=choice.decided)
-
-
-def _hub_corpus(source: str, split: str, choice: _Choice) -> Corpus:
-    """The corpus of a data set of the Hub, of one commit."""
-    commit = hub_commit(source, split)
-    read = lambda: itertools.starmap(Row, enumerate(stored(source, split, streaming=True, revision=commit), 1))
-    file = _File(lambda: Table(source, "row", read, sampled=1000))
-    digest = digest_of([*choice.asked, commit])
-    return Corpus(f"hub:{source}:{split}", digest, functools.partial(choice.documents, [file]))
 
 
 def _file_corpus(name: str, path: Path, choice: _Choice) -> Corpus:

@@ -106,7 +106,11 @@ class Served:
             raise ApiError(413, f"a request may have at most {most:,} inputs; send fewer")
         cut = self.truncate if truncate is None else truncate
         if isinstance(items[0], str):
-            rows = self._rows_of_texts(_checked(items, lambda item: isinstance(item, str)), prompt, cut)
+            texts = _checked(items, lambda item: isinstance(item, str))
+            rows: Rows = self.encoder.token_rows(texts, prompt)
+            if not cut and self.encoder.truncated(texts, rows, prompt):
+                raise ApiError(413, f"a text has more than {self.encoder.max_length} tokens, the maximum length of the "
+                               "model; shorten it, or send truncate: true to /embed")  # fmt: skip
             return rows, self._unknown(rows, prompt)
         most, max_length = self.encoder.vocabulary_size, self.encoder.max_length
         checked = _checked(items, lambda item: item == [] or _is_row(item))
@@ -119,13 +123,6 @@ class Served:
 
     def _unknown(self, rows: Rows, prompt: str) -> list[int]:
         return [position for position, known in enumerate(self.encoder.known_rows(rows, prompt)) if not known]
-
-    def _rows_of_texts(self, texts: list[str], prompt: str, cut: bool) -> Rows:
-        rows: Rows = self.encoder.token_rows(texts, prompt)
-        if not cut and self.encoder.truncated(texts, rows, prompt):
-            raise ApiError(413, f"a text has more than {self.encoder.max_length} tokens, the maximum length of the "
-                           "model; shorten it, or send truncate: true to /embed")  # fmt: skip
-        return rows
 
     async def vectors(
         self,

@@ -225,7 +225,12 @@ class CheckpointTrainer(Trainer):
         folder, name = Path(str(self.args.output_dir)), f"checkpoint-{self.state.global_step}"
         scratch, self._run_folder = folder / SAVING, str(folder)
         if self.args.should_save:
-            _clear_what_is_left(folder)
+            # Delete what a run that was killed while saving has left in its folder, or in that of a trial.
+            for left in (folder / SAVING, *folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")):
+                if left.is_dir() and (
+                    left.name == SAVING or all(x.name.startswith("checkpoint-") for x in left.iterdir())
+                ):
+                    shutil.rmtree(left, ignore_errors=True)
         self.accelerator.wait_for_everyone()
         try:
             with (
@@ -342,13 +347,6 @@ def _without_autocast(model: Any) -> Iterator[None]:
     finally:
         if wrapped is not None:
             model.forward = wrapped
-
-
-def _clear_what_is_left(folder: Path) -> None:
-    """Delete what a run that was killed while saving has left in its folder, or in that of a trial."""
-    for left in (folder / SAVING, *folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")):
-        if left.is_dir() and (left.name == SAVING or all(x.name.startswith("checkpoint-") for x in left.iterdir())):
-            shutil.rmtree(left, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -195,7 +195,12 @@ class StoreLoader:
 
         self.store.database.transact(work)
         self._done.add(shard)
-        self._unlock(shard)
+        with self._mutex:
+            try:
+                if self._locks is not None and self._locks.is_usable:
+                    self._locks.execute(_UNLOCK, self._lock_key(shard))
+            except (psycopg.OperationalError, psycopg.InterfaceError):
+                self._locks = None  # the locks ended with the connection
         self.store.join_words()
 
     def finish(self, shards: int, unread: Set[str] = frozenset()) -> bool:
@@ -347,14 +352,6 @@ class StoreLoader:
     def _lock_key(self, shard: int) -> tuple[str, int]:
         """The advisory lock of a shard."""
         return self.store.tables.lock(self.number), shard
-
-    def _unlock(self, shard: int) -> None:
-        with self._mutex:
-            try:
-                if self._locks is not None and self._locks.is_usable:
-                    self._locks.execute(_UNLOCK, self._lock_key(shard))
-            except (psycopg.OperationalError, psycopg.InterfaceError):
-                self._locks = None  # the locks ended with the connection
 
 
 def _lists(digests: Mapping[str, str]) -> dict[str, list[str]]:

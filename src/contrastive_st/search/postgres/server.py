@@ -228,15 +228,7 @@ class EmbeddedServer:
             )
 
     def _start(self) -> bool:
-        self._end_orphans()
-        for path in ((self.pgdata / "postmaster.pid"), *self.socket.glob(".s.PGSQL.*")):
-            path.unlink(missing_ok=True)  # left by a server that was killed; its process id may be another program's
-        # pg_ctl pastes its arguments into a command of the shell: no path is given but that of the socket, quoted
-        arguments = ("-D", ".", "-l", "log", "-o", f"-k {shlex.quote(str(self.socket))}")
-        return self._run(self.pgdata, "pg_ctl", *arguments, "-w", "-t", str(START_SECONDS), "start")[0] == 0
-
-    def _end_orphans(self) -> None:
-        """End the workers of a server that was killed: one that is computing may use the shared memory for minutes."""
+        # End the workers of a server that was killed: one that is computing may use the shared memory for minutes.
         started = _server_start(self.pgdata)
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):  # it has ended meanwhile, or belongs to another user
@@ -246,6 +238,11 @@ class EmbeddedServer:
                         signal.pidfd_send_signal(handle, signal.SIGKILL)
                 finally:
                     os.close(handle)
+        for path in ((self.pgdata / "postmaster.pid"), *self.socket.glob(".s.PGSQL.*")):
+            path.unlink(missing_ok=True)  # left by a server that was killed; its process id may be another program's
+        # pg_ctl pastes its arguments into a command of the shell: no path is given but that of the socket, quoted
+        arguments = ("-D", ".", "-l", "log", "-o", f"-k {shlex.quote(str(self.socket))}")
+        return self._run(self.pgdata, "pg_ctl", *arguments, "-w", "-t", str(START_SECONDS), "start")[0] == 0
 
     def _run(self, folder: Path, program: str, *arguments: str) -> tuple[int, str]:
         """Exit code and output of a program of PostgreSQL, run in a folder; a server would keep a pipe open."""

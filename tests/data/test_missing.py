@@ -86,17 +86,24 @@ def test_escapes_of_postgresql_are_read_where_a_cell_is_null(write):
 @pytest.mark.parametrize(
     ("name", "text", "note"),
     [
-        ("a.tsv", "question\tanswer\nWhy?\tone\\ntwo\nWho?\tC:\\\\dir\n", "as \\copy of PostgreSQL writes them"),
         ("b.tsv", "question\tanswer\nWhy?\tC:\\dir\nWho?\tone\\ntwo\n", ""),  # a path, so nothing is escaped
         ("c.tsv", "question\tanswer\nWhy?\t\\N\nWho?\tMe.\n", ""),
         ("a.txt", "Why so?\tSo.\nWho is it?\tI.\n", "the lines have tabs inside"),
         ("b.txt", "Why so?\n\tBecause.\n", ""),
     ],
 )
-def test_a_line_says_that_escapes_and_tabs_stay_in_the_texts(write, caplog, name, text, note):
+def test_a_line_says_that_tabs_stay_in_the_texts(write, caplog, name, text, note):
     with caplog.at_level(logging.WARNING):
         open_table(write(name, text))
     assert note in caplog.text if note else not caplog.text
+
+
+def test_escapes_of_a_database_are_asked_for(write):
+    source = write("a.tsv", "question\tanswer\nWhy?\tone\\ntwo\nWho?\tC:\\\\dir\n")
+    with pytest.raises(InputError, match="--escapes true"):
+        open_table(source)
+    assert read_texts(source, ["answer"], escapes=True)["answer"] == ["one\ntwo", "C:\\dir"]
+    assert read_texts(source, ["answer"], escapes=False)["answer"] == ["one\\ntwo", "C:\\\\dir"]
 
 
 def test_a_column_that_a_file_lacks_is_the_reason(write, caplog):

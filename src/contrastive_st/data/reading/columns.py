@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import datasets
 import pyarrow as pa
@@ -42,16 +43,13 @@ def columns_of(
             {name: _as_strings(some, name, table, name in texts) for name in names}
         )  # fmt: skip
         chunk, kept = _stripped(cells, target)
-        blank = pc.indices_nonzero(pc.invert(kept))
-        if some is cells:
-            numbers = (table.first + place for place in blank.to_pylist())
-            lost = zip(numbers, chunk.take(blank).to_pylist(), strict=True)
-        else:
-            lost = (some[place] for place in blank.to_pylist())
-        for number, row in lost:
-            dropped.add(number, row)
-        chunks.append(chunk.filter(kept) if len(blank) else chunk)
         total += len(kept)
+        if not pc.all(kept).as_py():
+            blank = pc.indices_nonzero(pc.invert(kept))
+            for place, row in zip(blank.to_pylist(), chunk.take(blank).to_pylist(), strict=True):
+                dropped.add(*((table.first + place, row) if some is cells else some[place]))
+            chunk = chunk.filter(kept)
+        chunks.append(chunk)
         if dropped.count and strict:
             break
     if dropped.count or not total:
@@ -109,7 +107,8 @@ def _stripped(table: pa.Table, target: str | None) -> tuple[pa.Table, pa.Chunked
     What is blank is as for `contrastive_st.data.profile.is_blank`.
     """
     blank = pa.array(["", *MISSING])
-    columns = [pc.utf8_trim_whitespace(column.cast(pa.string())) for column in table.columns]
+    with ThreadPoolExecutor(2) as pool:
+        columns = list(pool.map(lambda column: pc.utf8_trim_whitespace(column.cast(pa.string())), table.columns))
     kept = pa.chunked_array([pa.repeat(True, len(table))])
     for name, column in zip(table.column_names, columns, strict=True):
         if name != target:

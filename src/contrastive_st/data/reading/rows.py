@@ -200,8 +200,9 @@ def arrow_rows(batches: Iterable[Any], source: str) -> Iterator[Row]:
     number = 0
     for batch in batches:
         check_utf8(batch, source, number)
-        for number, cells in enumerate(batch.to_pylist(), number + 1):  # noqa: B020 - it goes on counting
-            yield Row(number, cells)
+        for start in range(0, len(batch), _FIRST):  # of a file with many columns, often only the first rows are read
+            for number, cells in enumerate(batch.slice(start, _FIRST).to_pylist(), number + 1):  # noqa: B020 - goes on
+                yield Row(number, cells)
 
 
 def check_utf8(batch: pa.RecordBatch | pa.Table, source: str, first: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,27 +38,32 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
     otherwise = dialect.escapes or dialect.decimal_commas or dialect.spaced or dialect.loose or dialect.header > 1
     if otherwise or dialect.quote == "'" or dialect.delimiter == "\0" or any("\n" in one for one in dialect.names):
         return None
-    counted = _quotes_and_lines(path, ord(dialect.delimiter), bool(dialect.quote))
-    if counted is None:
-        return None
-    quotes, lines = counted
     numbers = {name: str(place) for place, name in enumerate(dialect.names)}
     wanted = [numbers[name] for name in names]
-    read = pyarrow.csv.ReadOptions(column_names=list(numbers.values()), skip_rows=dialect.first)
-    parse = pyarrow.csv.ParseOptions(
-        delimiter=dialect.delimiter, quote_char='"' if quotes else False, ignore_empty_lines=False
-    )
     convert = pyarrow.csv.ConvertOptions(
         column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted, null_values=[NULL],
         strings_can_be_null=True,
     )  # fmt: skip
-    table = None
-    for parse.newlines_in_values in (False, True) if quotes else (False,):  # where none has one, that is twice as fast
+    options = pyarrow.csv.ReadOptions(column_names=list(numbers.values()), skip_rows=dialect.first)
+
+    def read(newlines: bool) -> pa.Table | None:
+        parse = pyarrow.csv.ParseOptions(
+            delimiter=dialect.delimiter, quote_char=dialect.quote or False, ignore_empty_lines=False,
+            newlines_in_values=newlines,
+        )  # fmt: skip
         with contextlib.suppress(pa.ArrowInvalid):
-            table = pyarrow.csv.read_csv(path, read, parse, convert).rename_columns(list(names))
-            if len(table) + dialect.first == lines:
-                break
-    if table is None or (len(table) + dialect.first != lines and not parse.newlines_in_values):
+            return pyarrow.csv.read_csv(path, options, parse, convert).rename_columns(list(names))
+        return None
+
+    with ThreadPoolExecutor(1) as beside:
+        counting = beside.submit(_quotes_and_lines, path, ord(dialect.delimiter), bool(dialect.quote))
+        table = read(newlines=False)  # twice as fast
+        counted = counting.result()
+    if counted is None:
+        return None
+    if table is None or len(table) + dialect.first != counted[1]:
+        table = read(newlines=True) if counted[0] else None
+    if table is None:
         return None
     if dialect.header and len(dialect.names) > 1:  # a cell that may be a part of a header goes the slow way
         if any(SUBHEADER.fullmatch(cell or "") for row in table.slice(0, 2).to_pylist() for cell in row.values()):
@@ -82,22 +88,24 @@ def _quotes_and_lines(path: Path, delimiter: int, quoted: bool) -> tuple[int, in
     before, after = np.zeros(256, bool), np.zeros(256, bool)
     before[[delimiter, _NEWLINE, _QUOTE]] = after[[delimiter, _NEWLINE, _RETURN, _QUOTE]] = True
     content = np.memmap(path, np.uint8, "r")
-    count, lines, returns = 0, int(content[-1] != _NEWLINE), 0
+    last = len(content) - 1
+    count, lines = 0, int(content[last] != _NEWLINE)
     for start in range(0, len(content), _BLOCK):
-        block = content[max(start - 1, 0) : start + _BLOCK + 1]  # with the character before it and the one after it
-        block = np.pad(block, (int(start == 0), int(start + _BLOCK >= len(content))), constant_values=_NEWLINE)
-        inner = block[1:-1]
-        ends, returning = block[2:] == _NEWLINE, inner == _RETURN
-        lines += int(np.count_nonzero(inner == _NEWLINE))
-        returns += int(np.count_nonzero(returning & ~ends))
-        if not quoted:
-            continue
-        places = np.flatnonzero(inner == _QUOTE)
-        opening, closing = places[count % 2 :: 2], places[1 - count % 2 :: 2]
-        if not (before[block[opening]].all() and after[block[closing + 2]].all()):
+        block = content[start : start + _BLOCK]
+        lines += int(np.count_nonzero(block == _NEWLINE))
+        returns = np.flatnonzero(block == _RETURN) + start
+        if (content[np.minimum(returns + 1, last)] != _NEWLINE).any():
             return None
-        count += len(places)
-    return None if returns or count % 2 or lines == 1 else (count, lines)
+        if quoted:
+            places = np.flatnonzero(block == _QUOTE) + start
+            opening, closing = places[count % 2 :: 2], places[1 - count % 2 :: 2]
+            # beyond both ends of the file, a quote is compared with itself, which may be there
+            if not before[content[np.maximum(opening - 1, 0)]].all():
+                return None
+            if not after[content[np.minimum(closing + 1, last)]].all():
+                return None
+            count += len(places)
+    return None if count % 2 or lines == 1 else (count, lines)
 
 
 def columns_of_parquet(files: Sequence[Path], names: Sequence[str]) -> datasets.Dataset | pa.Table:

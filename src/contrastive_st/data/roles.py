@@ -482,7 +482,7 @@ class _Question:
         """The flags for what the columns could be: by their names, and for other names by what their cells hold."""
         by_role: dict[str | None, list[str]] = {role: [] for role in (None, UNUSED, *_NAMED)}
         for name in self.names:
-            if cells[name]:
+            if cells[name] and not isinstance(cells[name][0], dict):
                 by_role[role_of(name, self.names)].append(name)
         held = {name: held_by(own) for name, own in cells.items()}
         unknown = by_role[None]

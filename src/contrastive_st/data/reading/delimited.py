@@ -27,14 +27,14 @@ _OF_COPY = {"\\", "N", *_CHARACTERS}  # what comes after a backslash in what dat
 _AFTER_BACKSLASH = re.compile(r"\\(.|$)", re.DOTALL)
 _QUOTE_IN_TEXT = re.compile(r'(?<=[^\t\\])"(?=[^\t\r\n])')
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
-MAYBE_A_TABLE = "the lines have tabs inside: each is read as one text; if the file is a table, name it .tsv"
+MAYBE_A_TABLE = "the lines have tabs inside: each is read as one text; if the file is a table, give --delimiter '\\t'"
 _SEP = re.compile(r"sep=(.)\r?\n?")  # the first line of a file for Excel
 _IN_QUOTES = re.compile(r'"(?:[^"]|"")*"')
 _IN_SPACES = re.compile(r'"[^" ]+"(?: "[^" ]+")+\s*')  # a header of write.table of R
 _BARE_WORD = re.compile(r"[^\s.!?]{1,40}")
 #: A cell of a header's second or third row: of tables drawn with lines, of Qualtrics, of SurveyMonkey
 SUBHEADER = re.compile(r'\s*(?:[-:+|]{3,}|\{"ImportId".*|Open-Ended Response)\s*', re.DOTALL)
-_FOOTER = re.compile(r"\((\d+) rows?\)")  # of psql
+_FOOTER = re.compile(r"\((\d+) rows?\)|[-+]{3,}")  # of psql and mysql
 #: The columns of the files of the STS benchmark, which have no header
 STS_COLUMNS = ("genre", "file", "year", "id", "sts_score", "sentence1", "sentence2")
 
@@ -130,12 +130,12 @@ def find_dialect(
     if skipped and not named:
         notes.append(f"{skipped} lines above the names of the columns are skipped")
     quote, escapes, note = _marks_of(first[skipped], lines, delimiter, loose, source)
-    dialect = dialect._replace(delimiter=delimiter, quote=quote, skipped=skipped, escapes=escapes)
+    spaced = delimiter in first[skipped] and all(cell[:1] == " " for cell in first[skipped].split(delimiter)[1:])
+    dialect = dialect._replace(delimiter=delimiter, quote=quote, skipped=skipped, escapes=escapes, spaced=spaced)
     try:
         rows = list(dialect.rows(first[skipped:]))
     except csv.Error:  # the error names the row when it is read
         rows = [line.rstrip("\r\n").split(delimiter) for line in first[skipped:]]
-    spaced = bool(rows) and len(rows[0]) > 1 and all(cell[:1] == " " for cell in rows[0][1:])
     rows = [[cell.strip() for cell in row] for row in rows] or [[]]
     sts = not header and _is_sts(rows[0])
     if header is None:
@@ -159,7 +159,7 @@ def find_dialect(
         notes.append("one column: commas are text, because the first row has none")
     notes += [note] * bool(note)
     return dialect._replace(
-        names=cells, header=int(header), spaced=spaced, loose=loose or sts, notes=tuple(notes), first=skipped + header
+        names=cells, header=int(header), loose=loose or sts, notes=tuple(notes), first=skipped + header
     )
 
 
@@ -201,8 +201,9 @@ def _marks_of(
         return "", "copy", "" if asked else _READ
     if asked:
         return "'" if around == {"'"} else '"', "any" if plain else "quotes", ""
-    quoted = around == {'"'} or (not loose and _needs_quotes(lines()))
-    return '"' * quoted, "", ""
+    quoted = around == {'"'} or (not loose and _needs_quotes(lines))
+    note = "quotes around cells are not part of them" if quoted and around != {'"'} else ""
+    return '"' * quoted, "", note
 
 
 def _escapes_question(where: str, after: str = '"') -> InputError:
@@ -277,15 +278,24 @@ def _is_sts(cells: Sequence[str]) -> bool:
     return len(cells) >= len(STS_COLUMNS) and not _text_names(cells) and all(NUMBER.fullmatch(cells[i]) for i in (3, 4))
 
 
-def _needs_quotes(lines: Iterable[str]) -> bool:
-    """Whether all of a table with tabs is well quoted, and a cell has a doubled quote or the end of a line."""
+def _needs_quotes(lines: Callable[[], Iterator[str]]) -> bool:
+    """Whether a table with tabs is well quoted, and has the quotes of a program: around each cell that needs them.
+
+    Those are the cells with quotes or line ends and, as Excel quotes them, with commas; or all that are not numbers.
+    """
+    if not any('"' in line for line in lines()):
+        return False
     needed, widths = False, set()
     try:
-        for row in Dialect("\t", [], 0).rows(lines):
+        for row in Dialect("\t", [], 0).rows(lines()):
             widths.add(len(row) or None)
             needed = needed or any('"' in cell or "\n" in cell for cell in row)
     except csv.Error:
         return False
+    cells = (cell for line in islice(lines(), 1, None) for cell in line.rstrip("\r\n").split("\t") if cell)
+    kinds = {(cell[0] == '"', "," in cell) for cell in ([] if needed else cells) if not NUMBER.fullmatch(cell)}
+    quoted = {mark for mark, _ in kinds}
+    needed = needed or quoted == {True} or (True in quoted and kinds <= {(True, True), (False, False)})
     return needed and len(widths - {None}) == 1
 
 
@@ -373,12 +383,9 @@ def numbered_rows(
             if dialect.header == 1 and number <= dialect.first + 2 and any(map(SUBHEADER.fullmatch, cells)):
                 what = f"{where}, {listed(map(shown, cells))}, is a part of the header"
                 raise InputError(f"{what}; give --header {number - dialect.skipped}, the number of rows that it has")
-            if (
-                len(cells) == 1
-                and (footer := _FOOTER.fullmatch(cells[0]))
-                and int(footer[1]) == number - dialect.first - 1
-            ):
-                logger.warning(f"{where}, {cells[0]!r}, is left out: psql writes it below a table")
+            count = str(number - dialect.first - 1)
+            if len(cells) == 1 and (footer := _FOOTER.fullmatch(cells[0])) and (footer[1] or count) == count:
+                logger.warning(f"{where}, {cells[0]!r}, is left out: databases write it below a table")
                 continue
             if cells and (len(cells) < len(names) or (len(cells) > len(names) and not dialect.loose)):
                 if len(cells) < len(names) or any(cell.strip() for cell in cells[len(names) :]):

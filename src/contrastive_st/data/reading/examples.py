@@ -182,6 +182,7 @@ def _with_target(
     none, classes, feature, notes = {"", *MISSING}, classes or {}, None, roles.notes
     numbers: NDArray[Any]
     if role == SCORE:
+        none.add(".")  # as Stata and SAS write a missing number
         by_name = SCALES.get(plain_name(name)) if scale is None else None
         low, high = by_name or scale or (0.0, 1.0)
         numbers = _scores(cells, none, (low, high), check)

@@ -177,6 +177,7 @@ CASES += [
     ("mysql_table.csv", "+---+---+\n" + drawn(" | ", "+---+---+", "| ", "+---+---+"), "pairs", PAIR),
     ("quotes_after_blanks.csv", in_quotes([("anchor", "positive"), *ROWS], ", "), "pairs", PAIR),
     ("missing_of_stata.csv", table(sentence1=TEXTS, sentence2=OTHERS, score=[*SCORES[:5], "."]) * 6, "scored_pairs", (*PAIR, 0.5)),
+    ("dashes.csv", table(anchor=TEXTS, positive=["---", *OTHERS[1:]]), "pairs", (TEXTS[0], "---")),
     ("index_label.csv", FRAME.to_csv(index_label=False), "pairs", PAIR),
     ("orient_index.json", FRAME.to_json(orient="index"), "pairs", PAIR),
     ("orient_index_unknown.json", pd.DataFrame(UNKNOWN["pairs"][0]).to_json(orient="index"), "pairs", PAIR),
@@ -190,9 +191,7 @@ CASES += [
     ("commas.txt", delimited(table(question=TEXTS, answer=OTHERS)), "pairs", PAIR),
     ("unicode_text.txt", delimited(KNOWN["pairs"][0], "\t", "utf-16"), "pairs", PAIR),
 ]  # fmt: skip
-FLAGS = re.compile(
-    r"--(?:columns|header|delimiter|encoding|score_range|escapes|decimal) .+?(?=, or |; |, the number|$)"
-)
+FLAGS = re.compile(r"--(?:columns|header|delimiter|encoding|score_range|escapes|decimal) .+?(?=, or |; |$)")
 
 
 @pytest.fixture(autouse=True)

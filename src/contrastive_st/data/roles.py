@@ -165,6 +165,16 @@ def role_of(name: str, names: Sequence[str] = ()) -> str | None:
     return _ROLE_OF.get(plain) or next((role.name for role in ROLES if re.fullmatch(role.pattern, plain)), None)
 
 
+def has_role(name: str) -> bool:
+    """Whether training uses columns of this name.
+
+    Example:
+        >>> has_role("Question1"), has_role("id"), has_role("note")
+        (True, False, False)
+    """
+    return role_of(name) not in (None, UNUSED)
+
+
 @dataclass(frozen=True)
 class ColumnRoles:
     """The role of each column of a source.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from contrastive_st import text_format
 from contrastive_st.data.profile import NUMBER, shown
-from contrastive_st.data.roles import NAMES, UNUSED, role_of, suggested_columns
+from contrastive_st.data.roles import NAMES, has_role, role_of, suggested_columns
 from contrastive_st.errors import InputError, listed
 
 logger = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ def find_dialect(
     if header is None:
         raise _header_question(rows, source)
     if header:
-        cells = _named(max(rows[:header], key=_text_names), source)
+        cells = _named(max(rows[:header], key=lambda row: sum(map(has_role, row))), source)
         more = [row for row in rows[header:] if len(row) == len(cells) + 1]
         if more and "" not in cells and _have_row_names(more, rows[header:], first[skipped:]):
             cells = ["", *cells]
@@ -168,10 +168,10 @@ def _delimiter_of(line: str, source: str, usual: str) -> str:
     bare = _IN_QUOTES.sub('""', line.rstrip("\r\n"))
     if "\t" in bare and (usual == "\t" or _is_sts(bare.split("\t"))):
         return "\t"
-    there = [one for one in _DELIMITERS if one in bare] or [one for one in _RARE if _text_names(bare.split(one)) > 1]
+    known = {one: sum(map(has_role, bare.split(one))) for one in (*_DELIMITERS, *_RARE, " ")}
+    there = [one for one in _DELIMITERS if one in bare] or [one for one in _RARE if known[one] > 1]
     there = there or [" "] * bool(_IN_SPACES.fullmatch(line))
-    known = {one: _text_names(bare.split(one)) for one in there}
-    best = [one for one in there if known[one] == max(known.values())]
+    best = [one for one in there if known[one] == max(map(known.__getitem__, there))]
     if len(best) > 1 or set(best) & {*_RARE, " "}:
         names = " or ".join(_DELIMITERS.get(one, repr(one)) for one in best)
         shell = [f"'{one}'" if one.isprintable() else repr(one) for one in sorted(best, key=lambda one: one != usual)]
@@ -219,17 +219,12 @@ def _have_row_names(more: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]
     return len(more) == sum(map(bool, rows)) and (counted or all(line.startswith('"') for line in lines))
 
 
-def _text_names(cells: Iterable[str]) -> int:
-    """How many cells are names of columns that have a role."""
-    return sum(role_of(cell) not in (None, UNUSED) for cell in cells)
-
-
 def _lines_above(lines: Sequence[str], asked: str | None) -> int:
     """How many lines are above a header: it has two names of columns or more, and they have fewer cells than it."""
     for number, line in enumerate(lines[:_ABOVE]):
         for one in (asked,) if asked else _DELIMITERS:
             cells = line.rstrip("\r\n").split(one)
-            if _text_names(cells) > 1:
+            if sum(map(has_role, cells)) > 1:
                 filled = [len([cell for cell in above.rstrip("\r\n").split(one) if cell]) for above in lines[:number]]
                 return number if all(count < 2 for count in filled) else 0
     return 0
@@ -241,7 +236,7 @@ def _is_header(cells: Sequence[str]) -> bool | None:
     if written == [str(place) for place in range(len(written))]:  # by pandas
         return True
     others = [cell for cell in written if role_of(cell) is None]
-    names = _text_names(written)
+    names = sum(map(has_role, written))
     if names > 1 or (names and all(map(_BARE_WORD.fullmatch, others)) and not any(map(NUMBER.fullmatch, others))):
         return True
     return True if len(written) > 1 and not others else None
@@ -253,7 +248,7 @@ def _header_question(rows: Sequence[Sequence[str]], source: str) -> InputError:
     numbered = [str(place) for place in range(len(cells))]
     below = [dict(zip(numbered, row, strict=False)) for row in rows]
     count = max(place for place in range(min(len(rows), 3)) if place == 0 or _is_subheader(rows[place])) + 1
-    columns = max(rows[:count], key=_text_names)
+    columns = max(rows[:count], key=lambda row: sum(map(has_role, row)))
     named = [dict(zip(columns, row, strict=False)) for row in rows[count:]]
     flag = "--header true" if count == 1 else f"--header {count}"
     names = f"if it holds the names of the columns, give {suggested_columns(named, columns, flag)}"
@@ -270,12 +265,13 @@ def _is_subheader(cells: Sequence[str]) -> bool:
 
 def _are_names(cells: Sequence[str]) -> bool:
     """Whether all cells of a row are names of columns, two or more of which have a role."""
-    return _text_names(cells) > 1 and None not in map(role_of, cells)
+    return sum(map(has_role, cells)) > 1 and None not in map(role_of, cells)
 
 
 def _is_sts(cells: Sequence[str]) -> bool:
     """Whether a row is one of the files of the STS benchmark."""
-    return len(cells) >= len(STS_COLUMNS) and not _text_names(cells) and all(NUMBER.fullmatch(cells[i]) for i in (3, 4))
+    numbers = len(cells) >= len(STS_COLUMNS) and all(NUMBER.fullmatch(cells[i]) for i in (3, 4))
+    return numbers and not any(map(has_role, cells))
 
 
 def _needs_quotes(lines: Callable[[], Iterator[str]]) -> bool:
@@ -308,7 +304,7 @@ def is_table(line: str) -> bool:
     """
     cells = line.split("\t")
     others = any(_are_names(line.split(one)) for one in _DELIMITERS)
-    return _text_names(cells) > 1 or _is_sts(cells) or others or bool(_IN_SPACES.fullmatch(line))
+    return sum(map(has_role, cells)) > 1 or _is_sts(cells) or others or bool(_IN_SPACES.fullmatch(line))
 
 
 def has_tabs(lines: Iterable[str]) -> bool:
@@ -361,7 +357,7 @@ def numbered_rows(
     """
     names, number, below, slashed = dialect.names, 0, list[list[str]](), list[str]()
     several, asked = dialect.header and len(names) > 1, text_format.asked
-    known = {place: name for place, name in enumerate(names) if role_of(name) not in (None, UNUSED)}
+    known = {place: name for place, name in enumerate(names) if has_role(name)}
     known, roles = ({}, []) if asked.header == 1 or not several else (known, [role_of(name) for name in names])
 
     def noted() -> Iterator[str]:
@@ -380,9 +376,9 @@ def numbered_rows(
                 slashed.clear()
             if number <= dialect.first:
                 continue
-            if dialect.header == 1 and number <= dialect.first + 2 and any(map(SUBHEADER.fullmatch, cells)):
-                what = f"{where}, {listed(map(shown, cells))}, is a part of the header"
-                raise InputError(f"{what}; give --header {number - dialect.skipped}, the number of rows that it has")
+            below_names = dialect.header == 1 and number <= dialect.first + 2 and asked.header is None
+            if below_names and any(map(SUBHEADER.fullmatch, cells)):
+                raise _second_header(where, cells, number - dialect.skipped)
             count = str(number - dialect.first - 1)
             if len(cells) == 1 and (footer := _FOOTER.fullmatch(cells[0])) and (footer[1] or count) == count:
                 logger.warning(f"{where}, {cells[0]!r}, is left out: databases write it below a table")
@@ -399,8 +395,7 @@ def numbered_rows(
                 repeated.add(number)
                 continue
             if other:
-                data = "if it is a row like the others, give --header true"
-                raise InputError(f"{where}: {_second_header(cells, number - dialect.skipped)}; {data}")
+                raise _second_header(where, cells, dialect.header + 1 if number == dialect.first + 1 else 0)
             own = next((name for place, name in known.items() if cells and cells[place].strip() == name), None)
             if own is not None:
                 question = _header_question([names, *below], source)
@@ -427,9 +422,9 @@ def _wrong_count(cells: Sequence[str], dialect: Dialect) -> str:
     return f"{len(cells)} cells where {first} has {len(dialect.names)}; {mend}"
 
 
-def _second_header(cells: Sequence[str], number: int) -> str:
-    """What a row may be that holds names of columns: a sub-header, or the header of a table that was joined."""
-    what = f"{listed(map(shown, cells))} are names of columns"
-    if number == 2:
-        return f"{what}; if it is a part of the header, give --header 2"
-    return f"{what}; if another table begins there, save it as a file of its own and name both files"
+def _second_header(where: str, cells: Sequence[str], rows: int) -> InputError:
+    """Ask whether a row is a part of the header, which has so many rows then, or of a table that was joined."""
+    what = f"{where}: {listed(map(shown, cells))} are as in a header"
+    joined = "if another table begins there, save it as a file of its own and name both files"
+    mend = f"if the header has {rows} rows, give --header {rows}" if rows else joined
+    return InputError(f"{what}; {mend}; if it is a row like the others, give --header true")

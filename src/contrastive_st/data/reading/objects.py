@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.data.reading import content
-from contrastive_st.data.roles import UNUSED, role_of
+from contrastive_st.data.roles import has_role
 from contrastive_st.errors import InputError, first_line, listed
 
 _SPACE = re.compile(r"\s*")
@@ -151,12 +151,8 @@ def _columns(item: Any) -> list[dict[str, Any]] | None:
     if inner and all(value.keys() == inner for value in item.values()):
         if all(map(str.isdecimal, inner)):
             return [{name: cells[number] for name, cells in item.items()} for number in inner]
-        if all(map(str.isdecimal, item)) or (any(map(_has_role, inner)) and not any(map(_has_role, item))):
+        if all(map(str.isdecimal, item)) or (any(map(has_role, inner)) and not any(map(has_role, item))):
             return list(item.values())
     if len(lists) == len(item) and len(objects) < 2 and len({len(value) for value in lists}) == 1 and len(lists[0]) > 1:
         return [dict(zip(item, cells, strict=True)) for cells in zip(*lists, strict=True)]
     return None
-
-
-def _has_role(name: str) -> bool:
-    return role_of(name) not in (None, UNUSED)

@@ -1,17 +1,27 @@
 """Rows of docs/disagreements.md that no other test holds: what a library does, and this package with the same input."""
 
+import csv
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from datasets import Dataset
+from store_places import store_place
+from tokenizers import Tokenizer, models, pre_tokenizers
 
-from contrastive_st import InputError
+from contrastive_st import InputError, SentenceEncoder
 from contrastive_st.classification.class_pairs import class_pairs
+from contrastive_st.data.documentation import DocPair, near_copies
 from contrastive_st.data.word_vectors import read_word_vectors
 from contrastive_st.files.folders import SHIPPED
+from contrastive_st.losses import MatryoshkaLoss, TripletLoss
 from contrastive_st.losses.functional import normalize
+from contrastive_st.search.documents import open_corpus
+from contrastive_st.search.exact import ExactIndex
+from contrastive_st.search.filters import parse
+from contrastive_st.search.postgres.store import VectorStore
 from contrastive_st.vectors import PAIRWISE, dequantize, quantization_ranges, quantize, rotated, unit_vectors
 
 library = pytest.importorskip("sentence_transformers")
@@ -69,6 +79,41 @@ def test_a_repeated_word_of_a_word2vec_file(tmp_path):
         read_word_vectors(tmp_path / "words.vec")
 
 
+def test_a_static_folder_says_inf_there_and_cuts(tmp_path):
+    model2vec = pytest.importorskip("model2vec")
+    tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1, "b": 2}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    model2vec.StaticModel(np.eye(3, dtype=np.float32), tokenizer, normalize=False).save_pretrained(tmp_path)
+    theirs, ours = library.SentenceTransformer(str(tmp_path), device="cpu"), SentenceEncoder(str(tmp_path))
+    assert (theirs.max_seq_length, ours.max_length) == (np.inf, 512)
+    text = "a " * 512 + "b " * 512
+    np.testing.assert_array_equal(theirs.encode(text), [0, 1, 0])
+    np.testing.assert_array_equal(ours.encode(text), [0, 1, 0])
+
+
+def test_a_csv_is_records_there_and_documents_here(tmp_path):
+    kreuzberg = pytest.importorskip("kreuzberg")
+    path = tmp_path / "a.csv"
+    path.write_text("text,year\nThe tide is high.,2020\nIt rains.,2021\n")
+    theirs = kreuzberg.extract_file_sync(str(path)).content
+    assert theirs.count("text: ") == theirs.count("year: ") == 2
+    assert [document.text for document in open_corpus(str(path)).read()] == ["The tide is high.", "It rains."]
+
+
+def test_matryoshka_normalizes_the_full_size_there():
+    from sentence_transformers.sentence_transformer import losses, modules
+
+    model = library.SentenceTransformer(modules=[modules.BoW(vocab=["a", "b", "c", "d"])], device="cpu")
+    texts = (["a a b"], ["a b"], ["c d d d"])
+    views = torch.stack([torch.from_numpy(model.encode(text)) for text in texts], 1)
+    features, inner = [model.preprocess(text) for text in texts], losses.TripletLoss(model)
+    alone = float(inner([dict(each) for each in features], None))
+    assert alone == pytest.approx(2.1270, abs=1e-4)
+    assert float(losses.MatryoshkaLoss(model, inner, [4])(features, None)) == pytest.approx(3.9062, abs=1e-4)
+    ours = TripletLoss(5)
+    assert float(ours(views)) == float(MatryoshkaLoss(ours, [4])(views)) == pytest.approx(alone, abs=1e-5)
+
+
 def test_a_zero_vector_has_a_cosine_here_and_none_in_scipy():
     from scipy.spatial.distance import cosine
     from sklearn.metrics.pairwise import cosine_similarity
@@ -123,6 +168,34 @@ def test_int8_codes_are_compared_after_decoding():
     assert kept(nearest(decoded[:100], decoded), wanted) > 0.95
 
 
+def test_neighbours_of_codes_and_of_whitened_vectors(data_root):
+    """The ten nearest of 200 among 3,000 sentences of Wikipedia, with the static model of the package."""
+    faiss = pytest.importorskip("faiss")
+    from sklearn.decomposition import PCA
+
+    texts = next(pq.ParquetFile(data_root / "wikipedia.parquet").iter_batches(3000, columns=["text"]))
+    rows = unit_vectors(SentenceEncoder().encode(texts["text"].to_pylist()))
+    wanted = nearest(rows[:200], rows, 11)[:, 1:]
+    ranges = quantization_ranges(rows)
+    codes = quantize(rows, "int8", ranges)
+    four_bits = faiss.IndexScalarQuantizer(rows.shape[1], faiss.ScalarQuantizer.QT_4bit, faiss.METRIC_INNER_PRODUCT)
+    four_bits.train(rows)
+    four_bits.add(rows)
+    coded = {
+        "whitened": unit_vectors(PCA(whiten=True).fit_transform(rows)),
+        "as they are": unit_vectors(codes.astype(np.float32)),
+        "4 bits": four_bits.reconstruct_n(0, len(rows)),
+        "one scale": (rows / np.abs(rows).max() * 127).round(),
+        "decoded": dequantize(codes, "int8", rows.shape[1], ranges),
+    }
+    share = [
+        kept(nearest(queries, held, 11)[:, 1:], wanted)
+        for name, held in coded.items()
+        for queries in [rows[:200] if name == "4 bits" else held[:200]]
+    ]
+    np.testing.assert_allclose(share, [0.49, 0.72, 0.89, 0.98, 0.99], atol=0.02)
+
+
 def test_principal_components_spoil_sign_bits():
     from sklearn.decomposition import PCA
 
@@ -148,20 +221,106 @@ def test_packed_bits_are_no_booleans():
         pgvector.Bit(np.uint8([2, 1]))
 
 
-def test_rank_fusion_of_a_good_and_a_fair_run_with_the_same_mistakes():
-    """The first of 1,000 documents is right for each of 300 queries."""
+def test_not_equal_lets_documents_without_the_key_pass_there():
+    stores = pytest.importorskip("llama_index.core.vector_stores")
+    from llama_index.core.schema import TextNode
+
+    held = [{"topic": "sea"}, {"topic": "sky"}, {}]
+    store = stores.SimpleVectorStore()
+    store.add([TextNode(id_=str(n), text="x", metadata=one, embedding=[1.0, 0.0]) for n, one in enumerate(held)])
+    for operator, value in (("!=", "sea"), ("nin", ["sea"])):
+        one = stores.MetadataFilter(key="topic", value=value, operator=operator)
+        filters = stores.MetadataFilters(filters=[one])
+        query = stores.VectorStoreQuery(query_embedding=[1.0, 0.0], similarity_top_k=3, filters=filters)
+        assert store.query(query).ids == ["1", "2"]
+    assert [parse("topic!=sea").holds(metadata) for metadata in held] == [False, True, False]
+
+
+@pytest.fixture(scope="module")
+def copies():
+    """Unit vectors, and queries with the number of their nearest."""
     random = np.random.default_rng(0)
-    mistakes = random.standard_normal((300, 1000))
+    rows, queries = (unit_vectors(random.standard_normal((n, 32)).astype(np.float32)) for n in (500, 200))
+    return rows, queries, nearest(queries, rows, 1)[:, 0]
 
-    def ranks(signal):
-        scores = 0.9 * mistakes + np.sqrt(1 - 0.9**2) * random.standard_normal((300, 1000))
-        scores[:, 0] += signal
-        return (-scores).argsort(1).argsort(1)
 
-    good, fair = ranks(2.7), ranks(2.25)
-    fused = (-1 / (61 + good) - 1 / (61 + fair)).argsort(1, kind="stable").argsort(1)
-    recalls = [np.mean(run[:, 0] < 10) for run in (fair, fused, good)]
-    assert recalls[0] + 0.04 < recalls[1] < recalls[2] - 0.04, recalls
+def test_copies_hide_neighbours_from_faiss(copies):
+    faiss = pytest.importorskip("faiss")
+    rows, queries, best = copies
+    share = []
+    for times in (1, 10):
+        index = faiss.IndexHNSWFlat(32, 16, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction, index.hnsw.efSearch = 64, 16
+        index.add(np.repeat(rows, times, 0))
+        share.append(np.mean(index.search(queries, 1)[1][:, 0] // times == best))
+    assert share[0] > 0.9
+    assert share[1] < 0.6
+
+
+def test_copies_hide_neighbours_from_usearch(copies):
+    usearch = pytest.importorskip("usearch.index")
+    rows, queries, best = copies
+    share = []
+    for times in (1, 10):
+        beams = {"connectivity": 16, "expansion_add": 64, "expansion_search": 16}
+        index = usearch.Index(ndim=32, metric="ip", dtype="f32", **beams)
+        index.add(np.arange(len(rows) * times), np.repeat(rows, times, 0), threads=1)
+        share.append(np.mean(index.search(queries, 1, threads=1).keys[:, 0] // times == best))
+    assert share[0] > 0.9
+    assert share[1] < 0.5
+
+
+def test_in_postgres(copies):
+    """Copies of a vector are found there; two empty codes are as far apart as can be; a zero vector has no cosine."""
+    rows, queries, best = copies
+    made = {"model": "m", "fingerprint": "0" * 64, "dimension": 32}
+    with store_place() as folder, VectorStore.create(str(folder), "copies", **made) as store:
+        store.upsert(range(5000), ["text"] * 5000, np.repeat(rows, 10, 0))
+        store.build_index("hnsw")
+        for beam, least in ((16, 0.95), (200, 1)):
+            hits = store.search(queries, k=1, ef_search=beam, exact=False)
+            assert np.mean([hit.id // 10 == number for (hit,), number in zip(hits, best, strict=True)]) >= least
+        assert store.database.run(lambda server: server.value("SELECT B'0000' <%> B'0000'")) == 1
+        zero = "SELECT '[0,0]'::vector <=> '[1,1]'::vector"
+        assert np.isnan(store.database.run(lambda server: server.value(zero)))
+
+
+@pytest.mark.filterwarnings("ignore:Jaccard is ill-defined")
+def test_two_empty_sets_are_equal_or_not():
+    from scipy.spatial.distance import jaccard
+    from sklearn.metrics import jaccard_score
+
+    empty = np.zeros(4, bool)
+    assert jaccard(empty, empty) == 0
+    assert jaccard_score(empty, empty) == 0
+    assert not near_copies([DocPair("?", "!", "a")], [DocPair("?", "!", "b")]).any()
+
+
+def test_rank_fusion_of_a_good_and_a_fair_run(data_root):
+    """NLI: the query is a hypothesis that follows from its premise."""
+    with open(data_root / "nli/pairs.tsv", encoding="utf-8", newline="") as lines:
+        rows = list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))[1:12_001]
+    numbers = {premise: n for n, premise in enumerate(dict.fromkeys(row[0] for row in rows))}
+    queries = [(row[1], numbers[row[0]]) for row in rows if row[2] == "entailment"][::10]
+    encoder = SentenceEncoder()
+    index = ExactIndex(range(len(numbers)), list(numbers), encoder.encode_document(list(numbers)))
+    found = {"vectors": [], "words": [], "ranks": [], "both": []}
+    for (text, wanted), vector in zip(queries, encoder.encode_query([text for text, _ in queries]), strict=True):
+        vectors, words = (
+            [hit.id for hit in index.search(vector, k=100)[0]],
+            index._by_words(text, 100, None)[0].tolist(),
+        )
+        scores = {}
+        for run in (vectors, words):
+            for place, number in enumerate(run, 1):
+                scores[number] = scores.get(number, 0) + 1 / (60 + place)
+        ranks = sorted(scores, key=lambda number: -scores[number])
+        both = [hit.id for hit in index.search(vector, text=text)[0]]
+        for name, run in zip(found, (vectors, words, ranks, both), strict=True):
+            found[name].append(wanted in run[:10])
+    recall = {name: np.mean(hits) for name, hits in found.items()}
+    assert recall["words"] < recall["ranks"] < recall["vectors"] - 0.07, recall
+    assert recall["both"] > recall["ranks"] + 0.07, recall
 
 
 def test_inside_a_trained_encoder():

@@ -7,7 +7,9 @@
 
 Unsupervised SimCSE (each text twice, in-batch negatives, cosine / 0.05) in bfloat16, lengths as those of sentences of
 Wikipedia (log-normal, median 28 words, at most 126). Trainers of both packages, with their defaults but for bf16, and
-four workers. Cached steps are run in chunks of sentences and of tokens by either system: compare the best of each.
+four workers. "sentence-transformers, unpadded" has flash attention, with which it computes no padding; that takes a GPU
+and `flash_attn`, or `pip install kernels` and its kernel in the cache of the Hub. Cached steps are run in chunks of
+sentences and of tokens by either system: compare the best of each.
 "useful" are the operations of the matrix products over real tokens: 6 a weight and token in a step, 8 in a GradCache
 step, and those of attention; its share is of the rate at which this device multiplies bf16 matrices of 8192 x 8192,
 measured here. Cases that no time is left for are written down as not run, those that the memory is too small for as
@@ -34,6 +36,7 @@ import torch
 import transformers
 from datasets import Dataset
 from transformers import BertConfig, PreTrainedTokenizerFast, TrainerCallback
+from transformers.utils import is_flash_attn_2_available
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
@@ -101,13 +104,14 @@ def cases(sizes: dict[str, Any], smoke: bool) -> Iterator[tuple[str, dict[str, A
         for model, system in itertools.product(models, systems):
             yield "training", {"model": model, "system": system, "batch": batch, "chunk": chunk}
 
-    yield from training(sizes, batch, None, "ours", "sentence-transformers", "ours, buckets")
-    for model, system in itertools.product(sizes, ("ours", "sentence-transformers")):
+    peers = "sentence-transformers", "sentence-transformers, unpadded"
+    yield from training(sizes, batch, None, "ours", *peers, "ours, buckets")
+    for model, system in itertools.product(sizes, ("ours", *peers)):
         yield "encoding", {"model": model, "system": system, "texts": texts}
     for size, chunk in itertools.product(cached, chunks):
         models = sizes if size == cached[0] else (smallest,)
-        yield from training(models, size, chunk, "ours", "sentence-transformers")
-    yield from training(sizes, small, None, "ours", "sentence-transformers")
+        yield from training(models, size, chunk, "ours", *peers)
+    yield from training(sizes, small, None, "ours", *peers)
     yield from training(sizes, batch, None, "ours, padded")
 
 
@@ -124,6 +128,8 @@ def measured(kind: str, case: dict[str, Any], folder: Path, until: float) -> dic
     """The results of a case, or why there are none."""
     if time.monotonic() > until:
         return {"missing": "not run: no time was left"}
+    if case["system"] == "sentence-transformers, unpadded" and not (CUDA and is_flash_attn_2_available(True)):
+        return {"missing": "not run: no flash attention"}
     gc.collect()
     if CUDA:
         torch.cuda.empty_cache()
@@ -132,6 +138,8 @@ def measured(kind: str, case: dict[str, Any], folder: Path, until: float) -> dic
         figures = (train if kind == "training" else encode)(case, folder)
     except torch.cuda.OutOfMemoryError:
         return {"missing": "out of memory"}
+    except (ImportError, OSError) as error:  # the kernel of flash attention could not be fetched
+        return {"missing": f"not run: {type(error).__name__}"}
     memory = {"peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2)} if CUDA else {}
     return {**figures, **memory}
 
@@ -247,7 +255,7 @@ def train(case: dict[str, Any], folder: Path) -> dict[str, Any]:
         "learning_rate": 5e-5, "logging_steps": steps + WARM_UP, "save_strategy": "no", "report_to": "none",
         "disable_tqdm": True, "bf16": True, "dataloader_num_workers": 4 if CUDA else 0, "use_cpu": not CUDA,
     }  # fmt: skip
-    make: Callable[..., Any] = peer if case["system"] == "sentence-transformers" else ours
+    make: Callable[..., Any] = peer if case["system"].startswith("sentence-transformers") else ours
     trainer = make(folder / case["model"], texts, settings, chunk, clock, case["system"])
     trainer.train()
     rate = useful(folder, case["model"], lengths, 8 if chunk else 6) / steps / clock.step_seconds
@@ -292,7 +300,7 @@ def peer(model: Path, texts: list[str], settings: dict, chunk: str | None, clock
     )
     from sentence_transformers.sentence_transformer import losses
 
-    own = SentenceTransformer(str(model), device=DEVICE)
+    own = SentenceTransformer(str(model), device=DEVICE, model_kwargs=attention(system))
     own.max_seq_length = 128
     if chunk:
         sizes = size_of(chunk, "mini_batch_size", "mini_batch_num_tokens")
@@ -302,6 +310,11 @@ def peer(model: Path, texts: list[str], settings: dict, chunk: str | None, clock
     args = SentenceTransformerTrainingArguments(**settings)
     pairs = Dataset.from_dict({"anchor": texts, "positive": texts})
     return SentenceTransformerTrainer(own, args, train_dataset=pairs, loss=loss, callbacks=[clock])
+
+
+def attention(system: str) -> dict[str, str]:
+    """What sentence-transformers computes no padding with."""
+    return {"attn_implementation": "flash_attention_2"} if "unpadded" in system else {}
 
 
 def encode(case: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -315,7 +328,8 @@ def encode(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     else:
         from sentence_transformers import SentenceTransformer
 
-        other = SentenceTransformer(path, device=DEVICE, model_kwargs={"dtype": torch.bfloat16})
+        chosen = {"dtype": torch.bfloat16, **attention(case["system"])}
+        other = SentenceTransformer(path, device=DEVICE, model_kwargs=chosen)
         run = lambda: other.encode(texts, batch_size=256)
     seconds = []
     for _ in range(3):

@@ -73,6 +73,12 @@ def _positions(row: Cells) -> Cells:
     return dict(zip(names, row.values(), strict=False))
 
 
+def _is_list_of_texts(row: Mapping[str, Any]) -> bool:
+    """Whether a row is a list of an anchor, a positive and negatives, as sentence-transformers publishes them."""
+    numbered = len(row) > 1 and list(row) == list(map(str, range(len(row))))
+    return numbered and all(isinstance(cell, str) for cell in row.values())
+
+
 def _is_listed(row: Mapping[str, Any]) -> bool:
     texts, marks = (next((name for name in names if items_of(row.get(name))), None) for names in _LISTED)
     same = texts and marks and len(items_of(row[texts]) or ()) == len(items_of(row[marks]) or ())
@@ -172,15 +178,8 @@ EXPORTS = (
     Export("fastText", lambda row: row.keys() == {"text"} and str(row["text"]).startswith(_FASTTEXT), _fasttext),
     Export("sets of paraphrases", lambda row: row.keys() == {"set"} and isinstance(row["set"], list), _paraphrases),
     Export("lists of labeled texts", _is_listed, _listed),
-    Export("lists of texts", lambda row: is_list_of_texts(row), _positions),
+    Export("lists of texts", _is_list_of_texts, _positions),
 )  # fmt: skip
-
-
-def is_list_of_texts(row: Mapping[str, Any]) -> bool:
-    """Whether a row is a list of an anchor, a positive and negatives, as sentence-transformers publishes them."""
-    return (
-        len(row) > 1 and list(row) == list(map(str, range(len(row)))) and all(isinstance(c, str) for c in row.values())
-    )
 
 
 def plain_rows(table: T) -> T:

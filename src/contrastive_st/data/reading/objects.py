@@ -16,13 +16,6 @@ from contrastive_st.errors import InputError, first_line, listed
 _SPACE = re.compile(r"\s*")
 
 
-def check_whole(path: Path, source: str, what: str, mend: str) -> None:
-    """Raise `InputError` if a file that is read as a whole is too large for that."""
-    if (size := path.stat().st_size) > content.LARGEST_WHOLE:
-        most = f"{content.LARGEST_WHOLE:,}"
-        raise InputError(f"{source} has {size:,} bytes, and {what} is read as a whole, up to {most}; {mend}")
-
-
 def parse_json(text: str, source: str, line: int = 1) -> Any:
     """Parse JSON; an `InputError` names the line, where `line` is the number of the first line of `text`.
 
@@ -54,7 +47,10 @@ def json_rows(
     start = next((line.strip() for line in lines() if line.strip()), "")
     by_line = start.startswith(("{", "[", '"')) and not _is_whole(path, start)
     if not by_line and start.startswith(("[", "{")):
-        check_whole(path, source, "a list of JSON", "write one object per line")
+        size, most = path.stat().st_size, content.LARGEST_WHOLE
+        if size > most:
+            what = f"has {size:,} bytes, and a list of JSON is read as a whole, up to {most:,}"
+            raise InputError(f"{source} {what}; write one object per line")
 
     def of_lines() -> Iterator[tuple[int, Any]]:
         return (

@@ -108,7 +108,8 @@ def open_table(
         return _beir(folder, shown, split)
     files = files_of(source, split)
     if files is None:
-        table = _stored(str(source), shown, split, streaming)
+        streamed = {"streaming": True} if streaming and not is_saved(path_of(str(source))) else {}
+        table = in_memory(stored(str(source), split, **streamed), shown)
     elif len(files) == 1:
         table = open_file(files[0], shown, header, columns)
     else:
@@ -144,7 +145,8 @@ def open_file(path: Path, source: str, header: int | None = None, columns: Any =
         if not as_table and not (kind == ".txt" and is_table(next(lines(), "").rstrip("\r\n"))):
             if kind == ".txt":
                 notes = tuple(filter(None, (note, MAYBE_A_TABLE if has_tabs(lines()) else "")))
-                return Table(source, "line", lambda: _lines(lines()), ["text"], notes)
+                texts = lambda: (Row(number, {"text": line.rstrip("\r\n")}) for number, line in enumerate(lines(), 1))
+                return Table(source, "line", texts, ["text"], notes)
             unit, rows = json_rows(path, source, lines)
             return Table(source, unit, lambda: (Row(*row) for row in rows()), None, (note,) * bool(note))
         asked = [
@@ -189,10 +191,6 @@ def _with_schema(table: Table, files: Sequence[Path]) -> Table:
     return table
 
 
-def _lines(lines: Iterator[str]) -> Iterator[Row]:
-    return (Row(number, {"text": line.rstrip("\r\n")}) for number, line in enumerate(lines, 1))
-
-
 def _arrow(path: Path, source: str) -> Table:
     """A Parquet or Arrow file, read a few thousand rows at a time."""
     import pyarrow as pa
@@ -224,12 +222,6 @@ def _ipc(mapped: Any) -> Iterator[pa.RecordBatch]:
     except pa.ArrowInvalid:
         mapped.seek(0)
         return iter(pa.ipc.open_stream(mapped))
-
-
-def _stored(source: str, shown: str, split: str, streaming: bool) -> Table:
-    """The rows of what `stored` opens."""
-    streamed = {"streaming": True} if streaming and not is_saved(path_of(source)) else {}
-    return in_memory(stored(source, split, **streamed), shown)
 
 
 def _beir(folder: Path, source: str, split: str) -> Table:

@@ -74,6 +74,9 @@ def test_metadata_come_back_as_given(place, kind):
     if kind == "store":
         index.set_metadata("talk-7", {"n": 1})
         assert [(hit.own_id, hit.metadata) for hit in index.get(["talk-7"])] == [("talk-7", {"n": 1})]
+        index.upsert([as_id("talk-9")], ["d"], unit_vectors(1), [{"sku": "talk-9"}])  # as `index` writes a row
+        index.set_metadata("talk-9", {"n": 1})
+        assert [(hit.own_id, hit.metadata) for hit in index.get(["talk-9"])] == [("talk-9", {"n": 1})]
     index.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from contrastive_st.search.index import (
     NEW,
     UNCHANGED,
     Batch,
+    Hit,
     Id,
     Ids,
     Metadata,
@@ -173,16 +175,22 @@ class StoreWrites(StoreSpaces):
         return len(places)
 
     def set_metadata(self, id: Id, metadata: Mapping[str, Any]) -> None:
-        """Replace a document's metadata; its vector and its entry in the index do not change."""
-        statement = self.now().tables.statement(
-            "UPDATE {texts} SET metadata = %s || (SELECT coalesce(jsonb_object_agg(key, value), '{{}}')"
-            " FROM jsonb_each(metadata) WHERE key = ANY(%s)) WHERE id = %s"
-        )
+        """Replace a document's metadata; its vector, its entry in the index and its own id do not change."""
+        tables, number = self.now().tables, as_id(id)
         (item,) = as_metadata([metadata], 1)
 
         def work(connection: StoreConnection) -> int:
             self.at(connection, lock=True).add_types(connection, [item], {})
-            return connection.execute(statement, (Jsonb(item), [OWN_ID, OF_DOCUMENT, PART], as_id(id))).rowcount
+            statement = tables.statement("SELECT metadata FROM {texts} WHERE id = %s FOR UPDATE")
+            held = connection.execute(statement, (number,)).fetchone()
+            if held is None:
+                return 0
+            kept = {name: held[0][name] for name in (OWN_ID, OF_DOCUMENT, PART) if name in held[0]}
+            own = Hit.of(number, math.nan, "", held[0]).own_id  # maybe a value of the metadata that are replaced
+            if own != Hit.of(number, math.nan, "", item).own_id:
+                kept[OWN_ID] = own
+            statement = tables.statement("UPDATE {texts} SET metadata = %s WHERE id = %s")
+            return connection.execute(statement, (Jsonb(item | kept), number)).rowcount
 
         changed = self.database.transact(work)
         all_known([id], as_ids([id] * changed))

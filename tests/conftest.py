@@ -83,6 +83,41 @@ def bert_config(tokenizer):
     )  # fmt: skip
 
 
+def save_both(model, tokenizer, folder):
+    """Save a model and its tokenizer; returns the folder."""
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def checkpoint(bert_config, tokenizer, tmp_path):
+    """The folder of a small BERT with mean pooling."""
+    from contrastive_st import BertForCL
+
+    return save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "model")
+
+
+@pytest.fixture
+def text_file(tmp_path):
+    """A file of a few sentences, one per line."""
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(SENTENCES), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def place():
+    """A folder for stores, whose server is kept up between the tests."""
+    from store_places import store_place
+
+    with store_place() as folder:
+        from contrastive_st.search.postgres.server import EmbeddedServer
+
+        with EmbeddedServer(folder):
+            yield str(folder)
+
+
 @pytest.fixture
 def small_documentation(monkeypatch):
     """A documentation of a few sentences in place of all that is installed, whose reading takes half a minute."""

@@ -12,7 +12,7 @@ import pytest
 import transformers
 from datasets import Dataset
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL, SentenceEncoder, commands, doctor, terminal
 from contrastive_st.cli import GROUPS, _parser, main
 from contrastive_st.scripts.cli import script_files
@@ -22,8 +22,7 @@ COMMANDS_OF_HELP = [*(name for names in GROUPS.values() for name in names)]
 
 @pytest.fixture
 def checkpoint(bert_config, tokenizer, tmp_path):
-    BertForCL(bert_config).save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    save_both(BertForCL(bert_config), tokenizer, tmp_path / "model")
     return str(tmp_path / "model")
 
 

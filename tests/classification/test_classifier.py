@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold, cross_val_score
 from warm_python import python_with_package
 
-from contrastive_st import BertForCL, SentenceClassifier, SentenceEncoder
+from contrastive_st import SentenceClassifier, SentenceEncoder
 from contrastive_st.classification.settings import TuningSettings
 from contrastive_st.classification.tuning import LinearLoss, tune_on_pairs
 from contrastive_st.errors import InputError, one_line
@@ -25,14 +25,6 @@ WARM = ["a hot day", "the sun burns", "summer heat", "a warm evening", "sunny we
 COLD = ["snow and ice", "a freezing night", "winter frost", "a cold wind", "icy roads"]
 TEXTS, LABELS = WARM + COLD, ["warm"] * 5 + ["cold"] * 5
 NEW = ["heat in the sun", "frost at night"]
-
-
-@pytest.fixture
-def folder(bert_config, tokenizer, tmp_path):
-    torch.manual_seed(0)
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
 
 
 def words(texts):
@@ -189,8 +181,8 @@ def test_a_text_may_have_several_labels_or_none(tmp_path):
 # ------------------------------------------------------------------ training the encoder
 
 
-def test_tuning_brings_texts_of_a_class_together_and_leaves_the_given_encoder(folder):
-    encoder = SentenceEncoder(folder)
+def test_tuning_brings_texts_of_a_class_together_and_leaves_the_given_encoder(checkpoint):
+    encoder = SentenceEncoder(checkpoint)
     before = encoder.fingerprint
     labels = np.repeat([0, 1], 5)
     tuned = tune_on_pairs(encoder, TEXTS, labels, TuningSettings(num_epochs=6, learning_rate=1e-3))
@@ -206,8 +198,8 @@ def test_tuning_brings_texts_of_a_class_together_and_leaves_the_given_encoder(fo
     assert again.fingerprint == tuned.fingerprint
 
 
-def test_a_tuned_classifier_is_saved_with_its_encoder(folder, tmp_path):
-    classifier = SentenceClassifier(str(folder), tune=True, max_steps=3, batch_size=4, learning_rate=1e-3)
+def test_a_tuned_classifier_is_saved_with_its_encoder(checkpoint, tmp_path):
+    classifier = SentenceClassifier(str(checkpoint), tune=True, max_steps=3, batch_size=4, learning_rate=1e-3)
     classifier.fit(TEXTS, LABELS).save_pretrained(tmp_path / "tuned")
     opened = SentenceClassifier.from_pretrained(tmp_path / "tuned")
     assert opened.tune
@@ -216,9 +208,11 @@ def test_a_tuned_classifier_is_saved_with_its_encoder(folder, tmp_path):
         SentenceEncoder(tmp_path / "tuned").encode(TEXTS), classifier.encoder_.encode(TEXTS), atol=1e-6
     )
     with pytest.raises(InputError, match="another"):
-        classifier.save_pretrained(folder)
-    with pytest.raises(InputError, match=f"a trained copy of {folder.name}, and {folder.name} gives other vectors"):
-        SentenceClassifier.from_pretrained(tmp_path / "tuned", encoder=folder)
+        classifier.save_pretrained(checkpoint)
+    with pytest.raises(
+        InputError, match=f"a trained copy of {checkpoint.name}, and {checkpoint.name} gives other vectors"
+    ):
+        SentenceClassifier.from_pretrained(tmp_path / "tuned", encoder=checkpoint)
 
 
 def test_a_static_model_is_tuned_too(tmp_path):
@@ -236,8 +230,8 @@ def test_an_encoder_that_cannot_be_trained_is_refused():
 
 
 @pytest.mark.parametrize("tune", [False, True], ids=["layer", "whole"])
-def test_the_differentiable_head_learns_with_the_encoder_or_alone(folder, tune, tmp_path):
-    encoder = SentenceEncoder(folder)
+def test_the_differentiable_head_learns_with_the_encoder_or_alone(checkpoint, tune, tmp_path):
+    encoder = SentenceEncoder(checkpoint)
     before = encoder.fingerprint
     classifier = SentenceClassifier(encoder, head="differentiable", tune=tune, max_steps=1).fit(TEXTS, LABELS)
     assert encoder.fingerprint == before
@@ -249,9 +243,9 @@ def test_the_differentiable_head_learns_with_the_encoder_or_alone(folder, tune, 
     np.testing.assert_allclose(opened.predict_proba(NEW), classifier.predict_proba(NEW), atol=1e-6)
 
 
-def test_the_differentiable_head_takes_several_labels(folder):
+def test_the_differentiable_head_takes_several_labels(checkpoint):
     several = [["warm"], ["warm", "sun"], [], ["warm"], ["sun"], *[["cold"]] * 5]
-    classifier = SentenceClassifier(folder, head="differentiable").fit(TEXTS, several)
+    classifier = SentenceClassifier(checkpoint, head="differentiable").fit(TEXTS, several)
     assert classifier.predict_proba(NEW).shape == (2, 3)
 
 
@@ -285,10 +279,10 @@ def test_the_loss_of_the_layer_is_the_plain_loop(several):
 
 
 @pytest.mark.parametrize("head", ["logistic", "means"])
-def test_a_folder_alone_opens_in_a_fresh_process(folder, tmp_path, head):
-    classifier = SentenceClassifier(folder, head=head).fit(TEXTS, LABELS)
+def test_a_folder_alone_opens_in_a_fresh_process(checkpoint, tmp_path, head):
+    classifier = SentenceClassifier(checkpoint, head=head).fit(TEXTS, LABELS)
     classifier.save_pretrained(tmp_path / "saved")
-    (folder / "model.safetensors").unlink()
+    (checkpoint / "model.safetensors").unlink()
     code = (
         "import sys; from contrastive_st import SentenceClassifier; "
         "print(SentenceClassifier.from_pretrained(sys.argv[1]).predict_proba(sys.argv[2:]).tolist())"
@@ -307,64 +301,64 @@ def test_the_encoder_that_ships_with_the_package_is_copied(tmp_path):
     assert SentenceClassifier.from_pretrained(tmp_path / "saved", encoder="static-minilm").predict(NEW)[0] == "warm"
 
 
-def test_another_encoder_is_refused_by_name(folder, tmp_path):
+def test_another_encoder_is_refused_by_name(checkpoint, tmp_path):
     SentenceClassifier("static-minilm").fit(TEXTS, LABELS).save_pretrained(tmp_path / "saved")
     with pytest.raises(InputError, match="vectors"):
-        SentenceClassifier.from_pretrained(tmp_path / "saved", encoder=folder)
-    classifier = SentenceClassifier(folder).fit(TEXTS, LABELS)
-    classifier.save_pretrained(folder)
-    encoder = SentenceEncoder(folder)
+        SentenceClassifier.from_pretrained(tmp_path / "saved", encoder=checkpoint)
+    classifier = SentenceClassifier(checkpoint).fit(TEXTS, LABELS)
+    classifier.save_pretrained(checkpoint)
+    encoder = SentenceEncoder(checkpoint)
     with torch.no_grad():
         next(encoder.model.parameters()).add_(1)
-    encoder.save_pretrained(folder)
+    encoder.save_pretrained(checkpoint)
     with pytest.raises(InputError, match="encoder"):
-        SentenceClassifier.from_pretrained(folder)
+        SentenceClassifier.from_pretrained(checkpoint)
 
 
-def test_a_folder_of_the_same_encoder_holds_several_classifiers(folder):
-    classifier = SentenceClassifier(folder).fit(TEXTS, LABELS)
-    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    classifier.save_pretrained(folder, "weather")
-    assert {name: (folder / name).read_bytes() for name in before} == before
-    assert SentenceClassifier.from_pretrained(folder).classes_.tolist() == ["cold", "warm"]
-    SentenceClassifier(folder).fit(TEXTS, [1, 2] * 5).save_pretrained(folder, "parity")
+def test_a_folder_of_the_same_encoder_holds_several_classifiers(checkpoint):
+    classifier = SentenceClassifier(checkpoint).fit(TEXTS, LABELS)
+    before = {path.name: path.read_bytes() for path in checkpoint.iterdir() if path.is_file()}
+    classifier.save_pretrained(checkpoint, "weather")
+    assert {name: (checkpoint / name).read_bytes() for name in before} == before
+    assert SentenceClassifier.from_pretrained(checkpoint).classes_.tolist() == ["cold", "warm"]
+    SentenceClassifier(checkpoint).fit(TEXTS, [1, 2] * 5).save_pretrained(checkpoint, "parity")
     with pytest.raises(InputError, match="classifiers"):
-        SentenceClassifier.from_pretrained(folder)
-    assert SentenceClassifier.from_pretrained(folder, name="parity").classes_.tolist() == [1, 2]
+        SentenceClassifier.from_pretrained(checkpoint)
+    assert SentenceClassifier.from_pretrained(checkpoint, name="parity").classes_.tolist() == [1, 2]
     with pytest.raises(InputError, match="'verbs'"):
-        SentenceClassifier.from_pretrained(folder, name="verbs")
-    assert SentenceEncoder(folder).encode(NEW).shape[0] == 2
+        SentenceClassifier.from_pretrained(checkpoint, name="verbs")
+    assert SentenceEncoder(checkpoint).encode(NEW).shape[0] == 2
 
 
-def test_a_folder_of_setfit_says_that_its_classifier_is_a_pickle(folder):
-    (folder / "config_setfit.json").write_text("{}")
+def test_a_folder_of_setfit_says_that_its_classifier_is_a_pickle(checkpoint):
+    (checkpoint / "config_setfit.json").write_text("{}")
     with pytest.raises(InputError, match="classifier"):
-        SentenceClassifier.from_pretrained(folder)
+        SentenceClassifier.from_pretrained(checkpoint)
 
 
-def test_what_is_damaged_or_cannot_be_saved_is_told(folder, tmp_path):
+def test_what_is_damaged_or_cannot_be_saved_is_told(checkpoint, tmp_path):
     classifier = SentenceClassifier(FunctionEncoder("words", words, fingerprint="1")).fit(TEXTS, LABELS)
     with pytest.raises(InputError, match="function"):
         classifier.save_pretrained(tmp_path / "new")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="exists already"):
-        SentenceClassifier(folder).fit(TEXTS, LABELS).save_pretrained(tmp_path / "full")
+        SentenceClassifier(checkpoint).fit(TEXTS, LABELS).save_pretrained(tmp_path / "full")
     with pytest.raises(InputError, match="without"):
-        SentenceClassifier(folder).fit(TEXTS, LABELS).save_pretrained(folder, "../others")
-    path = SentenceClassifier(folder).fit(TEXTS, LABELS).save_pretrained(folder)
+        SentenceClassifier(checkpoint).fit(TEXTS, LABELS).save_pretrained(checkpoint, "../others")
+    path = SentenceClassifier(checkpoint).fit(TEXTS, LABELS).save_pretrained(checkpoint)
     weights = path.with_name("classes.classifier.safetensors")
     content = weights.read_bytes()
     weights.write_bytes(content[:50])
     with pytest.raises(SafetensorError) as caught:
-        SentenceClassifier.from_pretrained(folder)
+        SentenceClassifier.from_pretrained(checkpoint)
     assert "classes.classifier" in one_line(caught.value)
     weights.write_bytes(content)
     path.write_text(path.read_text().replace('"cold",', '"cold", "mild",'))
     with pytest.raises(InputError, match="classes"):
-        SentenceClassifier.from_pretrained(folder)
+        SentenceClassifier.from_pretrained(checkpoint)
     for content in ("{", "{}"):
         path.write_text(content)
         with pytest.raises((InputError, KeyError)) as caught:
-            SentenceClassifier.from_pretrained(folder)
+            SentenceClassifier.from_pretrained(checkpoint)
         assert "classes.classifier.json" in one_line(caught.value)

@@ -6,10 +6,9 @@ import json
 
 import pandas as pd
 import pytest
-import torch
 from evaluation_files import ANIMALS, TOOLS, write
 
-from contrastive_st import BertForCL, SentenceClassifier
+from contrastive_st import SentenceClassifier
 from contrastive_st.classification.cli import Classify
 from contrastive_st.cli import main
 from contrastive_st.data.reading import open_table
@@ -22,14 +21,6 @@ def run(*arguments):
     parser = argparse.ArgumentParser()
     add_flags(parser, Classify)
     return parsed(Classify, parser.parse_args([*map(str, arguments)]))()
-
-
-@pytest.fixture
-def checkpoint(bert_config, tokenizer, tmp_path):
-    torch.manual_seed(0)
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
 
 
 @pytest.fixture

@@ -11,18 +11,10 @@ os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 from haystack import Document
 from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.testing.document_store import DocumentStoreBaseTests
-from store_places import store_place
 
 from contrastive_st import InputError
 from contrastive_st.integrations import haystack as adapter
 from contrastive_st.integrations.haystack import ContrastiveDocumentStore, ContrastiveRetriever, ContrastiveTextEmbedder
-from contrastive_st.search.postgres.server import EmbeddedServer
-
-
-@pytest.fixture(scope="module")
-def place():
-    with store_place() as folder, EmbeddedServer(folder):
-        yield str(folder)
 
 
 class TestDocumentStore(DocumentStoreBaseTests):

@@ -6,12 +6,10 @@ pytest.importorskip("langchain_tests")
 
 from langchain_tests.integration_tests import EmbeddingsIntegrationTests, VectorStoreIntegrationTests
 from langchain_tests.unit_tests import EmbeddingsUnitTests
-from store_places import store_place
 
 from contrastive_st import InputError
 from contrastive_st.integrations.langchain import ContrastiveEmbeddings, ContrastiveVectorStore
 from contrastive_st.search.opening import open_encoder_for, open_index
-from contrastive_st.search.postgres.server import EmbeddedServer
 
 
 class _Ours:
@@ -58,12 +56,6 @@ def test_hits_by_marginal_relevance_differ_from_each_other(place):
     assert len(found(fetch_k=1)) == 2
     store.store.drop()
     store.store.close()
-
-
-@pytest.fixture(scope="module")
-def place():
-    with store_place() as folder, EmbeddedServer(folder):
-        yield str(folder)
 
 
 def test_the_vector_store_is_a_collection_like_others(place):

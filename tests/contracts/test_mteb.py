@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from datasets import Dataset
 
+from conftest import save_both
 from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.integrations.mteb import MTEBModel
 
@@ -37,8 +38,7 @@ def test_vectors_are_those_of_the_wrapper_of_mteb(bert_config, tokenizer, tmp_pa
         name: f"{word} "
         for name, word in zip(names, ["the", "cat", "sat", "on", "mat", "a", "dog", "ran"], strict=True)
     }
-    BertForCL(bert_config, pooling="mean", prompts=prompts).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    save_both(BertForCL(bert_config, pooling="mean", prompts=prompts), tokenizer, tmp_path)
     ours = MTEBModel(tmp_path)
     theirs = SentenceTransformerEncoderWrapper(SentenceTransformer(str(tmp_path), device="cpu"))
     for task in mteb.get_tasks(tasks=["STS12", "STSBenchmark", "NFCorpus", "SciFact", "TwentyNewsgroupsClustering.v2"]):

@@ -9,7 +9,7 @@ import torch
 from tokenizers import Tokenizer, models
 from transformers import BertModel
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
 from contrastive_st.models import EncoderForCL, load_tokenizer
 from contrastive_st.models.protocol import as_encoder, open_encoder
@@ -23,8 +23,7 @@ D = 16  # as in bert_config
 def transformer(bert_config, tokenizer, tmp_path):
     """Makes a `Transformer` of a small BERT."""
     folder = tmp_path / "base"
-    BertModel(copy.deepcopy(bert_config)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    save_both(BertModel(copy.deepcopy(bert_config)), tokenizer, folder)
     return lambda settings=None, **config: modules.Transformer(
         str(folder), **{"max_seq_length": 16, "config_kwargs": config, **(settings or {})}
     )

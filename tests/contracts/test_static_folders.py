@@ -8,7 +8,7 @@ import pytest
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import (
     AutoModelForCL,
     ContrastiveTrainer,
@@ -80,8 +80,7 @@ def test_of_sentence_transformers(stack, layout, tmp_path):
     model = AutoModelForCL.from_pretrained(tmp_path / "peer")
     tokenizer = load_tokenizer(tmp_path / "peer")
     np.testing.assert_allclose(SentenceEncoder(model, tokenizer).encode(TEXTS[:8]), wanted[:8], atol=1e-5)
-    model.save_pretrained(tmp_path / "again")
-    tokenizer.save_pretrained(tmp_path / "again")
+    save_both(model, tokenizer, tmp_path / "again")
     again = library.SentenceTransformer(str(tmp_path / "again"), device="cpu")
     np.testing.assert_allclose(again.encode(TEXTS, show_progress_bar=False), wanted, atol=1e-5)
 

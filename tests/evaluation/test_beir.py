@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from datasets import Dataset, DatasetDict
 
+from conftest import save_both
 from contrastive_st import InputError, cli
 from contrastive_st.data.reading import MissingData, open_table
 from contrastive_st.evaluation import SuiteEvaluator, evaluate
@@ -220,8 +221,7 @@ def test_on_the_command_line_and_in_training(folder, bert_config, tokenizer, tmp
 
     model = BertForCL(bert_config, pooling="mean").eval()
     assert set(SuiteEvaluator(tokenizer, [beir_task(folder)], ".")(model)) == {"set_ndcg@10"}
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    save_both(model, tokenizer, tmp_path / "model")
     arguments = ["--tasks", "space", "--data", str(tmp_path), "--cache", "none", "--retrieval", str(folder)]
     assert cli.main(["evaluate", str(tmp_path / "model"), *arguments]) in (0, 2)
     assert "ndcg@10" in capsys.readouterr().out

@@ -155,13 +155,6 @@ def run(*arguments):
     return parsed(Evaluate, parser.parse_args([str(argument) for argument in arguments]))()
 
 
-@pytest.fixture
-def checkpoint(bert_config, tokenizer, tmp_path):
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
-
-
 def test_the_evaluate_command_prints_a_table_and_writes_files(checkpoint, tmp_path, capsys):
     root = write_all(tmp_path / "data")
     write(tmp_path / "same.tsv", ["label\tsentence1\tsentence2", "1\tcat\tcat", "0\tcat\tdog"])

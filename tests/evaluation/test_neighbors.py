@@ -8,7 +8,7 @@ import pytest
 from datasets import Dataset
 from evaluation_files import bag_of_words
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.data import train_word_tokenizer
@@ -131,8 +131,7 @@ def test_tables():
 @pytest.fixture
 def checkpoints(bert_config, tokenizer, tmp_path):
     for name, pooling in (("one", "mean"), ("two", "cls")):
-        BertForCL(bert_config, pooling=pooling).save_pretrained(tmp_path / name)
-        tokenizer.save_pretrained(tmp_path / name)
+        save_both(BertForCL(bert_config, pooling=pooling), tokenizer, tmp_path / name)
     return [str(tmp_path / "one"), str(tmp_path / "two")]
 
 
@@ -170,8 +169,7 @@ def test_the_command_prints_two_models_side_by_side(checkpoints, kind, tmp_path,
 def test_a_quickthoughts_model_beside_another(checkpoints, tmp_path, capsys):
     words = train_word_tokenizer(SENTENCES, max_length=16)
     config = QuickThoughtsConfig(vocab_size=len(words), embedding_size=5, hidden_size=6)
-    QuickThoughtsGRU(config).save_pretrained(tmp_path / "towers")
-    words.save_pretrained(tmp_path / "towers")
+    save_both(QuickThoughtsGRU(config), words, tmp_path / "towers")
     (tmp_path / "corpus.txt").write_text("\n".join(SENTENCES))
     arguments = ["--corpus", str(tmp_path / "corpus.txt"), "--query", SENTENCES[1]]
     assert main(["neighbors", checkpoints[0], str(tmp_path / "towers"), *arguments, "-k", "7"]) == 0

@@ -60,13 +60,6 @@ def write_rows(path, rows):
     return path
 
 
-@pytest.fixture
-def folder(bert_config, tokenizer, tmp_path):
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
 def test_scored_pairs_of_each_format(tmp_path, suffix):
     rows = [{"id": i, "sentence1": a, "sentence2": b, "score": s} for i, (a, b, s) in enumerate(PAIRS)]
@@ -196,12 +189,14 @@ def test_retrieval_by_objects(tmp_path):
 
 
 @pytest.mark.parametrize("model", ["function", "static-minilm", "folder", "SentenceTransformer", "model2vec"])
-def test_evaluators_take_any_model_and_the_arguments_of_sentence_transformers(model, folder, tmp_path):
+def test_evaluators_take_any_model_and_the_arguments_of_sentence_transformers(model, checkpoint, tmp_path):
     made = {
         "function": lambda: bag_of_words,
         "static-minilm": lambda: "static-minilm",
-        "folder": lambda: folder,
-        "SentenceTransformer": lambda: pytest.importorskip("sentence_transformers").SentenceTransformer(str(folder)),
+        "folder": lambda: checkpoint,
+        "SentenceTransformer": lambda: pytest.importorskip("sentence_transformers").SentenceTransformer(
+            str(checkpoint)
+        ),
         "model2vec": lambda: pytest.importorskip("model2vec").StaticModel(
             np.random.default_rng(0).standard_normal((30522, 8)).astype(np.float32),
             SentenceEncoder().tokenizer._tokenizer,
@@ -233,9 +228,9 @@ def test_own_data_are_compared_as_the_model_records(similarity):
     assert {score.metric: score.value for score in found}["spearman"] == pytest.approx(wanted, abs=1e-4)
 
 
-def test_triplets_and_cutoffs_are_those_of_sentence_transformers(folder):
+def test_triplets_and_cutoffs_are_those_of_sentence_transformers(checkpoint):
     theirs = pytest.importorskip("sentence_transformers.sentence_transformer.evaluation")
-    model = pytest.importorskip("sentence_transformers").SentenceTransformer(str(folder))
+    model = pytest.importorskip("sentence_transformers").SentenceTransformer(str(checkpoint))
     texts = [[row[i % 2] for row in PAIRS[i : i + 20]] for i in range(3)]
     for kind in ("cosine", "dot", "euclidean", "manhattan"):
         wanted = theirs.TripletEvaluator(*texts, name="own", margin=0.01, main_similarity_function=kind)(model)

@@ -12,6 +12,7 @@ import transformers
 from safetensors.torch import load_file
 from warm_python import python_with_package
 
+from conftest import save_both
 from contrastive_st import BertForCL, ContrastiveTrainingArguments
 from contrastive_st.cli import main
 from contrastive_st.data import train_wordpiece
@@ -98,9 +99,7 @@ def base(tmp_path_factory):
         max_position_embeddings=40,
     )  # fmt: skip
     torch.manual_seed(0)
-    BertForCL(config, pooling="mean").save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_both(BertForCL(config, pooling="mean"), tokenizer, folder)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL, SentenceEncoder
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -62,8 +62,7 @@ def folder(tmp_path, monkeypatch, bert_config, tokenizer, small_documentation):
     """A working folder with small data and a teacher, and a documentation of a few sentences."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "teacher")
-    tokenizer.save_pretrained(tmp_path / "teacher")
+    save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "teacher")
     (tmp_path / "text.txt").write_text("\n".join(f"{a} and {b}" for a in SENTENCES for b in SENTENCES))
     (tmp_path / "documents.txt").write_text(
         "\n\n".join("\n".join(f"{a} and {b}" for b in SENTENCES) for a in SENTENCES)
@@ -101,8 +100,7 @@ def test_two_steps(name, folder, monkeypatch, capsys):
 def test_search_and_evaluation(folder, monkeypatch, capsys, bert_config, tokenizer):
     from contrastive_st import BertForCL
 
-    BertForCL(bert_config, pooling="mean").save_pretrained("model")
-    tokenizer.save_pretrained("model")
+    save_both(BertForCL(bert_config, pooling="mean"), tokenizer, "model")
     assert run_example(monkeypatch, "by_feature/search.py", "a cat", "--model", "model", "--corpus", "text.txt") == 0
     assert len(capsys.readouterr().out.splitlines()) == 4
     assert run_example(monkeypatch, "by_feature/evaluation.py", "model", "--tasks", "nothing") == 2

@@ -9,7 +9,7 @@ from datasets import Dataset
 from safetensors.torch import load_file
 from transformers import AutoModel
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import (
     AutoModelForCL,
     BertForCL,
@@ -32,8 +32,7 @@ def folder(tmp_path, monkeypatch, bert_config, tokenizer):
     """A working folder with an encoder, texts and labelled pairs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
-    BertForCL(bert_config, pooling="mean").save_pretrained("base")
-    tokenizer.save_pretrained("base")
+    save_both(BertForCL(bert_config, pooling="mean"), tokenizer, "base")
     (tmp_path / "text.txt").write_text("\n".join(f"{a} and {b}" for a in SENTENCES for b in SENTENCES[:2]))
     rows = [f"{a},{b},{i % 2}" for i, (a, b) in enumerate((a, b) for a in SENTENCES for b in SENTENCES[:3])]
     (tmp_path / "nli.csv").write_text("\n".join(["sentence1,sentence2,label", *rows]))

@@ -15,7 +15,7 @@ from scripts import load
 
 import few_labels
 from back_translation import Translator, back_translate, write_pairs
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL
 from contrastive_st.data import read_texts
 from contrastive_st.errors import InputError
@@ -29,8 +29,7 @@ def translator(tokenizer, tmp_path):
         decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=200, pad_token_id=0,
         bos_token_id=2, eos_token_id=3, decoder_start_token_id=2, forced_eos_token_id=3, init_std=1.0,
     )  # fmt: skip
-    transformers.BartForConditionalGeneration(config).save_pretrained(tmp_path / "translator")
-    tokenizer.save_pretrained(tmp_path / "translator")
+    save_both(transformers.BartForConditionalGeneration(config), tokenizer, tmp_path / "translator")
     return str(tmp_path / "translator")
 
 
@@ -176,8 +175,7 @@ def test_only_pairs_have_two_columns(tmp_path):
 
 
 def test_a_base_with_another_loss_is_trained_by_this_one(bert_config, tokenizer, tmp_path):
-    BertForCL(bert_config, pooling="mean", loss="embedding_distillation").save_pretrained(tmp_path / "base")
-    tokenizer.save_pretrained(tmp_path / "base")
+    save_both(BertForCL(bert_config, pooling="mean", loss="embedding_distillation"), tokenizer, tmp_path / "base")
     write_pairs(list(itertools.pairwise(SENTENCES)), tmp_path / "pairs.csv")
     load("run_cert").main([
         "--train_file", str(tmp_path / "pairs.csv"), "--model_name_or_path", str(tmp_path / "base"), "--output_dir",

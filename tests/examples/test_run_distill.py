@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scripts import load
 
+from conftest import save_both
 from contrastive_st.errors import InputError
 from contrastive_st.models import BertForCL
 from contrastive_st.models.encoder import SentenceEncoder
@@ -16,8 +17,7 @@ SENTENCES = [f"the {a} and the {b} saw {n} old {c}s" for n, a in enumerate(NOUNS
 def files(bert_config, tokenizer, tmp_path, monkeypatch):
     """Arguments that name a teacher, its cache and sentences."""
     monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "teacher")
-    tokenizer.save_pretrained(tmp_path / "teacher")
+    save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "teacher")
     (tmp_path / "some.txt").write_text("\n".join(SENTENCES))
     return [
         "--train_file", str(tmp_path / "some.txt"), "--teacher", str(tmp_path / "teacher"),

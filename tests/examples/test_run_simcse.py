@@ -12,13 +12,6 @@ TINY = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_si
 TINY += ["--disable_tqdm", "true", "--learning_rate", "1e-3", "--logging_steps", "1", "--report_to", "none"]
 
 
-@pytest.fixture
-def text_file(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("\n".join(SENTENCES), encoding="utf-8")
-    return path
-
-
 def run(*args, text_file, output):
     return load("run_simcse").main(["--train_file", str(text_file), *TINY, "--output_dir", str(output), *args])
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from conftest import save_both
 from contrastive_st import AutoModelForCL, BertForCL, InputError, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.errors import one_line
@@ -22,9 +23,7 @@ from contrastive_st.hub.push import publishable_files, push
 
 @pytest.fixture
 def checkpoint(bert_config, tokenizer, tmp_path):
-    BertForCL(bert_config).save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
+    return save_both(BertForCL(bert_config), tokenizer, tmp_path / "model")
 
 
 ENTRIES = {

@@ -13,7 +13,7 @@ import transformers
 from datasets import Dataset
 from huggingface_hub import ModelCard
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import (
     BertForCL,
     ContrastiveTrainer,
@@ -90,8 +90,7 @@ def run_snippets(folder):
 @pytest.mark.parametrize("pooling", [*POOLINGS, "mlp_only_train"])
 def test_every_snippet_of_a_card_runs_and_gives_the_embedding(bert_config, tokenizer, tmp_path, pooling):
     settings = {"pooling": "cls", "mlp_only_train": True} if pooling == "mlp_only_train" else {"pooling": pooling}
-    BertForCL(bert_config, **settings).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    save_both(BertForCL(bert_config, **settings), tokenizer, tmp_path)
     write_card(tmp_path, name=str(tmp_path))
     vectors = run_snippets(tmp_path)
     assert vectors.keys() == {"this package", "sentence-transformers", "transformers"}
@@ -242,8 +241,7 @@ def test_a_card_elsewhere_has_the_name_of_the_checkpoint(checkpoint, tmp_path):
 def test_the_pooling_of_a_folder_of_sentence_transformers(bert_config, tokenizer, tmp_path, dense):
     modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
     library = pytest.importorskip("sentence_transformers")
-    transformers.BertModel(bert_config).save_pretrained(tmp_path / "bert")
-    tokenizer.save_pretrained(tmp_path / "bert")
+    save_both(transformers.BertModel(bert_config), tokenizer, tmp_path / "bert")
     layers = [modules.Transformer(str(tmp_path / "bert")), modules.Pooling(bert_config.hidden_size, "cls")]
     layers += [modules.Dense(bert_config.hidden_size, 4)] if dense else []
     library.SentenceTransformer(modules=layers, device="cpu").save_pretrained(str(tmp_path / "tiny"))

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertModel, DistilBertConfig, RobertaConfig
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import AutoModelForCL, BertForCL, InputError, RobertaForCL, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.hub.convert import convert
@@ -84,8 +84,7 @@ def test_published_layouts_become_every_other_with_the_same_embeddings(
 ])  # fmt: skip
 def test_every_recorded_pooling_survives_the_way_through_a_plain_backbone(bert_config, tokenizer, tmp_path, settings):
     model = BertForCL(bert_config, **settings)
-    model.save_pretrained(tmp_path / "own")
-    tokenizer.save_pretrained(tmp_path / "own")
+    save_both(model, tokenizer, tmp_path / "own")
     plain = convert(tmp_path / "own", tmp_path / "plain", "backbone")
     back = convert(plain, tmp_path / "back", "package")
     np.testing.assert_allclose(embed(back), embed(tmp_path / "own"), rtol=0, atol=1e-6)
@@ -95,15 +94,13 @@ def test_roberta_too_and_families_that_simcse_has_not(tokenizer, tmp_path):
     shape = {"vocab_size": len(tokenizer), "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = RobertaConfig(**shape, intermediate_size=16, max_position_embeddings=40, type_vocab_size=1, pad_token_id=0)
     model = RobertaForCL(config)
-    model.save_pretrained(tmp_path / "own")
-    tokenizer.save_pretrained(tmp_path / "own")
+    save_both(model, tokenizer, tmp_path / "own")
     simcse = convert(tmp_path / "own", tmp_path / "simcse", "simcse")
     assert "roberta.embeddings.LayerNorm.bias" in load_file(simcse / "model.safetensors")
     back = convert(simcse, tmp_path / "back", "package")
     np.testing.assert_allclose(embed(back), embed(tmp_path / "own"), rtol=0, atol=1e-6)
     other = DistilBertConfig(vocab_size=len(tokenizer), dim=16, n_layers=1, n_heads=2, hidden_dim=16)
-    AutoModelForCL.from_config(other, pooling="mean").save_pretrained(tmp_path / "distil")
-    tokenizer.save_pretrained(tmp_path / "distil")
+    save_both(AutoModelForCL.from_config(other, pooling="mean"), tokenizer, tmp_path / "distil")
     with pytest.raises(InputError, match="not distilbert"):
         convert(tmp_path / "distil", tmp_path / "new", "simcse")
 
@@ -121,8 +118,7 @@ def test_pooling_is_never_guessed(bert_config, tokenizer, tmp_path, capsys):
     assert main(["convert", str(tmp_path / "own"), str(source), "--to", "backbone"]) == 2
     assert "exists already" in capsys.readouterr().err
     headless = BertModel(untouched, add_pooling_layer=False)
-    headless.save_pretrained(tmp_path / "headless")
-    tokenizer.save_pretrained(tmp_path / "headless")
+    save_both(headless, tokenizer, tmp_path / "headless")
     assert main(["convert", str(tmp_path / "headless"), new, "--to", "package", "--pooling", "cls"]) == 2
     assert "has no trained projection head" in capsys.readouterr().err
     state = load_file(source / "model.safetensors")

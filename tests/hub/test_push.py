@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from conftest import save_both
 from contrastive_st import BertForCL
 from contrastive_st.cli import main
 from contrastive_st.hub import push as pushing
@@ -13,9 +14,7 @@ from contrastive_st.hub import push as pushing
 
 @pytest.fixture
 def checkpoint(bert_config, tokenizer, tmp_path):
-    BertForCL(bert_config).save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
+    return save_both(BertForCL(bert_config), tokenizer, tmp_path / "model")
 
 
 def content(folder):

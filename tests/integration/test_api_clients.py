@@ -12,7 +12,7 @@ import transformers
 from huggingface_hub import InferenceClient
 from warm_python import python_with_package
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.cli import main
 
@@ -30,8 +30,7 @@ def work(tokenizer, tmp_path_factory):
         vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
         max_position_embeddings=20,
     )  # fmt: skip
-    BertForCL(config, pooling="mean").save_pretrained(folder / "tiny")
-    tokenizer.save_pretrained(folder / "tiny")
+    save_both(BertForCL(config, pooling="mean"), tokenizer, folder / "tiny")
     (folder / "corpus.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
     (folder / "token").write_text(TOKEN + "\n", encoding="utf-8")
     command = ["index", str(folder / "corpus.txt"), "-m", str(folder / "tiny"), "-o", str(folder / "shards")]

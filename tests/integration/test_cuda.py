@@ -11,7 +11,7 @@ import torch
 from ranks import launch, relative_error
 from transformers import AutoModel
 
-from conftest import DEVICE, SENTENCES
+from conftest import DEVICE, SENTENCES, save_both
 from contrastive_st import AutoModelForCL, BertForCL, PairCollator, SentenceEncoder
 from contrastive_st.speed.packing import PackedRows
 from training.test_trainer import trainer_for
@@ -48,8 +48,7 @@ def test_the_exactness_grid(results, method):
 def test_three_loaders_give_the_same_embeddings(device, tokenizer, bert_config, tmp_path):
     from sentence_transformers import SentenceTransformer
 
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path)
     encoder = SentenceEncoder(tmp_path, device=device)
     ours = torch.from_numpy(encoder.encode(SENTENCES))
     theirs = torch.from_numpy(SentenceTransformer(str(tmp_path), device=str(device)).encode(SENTENCES))

@@ -9,8 +9,6 @@ import pytest
 from evaluation_files import write_all
 from warm_python import python_with_package
 
-from contrastive_st import BertForCL
-
 TWO = Path(__file__).parents[2] / "examples" / "accelerate" / "two_cpu_processes.yaml"
 COMMAND = """
 # one write, so that the lines of two processes do not mix
@@ -36,13 +34,6 @@ def report(path):
     content = json.loads(text)
     assert list(content)[-1] == "seconds"
     return text[: text.index('"seconds"')]
-
-
-@pytest.fixture
-def checkpoint(bert_config, tokenizer, tmp_path):
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
 
 
 @pytest.mark.slow

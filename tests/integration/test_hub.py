@@ -9,7 +9,7 @@ import transformers
 from hub_server import Fault
 from warm_python import python
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.data import train_wordpiece
 from contrastive_st.models.export import export
@@ -24,8 +24,7 @@ def checkpoint(tmp_path_factory):
     tokenizer = train_wordpiece(SENTENCES * 3, vocab_size=120, max_length=16)
     shape = {"vocab_size": len(tokenizer), "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = transformers.BertConfig(**shape, intermediate_size=16, max_position_embeddings=20)
-    BertForCL(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    save_both(BertForCL(config), tokenizer, folder)
     (folder / "training_args.bin").write_bytes(b"a pickle")
     (folder / "optimizer.pt").write_bytes(b"a pickle")
     return folder

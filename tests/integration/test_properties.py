@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL
 from contrastive_st.cli import main
 
@@ -215,9 +215,7 @@ def checkpoint(tmp_path_factory, tokenizer):
         vocab_size=len(tokenizer), hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
         max_position_embeddings=20,
     )  # fmt: skip
-    BertForCL(config, pooling="mean").save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_both(BertForCL(config, pooling="mean"), tokenizer, folder)
 
 
 def run_cases(count, checkpoint, tmp_path_factory, monkeypatch, capsys, derandomize):

@@ -13,6 +13,7 @@ from datasets import Dataset
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast, Trainer, TrainingArguments
 
+from conftest import save_both
 from contrastive_st import InputError
 from contrastive_st.models import ForCL, QuickThoughtsConfig, QuickThoughtsGRU
 from contrastive_st.models.auto import load_config
@@ -125,8 +126,7 @@ def test_where_the_package_is_imported_no_flag_is_needed(trained, tmp_path):
         assert type(again) is QuickThoughtsGRU
         assert not again.frozen_embeddings.weight.requires_grad
         near(embed(again, AutoTokenizer.from_pretrained(out)), expected)
-    again.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    save_both(again, tokenizer, tmp_path)
     for folder in (out, tmp_path):
         assert {file.name for file in folder.iterdir()} >= FILES
         config = json.loads((folder / "config.json").read_text())
@@ -143,8 +143,7 @@ def test_where_the_package_is_imported_no_flag_is_needed(trained, tmp_path):
 def test_where_the_package_is_not_installed(trained, bare_site, tmp_path):
     model, tokenizer, out = trained
     folders = {"final": out, "checkpoint-1": out / "checkpoint-1", "checkpoint-2": out / "checkpoint-2"}
-    model.save_pretrained(tmp_path / "second")
-    tokenizer.save_pretrained(tmp_path / "second")
+    save_both(model, tokenizer, tmp_path / "second")
     folders["second"] = tmp_path / "second"
     work = {
         "folders": {name: str(folder) for name, folder in folders.items()},

@@ -14,7 +14,7 @@ import transformers
 from store_places import store_place
 from warm_python import python_with_package
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL
 from contrastive_st.cli import main
 
@@ -41,8 +41,7 @@ def shards(tokenizer, tmp_path_factory):
     )  # fmt: skip
     for seed, name in enumerate(("first", "second")):
         torch.manual_seed(seed)
-        BertForCL(config, pooling="mean").save_pretrained(folder / f"{name}-model")
-        tokenizer.save_pretrained(folder / f"{name}-model")
+        save_both(BertForCL(config, pooling="mean"), tokenizer, folder / f"{name}-model")
         assert main(["index", str(folder / "corpus.csv"), "-m", str(folder / f"{name}-model"),
                      "-o", str(folder / name), "--precision", "fp32"]) == 0  # fmt: skip
     return [str(folder / name) for name in ("first", "second")]

@@ -10,7 +10,7 @@ import pytest
 from store_places import store_place, unit_vectors
 from warm_python import python_with_package
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 
 WORKER = Path(__file__).parents[1] / "helpers" / "index_worker.py"
 pytestmark = pytest.mark.slow
@@ -95,8 +95,7 @@ def test_the_commands_from_an_empty_folder(place, bert_config, tokenizer, tmp_pa
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CONTRASTIVE_ST_STORE", str(place / "default"))
-    BertForCL(bert_config, pooling="mean").save_pretrained("out/demo")
-    tokenizer.save_pretrained("out/demo")
+    save_both(BertForCL(bert_config, pooling="mean"), tokenizer, "out/demo")
     texts = [f"{SENTENCES[i % 8]} {'and then ' * (i // 8)}".strip() for i in range(64)]
     Path("corpus.jsonl").write_text(
         "".join(json.dumps({"text": text, "row": i}) + "\n" for i, text in enumerate(texts))

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL, InputError
 from contrastive_st.models.encoder import SentenceEncoder
 
@@ -15,8 +15,7 @@ os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 
 @pytest.fixture
 def model(bert_config, tokenizer, tmp_path):
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "model")
     return str(tmp_path / "model")
 
 

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from transformers import AutoModel
 
+from conftest import save_both
 from contrastive_st import BertForCL, InputError, QuickThoughtsConfig, QuickThoughtsGRU, SentenceEncoder
 from contrastive_st.losses import (
     LOSSES,
@@ -94,8 +95,7 @@ def test_a_checkpoint_keeps_it_and_opens_as_any_other(bert_config, tokenizer, tm
     for name, weight in model.loss_head.state_dict().items():
         assert torch.equal(again.loss_head.state_dict()[name], weight)
     model.drop_heads()
-    model.save_pretrained(tmp_path / "finished")
-    tokenizer.save_pretrained(tmp_path / "finished")
+    save_both(model, tokenizer, tmp_path / "finished")
     texts = ["the cat sat", "a dog ran far"]
     whole = SentenceEncoder(tmp_path / "finished").encode(texts)
     cut = SentenceEncoder(tmp_path / "finished", truncate_dim=4).encode(texts)
@@ -109,8 +109,7 @@ def test_a_checkpoint_keeps_it_and_opens_as_any_other(bert_config, tokenizer, tm
 
 def test_sentence_transformers_opens_the_folder(bert_config, tokenizer, tmp_path):
     peer = pytest.importorskip("sentence_transformers").SentenceTransformer
-    BertForCL(bert_config, pooling="mean", loss="matryoshka", dims=[16, 4]).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    save_both(BertForCL(bert_config, pooling="mean", loss="matryoshka", dims=[16, 4]), tokenizer, tmp_path)
     theirs = peer(str(tmp_path), device="cpu", truncate_dim=4).encode(["the cat sat"])
     ours = SentenceEncoder(tmp_path, truncate_dim=4).encode(["the cat sat"])
     torch.testing.assert_close(torch.from_numpy(theirs), torch.from_numpy(ours), rtol=1e-4, atol=1e-5)

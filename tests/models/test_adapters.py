@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel, DistilBertConfig
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import AutoModelForCL, BertForCL, DistilBertForCL, InputError, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.errors import one_line
@@ -39,17 +39,13 @@ def trained(model):
 @pytest.fixture
 def base(bert_config, tokenizer, tmp_path):
     bert_config.initializer_range = 0.3
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "base")
-    tokenizer.save_pretrained(tmp_path / "base")
-    return tmp_path / "base"
+    return save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "base")
 
 
 @pytest.fixture
 def adapter(base, tokenizer, tmp_path):
     model = trained(add_lora(AutoModelForCL.from_pretrained(base, pooling="mean"), r=4))
-    model.save_pretrained(tmp_path / "adapter")
-    tokenizer.save_pretrained(tmp_path / "adapter")
-    return tmp_path / "adapter"
+    return save_both(model, tokenizer, tmp_path / "adapter")
 
 
 def plain(folder, pooling):
@@ -97,8 +93,7 @@ def test_adapter_and_merged_folder_give_the_same_embeddings_in_every_loader(base
         add_lora(AutoModelForCL.from_pretrained(base, pooling=pooling)).eval().embed(torch.arange(5, 12)[None]),
         model.eval().embed(torch.arange(5, 12)[None]), rtol=0, atol=0,
     )  # fmt: skip
-    trained(add_lora(model, r=4)).save_pretrained(tmp_path / "adapter")
-    tokenizer.save_pretrained(tmp_path / "adapter")
+    save_both(trained(add_lora(model, r=4)), tokenizer, tmp_path / "adapter")
     assert not (tmp_path / "adapter" / "config.json").exists()
     assert not (tmp_path / "adapter" / "model.safetensors").exists()
     ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
@@ -133,8 +128,7 @@ def test_of_other_families_too(family, tokenizer, tmp_path):
             vocab_size=len(tokenizer), dim=16, n_layers=1, n_heads=2, hidden_dim=32
         ),
     }[family]()
-    family(config, pooling="last").save_pretrained(tmp_path / "base")
-    tokenizer.save_pretrained(tmp_path / "base")
+    save_both(family(config, pooling="last"), tokenizer, tmp_path / "base")
     model = trained(add_lora(AutoModelForCL.from_pretrained(tmp_path / "base"), r=2))
     model.save_pretrained(tmp_path / "adapter")
     ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
@@ -191,8 +185,7 @@ def test_a_trainer_saves_what_peft_wraps_as_what_add_lora_makes(targets, base, t
     model = contrastive(wrapped)
     assert contrastive(wrapped) is model is wrapped.get_base_model()  # the second time too
     assert {f"base_model.model.{name}" for name, weight in model.named_parameters() if weight.requires_grad} == names
-    model.save_pretrained(tmp_path / "wrapped")
-    tokenizer.save_pretrained(tmp_path / "wrapped")
+    save_both(model, tokenizer, tmp_path / "wrapped")
     ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
     equal(SentenceEncoder(tmp_path / "wrapped").encode(SENTENCES), ours)
     equal(peer(tmp_path / "wrapped"), ours)
@@ -368,11 +361,9 @@ def test_an_adapter_of_a_decoder_reads_as_its_base_does(tokenizer, tmp_path):
     both = AutoModelForCL.from_pretrained(tmp_path / "causal", bidirectional=True)
     with pytest.raises(InputError, match="bidirectional"):
         add_lora(both)
-    both.save_pretrained(tmp_path / "both")
-    tokenizer.save_pretrained(tmp_path / "both")
+    save_both(both, tokenizer, tmp_path / "both")
     model = trained(add_lora(AutoModelForCL.from_pretrained(tmp_path / "both", bidirectional=True)))
-    model.save_pretrained(tmp_path / "adapter")
-    tokenizer.save_pretrained(tmp_path / "adapter")
+    save_both(model, tokenizer, tmp_path / "adapter")
     ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
     equal(SentenceEncoder(tmp_path / "adapter").encode(SENTENCES), ours)
     equal(peer(tmp_path / "adapter"), ours)

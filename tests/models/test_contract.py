@@ -8,7 +8,7 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import (
     AutoModelForCL,
     BertForCL,
@@ -47,9 +47,7 @@ def rows(tokenizer):
 
 @pytest.fixture
 def folder(bert_config, tokenizer, tmp_path):
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "base")
-    tokenizer.save_pretrained(tmp_path / "base")
-    return tmp_path / "base"
+    return save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "base")
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "avg_top2"])
@@ -90,8 +88,7 @@ def test_an_adapter_is_added_as_transformers_does(folder, tokenizer, tmp_path):
     model = AutoModelForCL.from_pretrained(folder)
     model.add_adapter(peft.LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False))
     assert list(model.peft_config) == ["default"]
-    model.save_pretrained(tmp_path / "adapter")
-    tokenizer.save_pretrained(tmp_path / "adapter")
+    save_both(model, tokenizer, tmp_path / "adapter")
     wanted = SentenceEncoder(model, tokenizer).encode(SENTENCES)
     np.testing.assert_allclose(SentenceEncoder(tmp_path / "adapter").encode(SENTENCES), wanted, atol=1e-5)
     data = [{"input_ids": [tokenizer(text)["input_ids"] for text in pair]} for pair in itertools.pairwise(SENTENCES)]
@@ -211,8 +208,7 @@ def encoder_of_two(kind, size):
 def test_an_encoder_decoder(kind, tokenizer, rows, tmp_path):
     """Its encoder; of BART and the like the decoder's states, which AutoModel and sentence-transformers give."""
     theirs = encoder_of_two(kind, len(tokenizer)).eval()
-    theirs.save_pretrained(tmp_path / "theirs")
-    tokenizer.save_pretrained(tmp_path / "theirs")
+    save_both(theirs, tokenizer, tmp_path / "theirs")
     runs = theirs if "bart" in kind else theirs.get_encoder()
     states = runs(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).last_hidden_state
     wanted = ((states * rows["attention_mask"][..., None]).sum(1) / rows["attention_mask"].sum(1)[:, None]).detach()
@@ -224,8 +220,7 @@ def test_an_encoder_decoder(kind, tokenizer, rows, tmp_path):
     model.train()(**views).loss.backward()
     assert not [name for name, x in model.named_parameters() if x.requires_grad and x.grad is None]
     torch.optim.SGD(model.parameters(), 0.1).step()
-    model.eval().save_pretrained(tmp_path / "ours")
-    tokenizer.save_pretrained(tmp_path / "ours")
+    save_both(model.eval(), tokenizer, tmp_path / "ours")
     ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
     np.testing.assert_allclose(SentenceEncoder(tmp_path / "ours").encode(SENTENCES), ours, atol=1e-6)
     layers = model(**rows, output_hidden_states=True)
@@ -244,8 +239,7 @@ def test_other_families_as_sentence_transformers_runs_them(config, tokenizer, tm
     from sentence_transformers.sentence_transformer import modules
 
     config.vocab_size = len(tokenizer)
-    transformers.AutoModel.from_config(config).save_pretrained(tmp_path / "base")
-    tokenizer.save_pretrained(tmp_path / "base")
+    save_both(transformers.AutoModel.from_config(config), tokenizer, tmp_path / "base")
     stack = [modules.Transformer(str(tmp_path / "base")), modules.Pooling(16)]
     peer = library.SentenceTransformer(modules=stack, device="cpu")
     peer.save_pretrained(str(tmp_path / "peer"), create_model_card=False)
@@ -260,8 +254,7 @@ def test_a_folder_as_of_sentence_t5(tokenizer, tmp_path):
     from sentence_transformers import models as modules
 
     theirs = encoder_of_two("t5", len(tokenizer)).half()
-    theirs.save_pretrained(tmp_path / "t5")
-    tokenizer.save_pretrained(tmp_path / "t5")
+    save_both(theirs, tokenizer, tmp_path / "t5")
     dense = modules.Dense(16, 6, bias=False, activation_function=torch.nn.Identity())
     parts = [modules.Transformer(str(tmp_path / "t5")), modules.Pooling(16), dense, modules.Normalize()]
     library.SentenceTransformer(modules=parts, device="cpu").float().save_pretrained(str(tmp_path / "peer"))

@@ -10,7 +10,7 @@ from plain import in_double, loop_loss
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
 from contrastive_st.models import pool
 from contrastive_st.models.auto import family as class_of, load_tokenizer
@@ -98,8 +98,7 @@ def test_every_loader_gives_the_same_embeddings(family, pooling, bidirectional, 
     from sentence_transformers import SentenceTransformer
 
     model = family(config_of(family, len(tokenizer)), pooling=pooling, bidirectional=bidirectional)
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    save_both(model, tokenizer, tmp_path)
     tokenizer = load_tokenizer(tmp_path)  # transformers makes a family's own of some
     ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
     assert json.loads((tmp_path / "config.json").read_text())["is_causal"] is not bidirectional

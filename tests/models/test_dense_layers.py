@@ -8,6 +8,7 @@ import torch
 from ranks import relative_error
 from transformers import BertConfig, BertModel
 
+from conftest import save_both
 from contrastive_st import (
     AutoModelForCL,
 )
@@ -29,8 +30,7 @@ def base(tmp_path_factory, tokenizer):
         vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
         max_position_embeddings=20, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
     )  # fmt: skip
-    BertModel(config).save_pretrained(plain)
-    tokenizer.save_pretrained(plain)
+    save_both(BertModel(config), tokenizer, plain)
     transformer = modules.Transformer(str(plain), max_seq_length=12)
     parts = [
         transformer, modules.Pooling(16, "mean"), modules.Dense(16, 10, activation_function=torch.nn.ReLU()),

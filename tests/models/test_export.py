@@ -17,7 +17,7 @@ from transformers import (
     XLMRobertaConfig,
 )
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.models.export import _to_int8, export
@@ -97,8 +97,7 @@ def dense(tokenizer, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("dense")
     torch.manual_seed(0)
-    BertModel(BertConfig(vocab_size=len(tokenizer), **SHAPE)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    save_both(BertModel(BertConfig(vocab_size=len(tokenizer), **SHAPE)), tokenizer, folder)
     modules = ["", "1_Pooling", "2_Dense", "3_Normalize"]
     kinds = ["Transformer", "Pooling", "Dense", "Normalize"]
     files = {

@@ -7,7 +7,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import AutoModelForCL, SentenceEncoder
 from contrastive_st.models import pool
 
@@ -35,8 +35,7 @@ def saved(family, tokenizer, folder, kind=transformers.AutoModelForMaskedLM):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) / 8)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    save_both(model, tokenizer, folder)
     return model.eval()
 
 
@@ -57,8 +56,7 @@ def test_three_loaders_give_the_same_embeddings(family, tokenizer, rows, tmp_pat
     expected = pool([states], rows["attention_mask"], "mean").detach().numpy()
     np.testing.assert_allclose(ours, expected, rtol=0, atol=2e-5)
 
-    model.save_pretrained(tmp_path / "ours")
-    tokenizer.save_pretrained(tmp_path / "ours")
+    save_both(model, tokenizer, tmp_path / "ours")
     np.testing.assert_array_equal(SentenceEncoder(tmp_path / "ours").encode(SENTENCES), ours)
     states = AutoModel.from_pretrained(tmp_path / "ours").eval()(**rows).last_hidden_state
     np.testing.assert_allclose(pool([states], rows["attention_mask"], "mean").detach().numpy(), ours, atol=2e-5)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import AutoModelForCL, BertForCL, InputError, SentenceEncoder
 from contrastive_st.models import POOLINGS, pool
 
@@ -17,8 +17,7 @@ from contrastive_st.models import POOLINGS, pool
 def test_every_loader_gives_the_same_embeddings(bert_config, tokenizer, tmp_path, pooling, mlp_only_train):
     sentence_transformers = pytest.importorskip("sentence_transformers")
     model = BertForCL(bert_config, pooling=pooling, mlp_only_train=mlp_only_train)
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    save_both(model, tokenizer, tmp_path)
     ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
 
     for opened in (BertForCL.from_pretrained(tmp_path), AutoModelForCL.from_pretrained(tmp_path)):
@@ -73,8 +72,7 @@ def test_what_sentence_transformers_changed_and_saved_holds(bert_config, tokeniz
     sentence_transformers = pytest.importorskip("sentence_transformers")
     from sentence_transformers.sentence_transformer import modules
 
-    BertForCL(bert_config, pooling=pooling).save_pretrained(tmp_path / "ours")
-    tokenizer.save_pretrained(tmp_path / "ours")
+    save_both(BertForCL(bert_config, pooling=pooling), tokenizer, tmp_path / "ours")
     peer = sentence_transformers.SentenceTransformer(str(tmp_path / "ours"), device="cpu")
     changed = sentence_transformers.SentenceTransformer(modules=change(peer, modules), device="cpu")
     changed.save_pretrained(str(tmp_path / "theirs"))
@@ -117,8 +115,7 @@ def test_a_router_whose_routes_share_their_modules_is_opened_without_it(bert_con
     library = pytest.importorskip("sentence_transformers")
     from sentence_transformers.sentence_transformer.modules import Router
 
-    BertForCL(bert_config, pooling="mean", normalize=True).save_pretrained(tmp_path / "ours")
-    tokenizer.save_pretrained(tmp_path / "ours")
+    save_both(BertForCL(bert_config, pooling="mean", normalize=True), tokenizer, tmp_path / "ours")
     modules = list(library.SentenceTransformer(str(tmp_path / "ours"), device="cpu"))
     shared, after = (modules, []) if whole else (modules[:1], modules[1:])
     router = Router({"query": shared, "document": shared}, default_route="document")

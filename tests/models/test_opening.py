@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertForMaskedLM, BertModel, ElectraConfig, ElectraModel, RobertaConfig
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import AutoModelForCL, BertForCL, InputError, RobertaForCL, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
@@ -36,8 +36,7 @@ POOLING = "sentence_transformers.models.Pooling"
 def sentence_transformers_folder(folder, config, tokenizer, mode="mean", tail=(), both=False, **about):
     """A folder as sentence-transformers writes it: a BERT with a pooler that nothing uses, a pooling, and the tail."""
     model = BertModel(deepcopy(config))
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    save_both(model, tokenizer, folder)
     kinds = ["Transformer", "Pooling", *tail]
     names = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds) if number)]
     entries = [
@@ -68,21 +67,15 @@ def simcse_folder(folder, config, tokenizer):
     weights = {name.removeprefix("bert."): tensor.clone() for name, tensor in model.state_dict().items()}
     plain = BertModel(deepcopy(config))
     plain.load_state_dict(weights)
-    plain.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_both(plain, tokenizer, folder)
 
 
 def masked_lm_folder(folder, config, tokenizer):
-    BertForMaskedLM(deepcopy(config)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_both(BertForMaskedLM(deepcopy(config)), tokenizer, folder)
 
 
 def saved_folder(folder, config, tokenizer, **settings):
-    BertForCL(deepcopy(config), **settings).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_both(BertForCL(deepcopy(config), **settings), tokenizer, folder)
 
 
 FOLDERS = {
@@ -192,8 +185,7 @@ ARCHITECTURES = {
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_door_gives_the_vectors_of_an_architecture_of_this_package(name, tokenizer, tmp_path, capsys):
     folder = tmp_path / "model"
-    ARCHITECTURES[name](len(tokenizer)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    save_both(ARCHITECTURES[name](len(tokenizer)), tokenizer, folder)
     (tmp_path / "texts.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
     wanted = SentenceEncoder(folder).encode(SENTENCES)
     start = SentenceEncoder(AutoModelForCL.from_pretrained(folder), load_tokenizer(folder))
@@ -326,8 +318,7 @@ def test_threads_share_an_encoder_and_encoders_a_model(bert_config, tokenizer):
 def test_a_family_without_a_class_opens_with_a_pooling(bert_config, tokenizer, tmp_path):
     sizes = {name: getattr(bert_config, name) for name in ("vocab_size", "hidden_size", "num_attention_heads")}
     config = ElectraConfig(**sizes, embedding_size=16, num_hidden_layers=1, intermediate_size=16)
-    ElectraModel(config).save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    save_both(ElectraModel(config), tokenizer, tmp_path / "model")
     encoder = SentenceEncoder(tmp_path / "model", pooling="mean", max_length=7)
     assert encoder.max_length == 7
     encoder.save_pretrained(tmp_path / "saved")

@@ -8,7 +8,7 @@ import torch
 import transformers
 from transformers import AutoModel
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
 from contrastive_st.models import pool
 from contrastive_st.models.auto import family, load_tokenizer
@@ -60,8 +60,7 @@ def test_it_opens_trains_and_is_saved(theirs, tmp_path):
     moved = [weight for weight in model.parameters() if weight.requires_grad]
     assert any(not torch.equal(a, b) for a, b in zip(before, moved, strict=True))
 
-    model.eval().save_pretrained(tmp_path / "ours")
-    tokenizer.save_pretrained(tmp_path / "ours")
+    save_both(model.eval(), tokenizer, tmp_path / "ours")
     ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
     np.testing.assert_array_equal(SentenceEncoder(tmp_path / "ours").encode(SENTENCES), ours)
     peer = pytest.importorskip("sentence_transformers").SentenceTransformer(str(tmp_path / "ours"), device="cpu")
@@ -97,8 +96,7 @@ def test_a_model_of_several_modalities_is_opened_by_its_text_part(tokenizer, tmp
             "embedding_dim": 12, "max_position_embeddings": 32, "pad_token_id": tokenizer.pad_token_id,
             "layer_types": ["sliding_attention", "full_attention"]}  # fmt: skip
     whole = AutoModel.from_config(kind(text_config=text, vision_config=None, audio_config=None))
-    whole.eval().save_pretrained(tmp_path / "whole")
-    tokenizer.save_pretrained(tmp_path / "whole")
+    save_both(whole.eval(), tokenizer, tmp_path / "whole")
     batch = tokenizer(SENTENCES[:1], return_tensors="pt")
     with torch.no_grad():
         states = whole(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state

@@ -9,7 +9,7 @@ import torch
 from datasets import Dataset
 from transformers import BertModel
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL, InputError, PairCollator, SentenceEncoder, tokenize
 from contrastive_st.data import DropoutPairCollator, SentenceCorpus, train_word_tokenizer
 from contrastive_st.models import StaticConfig, StaticEncoder
@@ -29,8 +29,7 @@ def peers():
 
 def theirs(peers, folder, config, tokenizer, pooling="mean", include_prompt=False, **use):
     """A folder that sentence-transformers made and saved."""
-    BertModel(config).save_pretrained(folder / "bert")
-    tokenizer.save_pretrained(folder / "bert")
+    save_both(BertModel(config), tokenizer, folder / "bert")
     from sentence_transformers.base.modules import Transformer
     from sentence_transformers.sentence_transformer.modules import Pooling
 
@@ -69,8 +68,7 @@ def test_a_folder_made_here_gives_the_same_vectors_there(
 ):
     model = BertForCL(bert_config, pooling=pooling, prompts=PROMPTS, default_prompt_name="query",
                       include_prompt=include_prompt, truncate_dim=6)  # fmt: skip
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    save_both(model, tokenizer, tmp_path)
     made = SentenceEncoder(model, tokenizer)
     assert made.encode("a dog").shape == (6,)
     assert_equal_vectors(peers, tmp_path, made)
@@ -178,8 +176,7 @@ def test_a_static_model_with_prompts_or_a_cut_is_opened_with_them(peers, tmp_pat
     words = train_word_tokenizer(SENTENCES)
     for name, use in {"plain": {}, "prompted": {"prompts": PROMPTS}, "cut": {"truncate_dim": 5}}.items():
         torch.manual_seed(0)
-        StaticEncoder(StaticConfig(len(words), 8), **use).save_pretrained(tmp_path / name)
-        words.save_pretrained(tmp_path / name)
+        save_both(StaticEncoder(StaticConfig(len(words), 8), **use), words, tmp_path / name)
         encoder = open_encoder(tmp_path / name)
         assert isinstance(encoder._running, StaticVectors)  # without torch
         peer = peers.SentenceTransformer(str(tmp_path / name), device="cpu")

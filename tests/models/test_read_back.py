@@ -21,6 +21,7 @@ from transformers import (
     RobertaTokenizerFast,
 )
 
+from conftest import save_both
 from contrastive_st import (
     AutoModelForCL,
     ContrastiveTrainer,
@@ -114,8 +115,7 @@ def make(folder, case, seed=0):
         vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16,
         max_position_embeddings=32, pad_token_id=tokenizer.pad_token_id, initializer_range=0.5,
     )  # fmt: skip
-    BertModel(config, add_pooling_layer=False).to(case["dtype"]).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    save_both(BertModel(config, add_pooling_layer=False).to(case["dtype"]), tokenizer, folder)
     mode = f"pooling_mode_{case['pooling']}_token" + ("" if case["pooling"] == "cls" else "s")
     about = {"word_embedding_dimension": 16, mode: True, "include_prompt": case["include_prompt"]}
     modules = [("", "Transformer", {}), ("1_Pooling", "Pooling", about)]
@@ -216,8 +216,7 @@ def by_classifier(base, out):
 
 def by_parts(base, out):
     model, tokenizer = AutoModelForCL.from_pretrained(base), load_tokenizer(base)
-    model.save_pretrained(out)
-    tokenizer.save_pretrained(out)
+    save_both(model, tokenizer, out)
     return SentenceEncoder(model, tokenizer)
 
 

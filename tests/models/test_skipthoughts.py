@@ -10,6 +10,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModel
 from warm_python import python
 
+from conftest import save_both
 from contrastive_st.data import ContextWindowCollator, word_tokenizer
 from contrastive_st.errors import InputError
 from contrastive_st.losses.words import neighbors
@@ -135,8 +136,7 @@ def test_trained_it_writes_its_neighbours_and_is_saved_without_decoders(tmp_path
     embeddings = SentenceEncoder(model, tokenizer).encode(story[:3])
     model.drop_heads()
     folder = tmp_path / "saved"
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    save_both(model, tokenizer, folder)
     config = json.loads((folder / "config.json").read_text())
     assert config["contrastive"]["with_head"] is False
     for opened in (AutoModel.from_pretrained(folder), AutoModelForCL.from_pretrained(folder)):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import (
     AutoModelForCL,
     BertForCL,
@@ -31,9 +31,7 @@ HALVES = {"bfloat16": "BF16", "float16": "F16"}
 @pytest.fixture(params=HALVES)
 def half(request, bert_config, tokenizer, tmp_path):
     model = BertForCL(bert_config, pooling="mean", dense=[{"out_features": 8}])
-    model.to(getattr(torch, request.param)).save_pretrained(tmp_path / "half")
-    tokenizer.save_pretrained(tmp_path / "half")
-    return tmp_path / "half"
+    return save_both(model.to(getattr(torch, request.param)), tokenizer, tmp_path / "half")
 
 
 def stored(folder):

@@ -13,7 +13,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from torch.nn import functional
 from transformers import BertForMaskedLM, CamembertConfig, DistilBertConfig, RobertaConfig
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL, CamembertForCL, InputError, RobertaForCL, SentenceEncoder
 from contrastive_st.data import DeletionCollator
 from contrastive_st.distributed import Gather
@@ -101,8 +101,7 @@ def test_it_is_the_loss_of_sentence_transformers(bert_config, tokenizer, batch, 
     """Value, and gradients of the weights that encoder and decoder share, equal those of their own class."""
     config = deepcopy(bert_config)
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
-    BertForMaskedLM(config).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    save_both(BertForMaskedLM(config), tokenizer, tmp_path)
     theirs = SentenceTransformer(modules=[Transformer(str(tmp_path)), Pooling(16)], device="cpu")
     criterion = DenoisingAutoEncoderLoss(theirs, tie_encoder_decoder=True).double().train()
     ours = BertForCL.from_pretrained(tmp_path, pooling="mean", loss="tsdae").double().train()
@@ -173,13 +172,6 @@ def run(text_file, output, *args):
     load("run_tsdae").main(
         ["--train_file", str(text_file), "--output_dir", str(output), *TINY, "--deletion_ratio", "0.6", *args]
     )
-
-
-@pytest.fixture
-def text_file(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("\n".join(SENTENCES), encoding="utf-8")
-    return path
 
 
 class OneOfTwo(Gather):

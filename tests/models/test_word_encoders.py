@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from transformers import AutoModel
 
+from conftest import save_both
 from contrastive_st.data import word_tokenizer
 from contrastive_st.models import (
     AutoModelForCL,
@@ -138,8 +139,7 @@ def test_every_loader_gives_the_same_embeddings(tmp_path, kind):
         assert torch.equal(kept.state_dict()[name], weight), name
     model.drop_heads()
     folder = tmp_path / "finished"
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    save_both(model, tokenizer, folder)
     encoder = SentenceEncoder(model, tokenizer)
     ours = encoder.encode(SENTENCES)
     opened = AutoModel.from_pretrained(folder)

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
 
+from conftest import save_both
 from contrastive_st import BertForCL
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
@@ -49,8 +50,7 @@ def saved(array):
 
 def test_texts_that_are_cut_are_counted_and_said(tmp_path, source, bert_config, tokenizer, capsys):
     """Those that fill the length of the model exactly are not cut."""
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "tiny")
-    tokenizer.save_pretrained(tmp_path / "tiny")
+    save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "tiny")
     longest = len(tokenizer("the cat sat on the mat")["input_ids"])
     tokenizer_config = json.loads((tmp_path / "tiny" / "tokenizer_config.json").read_text())
     tokenizer_config["model_max_length"] = longest

@@ -7,6 +7,7 @@ import json
 import pytest
 from made_documents import write_folder, xlsx
 
+from conftest import save_both
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
 from contrastive_st.search.document_readers import of_html
@@ -195,8 +196,7 @@ def test_lines_and_files_can_be_asked_for(tmp_path):
 def test_a_document_that_is_longer_than_the_model_reads_is_said(tmp_path, bert_config, tokenizer, capsys):
     from contrastive_st import BertForCL
 
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "model")
     (tmp_path / "a.txt").write_text("the cat\n" + "the cat " * 500 + "\n")
     command = ["index", str(tmp_path / "a.txt"), "-m", str(tmp_path / "model"), "-o", str(tmp_path / "shards")]
     assert main(command) == 0

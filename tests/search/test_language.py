@@ -3,12 +3,11 @@
 import json
 
 import pytest
-from store_places import by_words, store_place, unit_vectors
+from store_places import by_words, unit_vectors
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
 from contrastive_st.search.opening import open_index
-from contrastive_st.search.postgres.server import EmbeddedServer
 from contrastive_st.search.postgres.store import VectorStore
 
 pytestmark = pytest.mark.slow
@@ -19,12 +18,6 @@ GERMAN = [
     "Im Winter fahren die Züge nicht, wenn der Schnee zu hoch liegt.", "Sie hat das Buch in einer Nacht gelesen.",
 ]  # fmt: skip
 ENGLISH = ["The houses stand at the edge of the wood and are old.", "We went through the town because it was nice."]
-
-
-@pytest.fixture(scope="module")
-def place():
-    with store_place() as folder, EmbeddedServer(folder):  # kept up between the tests
-        yield str(folder)
 
 
 def filled(place, name, texts, **options):

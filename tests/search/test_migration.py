@@ -8,7 +8,6 @@ import time
 
 import numpy as np
 import pytest
-from store_places import store_place
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.migration.moving import Move, finish
@@ -55,15 +54,6 @@ def text_of(i):
 
 
 OLD, NEW, OTHER = Words("old", 20, 0.2), Words("new", 24), Words("other", 24, 30.0)
-
-
-@pytest.fixture(scope="module")
-def place():
-    with store_place() as folder:
-        from contrastive_st.search.postgres.server import EmbeddedServer
-
-        with EmbeddedServer(folder):
-            yield folder
 
 
 def made(place, name, encoder=OLD, index="hnsw", count=COUNT, **options):
@@ -254,7 +244,7 @@ def test_the_command_estimates_moves_and_goes_back(place, tmp_path, capsys):
     one_layer = str(SHIPPED.parents[2] / "model_cards" / "minilm-1-layer")
     (tmp_path / "texts.jsonl").write_text("\n".join(json.dumps({"id": i, "text": text_of(i)}) for i in range(250)))
     (tmp_path / "queries.csv").write_text("query,id\n" + "\n".join(f"{text_of(i)},{i}" for i in range(0, 250, 5)))
-    store = ["--store", str(place)]
+    store = ["--store", place]
     assert main(["index", str(tmp_path / "texts.jsonl"), "--collection", "command", *store]) == 0
     move = ["migrate", "command", "--model", one_layer, *store]
     assert main([*move, "--dry_run", "--queries", str(tmp_path / "queries.csv")]) == 0

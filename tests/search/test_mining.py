@@ -10,7 +10,7 @@ import torch
 from datasets import Dataset, load_dataset
 from transformers import BertForSequenceClassification
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import (
     InputError,
     SentenceEncoder,
@@ -520,8 +520,7 @@ def test_a_cross_encoder_by_name(bert_config, tokenizer, tmp_path):
 
     for labels, name in ((1, "one"), (3, "three")):
         bert_config.num_labels = labels
-        BertForSequenceClassification(bert_config).save_pretrained(tmp_path / name)
-        tokenizer.save_pretrained(tmp_path / name)
+        save_both(BertForSequenceClassification(bert_config), tokenizer, tmp_path / name)
     pairs = Dataset.from_dict({"anchor": SENTENCES[:4], "positive": SENTENCES[4:]})
     mined = mine_hard_negatives(pairs, cross_encoder=str(tmp_path / "one"), num_negatives=3)
     judge = CrossEncoder(str(tmp_path / "one"), device="cpu")

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from store_places import store_place
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
@@ -16,7 +15,6 @@ from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.documents import cut, identified, open_corpus
 from contrastive_st.search.opening import open_index
-from contrastive_st.search.postgres.server import EmbeddedServer
 from contrastive_st.search.values import as_id, own_id
 
 pytestmark = pytest.mark.slow
@@ -26,12 +24,6 @@ ROWS = [
     {"id": 2, "text": "a cat sat on the harbour wall", "year": 2004},
     {"id": "3", "text": "taxes rose again", "year": 2004},
 ]
-
-
-@pytest.fixture(scope="module")
-def place():
-    with store_place() as folder, EmbeddedServer(folder):  # kept up between the tests
-        yield str(folder)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 import unicodedata
 
 import pytest
-from store_places import store_place, unit_vectors
+from store_places import unit_vectors
 
 from contrastive_st.cli import main
 from contrastive_st.search.documents import open_corpus
@@ -21,19 +21,13 @@ MINE = {"document": "contract 7", "part": "II", "_id": "x", "id": "y", "(id)": 1
 NAMES = ["Müller-Łódź", unicodedata.normalize("NFD", "Müller-Łódź"), "Việt ế", "Vie\u0323\u0302t \u00ea\u0301", "한글"]
 
 
-@pytest.fixture(scope="module")
-def place():
-    with store_place() as folder, VectorStore.create(folder, "kept", model="m", fingerprint="f", dimension=8):
-        yield folder
-
-
 @pytest.fixture
 def shown(place, capsys):
     """The objects that a command prints."""
 
     def run(*command):
         capsys.readouterr()
-        assert main([*map(str, command), "--store", str(place), "--json", "--quiet"]) == 0
+        assert main([*map(str, command), "--store", place, "--json", "--quiet"]) == 0
         return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
     return run
@@ -42,7 +36,7 @@ def shown(place, capsys):
 def test_parts_have_their_numbers_beside_the_metadata(place, shown, tmp_path):
     rows = tmp_path / "contracts.jsonl"
     rows.write_text(json.dumps({**MINE, "id": 1, "text": "The tide rises. The tide falls."}) + "\n")
-    assert main(["index", str(rows), "--store", str(place), "--collection", "parts", "--split_into", "sentences"]) == 0
+    assert main(["index", str(rows), "--store", place, "--collection", "parts", "--split_into", "sentences"]) == 0
     hits = shown("search", "tide", "--collection", "parts")
     assert sorted((hit["text"], hit["(document)"], hit["(part)"]) for hit in hits) == [
         ("The tide falls.", 0, 1), ("The tide rises.", 0, 0)
@@ -87,7 +81,7 @@ def test_names_are_the_same_in_any_normal_form(place, shown, tmp_path, capsys):
         folder.mkdir(parents=True)
         (folder / f"{unicodedata.normalize('NFD', name)}.txt").write_text(f"Tide {number} rises in the harbour.")
     at = ["--collection", "names"]
-    assert main(["index", str(tmp_path / "notes"), "--store", str(place), *at]) == 0
+    assert main(["index", str(tmp_path / "notes"), "--store", place, *at]) == 0
     with open_index(place, "names") as index:
         for number, name in enumerate(NAMES):
             for form in ("NFC", "NFD"):
@@ -99,7 +93,7 @@ def test_names_are_the_same_in_any_normal_form(place, shown, tmp_path, capsys):
                 ]
         assert index.count({"file": "nowhere"}) == 0
     condition = f"file={unicodedata.normalize('NFC', f'0/{NAMES[0]}.txt')}"
-    assert main(["delete", "names", "--filter", condition, "--yes", "--store", str(place)]) == 0
+    assert main(["delete", "names", "--filter", condition, "--yes", "--store", place]) == 0
     assert len(shown("search", "tide", *at)) == len(NAMES) - 1
 
 
@@ -113,7 +107,7 @@ def test_ids_are_the_same_in_any_normal_form(place, name, tmp_path):
             assert [hit.own_id for hit in store.get([form])] == [name]
             assert store.count({"by": form}) == store.count({"(id)": form}) == 1
         (tmp_path / "ids.txt").write_text(forms[1] + "\n")
-        delete = ["delete", "kept", "--ids", str(tmp_path / "ids.txt"), "--yes", "--store", str(place)]
+        delete = ["delete", "kept", "--ids", str(tmp_path / "ids.txt"), "--yes", "--store", place]
         assert main(delete) == 0
         assert not store.known([name])
 
@@ -134,7 +128,7 @@ def test_adapters_leave_the_metadata_alone(place):
     from contrastive_st.integrations.haystack import ContrastiveDocumentStore
     from contrastive_st.integrations.langchain import ContrastiveVectorStore
 
-    chain = ContrastiveVectorStore(where=str(place), collection="chain")
+    chain = ContrastiveVectorStore(where=place, collection="chain")
     name = unicodedata.normalize("NFD", "Müller 7")
     assert chain.add_texts(["the tide rises", "rain"], [MINE, {}], ids=["a", name]) == ["a", name]
     (found,) = chain.similarity_search("tide", k=1)
@@ -143,7 +137,7 @@ def test_adapters_leave_the_metadata_alone(place):
     assert [one.metadata for one in chain.similarity_search("tide", filter={"_id": "x"})] == [MINE]
     chain.store.close()
 
-    hay = ContrastiveDocumentStore(where=str(place), collection="hay")
+    hay = ContrastiveDocumentStore(where=place, collection="hay")
     hay.write_documents([Document(id="a", content="the tide rises", meta=MINE), Document(id=name, content="rain")])
     wanted = {"field": "meta._id", "operator": "==", "value": "x"}
     assert [(one.id, one.meta) for one in hay.filter_documents(wanted)] == [("a", MINE)]

@@ -12,7 +12,7 @@ from index_worker import HashEncoder
 from search_fakes import topic_index
 from store_places import postmaster, store_place, unit_vectors
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError, one_line
 from contrastive_st.search.documents import texts_corpus
@@ -25,15 +25,6 @@ pytestmark = pytest.mark.slow
 
 MADE_BY = {"model": "m", "fingerprint": "f", "dimension": 8}
 HOSTILE = "a\x1b[2Jclears \x9b31m the \u202escreen"
-
-
-@pytest.fixture(scope="module")
-def place():
-    with store_place() as folder:
-        from contrastive_st.search.postgres.server import EmbeddedServer
-
-        with EmbeddedServer(folder):  # kept up between the tests
-            yield folder
 
 
 @pytest.fixture
@@ -73,8 +64,7 @@ def test_documents_and_queries_have_the_prompts_of_the_model(tmp_path, capsys, b
 
     model = BertForCL(bert_config, pooling="mean", prompts={"query": "the cat ", "document": "old town: "},
                       include_prompt=False, truncate_dim=6)  # fmt: skip
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    save_both(model, tokenizer, tmp_path / "model")
     (tmp_path / "texts.txt").write_text("\n".join(SENTENCES))
     where, named = str(tmp_path / "shards"), ["--model", str(tmp_path / "model")]
     assert main(["index", str(tmp_path / "texts.txt"), "--output", where, "--precision", "fp32", *named]) == 0
@@ -175,8 +165,8 @@ def test_numbers_out_of_range(shards, capsys):
 
 
 def test_a_filter_on_an_unknown_column_names_those_there_are(shards, place, capsys):
-    assert main(["index", shards, "--store", str(place), "--collection", "filtered", "--index", "none"]) == 0
-    for store in (["--store", shards], ["--store", str(place), "--collection", "filtered"]):
+    assert main(["index", shards, "--store", place, "--collection", "filtered", "--index", "none"]) == 0
+    for store in (["--store", shards], ["--store", place, "--collection", "filtered"]):
         capsys.readouterr()
         error = refused(capsys, "similar", "0", "--filter", "yaer=1", *store)
         assert error == "error: no document has a value in the column 'yaer'; the columns are: k, year\n"
@@ -187,11 +177,10 @@ def test_a_filter_on_an_unknown_column_names_those_there_are(shards, place, caps
 def test_a_mistyped_column_is_named_and_leaves_nothing_behind(place, tmp_path, capsys, bert_config, tokenizer):
     from contrastive_st import BertForCL
 
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "model")
     corpus = tmp_path / "corpus.csv"
     corpus.write_text("title,text\na,the cat\nb,the dog\n")
-    command = ["index", str(corpus), "-m", str(tmp_path / "model"), "--store", str(place), "--collection", "columns"]
+    command = ["index", str(corpus), "-m", str(tmp_path / "model"), "--store", place, "--collection", "columns"]
     assert "unknown column 'txet'; choose one of title, text" in refused(capsys, *command, "--columns", "txet")
     assert "there is no collection" in refused(capsys, "similar", "0", *command[-4:])
     assert 'invalid value for parameter "maintenance_work_mem": "lots"' in refused(
@@ -222,10 +211,9 @@ def test_a_first_index_that_fails_leaves_no_collection(place, tmp_path, capsys, 
     from contrastive_st import BertForCL, SentenceEncoder
     from contrastive_st.search.postgres.store import VectorStore
 
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "model")
     (tmp_path / "corpus.txt").write_text("the cat\nthe dog\n")
-    where = ["--store", str(place), "--collection", "first"]
+    where = ["--store", place, "--collection", "first"]
     command = ["index", str(tmp_path / "corpus.txt"), "-m", str(tmp_path / "model"), *where]
 
     def breaks(encoder, items, texts_of, longer=None):
@@ -339,7 +327,7 @@ def test_names_that_collide_are_refused(place, capsys):
 
 
 def test_collections_are_listed_described_and_deleted(place, shards, capsys):
-    store = ["--store", str(place)]
+    store = ["--store", place]
     assert main(["index", shards, *store, "--collection", "talks"]) == 0
     capsys.readouterr()
     assert main(["collections", *store]) == 0
@@ -354,7 +342,7 @@ def test_collections_are_listed_described_and_deleted(place, shards, capsys):
     assert main(["collections", "talks", "--delete", *store]) == 0
     assert capsys.readouterr().err == "deleted collection 'talks' with 4 documents\n"
     assert "no collection 'talks'" in refused(capsys, "collections", "talks", *store)
-    assert "no store in" in refused(capsys, "collections", "--store", str(place / "nothing"))
+    assert "no store in" in refused(capsys, "collections", "--store", f"{place}/nothing")
 
 
 # --- PostgreSQL killed, and the command ended

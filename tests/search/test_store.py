@@ -8,7 +8,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from store_places import store_place, unit_vectors
+from store_places import unit_vectors
 
 from contrastive_st.errors import InputError, one_line
 from contrastive_st.search.exact import ExactIndex
@@ -25,15 +25,6 @@ TEXTS = [f"document {i} of the {'old' if i % 3 else 'new'} town" for i in range(
 METADATA = [{"parity": i % 2, "n": i, "tags": ["a", f"t{i % 7}"], "name": f'it\'s "{i}"'} for i in range(COUNT)]
 EXACT = ExactIndex(np.arange(COUNT), TEXTS, VECTORS, METADATA, "f")
 QUERIES = unit_vectors(5, seed=9)
-
-
-@pytest.fixture(scope="module")
-def place():
-    with store_place() as folder:
-        from contrastive_st.search.postgres.server import EmbeddedServer
-
-        with EmbeddedServer(folder):  # kept up between the tests
-            yield folder
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +210,7 @@ def test_wrong_input_is_named(stores, place):
         (lambda: VectorStore(place, "x; --"), "is not a valid name of a collection"),
         (lambda: VectorStore(place, "plain", fingerprint="other"), "fingerprint f, not other"),
         (lambda: VectorStore.create(place, "n", model="m", fingerprint="f", dimension=9, storage="int8"), "int8"),
-        (lambda: open_index(place / "nothing"), "no store in"),
+        (lambda: open_index(f"{place}/nothing"), "no store in"),
     ):
         with pytest.raises(InputError, match=message) as caught:
             call()

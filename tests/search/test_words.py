@@ -6,13 +6,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from store_places import by_words, store_place, unit_vectors
+from store_places import by_words, unit_vectors
 
 from contrastive_st.search.bm25 import K1, B
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.lexemes import lexemes_of
 from contrastive_st.search.postgres import postings
-from contrastive_st.search.postgres.server import EmbeddedServer
 from contrastive_st.search.postgres.store import VectorStore
 
 pytestmark = pytest.mark.slow
@@ -68,12 +67,6 @@ NOISE = [
     "The year 2023 was long; 12 months, 34 weeks.", "net profit rose.",
 ]  # fmt: skip
 TEXTS = [document for _, document in QUERIES] + NOISE
-
-
-@pytest.fixture(scope="module")
-def place():
-    with store_place() as folder, EmbeddedServer(folder):  # kept up between the tests
-        yield str(folder)
 
 
 def new(place, name):

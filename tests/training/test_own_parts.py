@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from torch import nn
 from transformers import AutoModel, BertModel
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import (
     AutoModelForCL,
     BertForCL,
@@ -233,8 +233,7 @@ def test_a_module_has_the_classifier_of_a_loss(tokenizer):
 def test_a_sentence_transformer_is_saved_whole(tokenizer, bert_config, tmp_path):
     sentence_transformers = pytest.importorskip("sentence_transformers")
     torch.manual_seed(1)
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "base")
-    tokenizer.save_pretrained(tmp_path / "base")
+    save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "base")
 
     def opened():
         model = sentence_transformers.SentenceTransformer(str(tmp_path / "base"), device="cpu")

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import BertConfig
 
-from conftest import SENTENCES
+from conftest import SENTENCES, save_both
 from contrastive_st import (
     AutoModelForCL,
     BertForCL,
@@ -32,8 +32,7 @@ def save(bert_config, tokenizer, tmp_path):
         torch.manual_seed(seed)
         settings = {"pooling": "mean", **settings}
         model = kind(config or bert_config, **{name: value for name, value in settings.items() if value})
-        model.save_pretrained(tmp_path / name)
-        tokenizer.save_pretrained(tmp_path / name)
+        save_both(model, tokenizer, tmp_path / name)
         (tmp_path / name / "training_metadata.json").write_text(json.dumps(training or {}))
         return tmp_path / name
 

@@ -6,6 +6,7 @@ import argparse
 import atexit
 import contextlib
 import dataclasses
+import functools
 import inspect
 import io
 import logging
@@ -46,34 +47,15 @@ program: str | None = None
 _AFTER_THE_FIRST = 15.0
 
 
-class _Verbosity(argparse.Action):
-    """`--quiet` and `--verbose`, which hold at once and leave nothing in the namespace."""
+class _AtOnce(argparse.Action):
+    """A flag that holds at once, for the whole process: `act` gets its value, and nothing is left in the namespace."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{**kwargs, "nargs": 0, "dest": argparse.SUPPRESS, "default": argparse.SUPPRESS})
-
-    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
-        set_verbosity(self.const)
-
-
-class _Device(argparse.Action):
-    """`--device`, which holds at once for every model that is opened, and leaves nothing in the namespace."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, act: Callable[[Any], None], **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "dest": argparse.SUPPRESS, "default": argparse.SUPPRESS})
+        self.act = act
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
-        set_device(values)
-
-
-class _TextFormat(argparse.Action):
-    """The options of files of text, such as `--encoding`, which hold at once and leave nothing in the namespace."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{**kwargs, "dest": argparse.SUPPRESS, "default": argparse.SUPPRESS})
-
-    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
-        add_text_format(self.option_strings[0][2:], values)
+        self.act(self.const if self.nargs == 0 else values)
 
 
 #: The titles of groups of options in the help of a command, with the options in them; others are in `options`
@@ -112,12 +94,13 @@ class Parser(argparse.ArgumentParser):
         if reads_texts:
             group = self.add_argument_group("files of text")
             for name, text in TEXT_FORMAT_HELP.items():
-                group.add_argument(f"--{name}", action=_TextFormat, metavar=name.upper(), help=text)
+                act = functools.partial(add_text_format, name)
+                group.add_argument(f"--{name}", action=_AtOnce, act=act, metavar=name.upper(), help=text)
         group = self.add_argument_group("every command")
-        group.add_argument("--device", action=_Device, metavar="NAME", help=DEVICE_HELP)
+        group.add_argument("--device", action=_AtOnce, act=set_device, metavar="NAME", help=DEVICE_HELP)
         add = group.add_mutually_exclusive_group().add_argument
         for flag, level, text in VERBOSITY:
-            add(flag, action=_Verbosity, const=level, help=text)
+            add(flag, action=_AtOnce, act=set_verbosity, nargs=0, const=level, help=text)
 
     def error(self, message: str) -> NoReturn:
         """Raise the error instead of ending the process.

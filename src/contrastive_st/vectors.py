@@ -17,9 +17,9 @@ from contrastive_st.prefetch import on_threads, product_threads
 _SCORES, _NARROW = 1 << 21, 1024  # scores of a block, which a processor's cache holds; no block has fewer candidates
 _FEW, _MANY = 256, 2048  # queries of a thread: fewer share a product, more have blocks beyond the cache
 _SMALL, _LARGE, _GREATEST = 1e-30, 1e38, np.finfo(np.float32).max  # beyond the first two, int8 counts in float64
-Best = tuple[NDArray[np.floating[Any]], NDArray[np.int64]]  # scores [Q, k], descending, and the candidates' numbers
-Compare = Callable[[slice, slice], NDArray[np.floating[Any]]]  # queries and candidates -> scores
-_Passed = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.floating[Any]]]  # queries, numbers, scores
+Best = tuple[NDArray[np.floating], NDArray[np.int64]]  # scores [Q, k], descending, and the candidates' numbers
+Compare = Callable[[slice, slice], NDArray[np.floating]]  # queries and candidates -> scores
+_Passed = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.floating]]  # queries, numbers, scores
 
 
 def unit_vectors(vectors: ArrayLike, dtype: Any = None, of: str | None = None) -> NDArray[Any]:
@@ -99,7 +99,7 @@ PAIRWISE: dict[str, Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray
 }
 
 
-def top_k(scores: NDArray[np.floating[Any]], k: int, before: Best | None = None, first: int = 0) -> Best:
+def top_k(scores: NDArray[np.floating], k: int, before: Best | None = None, first: int = 0) -> Best:
     """The k greatest scores of each row, in descending order; among equal scores, the lower candidate number is first.
 
     Call it once per block of candidates to search a corpus in blocks, with the result so far as `before`.
@@ -183,7 +183,7 @@ def top_k_in_chunks(compare: Compare, queries: int, count: int, k: int, chunks: 
     return on_threads(of_chunk, range(0, queries, rows))
 
 
-def _passing(scores: NDArray[np.floating[Any]], known: NDArray[np.floating[Any]], k: int, first: int) -> _Passed:
+def _passing(scores: NDArray[np.floating], known: NDArray[np.floating], k: int, first: int) -> _Passed:
     """The candidates that may be among the k best: their queries, ascending, their numbers and their scores."""
     if known.shape[1] == k:
         keep = scores > known[:, -1:]  # of equal scores, the earlier stays

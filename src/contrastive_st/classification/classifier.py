@@ -385,6 +385,6 @@ def _file_of(folder: Path, source: str | Path, name: str | None) -> Path:
     raise InputError(f"{source}: {what} (there: {', '.join(known) or 'none'})")
 
 
-def _vectors(encoder: Any, texts: list[str]) -> NDArray[np.floating[Any]]:
+def _vectors(encoder: Any, texts: list[str]) -> NDArray[np.floating]:
     vectors = np.asarray(encoder.encode(texts))
     return check_finite(vectors, encoder.name)

@@ -30,10 +30,10 @@ class LinearHead:
         ([[0.6, 0.8]], [[0.45, 0.55]])
     """
 
-    weights: NDArray[np.floating[Any]]
-    bias: NDArray[np.floating[Any]]
+    weights: NDArray[np.floating]
+    bias: NDArray[np.floating]
     multi_label: bool = False
-    thresholds: NDArray[np.floating[Any]] | None = None
+    thresholds: NDArray[np.floating] | None = None
 
     def chosen(self, logits: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which classes a text has, `[N, K] -> [N, K]`: one, or those from their thresholds on."""
@@ -141,9 +141,7 @@ def fit_logistic(
     return LinearHead(coefficients, intercepts, multi_label=True)
 
 
-def fit_means(
-    x: NDArray[np.floating[Any]], y: NDArray[np.int64], weights: NDArray[np.float64] | None = None
-) -> LinearHead:
+def fit_means(x: NDArray[np.floating], y: NDArray[np.int64], weights: NDArray[np.float64] | None = None) -> LinearHead:
     """The mean of each class, whose logits are cosines (Arora et al. 2019, https://arxiv.org/abs/1902.09229).
 
     Args:

@@ -55,7 +55,7 @@ class Terms:
         weights = (1 + np.log([float(counts[column]) for column in columns])) * self.idf[columns]
         return columns, weights / max(float(np.linalg.norm(weights)), 1e-12)
 
-    def joined(self, x: NDArray[np.floating[Any]], texts: Sequence[str]) -> Any:
+    def joined(self, x: NDArray[np.floating], texts: Sequence[str]) -> Any:
         """Unit vectors `[N, d]` and the weights of the terms, as one sparse matrix `[N, d + W]`."""
         from scipy.sparse import csr_array, hstack
 
@@ -76,7 +76,7 @@ class LexicalHead:
     """
 
     terms: Terms
-    weights: NDArray[np.floating[Any]]
+    weights: NDArray[np.floating]
 
     def logits(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """`[N, K]`, to be added to those of the vectors."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from contrastive_st.compare.queries import Search
 from contrastive_st.data import PairCollator, tokenize
@@ -143,7 +143,7 @@ class _Deadline(TrainerCallback):
     def __init__(self, at: float) -> None:
         self.at = at
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if time.perf_counter() > self.at:
             control.should_evaluate = control.should_save = control.should_training_stop = True
 

@@ -34,9 +34,7 @@ class GuidedRows(Dataset[dict[str, Any]]):
         [[3.0, 1.0], [1.0, 1.0]]
     """
 
-    def __init__(
-        self, rows: Any, texts: datasets.Dataset, guide: Callable[[list[str]], NDArray[np.floating[Any]]]
-    ) -> None:
+    def __init__(self, rows: Any, texts: datasets.Dataset, guide: Callable[[list[str]], NDArray[np.floating]]) -> None:
         if len(rows) != len(texts):
             raise InputError(f"{len(rows)} tokenized rows and {len(texts)} rows of text; give the texts of these rows")
         self.rows, self.texts, self.guide = rows, texts, guide

@@ -81,17 +81,15 @@ class Codes:
         self,
         stored: NDArray[Any],
         dimension: int,
-        ranges: NDArray[np.floating[Any]] | None = None,
-        rotation: NDArray[np.floating[Any]] | None = None,
+        ranges: NDArray[np.floating] | None = None,
+        rotation: NDArray[np.floating] | None = None,
     ) -> None:
         self.stored, self.ranges, self.rotation = stored, ranges, rotation
         self.precision = "int8" if stored.dtype == np.int8 else "ubinary"
         self.shape = (stored.shape[0] if self.precision == "int8" else stored.shape[1], dimension)
 
     @classmethod
-    def of(
-        cls, vectors: NDArray[np.floating[Any]], precision: str, ranges: NDArray[np.floating[Any]] | None = None
-    ) -> Codes:
+    def of(cls, vectors: NDArray[np.floating], precision: str, ranges: NDArray[np.floating] | None = None) -> Codes:
         """The codes of vectors `[N, d]`; int8 with the ranges of the vectors by default, signs after `rotated`.
 
         Raises:
@@ -159,7 +157,7 @@ class ExactIndex:
         self,
         ids: Any,
         texts: Sequence[str],
-        vectors: NDArray[np.floating[Any]] | Codes,
+        vectors: NDArray[np.floating] | Codes,
         metadata: Metadata | None = None,
         fingerprint: str = "",
         model: str = "",

@@ -23,7 +23,7 @@ from contrastive_st.vectors import Best, check_finite, top_k_in_chunks, unit_vec
 ScoreFunction = Callable[[Any, Any], Any]
 _QUERIES, _CORPUS = 512, 16_384  # scores of a block: 512 x 16,384 float32 are 32 MiB, for each thread
 _SCORES = 1 << 25  # most scores of central embeddings and all others at a time: 128 MiB in float32
-Vectors = NDArray[np.floating[Any]]
+Vectors = NDArray[np.floating]
 
 
 def semantic_search(

@@ -370,7 +370,7 @@ def check_model(index: Any, fingerprint: str | None, what: str) -> None:
         )
 
 
-def fuse(ids: Ids, cosines: NDArray[np.floating[Any]], shares: NDArray[np.floating[Any]]) -> list[int]:
+def fuse(ids: Ids, cosines: NDArray[np.floating], shares: NDArray[np.floating]) -> list[int]:
     """The places of the candidates of a hybrid search, best first.
 
     Their order is that of the sum of two softmaxes, of the cosines and of the words. If one half tells its best
@@ -386,7 +386,7 @@ def fuse(ids: Ids, cosines: NDArray[np.floating[Any]], shares: NDArray[np.floati
         [2, 0, 1]
     """
 
-    def softmax(values: NDArray[np.floating[Any]], scale: float) -> NDArray[np.float64]:
+    def softmax(values: NDArray[np.floating], scale: float) -> NDArray[np.float64]:
         powers = np.exp((np.asarray(values, np.float64) - values.max(initial=-np.inf)) / scale)
         return np.asarray(powers / powers.sum())
 

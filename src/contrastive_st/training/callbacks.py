@@ -52,7 +52,9 @@ def log_line(step: int, steps: int, logs: Mapping[str, Any]) -> str:
 class LogPrinter(PrinterCallback):
     """Prints each log as a `log_line`."""
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+    def on_log(
+        self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **kwargs: Any
+    ) -> None:
         """Print the line on the first process."""
         if state.is_world_process_zero and (line := log_line(state.global_step, state.max_steps, logs or {})):
             print(line, flush=True)
@@ -61,7 +63,9 @@ class LogPrinter(PrinterCallback):
 class LogProgress(ProgressCallback):
     """Progress bars, with each log as a `log_line` above them."""
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+    def on_log(
+        self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **kwargs: Any
+    ) -> None:
         """Write the line above the bar."""
         line = log_line(state.global_step, state.max_steps, logs or {})
         if state.is_world_process_zero and line and self.training_bar is not None:
@@ -71,7 +75,7 @@ class LogProgress(ProgressCallback):
 class OneEventFile(TensorBoardCallback):
     """A run has one file of events: it stays open for an evaluation after the last step."""
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Close the file only if another trial of a search follows."""
         if state.is_hyper_param_search:
             super().on_train_end(args, state, control, **kwargs)
@@ -136,7 +140,7 @@ class Throughput(TrainerCallback):
 
     on_train_begin = on_evaluate = on_save = _resume
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Add the time of the step."""
         now = time.perf_counter()
         self.seconds += now - self._mark
@@ -186,7 +190,9 @@ class HealthCallback(TrainerCallback):
         self._in_a_row: Counter[str] = Counter()
         self._said: set[str] = set()
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+    def on_log(
+        self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **kwargs: Any
+    ) -> None:
         """Look at the metrics that are logged."""
         if not logs or "uniformity" not in logs:
             return
@@ -238,12 +244,12 @@ class StopOnSigterm(TrainerCallback):
     def _ask(self, number: int, frame: Any) -> None:
         self._asked = True
 
-    def on_step_end(self, args: Any, state: Any, control: TrainerControl, **kwargs: Any) -> None:
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Stop and save if a process was asked to."""
         if any_process(self._asked):
             self.stopped = control.should_save = control.should_training_stop = True
 
-    def on_train_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+    def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Log that the run was stopped."""
         if self.stopped:
             logger.warning(

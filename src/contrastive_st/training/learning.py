@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import TrainerCallback, TrainerState
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from contrastive_st.data.mixture import EndlessStream, Mixture
 from contrastive_st.distributed import any_process, world_size
@@ -33,7 +33,7 @@ class Learning(TrainerCallback):
     def __init__(self) -> None:
         self.before, self.learned, self.batches, self.skipped, self.why = 0, False, 0, 0, ""
 
-    def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Start to count."""
         self.__init__()  # type: ignore[misc]
         self.before = state.global_step
@@ -47,7 +47,7 @@ class Learning(TrainerCallback):
             logger.warning(f"step {step}: {why}. Batches like this one are skipped")
         self.skipped, self.why = self.skipped + 1, why
 
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_epoch_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Check that some batch had something to learn from."""
         self.check_batches()
 
@@ -60,7 +60,7 @@ class Learning(TrainerCallback):
         if self.had_nothing():
             raise InputError(f"in all {self.batches} batches: {self.why}")
 
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_pre_optimizer_step(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """See whether there is a gradient and a rate that are not zero."""
         if not self.learned:
             rate = any(group.get("lr") is None or group["lr"] > 0 for group in kwargs["optimizer"].param_groups)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset
-from transformers import TrainerCallback, TrainerState
+from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.trainer_utils import seed_worker
 
 from contrastive_st.data.mixture import EndlessStream
@@ -56,7 +56,7 @@ class Order(TrainerCallback):
             DataLoader(data, batch_size, sampler=order, collate_fn=collator, **options)
         )
 
-    def on_epoch_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+    def on_epoch_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Set the epoch of the sampler.
 
         The Trainer does this too. But with several processes, the wrapper by which a resumed run skips batches hides

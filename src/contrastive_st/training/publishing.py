@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import HfApi
-from transformers import TrainerCallback, TrainerState
+from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.trainer_utils import HubStrategy
 from transformers.utils.hub import PushInProgress
 
@@ -45,7 +45,7 @@ class Publisher(TrainerCallback):
         self.began = self._before = self._started = 0.0
         self._pushes = HfApi()  # it pushes in a single thread, in order
 
-    def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Note when the run began."""
         if not self.clock.texts:
             self.clock.first_step = state.global_step

@@ -63,7 +63,7 @@ class NegativeRules(Options):
         return self.range_min + 10 * self.num_negatives if self.range_max is None else self.range_max
 
     def choose(
-        self, scores: NDArray[np.floating[Any]], positive: NDArray[np.floating[Any]], random: np.random.Generator
+        self, scores: NDArray[np.floating], positive: NDArray[np.floating], random: np.random.Generator
     ) -> NDArray[np.int64]:
         """Choose the negatives: positions among the candidates of each anchor, highest score first, padded with -1.
 

@@ -24,7 +24,7 @@ END = b"\xff\xff"
 FLOATS = {"vector": ">f4", "halfvec": ">f2"}
 
 
-def vector_rows(ids: Ids, vectors: NDArray[np.floating[Any]], storage: str) -> bytes:
+def vector_rows(ids: Ids, vectors: NDArray[np.floating], storage: str) -> bytes:
     """Rows `(id bigint, embedding)` of ids `[n]` and vectors `[n, d]`."""
     return _rows(ids, vectors.shape[1] << 16, vectors, FLOATS[storage])  # 16 bits of d, 16 that are not used
 

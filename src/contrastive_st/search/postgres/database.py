@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 Query = LiteralString | sql.SQL | sql.Composed
 
 
-class StoreConnection(psycopg.Connection[Any]):
+class StoreConnection(psycopg.Connection):
     """A connection that remembers its settings, so that they are sent only when they change.
 
     `pooled`: a pooler such as pgbouncer stands before the server, which may give each transaction another session. Then

@@ -103,7 +103,7 @@ TABLES = """
 """
 
 
-def version_of(connection: Connection[Any], schema: str) -> int:
+def version_of(connection: Connection, schema: str) -> int:
     """The version of the store in a schema; 0 if there is none. Needs USAGE and SELECT alone."""
     there = "SELECT to_regclass(format('%%I.migrations', %s::text)) IS NOT NULL"
     if connection.execute(there, (schema,)).fetchone() != (True,):
@@ -113,7 +113,7 @@ def version_of(connection: Connection[Any], schema: str) -> int:
     return int(version)
 
 
-def create_store(connection: Connection[Any], schema: str) -> None:
+def create_store(connection: Connection, schema: str) -> None:
     """Make the store if there is none, one process at a time.
 
     Raises:
@@ -173,7 +173,7 @@ class Tables:
         return sql.Identifier(f"{self.prefix}_{what}")
 
 
-def create_tables(connection: Connection[Any], tables: Tables, dimension: int, storage: str, partitions: int) -> None:
+def create_tables(connection: Connection, tables: Tables, dimension: int, storage: str, partitions: int) -> None:
     """Make the tables of a collection."""
     columns = "id bigint PRIMARY KEY, text text NOT NULL, metadata jsonb NOT NULL DEFAULT '{{}}'"
     connection.execute(tables.statement(f"CREATE TABLE {{texts}} ({columns})"))
@@ -191,7 +191,7 @@ def create_tables(connection: Connection[Any], tables: Tables, dimension: int, s
     create_vectors(connection, tables, dimension, storage, partitions)
 
 
-def create_vectors(connection: Connection[Any], tables: Tables, dimension: int, storage: str, partitions: int) -> None:
+def create_vectors(connection: Connection, tables: Tables, dimension: int, storage: str, partitions: int) -> None:
     """Make the table of the vectors of a space."""
     column = sql.SQL("embedding {}({})").format(sql.SQL(storage), dimension)
     _create_partitioned(connection, tables, "vectors", column, partitions)
@@ -202,26 +202,26 @@ def create_vectors(connection: Connection[Any], tables: Tables, dimension: int, 
         connection.execute(sql.SQL("ALTER TABLE {} ALTER embedding SET STORAGE {}").format(table, kept))
 
 
-def create_view(connection: Connection[Any], name: str, tables: Tables) -> None:
+def create_view(connection: Connection, name: str, tables: Tables) -> None:
     """Make the view of a collection under one of its names."""
     rows = "SELECT v.id, t.text, t.metadata, v.embedding FROM {vectors} AS v JOIN {texts} AS t ON t.id = v.id"
     connection.execute(tables.statement(f"CREATE VIEW {{view}} AS {rows}", view=sql.Identifier(tables.schema, name)))
 
 
-def create_codes(connection: Connection[Any], tables: Tables, dimension: int, partitions: int) -> None:
+def create_codes(connection: Connection, tables: Tables, dimension: int, partitions: int) -> None:
     """Make the table of the codes."""
     column = sql.SQL("code bit({})").format(SIGNS * dimension)
     _create_partitioned(connection, tables, "codes", column, partitions)
 
 
-def follow(connection: Connection[Any], table: sql.Identifier, other: sql.Identifier) -> None:
+def follow(connection: Connection, table: sql.Identifier, other: sql.Identifier) -> None:
     """Let the rows of a table go when those of the other go that have their ids."""
     statement = sql.SQL("ALTER TABLE {} ADD FOREIGN KEY (id) REFERENCES {} ON DELETE CASCADE")
     connection.execute(statement.format(table, other))
 
 
 def _create_partitioned(
-    connection: Connection[Any], tables: Tables, what: str, column: sql.Composed, partitions: int
+    connection: Connection, tables: Tables, what: str, column: sql.Composed, partitions: int
 ) -> None:
     whole = "CREATE TABLE {table} (id bigint PRIMARY KEY, {column} NOT NULL) PARTITION BY HASH (id)"
     connection.execute(tables.statement(whole, table=getattr(tables, what), column=column))

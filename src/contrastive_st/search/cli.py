@@ -95,7 +95,7 @@ class _HitsCommand(CollectionCommand):
     json: bool = option("print one JSON object per hit", default=False)
 
     @abstractmethod
-    def hits(self, index: Any) -> Sequence[Any]:
+    def hits(self, index: VectorIndex) -> Sequence[Any]:
         """The documents that are printed."""
 
     def run(self) -> None:
@@ -139,7 +139,7 @@ class Search(_HitsCommand):
     rerank: str | None = option(RERANK_HELP, metavar="MODEL")
     rerank_top: Count = option(RERANK_TOP, default=50)
 
-    def hits(self, index: Any) -> Sequence[Any]:
+    def hits(self, index: VectorIndex) -> Sequence[Any]:
         """The hits of the query."""
         from contrastive_st.search.index import at_least
         from contrastive_st.search.opening import open_encoder_for, query_vector
@@ -343,7 +343,7 @@ class Duplicates(CollectionCommand):
             note(f"{len(groups):,} groups")
 
 
-def _knows(index: Any, counted: Counter[bool]) -> Callable[[list[str]], Any] | None:
+def _knows(index: VectorIndex, counted: Counter[bool]) -> Callable[[list[str]], Any] | None:
     """`knows` of the model of an index, which counts its answers; None, with a note, if that model cannot be opened."""
     otherwise = "texts without a token that the model knows may be among these, since the model cannot be opened"
     if (encoder := recorded_encoder(index, otherwise)) is None:

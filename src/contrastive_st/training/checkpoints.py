@@ -357,7 +357,7 @@ def _without_autocast(model: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def changed(trainer: Any, **changes: Any) -> Iterator[None]:
+def changed(trainer: Trainer, **changes: Any) -> Iterator[None]:
     """A context in which a trainer has other arguments."""
     given, trainer.args = trainer.args, copy.copy(trainer.args)
     vars(trainer.args).update(changes)

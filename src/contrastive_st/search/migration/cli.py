@@ -18,6 +18,7 @@ from contrastive_st.search.cli import ModelPrecision, StoreCommand, recorded_enc
 from contrastive_st.terminal import note, progress_is_shown, say
 
 if TYPE_CHECKING:
+    from contrastive_st.search.index import VectorIndex
     from contrastive_st.search.migration.moving import Move
 
 _CHECKED, _SAME = 50, 0.99  # documents whose vectors are compared with those of their texts, and the least median
@@ -83,7 +84,7 @@ class Migrate(StoreCommand):
                 move = Move(index, encoder, model_name(encoder), self.share, note, advance)
                 self._move(index, move)
 
-    def _move(self, index: Any, move: Move) -> None:
+    def _move(self, index: VectorIndex, move: Move) -> None:
         from contrastive_st.search.migration.answers import read_answers, read_retrieval
         from contrastive_st.search.migration.sample import sample
 
@@ -114,7 +115,7 @@ class Migrate(StoreCommand):
             say(line)
         return None
 
-    def _former(self, index: Any) -> Any:
+    def _former(self, index: VectorIndex) -> Any:
         """The model that answers now, if it can be opened.
 
         Raises:

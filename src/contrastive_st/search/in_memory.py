@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import as_encoder
+from contrastive_st.options import Count, checked
 from contrastive_st.search.near_pairs import near_pairs
 from contrastive_st.search.values import as_list
 from contrastive_st.vectors import Best, check_finite, top_k_in_chunks, unit_vectors
@@ -145,12 +146,12 @@ def paraphrase_mining_embeddings(
     vectors = _embeddings(embeddings)
     if len(vectors) < 2:
         return []
-    _check("max_pairs", max_pairs)
+    checked("max_pairs", max_pairs, Count)
     pairs: list[NDArray[np.int64]] = []
     values: list[Vectors] = []
     start, worst = 0, -np.inf
     chunks = query_chunk_size, corpus_chunk_size
-    for scores, numbers in _nearest(vectors, vectors, _check("top_k", top_k) + 1, score_function, chunks):
+    for scores, numbers in _nearest(vectors, vectors, checked("top_k", top_k, Count) + 1, score_function, chunks):
         rows = np.repeat(np.arange(start, start + len(scores)), scores.shape[1]).reshape(scores.shape)
         start += len(scores)
         other = numbers != rows
@@ -198,8 +199,8 @@ def community_detection(
         >>> community_detection([[1.0, 0.0], [0.0, 1.0], [0.1, 1.0]], min_community_size=2)
         [[1, 2]]
     """
-    _check("min_community_size", min_community_size)
-    _check("batch_size", batch_size)
+    checked("min_community_size", min_community_size, Count)
+    checked("batch_size", batch_size, Count)
     if not len(embeddings):
         return []
     vectors, number = _distinct(unit_vectors(_embeddings(embeddings)))
@@ -239,8 +240,8 @@ def _nearest(
     queries: Vectors, corpus: Vectors, k: int, score: ScoreFunction | None, chunks: tuple[int, int]
 ) -> Iterator[Best]:
     """Scores and numbers of the k nearest of the corpus, for each chunk of queries in turn."""
-    rows, columns = _check("query_chunk_size", chunks[0]), _check("corpus_chunk_size", chunks[1])
-    _check("top_k", k)
+    rows, columns = checked("query_chunk_size", chunks[0], Count), checked("corpus_chunk_size", chunks[1], Count)
+    checked("top_k", k, Count)
     if score is None:
         same = queries is corpus
         queries = unit_vectors(queries)
@@ -273,9 +274,3 @@ def _embeddings(given: Any, name: str = "embeddings") -> Vectors:
 
 def _array(given: Any) -> Any:
     return given.detach().cpu().float().numpy() if hasattr(given, "detach") else np.asarray(given)
-
-
-def _check(name: str, number: int) -> int:
-    if number < 1:
-        raise InputError(f"{name} {number}: give 1 or more")
-    return number

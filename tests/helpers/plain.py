@@ -5,6 +5,14 @@ import types
 import torch
 
 
+def value_and_gradient(function, views):
+    """The loss of views, and its gradient at them."""
+    views = views.clone().requires_grad_()
+    loss = function(views)
+    loss.backward()
+    return loss.detach(), views.grad
+
+
 def loop_loss(views, temperature, weight=0.0, keys=None, symmetric=False, documents=None):
     """The definition, one scalar at a time."""
 

@@ -5,17 +5,10 @@ import math
 
 import pytest
 import torch
-from plain import loop_loss
+from plain import loop_loss, value_and_gradient
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses import InfoNCE
-
-
-def value_and_gradient(function, views):
-    views = views.clone().requires_grad_()
-    loss = function(views)
-    loss.backward()
-    return loss.detach(), views.grad
 
 
 @pytest.mark.parametrize("num_views", [2, 3, 4])

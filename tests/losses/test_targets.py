@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from plain import loop_overlap, loop_targets_loss, loop_window
+from plain import loop_overlap, loop_targets_loss, loop_window, value_and_gradient
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses import ReconstructionLoss, TargetsLoss, targets as build
@@ -83,13 +83,6 @@ def raw_targets(loss_fn, targets):
 
 def documents_of(targets):
     return targets.flatten(1)[:, 0]
-
-
-def value_and_gradient(function, views):
-    views = views.clone().requires_grad_()
-    loss = function(views)
-    loss.backward()
-    return loss.detach(), views.grad
 
 
 GRID = [

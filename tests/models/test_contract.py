@@ -175,17 +175,6 @@ def test_tables_are_resized_whole(name, size, tmp_path):
     torch.testing.assert_close(again(more).pooler_output, model.eval()(more).pooler_output)
 
 
-SHAPE = {
-    "d_model": 16,
-    "d_kv": 8,
-    "d_ff": 32,
-    "num_layers": 2,
-    "num_heads": 2,
-    "pad_token_id": 0,
-    "decoder_start_token_id": 0,
-}
-
-
 def encoder_of_two(kind, size):
     if kind in ("bart", "mbart"):
         shape = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}

@@ -21,6 +21,12 @@ MINE = {"document": "contract 7", "part": "II", "_id": "x", "id": "y", "(id)": 1
 NAMES = ["Müller-Łódź", unicodedata.normalize("NFD", "Müller-Łódź"), "Việt ế", "Vie\u0323\u0302t \u00ea\u0301", "한글"]
 
 
+@pytest.fixture(scope="module")
+def place(place):
+    with VectorStore.create(place, "kept", model="m", fingerprint="f", dimension=8):
+        yield place
+
+
 @pytest.fixture
 def shown(place, capsys):
     """The objects that a command prints."""

@@ -125,6 +125,14 @@ def test_a_zero_vector_has_a_cosine_here_and_none_in_scipy():
     assert PAIRWISE["cosine"](zero, other) == 0
 
 
+def test_two_zero_vectors_are_alike_in_usearch():
+    usearch = pytest.importorskip("usearch.index")
+    zero, other = np.zeros(4, np.float32), np.ones(4, np.float32)
+    index = usearch.Index(ndim=4, metric="cos", dtype="f32")
+    index.add(0, zero)
+    assert [1 - index.search(query, 1).distances[0] for query in (other, zero)] == [0, 1]
+
+
 def test_a_zero_vector_stays_zero_here():
     zero = torch.zeros(1, 4, dtype=torch.float16)
     assert torch.nn.functional.normalize(zero).isnan().all()

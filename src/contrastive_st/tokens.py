@@ -350,7 +350,7 @@ def prompt_length(tokenizer: PreTrainedTokenizerBase, prompt: str, max_length: i
 # Every encoder here masks padding, so the embedding of a row does not depend on how much it is padded: values and
 # gradients are those of the padded batch. Short rows are just no longer padded to the length of the longest. Buckets
 # have few different shapes, because on a CPU oneDNN compiles code for each shape of a product: the first product of a
-# shape takes several times as long as the next (`benchmarks/shapes.py`).
+# shape takes several times as long as the next.
 
 
 def padded_widths(lengths: NDArray[np.int64], most: int | None = None) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@
 Fine-tunes BASE, a BERT with one score, in FOLDER: it learns to tell the document of a query from seven others of its
 first 50 hits. Then it reorders 50 hits of other queries, among more documents: questions of qqp/ and sentences of MRPC
 that mean the same, and manual pages by their descriptions. Prints nDCG@10, its difference with the 95% interval, and
-the processor time and scores beside those of sentence-transformers.
+the processor time and scores with those of sentence-transformers.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from contrastive_st.compare.systems import (
     reranked_system,
 )
 from contrastive_st.data.documentation import near_copies
+from contrastive_st.search.exact import ExactIndex
 
 SYLLABLES = ("ba", "co", "di", "fu", "ge", "ha", "jo", "ki", "lu", "me", "no", "pa", "ri", "so", "tu", "ve")
 
@@ -105,6 +106,9 @@ def test_queries_of_the_user_find_documents_by_their_ids(tmp_path):
     for query, own in zip(search.queries, search.relevant, strict=True):
         assert query.removeprefix("where are ") in search.documents[own[0]]
     assert search.left_out["queries without a document that is read"] == 1
+    ids, titles, texts = zip(*rows, strict=True)
+    index = ExactIndex(ids, texts, np.eye(len(rows), dtype=np.float32), [{"title": title} for title in titles])
+    assert len(read_search("", queries=str(tmp_path / "queries.csv"), index=index).queries) == 250
 
 
 def test_the_first_half_of_the_queries_chooses_and_the_other_confirms():

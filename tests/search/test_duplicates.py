@@ -3,6 +3,7 @@
 import csv
 import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -119,8 +120,10 @@ def test_files_hold_the_groups(tmp_path):
     assert [(int(row["group"]), int(row["id"])) for row in rows] == [
         (number, member.id) for number, group in enumerate(groups, 1) for member in group
     ]
+    groups[0][0] = replace(groups[0][0], id=1 << 60)
     content = json.loads(save(groups, tmp_path / "d.json").read_text())
-    assert [[member["id"] for member in group] for group in content] == [[m.id for m in group] for group in groups]
+    assert content[0][0]["id"] == str(1 << 60)  # a number would be rounded in JavaScript
+    assert [[int(member["id"]) for member in group] for group in content] == [[m.id for m in group] for group in groups]
 
 
 def test_ids_that_are_text(tmp_path):

@@ -3,11 +3,12 @@
 import json
 import unicodedata
 
+import numpy as np
 import pytest
 from store_places import unit_vectors
 
 from contrastive_st.cli import main
-from contrastive_st.search.documents import open_corpus
+from contrastive_st.search.documents import identified, open_corpus, texts_corpus
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.held import as_held, given_and_own
@@ -55,6 +56,33 @@ def test_parts_have_their_numbers_beside_the_metadata(place, shown, tmp_path):
         ("(document)=0", 2),
     ):
         assert len(shown("search", "tide", "--collection", "parts", "--filter", condition)) == count, condition
+
+
+@pytest.mark.parametrize(
+    "id",
+    ["talk-7", "2024-05-01", "2024-05-01 09:30", "2024-05-01T09:30:00.5Z", "007", "1e3", " 7 ", "8.0", " x ", "9" * 19,
+     NAMES[1], "a\0b", 9, "10"],
+)  # fmt: skip
+def test_an_id_is_the_same_in_every_way_to_write_it(place, id):
+    """It is the one that was given, whatever texts the metadata have, and names the document."""
+    given, vector = "a\ufffdb" if id == "a\0b" else 10 if id == "10" else id, unit_vectors(1)
+    metadata = {"note": " ", "title": f" {id}", "sku": id, "z": f"{id} "}
+    (row,) = identified(texts_corpus("rows", ["a text"], [metadata]), "sku").read()
+    with VectorStore(place, "kept") as store:
+        hits = ExactIndex([id], ["a text"], vector, [metadata]).get([id])
+        for ids in ([id], np.array([id])):
+            store.delete([id])
+            assert store.upsert(ids, ["a text"], vector, [metadata])["new"] == 1
+            hits += store.get([id])
+        store.loader("rows", "1", own_ids=True, replace=True).add(
+            0, (np.array([row.id]), ["a text"], [row.metadata], vector)
+        )
+        assert store.upsert([id], ["a text"], vector, [metadata])["unchanged"] == 1
+        hits += store.get([id])
+        store.set_metadata(id, {"n": 1})
+        hits += store.get([id])
+        assert [(hit.id, hit.own_id) for hit in hits] == [(as_id(given), given)] * 5
+        assert store.count({"(id)": id}) == store.delete([given]) == 1
 
 
 @pytest.mark.parametrize("kind", ["store", "exact"])
@@ -130,6 +158,7 @@ def test_texts_and_columns_are_compared_in_the_same_form():
 def test_adapters_leave_the_metadata_alone(place):
     pytest.importorskip("haystack"), pytest.importorskip("langchain_core")
     from haystack import Document
+    from haystack.document_stores.types import DuplicatePolicy
 
     from contrastive_st.integrations.haystack import ContrastiveDocumentStore
     from contrastive_st.integrations.langchain import ContrastiveVectorStore
@@ -141,6 +170,8 @@ def test_adapters_leave_the_metadata_alone(place):
     assert (found.id, found.metadata) == ("a", MINE)
     assert [one.id for one in chain.get_by_ids([unicodedata.normalize("NFC", name)])] == [name]
     assert [one.metadata for one in chain.similarity_search("tide", filter={"_id": "x"})] == [MINE]
+    chain.add_texts(["snow", "rain"], [{}, {}], ids=["a ", "a"])  # the last text of an id counts
+    assert [(one.id, one.page_content) for one in chain.get_by_ids(["a"])] == [("a", "rain")]
     chain.store.close()
 
     hay = ContrastiveDocumentStore(where=place, collection="hay")
@@ -148,6 +179,10 @@ def test_adapters_leave_the_metadata_alone(place):
     wanted = {"field": "meta._id", "operator": "==", "value": "x"}
     assert [(one.id, one.meta) for one in hay.filter_documents(wanted)] == [("a", MINE)]
     assert sorted(one.id for one in hay.filter_documents()) == sorted(["a", name])
+    again = Document(id=unicodedata.normalize("NFC", name), content="snow")
+    assert hay.write_documents([again], DuplicatePolicy.SKIP) == 0
+    assert hay.write_documents([again, again], DuplicatePolicy.OVERWRITE) == 2
+    assert hay.count_documents() == 2
     hay.delete_documents([unicodedata.normalize("NFC", name)])
     assert hay.count_documents() == 1
     hay.store.close()

@@ -154,6 +154,8 @@ def test_documents_similar_to_a_hit(served):
     assert other.hits == last[1].hits
     assert "similar to “" not in views[1]
     assert_harmless("".join(views))
+    named = replace(answer, hits=[replace(wanted, own={"id": "talk-7"})])
+    assert f'data-similar="{wanted.id}"' in answer_html(named)
     for clicked, words in (
         (json.dumps(["long", "5000000", 0]), "no document"),
         (json.dumps(["<i>", "3", 0]), "no index"),

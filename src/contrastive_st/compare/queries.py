@@ -138,9 +138,9 @@ def read_search(
     report, read = Report(), itertools.starmap(_Read, installed_docs() if index is None and not source else ())
     if index is not None:
         read = (
-            _Read(_title(own), text, str(own.get("id", number)))
-            for ids, texts, metadata, _ in index.scan()
-            for number, text, own in zip(ids.tolist(), texts, metadata, strict=True)
+            _Read(_title(hit.metadata), hit.text, str(hit.metadata.get("id", hit.own_id)))
+            for ids, *_ in index.scan()
+            for hit in index.get(ids.tolist())
         )
     elif source:
         read = _documents(source, columns, report)

@@ -35,6 +35,7 @@ from contrastive_st.search.filters import (
 from contrastive_st.search.held import as_held
 from contrastive_st.search.index import Hit, at_least
 from contrastive_st.search.opening import open_collection, open_index
+from contrastive_st.search.values import as_id
 
 
 class _Described:
@@ -279,18 +280,18 @@ class ContrastiveDocumentStore(_Described):
         """
         if not isinstance(documents, list) or not all(isinstance(document, Document) for document in documents):
             raise ValueError("write_documents takes a list of documents")
-        new = {document.id: document for document in documents}
-        known = {_document(hit).id for hit in self.store.get(self.store.known(list(new)))}
+        new = {as_id(document.id): document for document in documents}
+        known = set(self.store.known(list(new)))
         if policy == DuplicatePolicy.SKIP:
             new = {id: document for id, document in new.items() if id not in known}
         elif policy != DuplicatePolicy.OVERWRITE and (known or len(new) < len(documents)):
-            twice = [id for id, count in Counter(document.id for document in documents).items() if count > 1]
-            which = "is in the store already" if known else "is given twice"
-            raise DuplicateDocumentError(f"document {[*known, *twice][0]!r} {which}; give a policy, or another id")
+            twice = [id for id, count in Counter(as_id(document.id) for document in documents).items() if count > 1]
+            id, which = new[[*known, *twice][0]].id, "is in the store already" if known else "is given twice"
+            raise DuplicateDocumentError(f"document {id!r} {which}; give a policy, or another id")
         made = iter(self._encoder.encode_document([one.content or "" for one in new.values() if one.embedding is None]))
         vectors = [next(made) if one.embedding is None else one.embedding for one in new.values()]
         texts = [one.content or "" for one in new.values()]
-        self.store.upsert(list(new), texts, vectors, [one.meta for one in new.values()])
+        self.store.upsert([one.id for one in new.values()], texts, vectors, [one.meta for one in new.values()])
         return len(new) if policy == DuplicatePolicy.SKIP else len(documents)
 
     def delete_documents(self, document_ids: list[str]) -> None:

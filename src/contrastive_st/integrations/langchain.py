@@ -20,6 +20,7 @@ from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import warn_of_unknown
 from contrastive_st.search.index import Hit, at_least
 from contrastive_st.search.opening import open_collection
+from contrastive_st.search.values import as_id
 
 
 class ContrastiveEmbeddings(Embeddings):
@@ -110,10 +111,10 @@ class ContrastiveVectorStore(VectorStore):
         """
         content = list(texts)
         names = [name or str(uuid4()) for name in ids or [None] * len(content)]
-        last = {name: place for place, name in enumerate(names)}  # of an id that is given twice the last text counts
+        last = {as_id(name): place for place, name in enumerate(names)}  # the last text of an id counts
         given = metadatas or [{}] * len(content)
         rows = [content[i] for i in last.values()], self._embedding.embed_documents([content[i] for i in last.values()])
-        self.store.upsert(list(last), *rows, [given[i] for i in last.values()])
+        self.store.upsert([names[i] for i in last.values()], *rows, [given[i] for i in last.values()])
         return names
 
     def similarity_search_with_score_by_vector(

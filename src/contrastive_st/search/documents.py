@@ -43,11 +43,11 @@ from contrastive_st.search.folder import (
     files_in,
     files_like,
 )
-from contrastive_st.search.held import as_held, as_metadata
+from contrastive_st.search.held import as_held, as_metadata, given_and_own, with_own_id
 from contrastive_st.search.index import Files
 from contrastive_st.search.report import LeftOut, Report
 from contrastive_st.search.splitting import FILES, LINES, WHOLE, is_list, split
-from contrastive_st.search.values import OF_DOCUMENT, OWN, PART, as_id, hashed, nfc, plain
+from contrastive_st.search.values import OF_DOCUMENT, OWN, OWN_ID, PART, as_id, hashed, nfc, plain
 
 _LONGEST_VALUE = 1000  # characters: longer texts (and lists, as JSON) are not kept as metadata by default
 _LONGEST_DOCUMENT = 1 << 24  # bytes; a larger text file is a list, unless `lines` is False
@@ -324,18 +324,19 @@ def identified(corpus: Corpus, column: str = "id") -> Corpus:
         rows: dict[int, int] = {}
         for document in corpus.read(report):
             where = document.where or f"{corpus.name}, row {document.row + 1}"
-            cell = document.metadata.get(nfc(column))
+            given, _ = given_and_own(document.metadata)
+            cell = next((cell for name, cell in given.items() if nfc(name) == nfc(column)), None)
             try:
                 id = as_id(cell)
             except InputError as error:
-                there = ", ".join(document.metadata) or "nothing"
+                there = ", ".join(given) or "nothing"
                 fault = f"there is no {column}" if cell is None else error
                 raise InputError(f"{where}: {fault}; or give another --id_column (the metadata are {there})") from error
             if (former := rows.setdefault(id, document.row)) != document.row:
                 first = next((one.where for one in corpus.read() if one.row == former), "") or f"row {former + 1}"
                 raise InputError(f"{where} has the {column} {str(cell)[:60]} of {first}; make them different, or give "
                                  "another --id_column ('' makes ids of rows or paths)")  # fmt: skip
-            yield replace(document, id=id)
+            yield replace(document, id=id, metadata=with_own_id(document.metadata, id, cell))
 
     return _as(corpus, read, ["ids", column], lambda rest: identified(rest, column), own_ids=True)
 
@@ -373,7 +374,8 @@ def by_file(corpus: Corpus) -> Corpus:
                 content = digest_of([document.text])
                 key += f"#{content}" + (f"-{seen[content]}" if seen[content] else "")
                 seen[content] += 1
-            yield replace(document, id=hashed(key.strip()))
+            metadata = {name: value for name, value in document.metadata.items() if name != OWN_ID}  # that of its row
+            yield replace(document, id=hashed(key.strip()), metadata=metadata)
 
     result = _as(corpus, read, ["by file"], by_file, own_ids=True)
     return replace(result, files=replace(result.files, hashed=True))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.values import GIVEN, OWN, OWN_ID, as_ids, as_list, moment, nfc, plain, storable
+from contrastive_st.search.values import GIVEN, OWN, OWN_ID, as_ids, as_list, nfc, normal, own_id, plain, storable
 
 
 def as_held(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,9 +37,24 @@ def given_and_own(held: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
     return dict(given), own
 
 
+def with_own_id(held: dict[str, Any], number: int, id: Any) -> dict[str, Any]:
+    """Metadata as an index holds them, with `OWN_ID` if the id is a text that they do not tell (`own_id`).
+
+    Example:
+        >>> with_own_id({"year": 1999}, 1433482642038159418, "talk-7")
+        {'year': 1999, '(id)': 'talk-7'}
+        >>> with_own_id({"sku": "talk-7"}, 1433482642038159418, "talk-7")
+        {'sku': 'talk-7'}
+    """
+    if not isinstance(id, str) or id == str(number):
+        return held
+    text = storable(str.__str__(id))
+    return held if own_id(number, given_and_own(held)[0]) == text else {**held, OWN_ID: text}
+
+
 def _in_normal_form(value: Any) -> Any:
     if isinstance(value, str):
-        return moment(value) or nfc(value)
+        return normal(value)
     if isinstance(value, Mapping):
         return {nfc(name): _in_normal_form(item) for name, item in value.items()}
     return [_in_normal_form(item) for item in value] if isinstance(value, list) else value
@@ -89,7 +104,7 @@ def as_documents(
 ) -> tuple[NDArray[np.int64], list[str], list[dict[str, Any]]]:
     """Ids, texts and metadata of documents as an index holds them, one for each of so many vectors.
 
-    An id that is text is kept next to the metadata, as `OWN_ID`.
+    An id that is text is kept next to the metadata, as by `with_own_id`.
 
     Raises:
         InputError: one of them is at fault, their numbers differ, or an id is given twice.
@@ -104,8 +119,4 @@ def as_documents(
     if len(np.unique(numbers)) < len(numbers):
         raise InputError("an id is given twice; give each document once")
     items = as_metadata(metadata, len(numbers))
-    if not isinstance(given, np.ndarray):
-        for id, number, item in zip(given, numbers.tolist(), items, strict=True):
-            if isinstance(id, str) and id != str(number):
-                item[OWN_ID] = storable(id)
-    return numbers, kept, items
+    return numbers, kept, list(map(with_own_id, items, numbers.tolist(), given))

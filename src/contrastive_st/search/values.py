@@ -33,6 +33,8 @@ _EXACT = 1 << 53  # JavaScript, and every parser that reads JSON numbers as doub
 def as_id(given: Any) -> int:
     """The 64-bit id of a document: an integer itself, also one written as text or as 7.0, or a hash of any other text.
 
+    The text is hashed in normal form, as metadata are compared.
+
     Raises:
         InputError: it is neither an integer of 64 bits nor text.
 
@@ -40,16 +42,20 @@ def as_id(given: Any) -> int:
         >>> as_id(7), as_id(" 7"), as_id(7.0), as_id("7.0"), as_id("talk-7")
         (7, 7, 7, 7, 1433482642038159418)
     """
-    value = given.strip() if isinstance(given, str) else given
-    if isinstance(value, str) and (match := _INTEGER.fullmatch(value)):
+    value: Any = storable(str.__str__(given)).strip() if isinstance(given, str) else given
+    if isinstance(value, str) and (match := _INTEGER.fullmatch(value)) and _is_64_bits(int(match[1])):
         value = int(match[1])
     if isinstance(value, (float, np.floating)) and -_EXACT < value < _EXACT and value.is_integer():
         value = int(value)
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63:
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and _is_64_bits(value):
         return int(value)
     if not isinstance(value, str) or not value:
         raise InputError(f"{given!r} is not an id: give an integer of 64 bits, or text")
-    return hashed(nfc(value))
+    return hashed(normal(value))
+
+
+def _is_64_bits(value: Any) -> bool:
+    return bool(-(1 << 63) <= value < 1 << 63)
 
 
 def hashed(text: str) -> int:
@@ -65,6 +71,16 @@ def nfc(text: str) -> str:
         True
     """
     return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def normal(text: str) -> str:
+    """The form in which an index compares a text: a date or time as by `moment`, any other text as by `nfc`.
+
+    Example:
+        >>> normal("2024-05-01 00:00"), normal("e\u0301") == "\u00e9"
+        ('2024-05-01', True)
+    """
+    return moment(text) or nfc(text)
 
 
 def as_ids(given: Any) -> NDArray[np.int64]:
@@ -89,18 +105,16 @@ def as_ids(given: Any) -> NDArray[np.int64]:
 
 
 def own_id(id: int, metadata: Mapping[str, Any]) -> int | str:
-    """The id of a document as its source writes it: the text of its metadata that stands for the number.
+    """The id of a document as its source writes it: the text of its metadata of which the number is the hash.
+
+    If several are, which differ in blanks or in their normal form, it is the first in alphabetical order.
 
     Example:
         >>> own_id(1433482642038159418, {"sku": "talk-7", "year": 1999}), own_id(7, {"year": 1999})
         ('talk-7', 7)
     """
-    return next((text for text in metadata.values() if _is_hashed(text) and as_id(text) == id), id)
-
-
-def _is_hashed(id: Any) -> bool:
-    """Whether an id is text that is not an integer."""
-    return isinstance(id, str) and id != "" and not _INTEGER.fullmatch(id.strip())
+    texts = (text for text in metadata.values() if isinstance(text, str))
+    return min((text for text in texts if hashed(normal(text.strip())) == id), default=id)
 
 
 def json_id(id: int | str) -> int | str:

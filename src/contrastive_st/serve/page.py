@@ -123,7 +123,7 @@ def find_similar(
 
     Args:
         session: to search in.
-        clicked: JSON of the name of a source, the id of its document as text (ids have 64 bits, JavaScript's numbers
+        clicked: JSON of the name of a source, the number of its document as text (it has 64 bits, JavaScript's numbers
             53), and the time of the click.
         condition: the filters that are chosen on the page.
         k: how many documents.
@@ -254,7 +254,8 @@ def _hit(answer: Answer, i: int) -> dict[str, Any]:
     shared, text = shared_words(answer.query, hit.text[:SENT]), " ".join(hit.text.split())[:SENT]
     seen, more = (list(_pieces(part, shared)) for part in (text[:SHOWN], text[SHOWN:]))
     metadata = {key: one_line(str(value), 120) for key, value in {**hit.metadata, **hit.place}.items()}
-    return {"score": f"{hit.score:.3f}", "id": hit.own_id, "seen": seen, "more": more, "metadata": metadata}
+    ids = {"id": hit.own_id, "number": hit.id}
+    return {**ids, "score": f"{hit.score:.3f}", "seen": seen, "more": more, "metadata": metadata}
 
 
 def _pieces(text: str, shared: set[str]) -> Iterator[tuple[str, bool]]:

@@ -17,6 +17,7 @@ from contrastive_st.data.table_writers import write_table
 from contrastive_st.files.writing import check_target, write_json
 from contrastive_st.search.index import VectorIndex, sample
 from contrastive_st.search.near_pairs import near_pairs
+from contrastive_st.search.values import json_id
 from contrastive_st.vectors import unit_vectors
 
 HEAD = 64  # dimensions that are enough to exclude most pairs
@@ -221,7 +222,8 @@ def save(groups: list[Group], path: str | Path) -> Path:
     """
     path = check_target(path, overwrite=True, formats=FORMATS)
     if path.suffix == ".json":
-        content = [[asdict(member) for member in group] for group in groups]
+        ids = lambda member: {"id": json_id(member.id), "nearest": json_id(member.nearest)}
+        content = [[asdict(member) | ids(member) for member in group] for group in groups]
         write_json(path, content, default=str)
     else:
         name = lambda key: f"own_{key}" if key in _COLUMNS else key

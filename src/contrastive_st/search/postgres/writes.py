@@ -19,7 +19,7 @@ from contrastive_st.errors import InputError, choice
 from contrastive_st.memory import peak_resident
 from contrastive_st.search.column_types import LIST, MIXED, OBJECT, joined_types, types_of
 from contrastive_st.search.filters import Filterable, as_filter
-from contrastive_st.search.held import as_documents, as_metadata
+from contrastive_st.search.held import as_documents, as_metadata, with_own_id
 from contrastive_st.search.index import (
     CHANGED,
     NEW,
@@ -43,7 +43,7 @@ from contrastive_st.search.postgres.refusals import translated
 from contrastive_st.search.postgres.schema import create_codes, follow
 from contrastive_st.search.postgres.spaces import StoreSpaces
 from contrastive_st.search.shards import FIRST
-from contrastive_st.search.values import DATE, OF_DOCUMENT, OWN, OWN_ID, PART, as_id, as_ids
+from contrastive_st.search.values import DATE, OF_DOCUMENT, OWN, PART, as_id, as_ids
 
 if TYPE_CHECKING:
     from contrastive_st.search.index import VectorIndex
@@ -71,7 +71,7 @@ class StoreWrites(StoreSpaces):
         Unchanged vectors are not written again, so that new metadata costs no work on the index.
 
         Args:
-            ids: integers or texts (`as_id`), distinct. A text stays in the metadata as `id`, unless there is an `id`.
+            ids: integers or texts (`as_id`), distinct. A text is kept as the own id of the document.
             texts: the texts.
             vectors: `[n, d]`.
             metadata: a mapping for each document, converted by `plain` of `search/values.py`.
@@ -185,12 +185,10 @@ class StoreWrites(StoreSpaces):
             held = connection.execute(statement, (number,)).fetchone()
             if held is None:
                 return 0
-            kept = {name: held[0][name] for name in (OWN_ID, OF_DOCUMENT, PART) if name in held[0]}
             own = Hit.of(number, math.nan, "", held[0]).own_id  # maybe a value of the metadata that are replaced
-            if own != Hit.of(number, math.nan, "", item).own_id:
-                kept[OWN_ID] = own
+            kept = {name: held[0][name] for name in (OF_DOCUMENT, PART) if name in held[0]}
             statement = tables.statement("UPDATE {texts} SET metadata = %s WHERE id = %s")
-            return connection.execute(statement, (Jsonb(item | kept), number)).rowcount
+            return connection.execute(statement, (Jsonb(with_own_id(item | kept, number, own)), number)).rowcount
 
         changed = self.database.transact(work)
         all_known([id], as_ids([id] * changed))

@@ -182,11 +182,11 @@ class StoreWrites(StoreSpaces):
         def work(connection: StoreConnection) -> int:
             self.at(connection, lock=True).add_types(connection, [item], {})
             statement = tables.statement("SELECT metadata FROM {texts} WHERE id = %s FOR UPDATE")
-            held = connection.execute(statement, (number,)).fetchone()
-            if held is None:
+            row = connection.execute(statement, (number,)).fetchone()
+            if row is None:
                 return 0
-            own = Hit.of(number, math.nan, "", held[0]).own_id  # maybe a value of the metadata that are replaced
-            kept = {name: held[0][name] for name in (OF_DOCUMENT, PART) if name in held[0]}
+            own = Hit.of(number, math.nan, "", row[0]).own_id  # maybe a value of the metadata that are replaced
+            kept = {name: row[0][name] for name in (OF_DOCUMENT, PART) if name in row[0]}
             statement = tables.statement("UPDATE {texts} SET metadata = %s WHERE id = %s")
             return connection.execute(statement, (Jsonb(with_own_id(item | kept, number, own)), number)).rowcount
 

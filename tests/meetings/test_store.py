@@ -468,6 +468,15 @@ class Meetings(RuleBasedStateMachine):
             held.documents[id] = Document(document.id, document.text, item)
             self.check(held, pick, document.text)
 
+    @rule(pick=PICK, number=PICK, text=st.sampled_from(TEXTS), item=METADATA)
+    def upsert_by_number(self, pick, number, text, item):
+        held = self.pick(pick)
+        if held.documents:
+            id = sorted(held.documents)[number % len(held.documents)]
+            self.store(held, pick).upsert([id], [text], WORLD.encoders[held.model].encode_document([text]), [item])
+            held.put(id, Document(held.documents[id].id, text, item))
+            self.check(held, pick, text)
+
     @rule(pick=PICK, ids=st.lists(st.sampled_from(IDS), min_size=1, max_size=4, unique_by=as_id),
           by=st.sampled_from(["store", "process", "api", "langchain"]))  # fmt: skip
     def delete(self, pick, ids, by):

@@ -81,7 +81,9 @@ def test_an_id_is_the_same_in_every_way_to_write_it(place, id):
         hits += store.get([id])
         store.set_metadata(id, {"n": 1})
         hits += store.get([id])
-        assert [(hit.id, hit.own_id) for hit in hits] == [(as_id(given), given)] * 5
+        store.upsert([hits[0].id], ["another"], vector)
+        hits += store.get([id])
+        assert [(hit.id, hit.own_id) for hit in hits] == [(as_id(given), given)] * 6
         assert store.count({"(id)": id}) == store.delete([given]) == 1
 
 

@@ -43,7 +43,7 @@ from contrastive_st.search.postgres.refusals import translated
 from contrastive_st.search.postgres.schema import create_codes, follow
 from contrastive_st.search.postgres.spaces import StoreSpaces
 from contrastive_st.search.shards import FIRST
-from contrastive_st.search.values import DATE, OF_DOCUMENT, OWN, PART, as_id, as_ids
+from contrastive_st.search.values import DATE, OF_DOCUMENT, OWN, PART, as_id, as_ids, as_list
 
 if TYPE_CHECKING:
     from contrastive_st.search.index import VectorIndex
@@ -71,7 +71,8 @@ class StoreWrites(StoreSpaces):
         Unchanged vectors are not written again, so that new metadata costs no work on the index.
 
         Args:
-            ids: integers or texts (`as_id`), distinct. A text is kept as the own id of the document.
+            ids: integers or texts (`as_id`), distinct. A text is kept as the own id of the document, which stays if
+                a later one gives the number.
             texts: the texts.
             vectors: `[n, d]`.
             metadata: a mapping for each document, converted by `plain` of `search/values.py`.
@@ -83,16 +84,21 @@ class StoreWrites(StoreSpaces):
             InputError: the numbers differ, an id is given twice, or a vector is zero, NaN or infinite.
         """
         unit = as_queries(vectors, self.dimension) if len(vectors) else np.empty((0, self.dimension), dtype=np.float32)
-        numbers, kept, items = as_documents(ids, texts, metadata, len(unit))
+        given = ids if isinstance(ids, np.ndarray) else as_list("ids", ids)
+        numbers, kept, items = as_documents(given, texts, metadata, len(unit))
 
         def work(connection: StoreConnection) -> Counter[str]:
             now = self.at(connection, lock=True)
-            known = now.tables.statement("SELECT count(*) FROM {texts} WHERE id = ANY(%s)")
-            there = connection.value(known, (numbers.tolist(),))
+            known = now.tables.statement("SELECT id, metadata FROM {texts} WHERE id = ANY(%s)")
+            there: dict[int, dict[str, Any]] = dict(connection.execute(known, (numbers.tolist(),)).fetchall())
             now.add_types(connection, items, {})
-            written = now.write(connection, (numbers, kept, items, unit), merge_rows)
+            named = [
+                item if isinstance(id, str) or number not in there else _with_own_id_of(there[number], number, item)
+                for id, number, item in zip(given, numbers.tolist(), items, strict=True)
+            ]
+            written = now.write(connection, (numbers, kept, named, unit), merge_rows)
             now.revive(connection, numbers)
-            new, unchanged = len(numbers) - there, len(numbers) - written
+            new, unchanged = len(numbers) - len(there), len(numbers) - written
             return Counter({NEW: new, CHANGED: written - new, UNCHANGED: unchanged})
 
         self.decide_language(kept)
@@ -185,10 +191,10 @@ class StoreWrites(StoreSpaces):
             row = connection.execute(statement, (number,)).fetchone()
             if row is None:
                 return 0
-            own = Hit.of(number, math.nan, "", row[0]).own_id  # maybe a value of the metadata that are replaced
             kept = {name: row[0][name] for name in (OF_DOCUMENT, PART) if name in row[0]}
+            named = _with_own_id_of(row[0], number, item | kept)
             statement = tables.statement("UPDATE {texts} SET metadata = %s WHERE id = %s")
-            return connection.execute(statement, (Jsonb(with_own_id(item | kept, number, own)), number)).rowcount
+            return connection.execute(statement, (Jsonb(named), number)).rowcount
 
         changed = self.database.transact(work)
         all_known([id], as_ids([id] * changed))
@@ -483,6 +489,11 @@ class StoreWrites(StoreSpaces):
                 codes = code_rows(np.array(ids, dtype=np.int64), vectors_of(vectors, self.storage))
                 copy_rows(connection, self.tables.codes, ("code",), codes)
         follow(connection, self.tables.codes, self.tables.vectors)
+
+
+def _with_own_id_of(former: Mapping[str, Any], number: int, item: dict[str, Any]) -> dict[str, Any]:
+    """Metadata with the own id of the document that they replace, which may be a value of its former metadata."""
+    return with_own_id(item, number, Hit.of(number, math.nan, "", former).own_id)
 
 
 def _warn_of_a_large_graph(notice: psycopg.errors.Diagnostic, memory: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 from store_places import store_place, unit_vectors
 
 from contrastive_st.errors import InputError
@@ -265,6 +265,7 @@ SCALARS = st.one_of(
     st.sampled_from([0.5, -1.5, 2001.0, 1e3, LONG, LONG - 1]),
     st.sampled_from(TEXTS), st.dates(dt.date(2000, 12, 30), dt.date(2001, 12, 31)),
     st.datetimes(dt.datetime(2001, 5, 6), dt.datetime(2001, 5, 9)),
+    st.just(dt.datetime(2001, 5, 7, 0, 0, 1)),
 )  # fmt: skip
 VALUES = st.one_of(SCALARS, st.lists(SCALARS, max_size=3), st.fixed_dictionaries({"in": SCALARS}))
 COLUMNS = ["a", "b", "c.in", "c", 'od"d; =']
@@ -353,6 +354,7 @@ def quiet():
     logger.setLevel(level)
 
 
+@example(rows=[{"a": dt.datetime(2001, 5, 7, 0, 0, 1)}], filters=[[{"a": {"<=": dt.datetime(2001, 5, 7)}}]])
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(rows=ROWS, filters=st.lists(st.lists(CONDITIONS, min_size=1, max_size=3), min_size=1, max_size=6))
 def test_random_conditions_find_the_same_in_every_index(store, quiet, rows, filters):

@@ -26,6 +26,7 @@ import operator as operators
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, Literal
@@ -396,6 +397,8 @@ def _scalar(column: str, given: Any) -> Scalar:
         value = []
     if isinstance(value, (list, dict)) or (value is None and given is not None):
         raise InputError(f"filter on {column!r}: {given!r} is not text, a finite number, a date, true, false or null")
+    if isinstance(given, datetime):
+        return str(given.isoformat())  # midnight is a moment here, not a whole day
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53 else value
 
 

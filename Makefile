@@ -22,7 +22,7 @@ demo: $(VENV)/.demo  ## is an encoder tuned on the installed Python documentatio
 test: $(VENV)/.dev  ## every test but those of `make test-contracts`, offline
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/contracts $(PYTEST_ARGS)
 
-meetings: $(VENV)/.dev  ## the laws of docs/launching.md for every combination of choices, offline; 40 minutes on two idle cores
+meetings: $(VENV)/.dev  ## the laws of docs/launching.md for every combination of choices, offline; about an hour on two busy cores
 	HF_HUB_OFFLINE=1 CONTRASTIVE_ST_MEETINGS=all $(BIN)/python -m pytest -n 2 tests/meetings $(PYTEST_ARGS)
 
 test-fast: $(VENV)/.dev  ## the fast tests, offline

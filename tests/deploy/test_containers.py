@@ -1,11 +1,11 @@
 """The container file and the compose file agree with the package."""
 
 import shlex
-import socket
 from pathlib import Path
 
 import pytest
 import yaml
+from ports import free_port
 from store_places import store_place
 
 from contrastive_st.cli import _parser, main
@@ -35,8 +35,7 @@ def test_a_database_with_the_settings_of_the_compose_file_is_used_by_its_dsn(mon
     psycopg = pytest.importorskip("psycopg")
     database = COMPOSE["services"]["postgres"]
     wanted = settings(database["command"][2::2])
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     monkeypatch.setenv("PGPORT", str(port))  # of the server, and of addresses without a port
     monkeypatch.setattr(
         server, "_SETTINGS", "\n".join([*database["command"][2::2], "listen_addresses = '127.0.0.1'", f"port = {port}"])

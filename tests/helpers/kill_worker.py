@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from resume_worker import TEXTS, free_port, settings
+from ports import free_port
+from resume_worker import TEXTS, settings
 from transformers import BertConfig
 
 from contrastive_st import (
@@ -116,7 +117,7 @@ def train(case, folder, steps, told, final=False, lives=True):
 
 def fork(processes, job):
     """The job in so many children, which are one process group of torch; their numbers, and the first one's pipe."""
-    port, (ours, theirs), children = free_port(), os.pipe(), []
+    port, (ours, theirs), children = str(free_port()), os.pipe(), []
     for rank in range(processes):
         if not (child := os.fork()):
             if processes > 1:

@@ -1,16 +1,14 @@
 """Start a worker script as several processes that know each other, and compare what they found."""
 
-import socket
 import subprocess
 
 import torch
+from ports import free_port
 from warm_python import python_with_package
 
 
 def launch(world, out, worker):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [python_with_package(), str(worker)]
     ranks = [subprocess.Popen([*command, str(rank), str(world), str(port), str(out)]) for rank in range(world)]
     assert [rank.wait(timeout=600) for rank in ranks] == [0] * world

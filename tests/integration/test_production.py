@@ -3,13 +3,13 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import psycopg
 import pytest
+from ports import free_port
 from store_places import tcp_server
 
 from contrastive_st.search.postgres.server import _binaries
@@ -28,8 +28,7 @@ def test_from_an_empty_postgresql_to_a_served_search(tmp_path):
         pytest.skip("curl is not installed")
     blocks = re.findall(r"^```sh\n(.*?)^```$", section(), re.M | re.S)
     assert len(blocks) == 6
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        own = free.getsockname()[1]
+    own = free_port()
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     with tcp_server() as (_, address):
         port = psycopg.conninfo.conninfo_to_dict(address.format("x"))["port"]

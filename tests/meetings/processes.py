@@ -5,13 +5,14 @@ A new process has no state of earlier runs (accelerate keeps some), and costs a 
 
 import multiprocessing
 import os
-import socket
 import sys
 import time
 import traceback
 from multiprocessing import connection, forkserver
 from pathlib import Path
 from unittest import mock
+
+from ports import free_port
 
 SECONDS = 300  # a run that takes longer hangs
 _context = multiprocessing.get_context("forkserver")
@@ -34,9 +35,7 @@ def together(count, function, *args):
     Raises:
         RunFailed: with the last lines of the traceback of the first process that failed.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with mock.patch.dict(os.environ, PYTHONPATH=_paths):  # it imports before it has the path of this process
         forkserver.ensure_running()
     ends, running = [], []

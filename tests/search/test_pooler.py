@@ -3,13 +3,13 @@
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
+from ports import free_port
 from store_places import tcp_server, unit_vectors
 
 from contrastive_st.cli import main
@@ -39,8 +39,7 @@ def pooler(server, folder):
     """pgbouncer before a server, with two sessions for all clients; its address."""
     if shutil.which("pgbouncer") is None:
         pytest.skip("pgbouncer is not installed (Debian: apt install pgbouncer)")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        own = free.getsockname()[1]
+    own = free_port()
     port = psycopg.conninfo.conninfo_to_dict(server[1].format("x"))["port"]
     (folder / "pgbouncer.ini").write_text(CONFIG.format(port=port, own=own))
     account = ["-u", "nobody"] if os.geteuid() == 0 else []  # it does not run as root

@@ -17,7 +17,7 @@ from contrastive_st.serve.gate import Receive, Scope, Send
 
 _WRITING = ThreadPoolExecutor(1, thread_name_prefix="writing")
 _FLOATS = 1 << 16  # of a part of an answer: a millisecond or two to write
-_FEW = 1 << 12  # numbers that are written sooner than a thread wakes
+FEW = 1 << 12  # numbers that are written or divided sooner than a thread wakes
 Vectors = NDArray[np.float32]
 
 
@@ -74,7 +74,7 @@ class Answer(Response):
 
     def __init__(self, parts: Iterator[bytes], size: int, headers: Mapping[str, str]) -> None:
         super().__init__(headers=headers, media_type="application/json")
-        self.parts, self.small = parts, size <= _FEW
+        self.parts, self.small = parts, size <= FEW
         del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

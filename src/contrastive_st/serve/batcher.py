@@ -91,9 +91,10 @@ class Batcher:
         self.most_waiting, self.gather = most_waiting, gather
         self.waiting = 0  # tokens
         self.batches: Callable[[int], object] = lambda rows: None  # called with the number of rows of each bucket
-        self._rows: deque[_Row] = deque()
+        self._arrived: deque[_Job] = deque()
+        self._rows: deque[_Row] = deque()  # like the next one, of the thread that computes
         self._computed: deque[list[_Row]] = deque()  # buckets that the model has
-        self._mutex = threading.Lock()  # of the rows and of `_running`
+        self._mutex = threading.Lock()  # of `_running`, and of what has arrived; held for a moment by the event loop
         self._running = False
         self._taken = 0  # buckets
         self._rate = 1e4  # tokens a second
@@ -106,7 +107,7 @@ class Batcher:
         Raises:
             ApiError: 429, too much is waiting; 413, the request alone is more than may wait.
         """
-        tokens = sum(max(len(row), 1) for row in rows)
+        tokens = sum(map(len, rows)) + rows.count([])
         if tokens > self.most_waiting:
             raise ApiError(413, f"{tokens:,} tokens in one request; at most {self.most_waiting:,} are accepted")
         if self.waiting + tokens > self.most_waiting:
@@ -115,7 +116,7 @@ class Batcher:
         self.waiting += tokens
         try:
             with self._mutex:
-                self._rows.extend(_Row(job, place) for place in range(len(rows)))
+                self._arrived.append(job)
                 start, self._running = not self._running, True
             if start:
                 asyncio.get_running_loop().call_later(self.gather, self._start)
@@ -137,7 +138,13 @@ class Batcher:
             for vectors in self.encode(self._buckets(started + _TURN)):
                 bucket = self._computed.popleft()
                 self.batches(len(bucket))
-                self._answer(bucket, vectors)
+                places: dict[_Job, list[int]] = {}
+                for number, row in enumerate(bucket):
+                    places.setdefault(row.job, []).append(number)
+                for job, item in places.items():
+                    filled = job.fill([bucket[number].place for number in item], vectors[item])
+                    if filled and job.done.set_running_or_notify_cancel():  # its client has not gone
+                        job.done.set_result(job.vectors)
                 tokens += sum(row.tokens for row in bucket)
                 seconds = max(time.perf_counter() - started, 1e-6)
                 if seconds > 0.1:
@@ -148,18 +155,9 @@ class Batcher:
                     job.done.set_exception(error)
             self._computed.clear()
         with self._mutex:
-            self._running = bool(self._rows)
+            self._running = bool(self._rows or self._arrived)
         if self._running:
             self._start()
-
-    def _answer(self, bucket: list[_Row], vectors: Vectors) -> None:
-        places: dict[_Job, list[int]] = {}
-        for number, row in enumerate(bucket):
-            places.setdefault(row.job, []).append(number)
-        for job, item in places.items():
-            filled = job.fill([bucket[number].place for number in item], vectors[item])
-            if filled and job.done.set_running_or_notify_cancel():  # its client has not gone
-                job.done.set_result(job.vectors)
 
     def _buckets(self, until: float) -> Iterator[Bucket | None]:
         """Buckets as long as rows wait or are computed, and no other model waits longer than its turn.
@@ -177,27 +175,29 @@ class Batcher:
 
     def _next(self) -> list[_Row]:
         """Rows of a similar length and the same prompt as the oldest row has; empty if none waits."""
-        with self._mutex:
-            window: list[_Row] = []
-            others: list[_Row] = []
-            tokens = 0
-            while self._rows and tokens < self.batch_tokens:
-                row = self._rows.popleft()
-                if row.job.done.done():  # cancelled, or failed in another bucket
-                    continue
-                fits = not window or row.job.prompt == window[0].job.prompt
-                (window if fits else others).append(row)
-                tokens += row.tokens
-            if not window:
-                return []
-            lengths = np.array([row.tokens for row in window])
-            buckets = bucket_rows(lengths, **self.limits)  # type: ignore[arg-type]
-            self._taken += 1
-            if self._taken % _OLDEST:
-                best = max(buckets, key=lambda bucket: lengths[bucket].sum())
-            else:
-                best = next(bucket for bucket in buckets if 0 in bucket)
-            chosen = set(best.tolist())
-            left = [row for number, row in enumerate(window) if number not in chosen]
-            self._rows.extendleft(reversed(left + others))
-            return [window[number] for number in sorted(chosen)]
+        while self._arrived:
+            job = self._arrived.popleft()
+            self._rows.extend(_Row(job, place) for place in range(len(job.rows)))
+        window: list[_Row] = []
+        others: list[_Row] = []
+        tokens = 0
+        while self._rows and tokens < self.batch_tokens:
+            row = self._rows.popleft()
+            if row.job.done.done():  # cancelled, or failed in another bucket
+                continue
+            fits = not window or row.job.prompt == window[0].job.prompt
+            (window if fits else others).append(row)
+            tokens += row.tokens
+        if not window:
+            return []
+        lengths = np.array([row.tokens for row in window])
+        buckets = bucket_rows(lengths, **self.limits)  # type: ignore[arg-type]
+        self._taken += 1
+        if self._taken % _OLDEST:
+            best = max(buckets, key=lambda bucket: lengths[bucket].sum())
+        else:
+            best = next(bucket for bucket in buckets if 0 in bucket)
+        chosen = set(best.tolist())
+        left = [row for number, row in enumerate(window) if number not in chosen]
+        self._rows.extendleft(reversed(left + others))
+        return [window[number] for number in sorted(chosen)]

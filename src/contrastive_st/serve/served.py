@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 
 from contrastive_st.search.values import one_line
+from contrastive_st.serve.answers import FEW
 from contrastive_st.serve.batcher import Batcher, Rows, Vectors
 from contrastive_st.serve.limits import KEYS, MOST_FLOATS, MOST_INPUTS, ApiError
 from contrastive_st.vectors import unit_vectors
@@ -41,12 +42,14 @@ def parsed(body: bytes) -> Any:
     waiting, number = [value], 0
     while waiting:
         item = waiting.pop()
-        inner = list(item.values()) if isinstance(item, dict) else item if isinstance(item, list) else []
+        if not isinstance(item, (dict, list)):
+            continue
         number += 1
-        token_ids = isinstance(item, list) and isinstance(next(iter(item), None), (int, float))
-        if number > MOST_INPUTS + KEYS or (len(inner) > MOST_INPUTS and not token_ids):
+        numbers = isinstance(item, list) and _are_numbers(item)
+        if number > MOST_INPUTS + KEYS or (len(item) > MOST_INPUTS and not numbers):
             raise ApiError(413, f"a request may have at most {MOST_INPUTS:,} inputs; send less at once")
-        waiting += [part for part in inner if isinstance(part, (dict, list))]
+        if not numbers:
+            waiting += item.values() if isinstance(item, dict) else item
     return value
 
 
@@ -98,7 +101,8 @@ class Served:
         Raises:
             ApiError: it is none of these, too much or too long, or an id is not that of a token.
         """
-        items: list[Any] = given if isinstance(given, list) and not _is_row(given) else [given]
+        row = _token_ids(given)
+        items = [given] if row or isinstance(given, str) else given
         if not items:
             raise ApiError(400, "the input is an empty list; give a text or several")
         if len(items) > MOST_INPUTS or len(items) * self.dimension > MOST_FLOATS:
@@ -106,19 +110,27 @@ class Served:
             raise ApiError(413, f"a request may have at most {most:,} inputs; send fewer")
         cut = self.truncate if truncate is None else truncate
         if isinstance(items[0], str):
-            texts = _checked(items, lambda item: isinstance(item, str))
-            rows: Rows = self.encoder.token_rows(texts, prompt)
-            if not cut and self.encoder.truncated(texts, rows, prompt):
+            for number, item in enumerate(items):
+                if not isinstance(item, str):
+                    raise _other_element(number, item)
+            rows: Rows = self.encoder.token_rows(items, prompt)
+            if not cut and self.encoder.truncated(items, rows, prompt):
                 raise ApiError(413, f"a text has more than {self.encoder.max_length} tokens, the maximum length of the "
                                "model; shorten it, or send truncate: true to /embed")  # fmt: skip
             return rows, self._unknown(rows, prompt)
         most, max_length = self.encoder.vocabulary_size, self.encoder.max_length
-        checked = _checked(items, lambda item: item == [] or _is_row(item))
-        if any(not row or min(row) < 0 or max(row) >= most for row in checked):
+        rows = []
+        for number, item in enumerate(items):
+            ids = row or _token_ids(item)
+            if ids is None:
+                raise _other_element(number, item)
+            rows.append(ids)
+        if any(not ids or min(ids) < 0 or max(ids) >= most for ids in rows):
             raise ApiError(400, f"token ids must be from 0 to {most - 1:,}, one or more per row; or send texts")
-        if max_length is not None and not cut and max(map(len, items)) > max_length:
-            raise ApiError(413, f"an input has more than {max_length} tokens, the maximum length of the model")
-        rows = [list(map(int, row[:max_length])) for row in items]
+        if max_length is not None and max(map(len, rows)) > max_length:
+            if not cut:
+                raise ApiError(413, f"an input has more than {max_length} tokens, the maximum length of the model")
+            rows = [ids[:max_length] for ids in rows]
         return rows, self._unknown(rows, "")
 
     def _unknown(self, rows: Rows, prompt: str) -> list[int]:
@@ -142,22 +154,30 @@ class Served:
         pooled = getattr(getattr(self.encoder, "checkpoint", None), "include_prompt", True)
         vectors = await self.batcher.submit(rows, "" if pooled else prompt)
         vectors = vectors[:, :dimensions]
-        return Encoded(unit_vectors(vectors) if normalize else vectors, sum(map(len, rows)), unknown)
+        if normalize:
+            few = vectors.size <= FEW
+            vectors = unit_vectors(vectors) if few else await asyncio.to_thread(unit_vectors, vectors)
+        return Encoded(vectors, sum(map(len, rows)), unknown)
 
 
-def _is_row(item: Any) -> bool:
-    """Whether this is a row of token ids."""
-    if not isinstance(item, list) or not item or not (kinds := set(map(type, item))) <= {int, float}:
-        return False
-    return float not in kinds or all(number == int(number) for number in item)  # JSON has one kind of numbers
+def _are_numbers(items: list[object]) -> bool:
+    """Whether a list has numbers alone; no Python code runs for each of them, of which there may be a million."""
+    return isinstance(next(iter(items), 0), (int, float)) and set(map(type, items)) <= {int, float}
 
 
-def _checked(items: list[Any], fits: Callable[[Any], bool]) -> list[Any]:
-    for number, item in enumerate(items):
-        if not fits(item):
-            shown = one_line(orjson.dumps(item).decode(), 20)
-            raise ApiError(422, f"element {number} of the input is {shown}; give texts alone, or token ids alone")
-    return items
+def _token_ids(item: object) -> list[int] | None:
+    """A list of whole numbers as such; JSON has one kind of numbers. None if it is something else."""
+    if not isinstance(item, list) or not _are_numbers(item):
+        return None
+    if float not in set(map(type, item)):
+        return item
+    ids = list(map(int, item))
+    return ids if ids == item else None
+
+
+def _other_element(number: int, item: object) -> ApiError:
+    shown = one_line(orjson.dumps(item).decode(), 20)
+    return ApiError(422, f"element {number} of the input is {shown}; give texts alone, or token ids alone")
 
 
 class IndexServed(NamedTuple):

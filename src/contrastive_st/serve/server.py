@@ -57,8 +57,9 @@ def serve(app: Any, listener: socket.socket, shown: str) -> None:
             if not started:
                 await PlainTextResponse("Service Unavailable", 503)(scope, receive, closing)
 
-    # After each system call the event loop waits as long as this for a thread that computes; the default is 5 ms.
-    sys.setswitchinterval(0.001)
+    # After each system call, of which an answer takes ten, the event loop waits as long as this for a thread that runs
+    # Python code; the default is 5 ms.
+    sys.setswitchinterval(0.0001)
     gc.collect()
     gc.freeze()  # a collection would go through all objects of the libraries, for a third of a second
     gc.set_threshold(100_000)  # a body of millions of lists would set off hundreds of collections

@@ -490,7 +490,8 @@ def test_the_words_of_every_document_are_ranked(store):
 def test_the_half_that_tells_its_best_documents_apart_decides():
     ids = np.array([5, 3, 8, 1])
     sure, unsure = np.array([0.1, 0.2, 0.9, 0.3]), np.array([0.402, 0.401, 0.400, 0.403])
-    assert fuse(ids, unsure, sure)[0] == fuse(ids, sure, unsure)[0] == 2
-    assert fuse(ids, sure, np.zeros(4)) == [2, 3, 1, 0]
-    assert fuse(ids, np.zeros(4), np.zeros(4)) == [3, 1, 0, 2], "of equal ones the lowest id"
-    assert fuse(np.array([], np.int64), np.array([]), np.array([])) == []
+    assert fuse(ids, unsure, sure, 10)[0] == fuse(ids, sure, unsure, 10)[0] == 2
+    assert [fuse(ids, sure, sure[::-1], length)[0] for length in (5, 20)] == [2, 1], "words, if the texts are long"
+    assert fuse(ids, sure, np.zeros(4), 10) == [2, 3, 1, 0]
+    assert fuse(ids, np.zeros(4), np.zeros(4), 10) == [3, 1, 0, 2], "of equal ones the lowest id"
+    assert fuse(np.array([], np.int64), np.array([]), np.array([]), 0) == []

@@ -51,6 +51,7 @@ class System:
         rate: texts that it encodes in a second; NaN for BM25 and a cross-encoder.
         curve: the log of its training.
         options: those of `search` that it needs.
+        length: of BM25 over words, the mean number of words of a document.
     """
 
     name: str
@@ -59,15 +60,18 @@ class System:
     rate: float = math.nan
     curve: list[dict[str, float]] = field(default_factory=list)
     options: tuple[str, ...] = ()
+    length: float = 0.0
 
 
 def lexical_systems(search: Search) -> Iterator[System]:
     """BM25 over stemmed words, as full-text search has it, and over characters; yields the systems."""
     language, count = language_of(search.documents), len(search.documents)
     segment = Segment.of(np.arange(count), search.documents, language)
-    norms = norms_of(segment.lengths, float(segment.lengths.mean()))
+    length = float(segment.lengths.mean())
+    norms = norms_of(segment.lengths, length)
     found = [list(segment.postings(query_keys(query, language))) for query in search.queries]
-    yield System("BM25, words", np.array([shares(postings, norms, count, np.arange(count)) for postings in found]))
+    scores = np.array([shares(postings, norms, count, np.arange(count)) for postings in found])
+    yield System("BM25, words", scores, length=length)
     every = lexical_scores(search.queries, search.documents, search.documents, ("characters",))
     yield System("BM25, characters", every["BM25, characters"])
 
@@ -105,7 +109,7 @@ def hybrid_system(system: System, words: System) -> System:
     for row, cosines, by_words in zip(scores, system.scores, words.scores, strict=True):
         nearest, best = (np.argsort(-values, kind="stable")[:FUSED] for values in (cosines, by_words))
         union = np.union1d(nearest, best[by_words[best] > 0])
-        row[union[fuse(union, cosines[union], by_words[union])]] = np.arange(len(union), 0, -1)
+        row[union[fuse(union, cosines[union], by_words[union], words.length)]] = np.arange(len(union), 0, -1)
     return System(f"{system.name}, hybrid", scores, system.model, system.rate, options=("--hybrid",))
 
 

@@ -253,7 +253,7 @@ class ExactIndex:
         words, postings = self._by_words(text, max(k, FUSED), rows)
         union = np.union1d(near, words)
         cosines = self._rows(union) @ queries[0]
-        order = fuse(union, cosines, shares(postings, self._norms, len(self), union))[:k]
+        order = fuse(union, cosines, shares(postings, self._norms, len(self), union), self._length)[:k]
         return [self._hits(union[order], cosines[order])]
 
     def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
@@ -350,7 +350,8 @@ class ExactIndex:
             texts = [self._texts[i] for i in range(len(self))]
             self.language = language_of(texts)
             self._words = Segment.of(self.ids, texts, self.language)
-            self._norms = norms_of(self._words.lengths, float(self._words.lengths.mean()) if len(self) else 0.0)
+            self._length = float(self._words.lengths.mean()) if len(self) else 0.0
+            self._norms = norms_of(self._words.lengths, self._length)
         chosen = None
         if rows is not None:
             chosen = np.zeros(len(self), np.bool_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -21,7 +22,9 @@ from contrastive_st.vectors import unit_vectors
 logger = logging.getLogger(__name__)
 
 FUSED = 100  # hits of each half of a hybrid search that are fused
-_COSINES, _SHARES = 0.08, 0.05  # scales of the softmaxes that are fused; docs/search.md has the measurement
+#: Of the softmaxes that are fused, the scale, and the number of words of documents for which both count the same;
+#: docs/search.md has the measurement
+_SCALE, _SHORT = 0.1, 10
 #: What a document is to an index; of one that is relabelled, only the metadata have changed
 NEW, CHANGED, RELABELLED, UNCHANGED, DELETED = "new", "changed", "relabelled", "unchanged", "deleted"
 MOST_HITS = 100_000  # most hits of one search; use `scan` for all documents
@@ -370,27 +373,29 @@ def check_model(index: Any, fingerprint: str | None, what: str) -> None:
         )
 
 
-def fuse(ids: Ids, cosines: NDArray[np.floating], shares: NDArray[np.floating]) -> list[int]:
+def fuse(ids: Ids, cosines: NDArray[np.floating], shares: NDArray[np.floating], length: float) -> list[int]:
     """The places of the candidates of a hybrid search, best first.
 
     Their order is that of the sum of two softmaxes, of the cosines and of the words. If one half tells its best
-    candidates clearly from the others, it decides; if its scores are nearly equal, the other half does.
+    candidates clearly from the others, it decides; if its scores are nearly equal, the other half does. The longer the
+    documents, the less a vector has of each of their words, so the more the words count.
 
     Args:
         ids: of the candidates; among equal ones the lowest is first.
         cosines: to the query.
         shares: of the words of the query (`bm25.shares`).
+        length: mean number of words of a document of the collection.
 
     Example:
-        >>> fuse(np.array([7, 8, 9]), np.array([0.41, 0.40, 0.39]), np.array([0.1, 0.2, 0.9]))
+        >>> fuse(np.array([7, 8, 9]), np.array([0.41, 0.40, 0.39]), np.array([0.1, 0.2, 0.9]), 12)
         [2, 0, 1]
     """
 
-    def softmax(values: NDArray[np.floating], scale: float) -> NDArray[np.float64]:
-        powers = np.exp((np.asarray(values, np.float64) - values.max(initial=-np.inf)) / scale)
+    def softmax(values: NDArray[np.floating]) -> NDArray[np.float64]:
+        powers = np.exp((np.asarray(values, np.float64) - values.max(initial=-np.inf)) / _SCALE)
         return np.asarray(powers / powers.sum())
 
-    scores = softmax(cosines, _COSINES) + softmax(shares, _SHARES)
+    scores = softmax(cosines) + math.sqrt(length / _SHORT) * softmax(shares)
     return [int(place) for place in np.lexsort((ids, -scores))]
 
 

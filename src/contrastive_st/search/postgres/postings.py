@@ -97,7 +97,8 @@ class View:
         self.key = tuple(one.number for one in self.headers)
         self.total = int(self.alive.sum())
         self.whole = self.total == len(self.ids)
-        self.norms = norms_of(self.lengths, float(self.lengths[self.alive].mean()) if self.total else 0.0)
+        self.length = float(self.lengths[self.alive].mean()) if self.total else 0.0  # mean of the documents
+        self.norms = norms_of(self.lengths, self.length)
 
     def places(self, ids: Ids) -> tuple[Ids, NDArray[np.bool_]]:
         """The numbers of those of the documents that are alive; and which of them are, `[n]`."""

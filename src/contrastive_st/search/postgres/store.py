@@ -406,7 +406,8 @@ class VectorStore(StoreWrites):
         ids = np.array(list(cosines), np.int64)
         scores, (places, known) = np.zeros(len(ids)), view.places(ids)
         scores[known] = shares(postings, view.norms, view.total, places)
-        order = [int(ids[place]) for place in fuse(ids, np.array(list(cosines.values())), scores)[: plan.k]]
+        best_first = fuse(ids, np.array(list(cosines.values())), scores, view.length)
+        order = ids[best_first[: plan.k]].tolist()
         statement = self.tables.statement("SELECT id, text, metadata FROM {texts} WHERE id = ANY(%s)")
         texts = {id: rest for id, *rest in connection.execute(statement, (order,))}
         return [Hit.of(id, float(cosines[id]), *texts[id]) for id in order if id in texts]

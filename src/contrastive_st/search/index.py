@@ -21,7 +21,7 @@ from contrastive_st.vectors import unit_vectors
 
 logger = logging.getLogger(__name__)
 
-FUSED = 100  # hits of each half of a hybrid search that are fused
+FUSED = 40  # hits of each half of a hybrid search that are fused
 #: Of the softmaxes that are fused, the scale, and the number of words of documents for which both count the same;
 #: docs/search.md has the measurement
 _SCALE, _SHORT = 0.1, 10

@@ -16,7 +16,8 @@ from contrastive_st.errors import InputError
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 BOOLEANS = {"false": 0.0, "true": 1.0}
 #: What R, pandas, spreadsheets and databases write into a file of text for a cell without a value
-MISSING = frozenset({"NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null"})
+MISSING = frozenset({"NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null",
+                     "#N/A", "#REF!", "#NAME?", "#VALUE!", "#DIV/0!", "#NUM!", "#NULL!"})  # fmt: skip
 _ID = re.compile(r"(.*_)?(id|docid|url|uri|lang|language|source)|.*Id", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can have one alone
 _STRING = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
@@ -234,4 +235,4 @@ def held_by(cells: list[Any]) -> str:
         return "nothing"
     if all(isinstance(cell, (list, dict)) for cell in given):
         return "lists or objects"
-    return "text" if any(value_of(cell) is None for cell in given) else "numbers"
+    return "text" if any(value_of(str(cell).removesuffix("%")) is None for cell in given) else "numbers"

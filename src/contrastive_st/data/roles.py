@@ -22,6 +22,7 @@ from contrastive_st.data.profile import (
     simple,
     value_of,
 )
+from contrastive_st.data.suggestions import row_for_each
 from contrastive_st.errors import InputError, choice, listed
 
 TEXTS, NUMBERS, LISTS, NOTHING = "text", "numbers", "lists or objects", "nothing"  # as by `held_by`
@@ -104,9 +105,10 @@ _REFERS = re.compile(r"(hard_?)?((posi|nega)tives?_\w+|(pos|neg)_(p?ids?|ctxs?|d
 _FLAG_EMBEDDING = ("query", "pos")  # columns with which FlagEmbedding has an instruction and a kind of task
 #: Lowest and highest value in a score column, by its name; that of others is 0 to 1
 SCALES = {"relatedness_score": (1.0, 5.0), "sts_score": (0.0, 5.0)}
-#: Scores and names of classes that data sets give besides a label: taken only when they are named
-SECOND_TARGET = {
-    "relatedness_score": ("entailment_judgment", "entailment_label"), "label_text": ("label",), "label_name": ("label",)
+#: Columns that are not used where the table has one of others: of the passage in SQuAD and DPR, or besides a label
+_BESIDES = {
+    "title": {"question", "query"}, "answers": {"positive"}, "label_text": {"label"}, "label_name": {"label"},
+    "relatedness_score": {"entailment_judgment", "entailment_label"},
 }  # fmt: skip
 _OPENS = ("[", "(", "{")  # a list that is written as text
 _FIRST = 100  # rows whose cells must suit their roles; the others are refused where they are read
@@ -154,10 +156,8 @@ def role_of(name: str, names: Sequence[str] = ()) -> str | None:
         ('negative_score', 'negative_score', 'positive_score')
     """
     plain, others = plain_name(name), set(map(plain_name, names))
-    if plain in ("prompt", "type") and set(_FLAG_EMBEDDING) <= others:
+    if _BESIDES.get(plain, set()) & others or (plain in ("prompt", "type") and set(_FLAG_EMBEDDING) <= others):
         return UNUSED
-    if (plain == "title" and {"question", "query"} & others) or (plain == "answers" and "positive" in others):
-        return UNUSED  # of the passage, as in SQuAD and DPR
     if set(_PARTNERS.get(plain, ())) & others:
         return ANCHOR
     if (numbered := _NUMBERED.fullmatch(plain)) and f"{numbered[1]}0" in others:
@@ -305,8 +305,9 @@ def column_roles(
     question = _Question(rows, names, source, set(kinds) == {"labelled_texts"})
     named, held, left_out, lists = dict[str, str | None](), dict[str, str](), dict[str, str](), list[str]()
     marks = set[str]()  # columns of 0 and 1
+    others = [name for name in names if not given or name in given or role_of(name) != LABEL]
     for name in given or names:
-        role = given.get(name) or role_of(name, names)
+        role = given.get(name) or role_of(name, others)
         cells = [cell for row in first if not is_blank(cell := row.get(name))]
         if role == UNUSED and not given:
             left_out[name] = "its name says that it is not a text"
@@ -324,8 +325,6 @@ def column_roles(
             held[name] = held_by(cells)
             marks |= {name} if role == LABEL and {value_of(cell) for cell in cells} <= {0, 1} else set()
     left_out.update((name, "not asked for") for name in names if given and name not in given)
-    if not given:
-        _take_one_target(named, left_out)
     roles = _placed(named, lists, marks, bool(given), question)
     for name, role in roles.items():
         target = NUMBERS in _ROLE[role].holds
@@ -388,15 +387,6 @@ def _neither_text_nor_score(cells: Sequence[Any]) -> str:
     if 2 * len(numbers) >= len(cells) and not -1 <= min(numbers) <= max(numbers) <= 10:
         return "numbers, and its name says nothing of them"
     return "dates or addresses" if all(_MACHINE.fullmatch(str(cell).strip()) for cell in cells) else ""
-
-
-def _take_one_target(named: dict[str, str | None], left_out: dict[str, str]) -> None:
-    """Leave out a score, or the name of a class, where a data set has a label too."""
-    plain = {plain_name(name): name for name in named}
-    for second, firsts in SECOND_TARGET.items():
-        if second in plain and set(firsts) & set(plain):
-            del named[plain[second]]
-            left_out[plain[second]] = "there is a label too"
 
 
 def _placed(
@@ -486,6 +476,14 @@ class _Question:
         columns = listed(f"{name} ({shown(own[0]) if own else 'blank'})" for name, own in cells.items())
         flags = self._flags(cells, about)
         mend = f"give {', or '.join(flags)}" if flags else "give each text a column of its own"
+        first: Any = next(iter(self.rows), {})
+        for name, cell in getattr(first, "cells", first).items():
+            inner = cell[0] if isinstance(cell, list) and cell else cell
+            if not isinstance(inner, dict) or "role" in inner or not any(map(has_role, inner)):  # "role": of a chat
+                continue
+            deeper = any(isinstance(own, list) and own and isinstance(own[0], dict) for own in inner.values())
+            if (deeper or isinstance(simple(inner), dict)) and (command := row_for_each(name, self.source)):
+                mend = f"for the columns inside {name!r}, {command}" + f", or {mend}" * bool(flags)
         return InputError(f"{self.source}: {what}; {mend}; the columns are {columns}")
 
     def _flags(self, cells: Mapping[str, list[Any]], about: str | None) -> list[str]:
@@ -581,18 +579,19 @@ def _few(cells: Sequence[Any]) -> bool:
 
 def _like_scores(cells: Sequence[Any]) -> bool:
     """Whether cells are like scores of pairs: numbers of a small scale."""
-    values = {value_of(str(cell).replace(",", ".")) for cell in cells if not isinstance(cell, (list, dict))}
+    plain = [str(cell).replace(",", ".") for cell in cells if not isinstance(cell, (list, dict))]
+    values = {value_of(cell.removesuffix("%")) for cell in plain}
     numbers = [value for value in values if value is not None]
-    if len(numbers) < max(2, len(values)) or not -1 <= min(numbers) <= max(numbers) <= 10:
+    if len(numbers) < max(2, len(values)):
         return False
-    return len(numbers) <= 11 or any(number % 1 for number in numbers)
+    small = -1 <= min(numbers) <= max(numbers) <= 10 and (len(numbers) <= 11 or any(number % 1 for number in numbers))
+    return small or all(cell.endswith("%") for cell in plain)
 
 
 def score_range(cells: Sequence[Any]) -> str:
     """The flag for the scale of scores, blank if it is 0 to 1."""
     numbers = [number for cell in cells if (number := value_of(cell)) is not None]
-    return (
-        ""
-        if not numbers or 0 <= min(numbers) <= max(numbers) <= 1
-        else f" --score_range {min(numbers):g} {max(numbers):g}"
-    )
+    if any(str(cell).endswith("%") for cell in cells):
+        numbers = [0, 100]
+    beyond = numbers and not 0 <= min(numbers) <= max(numbers) <= 1
+    return f" --score_range {min(numbers):g} {max(numbers):g}" if beyond else ""

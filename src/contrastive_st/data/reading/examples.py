@@ -49,6 +49,7 @@ from contrastive_st.data.roles import (
     role_of,
     score_range,
 )  # fmt: skip
+from contrastive_st.data.suggestions import row_for_each
 from contrastive_st.errors import InputError, listed
 from contrastive_st.prefetch import in_chunks
 from contrastive_st.text_format import reading_as
@@ -119,7 +120,8 @@ def read_examples(
         roles = table.roles(columns, kinds)
         target = next((name for name, role in roles.columns.items() if role in (SCORE, LABEL)), None)
         if target in roles.lists:
-            raise InputError(f"{table.source}: {target!r} holds lists of labels; training takes one label per row")
+            mend = row_for_each(str(target), table.source, items=True) or "write a row for each label"
+            raise InputError(f"{table.source}: {target!r} holds lists of labels; training takes one per row; {mend}")
         negatives = [name for name, role in roles.columns.items() if role == NEGATIVE]
         fewer = len(negatives) > 1 and any(is_blank(cells.get(name)) for _, cells in table for name in negatives)
         if roles.lists or fewer or not set(CANDIDATE_SCORES).isdisjoint(roles.columns.values()):
@@ -220,14 +222,15 @@ _Check = Callable[[Callable[[str], bool], str], None]
 def _scores(cells: list[str], none: set[str], scale: tuple[float, float], check: _Check) -> NDArray[np.float64]:
     """The scores, scaled to 0 to 1; NaN where a cell is one of `none`."""
     answers = BOOLEANS if {cell.lower() for cell in set(cells) - none} <= BOOLEANS.keys() else {}
-    valid = lambda cell: cell in none or bool(answers) or bool(NUMBER.fullmatch(cell))
+    sign = "%" if all(cell.endswith("%") for cell in set(cells) - none) else ""
+    valid = lambda cell: cell in none or bool(answers) or bool(NUMBER.fullmatch(cell.removesuffix(sign)))
     wrong = next((cell for cell in cells if not valid(cell)), "")
     check(valid, f"is not a score; {as_number(wrong)}, or leave the cell blank")
-    number = lambda cell: math.nan if cell in none else answers[cell.lower()] if answers else float(cell)
+    number = lambda cell: math.nan if cell in none else float(answers.get(cell.lower(), cell.removesuffix(sign)))
     scores, (low, high) = np.array(list(map(number, cells)), dtype=np.float64), scale
     lowest, highest = np.fmin.reduce(scores), np.fmax.reduce(scores)
     if lowest < low or highest > high:
-        mend = f"give the scale of the scores, such as --score_range {lowest:g} {highest:g}"
+        mend = f"give the scale of the scores, such as{score_range(cells)}"
         check(lambda cell: cell in none or low <= number(cell) <= high, f"is not in {low:g} to {high:g}; {mend}")
     return (scores - low) / (high - low)
 

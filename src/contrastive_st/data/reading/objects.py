@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from contrastive_st.data.reading import content
 from contrastive_st.data.roles import has_role
+from contrastive_st.data.suggestions import PYTHON_AS_JSON, converted, paths_of_rows, rows_at
 from contrastive_st.errors import InputError, first_line, listed
 
 _SPACE = re.compile(r"\s*")
@@ -30,6 +30,8 @@ def parse_json(text: str, source: str, line: int = 1) -> Any:
     except (ValueError, RecursionError) as error:
         what = getattr(error, "msg", first_line(error).partition(";")[0])
         mend = "write one object per line, or a list of objects"
+        if text.startswith("{'"):
+            mend = f"it is written as by Python; {converted(PYTHON_AS_JSON, source, '.jsonl')}"
         where = f"{source}, line {line + getattr(error, 'lineno', 1) - 1}"
         raise InputError(f"{where}: invalid JSON ({what}); {mend}") from error
 
@@ -114,16 +116,15 @@ def _of_whole(text: str, source: str) -> list[Any]:
         objects.append(item)
         place = _SPACE.match(text, place).end()  # type: ignore[union-attr]
     rows = _columns(objects[0]) if len(objects) == 1 else None
-    if rows is None and len(objects) == 1 and (tables := _tables(objects[0])):
-        mend = f"save one as a file of its own: jq -c '.\"{tables[0]}\"[]' {shlex.quote(source)} > {tables[0]}.jsonl"
-        raise InputError(f"{source} has the tables {listed(tables)}; {mend}")
+    if rows is None and len(objects) == 1 and (paths := _tables(objects[0])):
+        raise InputError(f"{source} has the tables {listed(paths)}; to read {paths[0]}, {rows_at(paths[0], source)}")
     return objects if rows is None else rows
 
 
 def _tables(item: Any) -> list[str]:
-    """The names in an object of which each has a list of objects, if there are several."""
-    several = isinstance(item, dict) and len(item) > 1
-    return list(item) if several and all(_are_objects(value) for value in item.values()) else []
+    """The paths of lists of objects in an object that is not a row: it has no text."""
+    texts = isinstance(item, dict) and any(isinstance(value, str) and " " in value for value in item.values())
+    return [] if texts else list(paths_of_rows(item))
 
 
 def _are_objects(value: Any) -> bool:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,7 +142,8 @@ def open_file(path: Path, source: str, header: int | None = None, columns: Any =
         lines = partial(text_lines, path, source, encoding)
         note = "" if encoding == "utf-8" else encoding_note(encoding)
         as_table = kind in (".csv", ".tsv") or (kind == ".txt" and text_format.asked.delimiter is not None)
-        if not as_table and not (kind == ".txt" and is_table(next(lines(), "").rstrip("\r\n"))):
+        top = [line.rstrip("\r\n") for line in islice(lines(), 3)] if kind == ".txt" else []
+        if not as_table and not is_table(top, source):
             if kind == ".txt":
                 notes = tuple(filter(None, (note, MAYBE_A_TABLE if has_tabs(lines()) else "")))
                 texts = lambda: (Row(number, {"text": line.rstrip("\r\n")}) for number, line in enumerate(lines(), 1))
@@ -154,10 +155,10 @@ def open_file(path: Path, source: str, header: int | None = None, columns: Any =
         ]
         wanted = [one for one in asked if not one.isdecimal()]
         dialect = find_dialect(lines, source, "," if kind == ".csv" else "\t", header, kind == ".txt", wanted)
-    repeated = set[int]()
+    left_out = set[int]()
 
     def read() -> Iterator[Row]:
-        for number, written in numbered_rows(dialect, lines(), source, repeated):
+        for number, written in numbered_rows(dialect, lines(), source, left_out):
             yield Row(number, dict(zip(dialect.names, map(dialect.cell, written), strict=False)))
 
     plain = encoding.startswith("utf-8") and path.suffix.lower() not in COMPRESSED

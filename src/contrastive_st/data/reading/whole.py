@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from contrastive_st.data.reading.delimited import NULL, SUBHEADER, Dialect
+from contrastive_st.data.reading.delimited import AGGREGATE, NULL, Dialect, is_subheader
 from contrastive_st.data.roles import NAMES
 
 if TYPE_CHECKING:
@@ -36,7 +36,12 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
     if "" in held and set(names) <= set(held[""].column_names):
         return held[""].select(list(names))
     otherwise = dialect.escapes or dialect.decimal_commas or dialect.spaced or dialect.loose or dialect.header > 1
-    if otherwise or dialect.quote == "'" or dialect.delimiter == "\0" or any("\n" in one for one in dialect.names):
+    if (
+        otherwise
+        or dialect.quote == "'"
+        or dialect.delimiter not in ",;|\t"
+        or any("\n" in one for one in dialect.names)
+    ):
         return None
     numbers = {name: str(place) for place, name in enumerate(dialect.names)}
     wanted = [numbers[name] for name in names]
@@ -46,28 +51,33 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
     )  # fmt: skip
     options = pyarrow.csv.ReadOptions(column_names=list(numbers.values()), skip_rows=dialect.first)
 
-    def read(newlines: bool) -> pa.Table | None:
-        parse = pyarrow.csv.ParseOptions(
-            delimiter=dialect.delimiter, quote_char=dialect.quote or False, ignore_empty_lines=False,
-            newlines_in_values=newlines,
-        )  # fmt: skip
-        with contextlib.suppress(pa.ArrowInvalid):
-            return pyarrow.csv.read_csv(path, options, parse, convert).rename_columns(list(names))
-        return None
-
+    parse = partial(
+        pyarrow.csv.ParseOptions, delimiter=dialect.delimiter, quote_char=dialect.quote or False,
+        ignore_empty_lines=False,
+    )  # fmt: skip
+    table = None
     with ThreadPoolExecutor(1) as beside:
         counting = beside.submit(_quotes_and_lines, path, ord(dialect.delimiter), bool(dialect.quote))
-        table = read(newlines=False)  # twice as fast
+        with contextlib.suppress(pa.ArrowInvalid):  # twice as fast as with line ends in cells
+            table = pyarrow.csv.read_csv(path, options, parse(newlines_in_values=False), convert)
         counted = counting.result()
     if counted is None:
         return None
     if table is None or len(table) + dialect.first != counted[1]:
-        table = read(newlines=True) if counted[0] else None
-    if table is None:
+        if not counted[0]:
+            return None
+        try:
+            table = pyarrow.csv.read_csv(path, options, parse(newlines_in_values=True), convert)
+        except pa.ArrowInvalid:
+            return None
+    table = table.rename_columns(list(names))
+    top, last = ([[cell or "" for cell in row.values()] for row in table.slice(at, 2).to_pylist()]
+                 for at in (0, max(len(table) - 1, 0)))  # fmt: skip
+    if any(is_subheader(row, names) for row in top) or any(map(AGGREGATE.fullmatch, last[0] if last else ())):
+        return None
+    if any(pc.any(pc.match_substring_regex(column, r'^="|\\[nrt]')).as_py() for column in table.columns):
         return None
     if dialect.header and len(dialect.names) > 1:  # a cell that may be a part of a header goes the slow way
-        if any(SUBHEADER.fullmatch(cell or "") for row in table.slice(0, 2).to_pylist() for cell in row.values()):
-            return None
         if any(pc.any(pc.equal(table[name], name)).as_py() for name in names):
             return None
         first = table.columns[:2]

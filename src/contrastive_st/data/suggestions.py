@@ -1,0 +1,77 @@
+"""Commands that messages suggest: each writes a file again, beside it, in a form that is read as it is meant."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterator
+
+#: Leaves out the last line
+NO_LAST_LINE = "sed '$d'"
+#: Rows of Python's own spelling as rows of JSON
+PYTHON_AS_JSON = shlex.join(
+    ["python", "-c", "import ast, json, sys; [print(json.dumps(ast.literal_eval(row))) for row in open(sys.argv[1])]"]
+)
+#: Columns that blanks separate, as columns that tabs separate
+BLANKS_AS_TABS = r"sed -E '2d; s/ +$//; s/ {2,}/\t/g'"
+_JSON = (".json", ".jsonl", ".ndjson")
+
+
+def converted(command: str, source: str, end: str = "") -> str:
+    """The words that suggest a command.
+
+    Args:
+        command: its first words, before the name of the file.
+        source: the file.
+        end: the extension of what it writes; by default that of the file.
+
+    Example:
+        >>> converted(NO_LAST_LINE, "a b.csv")
+        "run sed '$d' 'a b.csv' > 'a b.new.csv'"
+    """
+    stem, own = os.path.splitext(source)
+    return f"run {command} {shlex.quote(source)} > {shlex.quote(f'{stem}.new{end or own}')}"
+
+
+def rows_at(path: str, source: str) -> str:
+    """The words that suggest jq for the rows at a path of a file of JSON.
+
+    Example:
+        >>> rows_at('."train"[]', "a.json")
+        'run jq -c \\'."train"[]\\' a.json > a.new.jsonl'
+    """
+    return converted(f"jq -c {shlex.quote(path)}", source, ".jsonl")
+
+
+def paths_of_rows(item: object, path: str = "") -> Iterator[str]:
+    """The paths, as jq has them, of the lists of objects inside of an object.
+
+    Example:
+        >>> list(paths_of_rows({"n": 1, "train": [{"text": "a"}], "of": {"test": [{"text": "b"}]}}))
+        ['."train"[]', '."of"."test"[]']
+    """
+    if isinstance(item, list) and item and all(isinstance(one, dict) for one in item):
+        yield f"{path}[]"
+    elif isinstance(item, dict):
+        for name, value in item.items():
+            yield from paths_of_rows(value, f"{path}.{json.dumps(name, ensure_ascii=False)}")
+
+
+def row_for_each(name: str, source: str, items: bool = False) -> str:
+    """The words that suggest a row for each item in a column of lists; blank for a file that is not JSON.
+
+    Args:
+        name: the column, whose objects become columns.
+        source: the file.
+        items: the items are cells of this column instead.
+
+    Example:
+        >>> print(row_for_each("label", "a.jsonl", items=True))
+        run jq -c '.. | objects | select(has("label")) | . + {"label": ."label"[]}' a.jsonl > a.new.jsonl
+        >>> row_for_each("qas", "a.csv")
+        ''
+    """
+    key = json.dumps(name, ensure_ascii=False)
+    one = f"{{{key}: .{key}[]}}" if items else f"(.{key} | (arrays | .[]), objects) | del(.{key})"
+    return rows_at(f".. | objects | select(has({key})) | . + {one}", source) if source.endswith(_JSON) else ""

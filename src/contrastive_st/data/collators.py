@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBase
 
+from contrastive_st.data.profile import Record
 from contrastive_st.errors import InputError, choice
 from contrastive_st.options import Options, Share
 from contrastive_st.tokens import pad_rows
@@ -49,7 +50,7 @@ class ContextWindowCollator:
 
     tokenizer: PreTrainedTokenizerBase
 
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+    def __call__(self, rows: Sequence[Record]) -> dict[str, Tensor]:
         """Make one batch.
 
         Args:
@@ -97,7 +98,7 @@ class CooccurrenceCollator:
             )
         self._left_out = np.array(sorted(self.tokenizer.all_special_ids), dtype=np.int64)
 
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+    def __call__(self, rows: Sequence[Record]) -> dict[str, Tensor]:
         """Make one batch.
 
         Args:
@@ -129,7 +130,7 @@ class CooccurrenceCollator:
         return np.stack([words.astype(np.float32), weights], axis=1)
 
 
-def token_ids_of(row: dict[str, Any]) -> Any:
+def token_ids_of(row: Record) -> Any:
     """The `input_ids` of a row: the ids of one text, or a list of ids for each text.
 
     Raises:
@@ -138,7 +139,7 @@ def token_ids_of(row: dict[str, Any]) -> Any:
     return _column([row], "input_ids", "train on tokenize(dataset, tokenizer, max_length)")[0]
 
 
-def texts_of(row: dict[str, Any], least: int, most: float = math.inf) -> Sequence[Sequence[int]]:
+def texts_of(row: Record, least: int, most: float = math.inf) -> Sequence[Sequence[int]]:
     """The ids of each text of a row.
 
     Args:
@@ -164,14 +165,14 @@ def texts_of(row: dict[str, Any], least: int, most: float = math.inf) -> Sequenc
     return texts
 
 
-def _column(rows: Sequence[dict[str, Any]], name: str, mend: str) -> list[Any]:
+def _column(rows: Sequence[Record], name: str, mend: str) -> list[Any]:
     """The cells of a column that all rows must have."""
     if name not in rows[0]:
         raise InputError(f"a row has {', '.join(rows[0])} and no {name}; {mend}")
     return [row[name] for row in rows]
 
 
-def pad_sentences(tokenizer: PreTrainedTokenizerBase, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+def pad_sentences(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Record]) -> dict[str, Tensor]:
     """Pad rows with one text each to `input_ids` and `attention_mask` `[B, 1, L]`; an empty text is all padding."""
     padded, mask = pad_rows([texts_of(row, 1, 1)[0] for row in rows], tokenizer.pad_token_id)
     return {"input_ids": padded[:, None], "attention_mask": mask[:, None]}
@@ -193,7 +194,7 @@ class TeacherCollator:
 
     tokenizer: PreTrainedTokenizerBase
 
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+    def __call__(self, rows: Sequence[Record]) -> dict[str, Tensor]:
         """Make one batch.
 
         Args:
@@ -257,11 +258,11 @@ class PairCollator:
     mlm_probability: float = 0.15
     pad_to_multiple_of: int | None = None
 
-    def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
+    def views(self, row: Record) -> Sequence[Sequence[int]]:
         """The V lists of ids of one row."""
         return texts_of(row, 2)
 
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+    def __call__(self, rows: Sequence[Record]) -> dict[str, Tensor]:
         """Make one batch.
 
         Args:
@@ -314,7 +315,7 @@ class DropoutPairCollator(PairCollator):
 
     num_views: int = 2
 
-    def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
+    def views(self, row: Record) -> Sequence[Sequence[int]]:
         """The ids of the one text, `num_views` times."""
         return [*texts_of(row, 1, 1)] * self.num_views
 
@@ -337,7 +338,7 @@ class CropPairCollator(PairCollator, Options):
 
     shares: tuple[_Part, _Part] = field(default=(0.4, 0.8), kw_only=True)
 
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+    def __call__(self, rows: Sequence[Record]) -> dict[str, Tensor]:
         """Make one batch.
 
         Args:
@@ -385,7 +386,7 @@ class DeletionCollator(Options):
     tokenizer: PreTrainedTokenizerBase
     deletion_ratio: Share = 0.6
 
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+    def __call__(self, rows: Sequence[Record]) -> dict[str, Tensor]:
         """Make one batch.
 
         Args:
@@ -420,7 +421,7 @@ class NLITripletCollator(PairCollator):
             [{"input_ids": [[2, 7, 3], [2, 8, 3], [2, 9, 3]]}]  ->  input_ids  [[[2, 7, 3], [2, 8, 3], [2, 9, 3]]]
     """
 
-    def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
+    def views(self, row: Record) -> Sequence[Sequence[int]]:
         """The ids of the anchor, the positive and each negative."""
         return texts_of(row, 3)
 
@@ -442,11 +443,11 @@ class LabelledPairCollator(PairCollator):
                                                                   targets    [1, 0]
     """
 
-    def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
+    def views(self, row: Record) -> Sequence[Sequence[int]]:
         """The ids of the two texts, or of one."""
         return texts_of(row, 1)
 
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+    def __call__(self, rows: Sequence[Record]) -> dict[str, Tensor]:
         """Make one batch.
 
         Args:
@@ -480,7 +481,7 @@ class CandidatesCollator(NLITripletCollator):
                             [[2, 5, 3], [2, 6, 3], [0, 0, 0]]]             [7.0, nan]]
     """
 
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+    def __call__(self, rows: Sequence[Record]) -> dict[str, Tensor]:
         """Make one batch.
 
         Args:

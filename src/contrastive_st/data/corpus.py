@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ from filelock import FileLock
 from torch.utils.data import Dataset, Sampler
 from transformers import PreTrainedTokenizerBase
 
-from contrastive_st.data.profile import as_text
+from contrastive_st.data.profile import Record, as_text
 from contrastive_st.data.reading import TABLES, Table, check_file, files_of, numbered_lines, path_of
 from contrastive_st.data.reading.content import format_of
 from contrastive_st.data.reading.table import open_file
@@ -218,7 +217,7 @@ def corpus_texts(
                 yield from reader.get_batch(i)["text"].to_pylist()
 
 
-class SentenceCorpus(Dataset[dict[str, Any]]):
+class SentenceCorpus(Dataset[Record]):
     """Rows `{"input_ids": [...], "document": int, "position": int}` of a corpus that stays on disk.
 
     `document` is the document's number, counted from 0 over all files; a document ends with its file. `position` is the
@@ -294,12 +293,12 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
             return BlockSampler(len(self), BLOCK, seed, self.pool)
         return BlockSampler(len(self), self.run_length or batch_size * world_size(), seed)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> Record:
         if not 0 <= index < len(self):
             raise IndexError(f"row {index} of {len(self)}")
         return self.__getitems__([index])[0]
 
-    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+    def __getitems__(self, indices: Sequence[int]) -> list[Record]:
         """The rows of a batch, tokenized together; only the blocks that hold them are read."""
         places = [self._place(index) for index in indices]
         texts = [self.prompt + block["text"][row].as_py() for _, block, row in places]
@@ -325,9 +324,9 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
         read = lambda file, block: self._readers[file].get_batch(block)
         self._block = lru_cache(maxsize=2 * self.pool + 4)(read)  # keeps the blocks that are shuffled together
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_readers", "_block")}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._open()

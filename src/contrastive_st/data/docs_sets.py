@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from datasets import Dataset
@@ -70,7 +69,7 @@ def labelled_docs(pairs: Sequence[DocPair], seed: int = 0) -> Dataset:
     modules: dict[str, list[int]] = defaultdict(list)
     for i, pair in enumerate(pairs):
         modules[pair.source.rpartition(".")[0]].append(i)
-    rows: dict[str, list[Any]] = {"first": [], "second": [], "label": [], "score": []}
+    rows: dict[str, list[object]] = {"first": [], "second": [], "label": [], "score": []}
     for i, pair in enumerate(pairs):
         near = [j for j in modules[pair.source.rpartition(".")[0]] if j != i]
         far = int(random.integers(len(pairs)))

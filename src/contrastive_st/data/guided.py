@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from contrastive_st.data.corpus import BlockSampler
+from contrastive_st.data.profile import Record
 from contrastive_st.errors import InputError
 
 
-class GuidedRows(Dataset[dict[str, Any]]):
+class GuidedRows(Dataset[Record]):
     """Tokenized rows, each with the guide's vectors `[T, D]` of its T texts, which pair collators use as targets.
 
     Args:
@@ -42,7 +43,7 @@ class GuidedRows(Dataset[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> Record:
         texts = list(self.texts[index].values())
         there = [text is not None for text in texts]  # null: no text, where a row has fewer negatives than others
         vectors = self.guide([text for text in texts if text is not None])
@@ -53,7 +54,7 @@ class GuidedRows(Dataset[dict[str, Any]]):
         return {**self.rows[index], "guide": vectors}
 
 
-class TeacherRows(Dataset[dict[str, Any]]):
+class TeacherRows(Dataset[Record]):
     """Rows `{"input_ids", "teacher"}`, in the order given or in one in which neighbours are similar.
 
     Args:
@@ -80,7 +81,7 @@ class TeacherRows(Dataset[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self.embeddings)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> Record:
         row = int(index if self.order is None else self.order[index])
         return {"input_ids": self.ids[row], "teacher": self.embeddings[row]}
 

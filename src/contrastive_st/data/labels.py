@@ -22,7 +22,11 @@ class LabelledTexts(NamedTuple):
 
 
 def read_labels(
-    source: Any, columns: Sequence[str | int] | None = None, *, separator: str | None = None, split: str | None = None
+    source: object,
+    columns: Sequence[str | int] | None = None,
+    *,
+    separator: str | None = None,
+    split: str | None = None,
 ) -> LabelledTexts:
     """Read a column of texts and one of labels, by names (`contrastive_st.data.roles.ROLES`) or as `columns` say.
 
@@ -62,7 +66,7 @@ def read_labels(
         one = as_text(cells.get(text), text, where, only_strings=True).strip()
         rows.append((number, cells, one, _marked(cells, roles.labels, where) if others else label(cells.get(target))))
     listed = bool(others) or any(items_of(cell) is not None for *_, cell in rows)
-    several, texts, labels = listed or separator is not None, list[str](), list[Any]()
+    several, texts, labels = listed or separator is not None, list[str](), list[str | list[str]]()
     for number, cells, one, cell in rows:
         items = _labels_in(cell, listed)
         where = table.where(number)
@@ -94,14 +98,14 @@ def joined(parts: Sequence[LabelledTexts]) -> LabelledTexts:
     return LabelledTexts(texts, lists if several else [label for (label,) in lists])
 
 
-def _labels_in(cell: Any, listed: bool) -> list[Any] | None:
+def _labels_in(cell: object, listed: bool) -> list[object] | None:
     """The labels of a cell, None where it has none; in a column with lists, a single label is a list of one."""
     items = items_of(cell) if listed else None
     missing = cell is None or (listed and is_blank(cell))
     return [cell] if items is None and not missing else items
 
 
-def _marked(cells: Mapping[str, Any], names: Sequence[str], where: str) -> list[Any] | None:
+def _marked(cells: Mapping[str, object], names: Sequence[str], where: str) -> list[object] | None:
     """Those of the columns that are 1 in a row, None where one of them is blank."""
     marks = {name: cells.get(name) for name in names}
     if any(map(is_blank, marks.values())):
@@ -111,7 +115,7 @@ def _marked(cells: Mapping[str, Any], names: Sequence[str], where: str) -> list[
     return [name for name, mark in marks.items() if value_of(mark)]
 
 
-def _labels_as_text(items: list[Any], name: str, where: str, separator: str | None) -> list[str]:
+def _labels_as_text(items: Sequence[object], name: str, where: str, separator: str | None) -> list[str]:
     """The labels of a cell as text; a missing one is left out."""
     labels = [as_text(item, name, where) for item in items if not is_blank(item)]
     parts = [part for label in labels for part in (label.split(separator) if separator else [label])]

@@ -6,7 +6,7 @@ import copy
 import heapq
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, Sampler, get_worker_info
 
+from contrastive_st.data.profile import Record
 from contrastive_st.distributed import world_size
 from contrastive_st.errors import InputError
 from contrastive_st.options import Positive, checked
@@ -23,7 +24,7 @@ from contrastive_st.tokens import name_number
 _STREAM_ROWS = 1 << 40  # row numbers that a mixture reserves for a stream
 
 
-class Mixture(Dataset[dict[str, Any]]):
+class Mixture(Dataset[Record]):
     """Rows of several data sets as one data set; the column `dataset` of a row has the name of its data set.
 
     `ContrastiveTrainer` reads the rows in the order of `sampler`: each batch, over all processes, comes from one data
@@ -73,10 +74,10 @@ class Mixture(Dataset[dict[str, Any]]):
             raise TypeError("a mixture with a stream has no length")
         return int(self.starts[-1])
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> Record:
         return self.__getitems__([index])[0]
 
-    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+    def __getitems__(self, indices: Sequence[int]) -> list[Record]:
         """The rows of a batch, read with one call if they are of one data set."""
         numbers = np.searchsorted(self.starts, indices, side="right") - 1
         if len(set(numbers.tolist())) > 1:
@@ -150,10 +151,11 @@ class MixtureSampler(Sampler[int]):
             yield from itertools.count(start)
             return
         for lap in itertools.count():
-            rows: Any
+            rows: Iterable[int]
             if hasattr(part, "sampler"):
-                rows = part.sampler(self.batch_size, self.seed)
-                rows.set_epoch(self.epoch * 1000 + lap)
+                sampler = part.sampler(self.batch_size, self.seed)
+                sampler.set_epoch(self.epoch * 1000 + lap)
+                rows = sampler
             else:
                 rows = np.random.default_rng((self.seed, self.epoch, number, lap)).permutation(len(part))
             for row in itertools.islice(rows, int(self.batches[number]) * self.step):
@@ -181,9 +183,9 @@ class MixtureCollator:
         True
     """
 
-    collators: Mapping[str, Callable[[Sequence[dict[str, Any]]], dict[str, Tensor]]]
+    collators: Mapping[str, Callable[[Sequence[Record]], dict[str, Tensor]]]
 
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+    def __call__(self, rows: Sequence[Record]) -> dict[str, Tensor]:
         """Make one batch.
 
         Args:
@@ -210,7 +212,7 @@ class MixtureCollator:
 # --- Streams: data without a length, read again and again; a row has a number, counted over all passes.
 
 
-class EndlessStream(IterableDataset[Any]):
+class EndlessStream(IterableDataset[Record]):
     """Yields the rows of a stream again and again; the stream gets the number of each pass, to change its order.
 
     With W workers in the data loader, each worker reads all of the data and gives every W-th batch. So the batches are
@@ -228,10 +230,10 @@ class EndlessStream(IterableDataset[Any]):
         [1, 2, 1, 2, 1]
     """
 
-    def __init__(self, data: IterableDataset[Any], batch_size: int = 1) -> None:
+    def __init__(self, data: IterableDataset[Record], batch_size: int = 1) -> None:
         self.data, self.batch_size = data, batch_size
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Record]:
         worker = get_worker_info()
         if worker is None or not hasattr(self.data, "num_shards"):  # a torch stream divides its own rows, or not
             return self._passes(iter)
@@ -239,7 +241,7 @@ class EndlessStream(IterableDataset[Any]):
         mine = (turn == worker.id for turn in turns)
         return itertools.compress(self.all_rows(), mine)
 
-    def all_rows(self) -> Iterator[Any]:
+    def all_rows(self) -> Iterator[Record]:
         """Yield every row of every pass, even in a worker.
 
         Raises:
@@ -251,7 +253,7 @@ class EndlessStream(IterableDataset[Any]):
             raise InputError("workers cannot read a torch stream in a mixture; set dataloader_num_workers=0")
         return self._passes(_all_rows)
 
-    def _passes(self, rows_of: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
+    def _passes(self, rows_of: Callable[[IterableDataset[Record]], Iterator[Record]]) -> Iterator[Record]:
         # streams of `datasets` share the epoch number between workers, but these may be in different passes
         data = copy.deepcopy(self.data) if get_worker_info() else self.data
         for epoch in itertools.count():
@@ -264,14 +266,14 @@ class EndlessStream(IterableDataset[Any]):
                 return  # no rows: a worker without a shard
 
 
-def _all_rows(data: Any) -> Iterator[dict[str, Any]]:
+def _all_rows(data: Any) -> Iterator[Record]:
     """Every row of a stream of `datasets`; plain iteration would give a worker only the rows of its own shards."""
     for batch in data.iter(batch_size=64):
         for cells in zip(*batch.values(), strict=True):
             yield dict(zip(batch, cells, strict=True))
 
 
-def _is_stream(data: Any) -> bool:
+def _is_stream(data: object) -> bool:
     return isinstance(data, IterableDataset) or not hasattr(data, "__len__")
 
 
@@ -280,10 +282,10 @@ class _Forward:
 
     def __init__(self, data: Any) -> None:
         self.stream = EndlessStream(data)
-        self._rows: Iterator[Any] | None = None
+        self._rows: Iterator[Record] | None = None
         self._next, self._process = 0, 0
 
-    def __getitems__(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    def __getitems__(self, numbers: Sequence[int]) -> list[Record]:
         result = []
         for number in numbers:
             if self._rows is None or number < self._next or self._process != os.getpid():  # a fork shares open files
@@ -295,8 +297,8 @@ class _Forward:
             self._next = number + 1
         return result
 
-    def __getitem__(self, number: int) -> dict[str, Any]:
+    def __getitem__(self, number: int) -> Record:
         return self.__getitems__([number])[0]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_rows": None}

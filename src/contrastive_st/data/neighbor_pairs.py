@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data.collators import PairCollator
 from contrastive_st.data.corpus import BlockSampler, block_file
+from contrastive_st.data.profile import Record
 from contrastive_st.data.tokenization import id_reader
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write
@@ -217,7 +217,7 @@ def _chunks(blocks: Iterator[tuple[list[str], NDArray[np.int64]]]) -> Iterator[t
         yield texts, numbers
 
 
-class NeighborPairs(Dataset[dict[str, Any]]):
+class NeighborPairs(Dataset[Record]):
     """Rows `{"input_ids": [ids, ids], "document": int}`: each sentence with the next one of its document.
 
     The last sentence of a document is paired with the one before it. `ContrastiveTrainer` draws the rows of a batch
@@ -249,12 +249,12 @@ class NeighborPairs(Dataset[dict[str, Any]]):
         """A random order of all rows."""
         return BlockSampler(self.size, 1, seed)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> Record:
         if not 0 <= index < self.size:
             raise IndexError(f"row {index} of {self.size}")
         return self.__getitems__([index])[0]
 
-    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+    def __getitems__(self, indices: Sequence[int]) -> list[Record]:
         """The rows of a batch; only their sentences are read."""
         # read, not mapped: mapped pages count as memory of the process
         item, rows, ids = _RECORD.itemsize, self._rows.fileno(), self._ids.fileno()
@@ -279,10 +279,10 @@ class NeighborPairs(Dataset[dict[str, Any]]):
     def _open(self) -> None:
         self._rows, self._ids = (self.path.with_suffix(end).open("rb") for end in (".rows", ".ids"))
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_rows", "_ids")}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._open()
 
@@ -299,7 +299,7 @@ class NeighborPairCollator(PairCollator):
                                                                          targets    [4, 0]
     """
 
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+    def __call__(self, rows: Sequence[Record]) -> dict[str, Tensor]:
         """Make one batch.
 
         Args:

@@ -6,6 +6,7 @@ import ast
 import json
 import math
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy as np
 
 from contrastive_st.errors import InputError
 
+#: A row: cells by column
+Record = dict[str, Any]
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 BOOLEANS = {"false": 0.0, "true": 1.0}
 #: What R, pandas, spreadsheets and databases write into a file of text for a cell without a value
@@ -25,7 +28,7 @@ _ITEM = re.compile(rf"\s*(?:np\.str_\()?({_STRING}|[^\s\"'{{}}\[\](),]+)\)?\s*,?
 _BARE = {"NULL": None, "null": None, "None": None}
 
 
-def number_of(cell: Any) -> float | None:
+def number_of(cell: object) -> float | None:
     """The finite number in a cell, which may be written as text; None if there is none.
 
     Example:
@@ -34,11 +37,12 @@ def number_of(cell: Any) -> float | None:
     """
     if isinstance(cell, str):
         return float(cell) if NUMBER.fullmatch(cell) else None
-    valid = isinstance(cell, (int, float)) and abs(cell) < 1 << 1000 and math.isfinite(cell)
-    return float(cell) if valid else None
+    if isinstance(cell, (int, float)) and abs(cell) < 1 << 1000 and math.isfinite(cell):
+        return float(cell)
+    return None
 
 
-def value_of(cell: Any) -> float | None:
+def value_of(cell: object) -> float | None:
     """The number in a cell as for `number_of`; true is 1 and false 0, also where they are written as text.
 
     Example:
@@ -49,7 +53,7 @@ def value_of(cell: Any) -> float | None:
     return BOOLEANS.get(text.lower(), number_of(text))
 
 
-def is_blank(cell: Any) -> bool:
+def is_blank(cell: object) -> bool:
     """Whether there is nothing in a cell: null, white space, what is written for a missing value, or an empty list.
 
     Example:
@@ -61,7 +65,7 @@ def is_blank(cell: Any) -> bool:
     return is_missing(cell) or (isinstance(cell, list) and not cell)
 
 
-def is_missing(cell: Any) -> bool:
+def is_missing(cell: object) -> bool:
     """Whether there is no value: None, NaN, NaT, or the NA of pandas.
 
     Example:
@@ -72,7 +76,7 @@ def is_missing(cell: Any) -> bool:
     return cell is None or not isinstance(differs, (bool, np.bool_)) or bool(differs)
 
 
-def items_of(cell: Any) -> list[Any] | None:
+def items_of(cell: object) -> list[Any] | None:
     """The items of a list, which may be written as by JSON, Python, numpy or PostgreSQL; None for another cell.
 
     Example:
@@ -92,7 +96,7 @@ def items_of(cell: Any) -> list[Any] | None:
             return list(written["choices"] if isinstance(written, dict) else written)
         except (ValueError, RecursionError):
             pass
-    inside, items, at = text[1:-1], [], 0
+    inside, items, at = text[1:-1], list[object](), 0
     while at < len(inside.rstrip()):
         match = _ITEM.match(inside, at)
         item = match and _item(match[1], text[0] == "{")
@@ -108,7 +112,7 @@ def items_of(cell: Any) -> list[Any] | None:
 _NO_ITEM = object()
 
 
-def _item(written: str, bare: bool) -> Any:
+def _item(written: str, bare: bool) -> object:
     """An item of a list: a quoted text, a number or null; where texts may be `bare`, as in PostgreSQL, any text."""
     if written[0] in "'\"":
         return re.sub(r"\\(.)", r"\1", written[1:-1]) if bare else ast.literal_eval(written)
@@ -119,7 +123,7 @@ def _item(written: str, bare: bool) -> Any:
     return written if bare else _NO_ITEM
 
 
-def simple(cell: Any) -> Any:
+def simple(cell: object) -> Any:
     """A cell, with the text of an object in its place if it is clear which one that is; of a list, of each item.
 
     That is `text` (with a `title` before it), or the only text that is not an id, an address or a language.
@@ -143,7 +147,7 @@ def simple(cell: Any) -> Any:
     return next(iter(texts.values())) if len(texts) == 1 else cell
 
 
-def shown(cell: Any) -> str:
+def shown(cell: object) -> str:
     """A cell in a message, cut to about 70 characters.
 
     Example:
@@ -157,7 +161,7 @@ def shown(cell: Any) -> str:
     return written if len(written := repr(text)) <= 100 else f"{written[:97]}..."
 
 
-def as_text(cell: Any, name: str, where: str, only_strings: bool = False) -> str:
+def as_text(cell: object, name: str, where: str, only_strings: bool = False) -> str:
     """A cell as text, blank for null, NaN and an empty list; an object as its text, if it is clear which one that is.
 
     Raises:
@@ -184,7 +188,7 @@ def as_text(cell: Any, name: str, where: str, only_strings: bool = False) -> str
     return cell.isoformat() if hasattr(cell, "isoformat") else json.dumps(cell, default=str)
 
 
-def number_in(cell: Any, where: str) -> float:
+def number_in(cell: object, where: str) -> float:
     """The finite number in a cell, which may be written as text; true is 1, false 0.
 
     Raises:
@@ -200,7 +204,7 @@ def number_in(cell: Any, where: str) -> float:
     return value
 
 
-def as_number(cell: Any) -> str:
+def as_number(cell: object) -> str:
     """How to make a number of a cell that is not one, for messages.
 
     Example:
@@ -210,17 +214,17 @@ def as_number(cell: Any) -> str:
     return "if the comma is its decimal mark, give --decimal comma" if has_decimal_comma(cell) else "write a number"
 
 
-def has_decimal_comma(cell: Any) -> bool:
+def has_decimal_comma(cell: object) -> bool:
     """Whether a cell is a text that is a number if a comma is the decimal mark."""
     return isinstance(cell, str) and "," in cell and number_of(cell.replace(",", ".")) is not None
 
 
-def score_in(cell: Any, where: str) -> float:
+def score_in(cell: object, where: str) -> float:
     """The number in a cell as `number_in` reads it, or NaN if the cell is blank or NaN: the row has no score."""
     return math.nan if is_blank(cell) else number_in(cell, where)
 
 
-def held_by(cells: list[Any]) -> str:
+def held_by(cells: Sequence[object]) -> str:
     """What some cells hold, for messages and advice: nothing, numbers, text, or lists and objects.
 
     Example:

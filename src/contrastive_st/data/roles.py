@@ -205,7 +205,7 @@ class ColumnRoles:
     source: str
     columns: dict[str, str]
     left_out: dict[str, str]
-    example: dict[str, Any] = field(default_factory=dict)
+    example: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
     views: str = "two crops of each are a pair"
@@ -268,7 +268,7 @@ def column_roles(
     names: Sequence[str] | None = None,
     source: str = "the data",
     kinds: Sequence[str] = (),
-    first: Sequence[Mapping[str, Any]] | None = None,
+    first: Sequence[Mapping[str, object]] | None = None,
 ) -> ColumnRoles:
     """Find the role of each column from its name (`ROLES`), or from `columns`.
 
@@ -351,7 +351,9 @@ def column_roles(
     return result
 
 
-def named_columns(columns: Any, names: Sequence[str], source: str) -> dict[str, str | None]:
+def named_columns(
+    columns: Sequence[str | int] | str | int | None, names: Sequence[str], source: str
+) -> dict[str, str | None]:
     """The columns asked for by name, by position in `names` or as `name=role`, each with that role or None.
 
     Raises:
@@ -377,7 +379,7 @@ def named_columns(columns: Any, names: Sequence[str], source: str) -> dict[str, 
     return given
 
 
-def _neither_text_nor_score(cells: Sequence[Any]) -> str:
+def _neither_text_nor_score(cells: Sequence[object]) -> str:
     """Why a column without a known name need not be asked about: it can be neither a text nor the score of pairs."""
     if not cells:
         return "its cells are blank"
@@ -460,7 +462,7 @@ def _check_targets(
 class _Question:
     """What to ask where roles are not clear: it shows the columns, a row, and the flags that could be meant."""
 
-    rows: Iterable[Mapping[str, Any]]
+    rows: Iterable[Mapping[str, object]]
     names: Sequence[str]
     source: str
     classify: bool
@@ -486,7 +488,7 @@ class _Question:
                 mend = f"for the columns inside {name!r}, {command}" + f", or {mend}" * bool(flags)
         return InputError(f"{self.source}: {what}; {mend}; the columns are {columns}")
 
-    def _flags(self, cells: Mapping[str, list[Any]], about: str | None) -> list[str]:
+    def _flags(self, cells: Mapping[str, Sequence[object]], about: str | None) -> list[str]:
         """The flags for what the columns could be: by their names, and for other names by what their cells hold."""
         by_role: dict[str | None, list[str]] = {role: [] for role in (None, UNUSED, *_NAMED)}
         for name in self.names:
@@ -532,7 +534,7 @@ class _Question:
         return f"--columns {shlex.join(columns)}"
 
 
-def suggested_columns(rows: Iterable[Mapping[str, Any]], names: Sequence[str], before: str = "") -> str:
+def suggested_columns(rows: Iterable[Mapping[str, object]], names: Sequence[str], before: str = "") -> str:
     """Flags that name the columns of some rows, for a question.
 
     Args:
@@ -559,9 +561,9 @@ def leave_out(roles: ColumnRoles) -> str:
     return _Question((), list(texts), "", False)._flag(texts, dict.fromkeys(texts, TEXTS))
 
 
-def _cells(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, list[Any]]:
+def _cells(rows: Iterable[Mapping[str, object]], names: Sequence[str]) -> dict[str, list[object]]:
     """The cells of each column in the first rows that are not blank."""
-    cells: dict[str, list[Any]] = {name: [] for name in names}
+    cells: dict[str, list[object]] = {name: [] for name in names}
     for row in islice(rows, _LOOKED_AT):
         held = getattr(row, "cells", row)
         for name, own in cells.items():
@@ -570,14 +572,14 @@ def _cells(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str,
     return cells
 
 
-def _few(cells: Sequence[Any]) -> bool:
+def _few(cells: Sequence[object]) -> bool:
     """Whether cells are like classes: few values, each of which occurs again."""
     values = set(map(str, cells))
     most = len(cells) / 2 if any(" " in value for value in values) else len(cells) - 1
     return 2 <= len(values) <= min(20, most)
 
 
-def _like_scores(cells: Sequence[Any]) -> bool:
+def _like_scores(cells: Sequence[object]) -> bool:
     """Whether cells are like scores of pairs: numbers of a small scale."""
     plain = [str(cell).replace(",", ".") for cell in cells if not isinstance(cell, (list, dict))]
     values = {value_of(cell.removesuffix("%")) for cell in plain}
@@ -588,7 +590,7 @@ def _like_scores(cells: Sequence[Any]) -> bool:
     return small or all(cell.endswith("%") for cell in plain)
 
 
-def score_range(cells: Sequence[Any]) -> str:
+def score_range(cells: Sequence[object]) -> str:
     """The flag for the scale of scores, blank if it is 0 to 1."""
     numbers = [number for cell in cells if (number := value_of(cell)) is not None]
     if any(str(cell).endswith("%") for cell in cells):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from annotated_types import Gt, Lt
@@ -74,7 +74,7 @@ def split_rows(rows: Dataset, share: float, seed: int = 0) -> tuple[Dataset, Dat
         (4, set())
     """
     checked("share of the rows for validation", share, Annotated[float, Gt(0), Lt(1)])
-    number: dict[Any, int] = {}
+    number: dict[object, int] = {}
     group = np.array([number.setdefault(text, len(number)) for text in rows[rows.column_names[0]][:]], dtype=np.int64)
     sizes = np.bincount(group, minlength=len(number))
     order = np.random.default_rng(seed).permutation(len(number))

@@ -7,12 +7,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Columns = dict[str, list[Any]]  # some rows of a table, by column
+Columns = Mapping[str, Sequence[object]]  # some rows of a table, by column
 Write = Callable[[Columns], object]
 
 
@@ -38,7 +38,7 @@ def table_writer(
     return _WRITERS[path.suffix](path, names, types or {})
 
 
-def write_table(path: Path, rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> None:
+def write_table(path: Path, rows: Sequence[Mapping[str, object]], names: Sequence[str] = ()) -> None:
     """Write rows to a table, with their types where the format has any; a cell that a row does not have is missing.
 
     Args:
@@ -59,16 +59,16 @@ def _typed(columns: Columns) -> tuple[Columns, dict[str, pa.DataType]]:
     """The columns with their types; in one that has cells of several types they are text."""
     import pyarrow as pa
 
-    types = {}
+    types, written = {}, dict(columns)
     for name, cells in columns.items():
         try:
             types[name] = pa.array(cells).type
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            columns[name] = [cell if cell is None or isinstance(cell, str) else _json(cell) for cell in cells]
-    return columns, types
+            written[name] = [cell if cell is None or isinstance(cell, str) else _json(cell) for cell in cells]
+    return written, types
 
 
-def _json(content: Any) -> str:
+def _json(content: object) -> str:
     return json.dumps(content, ensure_ascii=False, default=str)
 
 
@@ -96,7 +96,7 @@ def _csv(path: Path, names: Sequence[str], types: Mapping[str, pa.DataType]) -> 
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
 
-        def cell_of(cell: Any) -> Any:
+        def cell_of(cell: object) -> object:
             return _json(cell) if isinstance(cell, (list, dict, bool)) else cell
 
         yield lambda columns: writer.writerows(map(cell_of, row) for row in zip(*columns.values(), strict=True))

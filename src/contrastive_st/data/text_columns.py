@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING
 
 from contrastive_st.data.profile import held_by, shown
 from contrastive_st.data.roles import ANCHOR, NEGATIVE, POSITIVE, TEXT, TEXTS, named_columns, plain_name, role_of
 from contrastive_st.errors import InputError, listed
 
+if TYPE_CHECKING:
+    from contrastive_st.data.reading.rows import Table
+
 _CODE = re.compile(r"[A-Za-z0-9._:/-]*[0-9][A-Za-z0-9._:/-]*")
 
 
-def text_column(table: Any, column: Sequence[str | int] | str | int | None = None) -> str:
+def text_column(table: Table, column: Sequence[str | int] | str | int | None = None) -> str:
     """The column of the texts of a corpus: the one asked for, else `text`, else the only one with the name of a text.
 
     Args:
@@ -49,7 +52,7 @@ def text_column(table: Any, column: Sequence[str | int] | str | int | None = Non
     raise InputError(f"{table.source}: {what}; {mend}the columns are {columns or '(there are none)'}")
 
 
-def _are_identifiers(cells: Sequence[Any]) -> bool:
+def _are_identifiers(cells: Sequence[object]) -> bool:
     """Whether cells are different codes, such as `AB-17`: each a word with a digit."""
     codes = {str(cell) for cell in cells}
     return len(codes) == len(cells) > 1 and all(_CODE.fullmatch(code) for code in codes)

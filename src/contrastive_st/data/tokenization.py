@@ -185,7 +185,7 @@ def _around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]] |
 _RANK = {ANCHOR: 0, TEXT: 0, POSITIVE: 1, NEGATIVE: 2}
 
 
-def _is_settled(texts: Any) -> bool:
+def _is_settled(texts: object) -> bool:
     """Whether rows are as `read_examples` returns them: texts in the order of their roles, then numbers."""
     if not isinstance(texts, Dataset) or texts.format["type"] == "custom":
         return False
@@ -266,7 +266,7 @@ def _mapped(
 ) -> IterableDataset:
     encode = encoding.of(names)
 
-    def encoded(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    def encoded(batch: dict[str, list[object]]) -> dict[str, list[object]]:
         if late := sorted(set(batch) - set(others)):
             raise InputError(f"the stream: column {late[0]!r} is not in its first rows; give every row all columns")
         cells = zip(*(batch[name] for name in (*names, *([target] if target else []))), strict=True)

@@ -30,10 +30,11 @@ _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BO
 _DECLARED = re.compile(rb"<(?:meta[^>]+charset|\?xml[^>]+encoding)=[\"']?([\w.:-]+)", re.IGNORECASE)
 
 
-def _open_zstd(path: Path) -> Any:
+def _open_zstd(path: Path) -> BinaryIO:
     import pyarrow as pa  # here, because texts are read without it
 
-    return pa.input_stream(str(path), compression="zstd")
+    opened: BinaryIO = pa.input_stream(str(path), compression="zstd")
+    return opened
 
 
 #: How a file is opened, by the extension of its compression

@@ -10,7 +10,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import datasets
 import numpy as np
@@ -60,7 +59,7 @@ _SIGNS = {-1.0, 0.0, 1.0}  # of which -1 is a class
 
 
 def read_examples(
-    source: Any,
+    source: object,
     columns: Sequence[str | int] | None = None,
     *,
     strict: bool = False,
@@ -142,7 +141,8 @@ def _renamed(rows: datasets.Dataset, roles: ColumnRoles) -> tuple[datasets.Datas
     known = {name: role_of(name, list(roles.columns)) for name in new}
     if all(role in (None, new[name]) for name, role in known.items()) or set(new.values()) & set(rows.column_names):
         return rows, roles
-    columns, example = ({new.get(name, name): own for name, own in of.items()} for of in (roles.columns, roles.example))
+    columns = {new.get(name, name): own for name, own in roles.columns.items()}
+    example = {new.get(name, name): cell for name, cell in roles.example.items()}
     return rows.rename_columns(new), replace(roles, columns=columns, example=example)
 
 
@@ -166,7 +166,7 @@ def _with_target(
     names = table.classes.get(name, ()) if role != SCORE else ()
     named = {"-1": "", **{str(number): own for number, own in enumerate(names)}} if name in table.classes else {}
 
-    def plain(cell: Any) -> str:
+    def plain(cell: object) -> str:
         text = "" if cell is None else str(cell).strip()
         return named.get(text, text)
 
@@ -182,7 +182,7 @@ def _with_target(
     if strict:
         check(lambda cell: not is_blank(cell), "counts as blank; fill it, or leave `strict` out to drop the row")
     none, classes, feature, notes = {"", *MISSING}, classes or {}, None, roles.notes
-    numbers: NDArray[Any]
+    numbers: NDArray[np.float64] | NDArray[np.int64]
     if role == SCORE:
         none.add(".")  # as Stata and SAS write a missing number
         by_name = SCALES.get(plain_name(name)) if scale is None else None
@@ -357,14 +357,14 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
 
 
 def _candidates(
-    cells: Mapping[str, Any], by_role: Mapping[str, Sequence[str]], lists: Sequence[str], where: str
+    cells: Mapping[str, object], by_role: Mapping[str, Sequence[str]], lists: Sequence[str], where: str
 ) -> Iterator[tuple[list[str], list[float]]]:
     """For each positive of a row its texts, which are anchor, positive and negatives, and the scores of the last two.
 
     There is none without an anchor, or without negatives where the file has them.
     """
 
-    def items_in(role: str) -> list[tuple[Any, str]]:
+    def items_in(role: str) -> list[tuple[object, str]]:
         """The items of all columns of a role, each with the name of its column."""
         held = [(simple(cells.get(name)), name) for name in by_role.get(role, ())]
         listed = [(items_of(cell) if name in lists else None, cell, name) for cell, name in held]
@@ -396,7 +396,7 @@ def _candidates(
             yield [anchors[0], positive, *(negatives[i] for i in kept)], own  # type: ignore[misc]
 
 
-def _score(item: Any, name: str) -> float | str:
+def _score(item: object, name: str) -> float | str:
     """A finite number, or else what is wrong."""
     number = None if isinstance(item, bool) else number_of(item)
     what = f"column {name!r} holds scores, and {str(item)[:40]!r} is not a number; {as_number(item)}"

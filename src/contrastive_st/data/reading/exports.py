@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
-from contrastive_st.data.profile import items_of
+from contrastive_st.data.profile import Record, items_of
+from contrastive_st.data.reading.rows import Row, Table
 from contrastive_st.errors import InputError
 
-Cells = dict[str, Any]
-T = TypeVar("T", bound=Any)
 _FASTTEXT = "__label__"
 _PASSAGES = {"positive_passages": "positive", "negative_passages": "negative",
              "positive_ctxs": "positive", "hard_negative_ctxs": "negative"}  # fmt: skip
@@ -34,32 +33,32 @@ class Export(NamedTuple):
     """
 
     tool: str
-    tells: Callable[[Cells], bool]
-    flat: Callable[[Cells], Cells]
+    tells: Callable[[Record], bool]
+    flat: Callable[[Record], Record]
 
 
-def _has(*names: str, **kinds: type) -> Callable[[Cells], bool]:
+def _has(*names: str, **kinds: type) -> Callable[[Record], bool]:
     """Whether a row has these columns, some with cells of a type."""
     return lambda row: {*names, *kinds} <= row.keys() and all(isinstance(row[name], kinds[name]) for name in kinds)
 
 
-def _passages(row: Cells) -> Cells:
+def _passages(row: Record) -> Record:
     """Lists of objects with title and text as lists of texts."""
     texts = lambda own: [f"{one.get('title') or ''} {one.get('text') or ''}".strip() for one in own or []]
     return {_PASSAGES.get(name, name): texts(cell) if name in _PASSAGES else cell for name, cell in row.items()}
 
 
-def _instructions(row: Cells) -> Cells:
+def _instructions(row: Record) -> Record:
     """Each text with its instruction before it."""
     return {name: " ".join(map(str, cell)) if name in ("query", "pos", "neg") and cell else cell
             for name, cell in row.items()}  # fmt: skip
 
 
-def _paraphrases(row: Cells) -> Cells:
+def _paraphrases(row: Record) -> Record:
     return {"anchor": row["set"][0] if row["set"] else None, "positive": row["set"][1:]}
 
 
-def _fasttext(row: Cells) -> Cells:
+def _fasttext(row: Record) -> Record:
     """The labels of a line, and the text after them."""
     words = str(row["text"]).split()
     labels = [word for word in words if word.startswith(_FASTTEXT)]
@@ -68,24 +67,24 @@ def _fasttext(row: Cells) -> Cells:
     return {"text": text, "label": named if len(named) > 1 else next(iter(named), None)}
 
 
-def _positions(row: Cells) -> Cells:
+def _positions(row: Record) -> Record:
     names = ("anchor", "positive", *(f"negative_{number}" for number in range(1, len(row))))
     return dict(zip(names, row.values(), strict=False))
 
 
-def _is_list_of_texts(row: Mapping[str, Any]) -> bool:
+def _is_list_of_texts(row: Mapping[str, object]) -> bool:
     """Whether a row is a list of an anchor, a positive and negatives, as sentence-transformers publishes them."""
     numbered = len(row) > 1 and list(row) == list(map(str, range(len(row))))
     return numbered and all(isinstance(cell, str) for cell in row.values())
 
 
-def _is_listed(row: Mapping[str, Any]) -> bool:
+def _is_listed(row: Mapping[str, object]) -> bool:
     texts, marks = (next((name for name in names if items_of(row.get(name))), None) for names in _LISTED)
     same = texts and marks and len(items_of(row[texts]) or ()) == len(items_of(row[marks]) or ())
     return bool(same) and not any(name.startswith("neg") for name in row)
 
 
-def _listed(row: Cells) -> Cells:
+def _listed(row: Record) -> Record:
     """Texts with a label above 0 are positives; with scores, the first is, or the best if nothing names them so."""
     texts, marks = (next(name for name in names if name in row) for names in _LISTED)
     rest = {name: cell for name, cell in row.items() if name not in (texts, marks)}
@@ -101,7 +100,7 @@ def _listed(row: Cells) -> Cells:
 # --- Tools in which people label texts: an answer that all annotators gave is a label; what is not is refused.
 
 
-def _label(answers: Iterable[Any], mend: str) -> Any:
+def _label(answers: Iterable[object], mend: str) -> object:
     """The answer of all annotators, None without one; of several labels in one answer, a list."""
     given = [answer if isinstance(answer, list) else [answer] for answer in answers if answer is not None]
     if any(isinstance(label, (list, dict)) for answer in given for label in answer):
@@ -111,9 +110,9 @@ def _label(answers: Iterable[Any], mend: str) -> Any:
     return given[0] if given and len(given[0]) != 1 else given[0][0] if given else None
 
 
-def _label_studio(row: Cells) -> Cells:
+def _label_studio(row: Record) -> Record:
     mend = "settle it in Label Studio, then label-studio export PROJECT JSON"
-    answers: dict[str, list[Any]] = {}
+    answers: dict[str, list[object]] = {}
     for one in row["annotations"]:
         for result in [] if one.get("was_cancelled") else one.get("result") or []:
             value = result.get("value") or {}
@@ -124,7 +123,7 @@ def _label_studio(row: Cells) -> Cells:
     return {"id": row.get("id"), **row["data"], **{name: _label(own, mend) for name, own in answers.items()}}
 
 
-def _argilla(row: Cells) -> Cells:
+def _argilla(row: Record) -> Record:
     """A record of Argilla: `fields` and `responses`, or columns like `label.responses` with their status."""
     mend = "submit or discard it in Argilla, then dataset.records.to_json(path)"
     if "fields" in row:
@@ -143,12 +142,12 @@ def _argilla(row: Cells) -> Cells:
     return {**cells, **{name: _label(own, mend) for name, own in used.items()}}
 
 
-def _argilla_1(row: Cells) -> Cells:
+def _argilla_1(row: Record) -> Record:
     inputs = row["inputs"] if isinstance(row["inputs"], dict) else {"text": row["inputs"]}
     return {"id": row.get("id"), **inputs, "label": None if row.get("status") == "Discarded" else row["annotation"]}
 
 
-def _prodigy(row: Cells) -> Cells:
+def _prodigy(row: Record) -> Record:
     cells = {name: cell for name, cell in row.items() if name not in _OF_PRODIGY and not name.startswith("_")}
     if row.get("answer") == "reject":
         raise Unclear("its answer is reject; prodigy db-out DATASET --answer accept exports the labels")
@@ -156,7 +155,7 @@ def _prodigy(row: Cells) -> Cells:
     return {**cells, "label": _label([label], "")}
 
 
-def _spacy(row: Cells) -> Cells:
+def _spacy(row: Record) -> Record:
     if any(value not in (0, 1) for value in row["cats"].values()):
         raise Unclear("cats has other values than 0 and 1; write the labels that you mean")
     rest = {name: cell for name, cell in row.items() if name != "cats"}
@@ -182,7 +181,7 @@ EXPORTS = (
 )  # fmt: skip
 
 
-def plain_rows(table: T) -> T:
+def plain_rows(table: Table) -> Table:
     """A table with flat rows: rows of another tool become rows of texts and labels.
 
     Example:
@@ -196,7 +195,7 @@ def plain_rows(table: T) -> T:
     if not export or (table.delimited and export.flat is _positions):
         return table
 
-    def flat() -> Iterator[Any]:
+    def flat() -> Iterator[Row]:
         for row in table:
             try:
                 yield row._replace(cells=export.flat(row.cells))

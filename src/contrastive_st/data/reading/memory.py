@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _STREAMED = 1000  # rows of a stream from which its columns are known
 
 
-def in_memory(source: Any, name: str = "the data", split: str = "train") -> Table:
+def in_memory(source: object, name: str = "the data", split: str = "train") -> Table:
     """The rows of something in memory.
 
     | source                                                | its rows                                           |
@@ -71,10 +71,9 @@ def in_memory(source: Any, name: str = "the data", split: str = "train") -> Tabl
     return Table(name, "row", lambda: iter(rows))
 
 
-def splits_in(source: Any) -> Mapping[str, Any] | None:
+def splits_in(source: object) -> Mapping[str, object] | None:
     """The tables of a dictionary of tables, by the names of their splits; None for anything else."""
-    tables = isinstance(source, Mapping) and bool(source) and all(map(_is_table, source.values()))
-    return source if tables else None
+    return source if isinstance(source, Mapping) and source and all(map(_is_table, source.values())) else None
 
 
 def of_dataset(data: datasets.Dataset, source: str) -> Table:
@@ -96,7 +95,7 @@ def visible(data: datasets.Dataset) -> datasets.Dataset:
     return data if set(shown) == set(data.column_names) else data.select_columns(shown)
 
 
-def classes_of(features: Mapping[str, Any]) -> dict[str, list[str]]:
+def classes_of(features: Mapping[str, object]) -> dict[str, list[str]]:
     """The names of the classes of each column of them."""
     import datasets
 
@@ -122,11 +121,11 @@ def _transformed(data: datasets.Dataset) -> Iterator[Row]:
             yield Row(number, dict(zip(batch, map(_python, cells), strict=True)))
 
 
-def _is_table(source: Any) -> bool:
+def _is_table(source: object) -> bool:
     return hasattr(source, "column_names") or hasattr(source, "columns")
 
 
-def _is_arrow(source: Any) -> bool:
+def _is_arrow(source: object) -> bool:
     return hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
 
 
@@ -140,7 +139,7 @@ def _of_columns(source: Any, name: str) -> Iterator[Row]:
         yield Row(number, dict(zip(names, map(_python, row), strict=True)))
 
 
-def _of_items(source: Any, name: str) -> Iterator[Row]:
+def _of_items(source: object, name: str) -> Iterator[Row]:
     kind = None
     for number, item in enumerate(_items(source, name), 1):
         item = _python(item)
@@ -156,7 +155,7 @@ def _of_items(source: Any, name: str) -> Iterator[Row]:
         yield Row(number, cells)
 
 
-def _items(source: Any, name: str) -> list[Any]:
+def _items(source: object, name: str) -> list[Any]:
     """The items of a list, a column or a generator, in order."""
     unordered = isinstance(source, (str, bytes, set, frozenset, Mapping, io.IOBase))
     if unordered or not isinstance(source, Iterable):
@@ -167,7 +166,7 @@ def _items(source: Any, name: str) -> list[Any]:
     return list(source) if as_list is None else list(as_list())
 
 
-def _python(cell: Any) -> Any:
+def _python(cell: object) -> Any:
     """A cell without the types of numpy; what pandas means by a missing value is null."""
     cell = cell.tolist() if hasattr(cell, "tolist") else cell
     return None if is_missing(cell) else cell

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from contrastive_st.data.profile import Record
 from contrastive_st.data.reading import content
 from contrastive_st.data.roles import has_role
 from contrastive_st.data.suggestions import PYTHON_AS_JSON, converted, paths_of_rows, rows_at
@@ -38,7 +39,7 @@ def parse_json(text: str, source: str, line: int = 1) -> Any:
 
 def json_rows(
     path: Path, source: str, lines: Callable[[], Iterator[str]]
-) -> tuple[str, Callable[[], Iterator[tuple[int, dict[str, Any]]]]]:
+) -> tuple[str, Callable[[], Iterator[tuple[int, Record]]]]:
     """What a row is called in messages, line or object, and a function that gives the rows with their numbers.
 
     Args:
@@ -54,19 +55,19 @@ def json_rows(
             what = f"has {size:,} bytes, and a list of JSON is read as a whole, up to {most:,}"
             raise InputError(f"{source} {what}; write one object per line")
 
-    def of_lines() -> Iterator[tuple[int, Any]]:
+    def of_lines() -> Iterator[tuple[int, object]]:
         return (
             (number, parse_json(line.rstrip(), source, number))
             for number, line in enumerate(lines(), 1)
             if line.strip()
         )
 
-    def whole() -> Iterator[tuple[int, Any]]:
+    def whole() -> Iterator[tuple[int, object]]:
         return enumerate(_of_whole("".join(lines()), source), 1)
 
     unit, read = ("line", of_lines) if by_line else ("object", whole)
 
-    def checked() -> Iterator[tuple[int, dict[str, Any]]]:
+    def checked() -> Iterator[tuple[int, Record]]:
         kind = None
         for number, item in read():
             kind = kind or type(item)
@@ -95,16 +96,16 @@ def _is_whole(path: Path, start: str) -> bool:
         return False  # the error names the line when it is read
 
 
-def row_of(item: Any) -> dict[str, Any] | None:
+def row_of(item: object) -> Record | None:
     """The cells of a row: an object, a text, or a list of cells, named by their positions; None if it is not a row."""
     if isinstance(item, list) and item and not any(isinstance(cell, (dict, list)) for cell in item):
         return {str(number): cell for number, cell in enumerate(item)}
     return item if isinstance(item, dict) else {"text": item} if isinstance(item, str) else None
 
 
-def _of_whole(text: str, source: str) -> list[Any]:
+def _of_whole(text: str, source: str) -> Sequence[object]:
     if text.lstrip().startswith("["):
-        result: list[Any] = parse_json(text, source)
+        result: Sequence[object] = parse_json(text, source)
         return result
     objects, decoder, place = [], json.JSONDecoder(), _SPACE.match(text).end()  # type: ignore[union-attr]
     while place < len(text):
@@ -121,23 +122,22 @@ def _of_whole(text: str, source: str) -> list[Any]:
     return objects if rows is None else rows
 
 
-def _tables(item: Any) -> list[str]:
+def _tables(item: object) -> list[str]:
     """The paths of lists of objects in an object that is not a row: it has no text."""
     texts = isinstance(item, dict) and any(isinstance(value, str) and " " in value for value in item.values())
     return [] if texts else list(paths_of_rows(item))
 
 
-def _are_objects(value: Any) -> bool:
+def _are_objects(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
 
 
-def _columns(item: Any) -> list[dict[str, Any]] | None:
+def _columns(item: object) -> list[Record] | None:
     """The rows of one object: a list of them under a name, or as pandas writes them; None if it is a row."""
     if not isinstance(item, dict) or not item:
         return None
-    columns: Any = item.get("columns")
-    data: Any = item.get("data")
-    split = isinstance(columns, list) and isinstance(data, list)  # `orient` of pandas
+    columns, data = item.get("columns", ""), item.get("data", "")  # `orient="split"` of pandas
+    split = isinstance(columns, list) and isinstance(data, list)
     if split and all(isinstance(row, list) and len(row) == len(columns) for row in data):
         return [dict(zip(map(str, columns), row, strict=True)) for row in data]
     lists = [value for value in item.values() if isinstance(value, list)]

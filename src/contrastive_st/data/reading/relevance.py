@@ -9,9 +9,9 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from contrastive_st.data.profile import is_blank, score_in
+from contrastive_st.data.profile import Record, is_blank, score_in
 from contrastive_st.data.reading.content import numbered_lines
 from contrastive_st.data.reading.rows import Row, Table
 from contrastive_st.data.roles import plain_name, role_of
@@ -124,7 +124,7 @@ def judgements(table: Table) -> Iterator[Judgement]:
         places = _WITHOUT_HEADER[count]
         columns = ", ".join(_TREC_COLUMNS) if count == 4 else ", ".join(("query", "document", "grade")[:count])
         logger.warning(f"{table.source}: no header: read as {'trec_eval' if count == 4 else 'BEIR'} does: {columns}")
-        return _judged(table, *(None if place is None else str(place) for place in places))
+        return _judged(table, str(places[0]), str(places[1]), None if places[2] is None else str(places[2]))
     plain = {plain_name(name): name for name in reversed(table.names)}
     query, document, grade = (next((plain[known] for known in names if known in plain), None)
                               for names in (_QUERY, _DOCUMENT, _GRADE))  # fmt: skip
@@ -141,7 +141,7 @@ def judgements(table: Table) -> Iterator[Judgement]:
     return _judged(table, query, document, grade)
 
 
-def _judged(table: Table, query: Any, document: Any, grade: Any) -> Iterator[Judgement]:
+def _judged(table: Table, query: str, document: str, grade: str | None) -> Iterator[Judgement]:
     for number, cells in table:
         where = table.where(number)
         if cells.get(query) is None or cells.get(document) is None:
@@ -160,7 +160,7 @@ def is_beir(folder: Path) -> bool:
 
 def relevant_pairs(
     corpus: Iterable[Entry], queries: Iterable[Entry], relevant: Mapping[str, list[str]]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Record]:
     """Queries and their relevant documents, a row for each.
 
     Args:

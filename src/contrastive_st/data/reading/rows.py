@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from contrastive_st.data.profile import MISSING
+from contrastive_st.data.profile import MISSING, Record
 from contrastive_st.data.reading.content import reading, utf8
 from contrastive_st.data.roles import ColumnRoles, column_roles, named_columns
 from contrastive_st.errors import InputError
@@ -28,7 +28,7 @@ class Row(NamedTuple):
     """A row: its number in the file, counted from 1, and its cells by column."""
 
     number: int
-    cells: dict[str, Any]
+    cells: Record
 
 
 @dataclass
@@ -116,7 +116,7 @@ class Table:
         return self
 
 
-def of_class(cell: Any, values: Sequence[Any]) -> Any:
+def of_class(cell: Any, values: Sequence[object]) -> Any:
     """The value, such as the name, of the class in a cell of a `datasets.ClassLabel`, None for -1; a list for a list.
 
     Example:
@@ -154,7 +154,7 @@ class Dropped:
     first: int = field(default=0, init=False)
     why: dict[str, None] = field(default_factory=dict, init=False)
 
-    def add(self, number: int, cells: Mapping[str, Any]) -> None:
+    def add(self, number: int, cells: Mapping[str, object]) -> None:
         """Count a row."""
         self.first = self.first or number
         self.count += 1
@@ -195,7 +195,7 @@ def check_rows(table: Table) -> None:
     Dropped(table).report(len(list(islice(table, 1))))
 
 
-def arrow_rows(batches: Iterable[Any], source: str) -> Iterator[Row]:
+def arrow_rows(batches: Iterable[pa.RecordBatch | pa.Table], source: str) -> Iterator[Row]:
     """The rows of Arrow batches, with numbers that go on from batch to batch."""
     number = 0
     for batch in batches:

@@ -31,7 +31,7 @@ _LIKE_A_NAME = re.compile(r"[!-~]*|.*\.[A-Za-z]\w{0,7}", re.DOTALL)  # ASCII wit
 Source = str | Path | Sequence[str | Path]
 
 
-def names_in(source: Any) -> list[str | Path] | None:
+def names_in(source: object) -> list[str | Path] | None:
     """The names of one or several sources; None for rows in memory, which a list of sentences is too.
 
     A list of strings has names if one of them exists, or if none of them is like a sentence.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from contrastive_st import text_format
 from contrastive_st.data.reading.content import (
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 def open_table(
-    source: Any,
+    source: object,
     *,
     split: str | None = None,
     header: int | None = None,
@@ -123,14 +123,16 @@ def open_table(
     return table.said() if table.notes else table
 
 
-def _held(source: Any, name: str, split: str) -> Table:
+def _held(source: object, name: str, split: str) -> Table:
     table = in_memory(source, name, split)
     if isinstance(source, (list, tuple)) and source and isinstance(source[0], str):
         return replace(table, notes=("read as a list of texts, because they are not names of files",))
     return table
 
 
-def open_file(path: Path, source: str, header: int | None = None, columns: Any = None) -> Table:
+def open_file(
+    path: Path, source: str, header: int | None = None, columns: Sequence[str | int] | str | int | None = None
+) -> Table:
     """Open one file, whose extension says the format."""
     check_file(path, source)
     kind = format_of(path)
@@ -214,7 +216,7 @@ def _arrow(path: Path, source: str) -> Table:
     return Table(source, "row", lambda: arrow_rows(batches(), source), names, classes=classes)
 
 
-def _ipc(mapped: Any) -> Iterator[pa.RecordBatch]:
+def _ipc(mapped: pa.NativeFile) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     try:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from contrastive_st.data.profile import as_text, is_blank, simple
+from contrastive_st.data.profile import Record, as_text, is_blank, simple
 from contrastive_st.data.reading.rows import Dropped, Table, check_rows
 from contrastive_st.data.reading.table import open_table
 from contrastive_st.data.roles import named_columns
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def read_texts(
-    source: Any,
+    source: object,
     columns: Sequence[str | int] | None = None,
     *,
     strict: bool = False,
@@ -90,7 +90,9 @@ def _columns_of_texts(table: Table) -> list[str]:
     return [name for name in left if name in texts] or list(left)
 
 
-def stream_texts(source: Any, column: str | int | None = None, name: str | None = None) -> Callable[[], Iterator[str]]:
+def stream_texts(
+    source: object, column: str | int | None = None, name: str | None = None
+) -> Callable[[], Iterator[str]]:
     """A function that streams the texts of one column of a source of any size; each call starts from the first row.
 
     White space around texts is removed. No row is dropped: a blank or null cell is an empty text.
@@ -116,7 +118,7 @@ def stream_texts(source: Any, column: str | int | None = None, name: str | None 
     return lambda: (as_text(cells.get(chosen), chosen, table.where(number)).strip() for number, cells in table)
 
 
-def read_corpus(source: Any, column: str | int | None = None) -> datasets.Dataset:
+def read_corpus(source: object, column: str | int | None = None) -> datasets.Dataset:
     """The texts of a corpus, in one column; rows with a blank text are dropped, and a line says how many.
 
     Args:
@@ -138,7 +140,7 @@ def column_of(table: Table, column: str | int | None) -> str:
     return text_column(table, column)
 
 
-def corpus_texts(source: Any, column: str | int | None = None) -> list[str]:
+def corpus_texts(source: object, column: str | int | None = None) -> list[str]:
     """The texts of `read_corpus` as a list; without `datasets` or pyarrow, unless the source is one of theirs.
 
     Example:
@@ -159,13 +161,13 @@ def corpus_texts(source: Any, column: str | int | None = None) -> list[str]:
     return [row[name] for row in rows_with_text(table, name)]
 
 
-def rows_with_text(table: Table, name: str) -> list[dict[str, Any]]:
+def rows_with_text(table: Table, name: str) -> list[Record]:
     """The rows that have a text in this column, stripped, with all their cells; a line says how many have none.
 
     Raises:
         InputError: a cell is not a text, or no row has one.
     """
-    result: list[dict[str, Any]] = []
+    result: list[Record] = []
     dropped = Dropped(table, [name])
     for number, cells in table:
         text = as_text(cells.get(name), name, table.where(number)).strip()

@@ -43,17 +43,6 @@ def refused(door, source, *fragments):
         assert fragment in message, message
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet", "a.txt"])
-@pytest.mark.parametrize("door", ["texts", "corpus", "sentences"])
-def test_gigabytes_of_zeros_are_not_read_before_they_are_refused(door, name, tmp_path):
-    with (tmp_path / name).open("wb") as file:
-        file.truncate(10 << 30)  # sparse
-    began = time.monotonic()
-    with pytest.raises((InputError, pa.ArrowException)):
-        DOORS[door](str(tmp_path / name))
-    assert time.monotonic() - began < 3
-
-
 @pytest.mark.parametrize("door", DOORS)
 def test_what_is_no_file(door, tmp_path):
     (tmp_path / "link.txt").symlink_to(tmp_path / "gone.txt")

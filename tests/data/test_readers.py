@@ -328,18 +328,6 @@ def test_broken_json(write):
     refused(write("c.jsonl", '{"a": "x"}\n{"a": "\\ud83d"}\n'), "line 2", "surrogate")
 
 
-def test_broken_parquet(write, tmp_path):
-    with pytest.raises(pa.ArrowException) as caught:
-        read_texts(write("a.parquet", "PAR1 but not really"))
-    assert caught.value.about.endswith("a.parquet")
-    whole = write("whole.parquet", pa.table({"a": [f"sentence {i}" for i in range(1000)]}))
-    damaged = bytearray((tmp_path / "whole.parquet").read_bytes())
-    damaged[4:200] = bytes(196)  # the first pages; the footer stays sound
-    assert rows(read_texts(whole))[999] == ("sentence 999",)
-    with pytest.raises((OSError, pa.ArrowException)):
-        read_texts(write("b.parquet", bytes(damaged)))
-
-
 @pytest.mark.parametrize(
     "name", ["a.txt", "a.csv", "a.tsv", "a.json", "a.jsonl", "a.parquet", "a.md", "a.html", "a.pdf"]
 )

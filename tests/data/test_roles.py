@@ -177,41 +177,6 @@ def test_texts_inside_a_cell_are_no_column_to_name(row):
         read_examples([row])
 
 
-def test_numbers_of_classes_are_suggested_as_labels():
-    rows = [{"text": f"t{i}", "target": i % 4} for i in range(12)]
-    with pytest.raises(InputError, match="--columns"):
-        read_examples(rows)
-    assert read_examples(rows, ["text=text", "target=label"])[1].kind == "labelled_texts"
-
-
-def test_names_with_spaces_are_suggested_as_a_shell_takes_them():
-    rows = [{"Question 1": f"a{i}", "Question 2": f"b{i}", "Duplicate?": "yes" if i % 2 else "no"} for i in range(60)]
-    with pytest.raises(InputError, match="--columns"):
-        read_examples(rows)
-
-
-def test_numbers_are_texts_where_they_are_asked_for(tmp_path):
-    path = tmp_path / "sums.jsonl"
-    path.write_text('{"question": "1 + 1?", "answer": 2}\n{"question": "1 + 2?", "answer": 3}\n')
-    with pytest.raises(InputError, match="--columns"):
-        read_examples(str(path))
-    assert read_examples(str(path), ["question=anchor", "answer=positive"])[0]["answer"][:] == ["2", "3"]
-
-
-def test_a_column_of_few_values_beside_a_pair_is_suggested_as_its_class():
-    rows = [{"text1": f"a {i}", "text2": f"b {i}", "duplicate": ["no", "yes"][i % 2]} for i in range(6)]
-    with pytest.raises(InputError, match="--columns"):
-        column_roles(rows)
-
-
-def test_scores_outside_of_their_scale(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("query,answer,score\nx,y,4.5\nz,y,2\n")
-    with pytest.raises(InputError, match="--score_range"):
-        read_examples(str(path))
-    assert read_examples(str(path), scale=(0, 5))[0]["score"][:] == [0.9, 0.4]
-
-
 def test_partners_are_of_the_own_class_and_of_another():
     labels = [0, 0, 0, 1, 1, 2]
     rows = datasets.Dataset.from_dict({"text": [f"{label} {i}" for i, label in enumerate(labels)], "label": labels})
@@ -255,14 +220,6 @@ def test_a_free_text_column_stops_and_the_flag_that_names_it_is_shown(names):
         column_roles(rows, source="t.csv")
     assert "--columns" in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_the_flag_of_the_message_mends_it():
-    with pytest.raises(InputError, match="--columns"):
-        roles_of("anchor", "positive", "note")
-    assert roles_of("anchor", "positive", "note", columns=["anchor", "positive"]).kind == "pairs"
-    named = roles_of("anchor", "positive", "note", columns=["anchor", "positive", "note=negative"])
-    assert list(named.columns.values()) == ["anchor", "positive", "negative"]
 
 
 @pytest.mark.parametrize(
@@ -422,15 +379,6 @@ def test_the_sts_benchmark_as_it_comes(tmp_path, name):
     rows, roles = read_examples(str(tmp_path / name))
     assert rows[:] == {"sentence1": ["a plane .", "b"], "sentence2": ["an air, plane .", "c"], "score": [1.0, 0.75]}
     assert roles.kind == "scored_pairs"
-
-
-def test_what_mining_writes_is_read(tmp_path):
-    columns = ["anchor", "positive", *(f"negative_{i}" for i in range(1, 6))]
-    datasets.Dataset.from_list([{name: f"{name} {i}" for name in columns} for i in range(9)]).to_parquet(
-        tmp_path / "m.parquet"
-    )
-    rows, roles = read_examples(str(tmp_path / "m.parquet"))
-    assert (roles.kind, rows.column_names) == ("triplets", columns)
 
 
 @pytest.mark.data

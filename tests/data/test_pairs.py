@@ -30,10 +30,6 @@ FILES = {
         '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\tHe said "no\n\tx'.replace("\n\tx", "\tShe said\n"),
         [('He said "no', "She said", 1)],
     ),
-    "sts-train.csv": (
-        "main\tMSRvid\t2012\t1\t5.000\ta plane .\tan air, plane .\nmain\tMSRvid\t2012\t4\t3.75\tb\tc\textra\n",
-        [("a plane .", "an air, plane .", 1.0), ("b", "c", 0.75)],
-    ),
     "pairs.csv": ('first,second,score\n"Well, a",b,0.25\n', [("Well, a", "b", 0.25)]),
 }
 SICK = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n1\ta\tb\t4.5\tNEUTRAL\n"

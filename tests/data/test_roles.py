@@ -379,21 +379,3 @@ def test_the_sts_benchmark_as_it_comes(tmp_path, name):
     rows, roles = read_examples(str(tmp_path / name))
     assert rows[:] == {"sentence1": ["a plane .", "b"], "sentence2": ["an air, plane .", "c"], "score": [1.0, 0.75]}
     assert roles.kind == "scored_pairs"
-
-
-@pytest.mark.data
-@pytest.mark.parametrize(
-    ("file", "kind", "count"),
-    [
-        ("nli/pairs.tsv", "labelled_pairs", 74_474),
-        ("nli/triplets.csv", "triplets", None),
-        ("qqp/quora_train.txt", "labelled_pairs", 7_996),
-        ("senteval/MRPC/msr_paraphrase_train.txt", "labelled_pairs", 4_076),
-        ("senteval/SICK/SICK_train.txt", "labelled_pairs", 4_500),
-        ("senteval/STS/STSBenchmark/sts-train.csv", "scored_pairs", 5_749),
-    ],
-)
-def test_files_as_people_have_them(data_root, file, kind, count):
-    rows, roles = read_examples(str(data_root / file))
-    assert roles.kind == kind
-    assert count in (None, len(rows))

@@ -54,12 +54,6 @@ HOLDERS = {
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
-def test_an_id_is_no_text_and_the_order_of_columns_does_not_matter(holder):
-    found = tokenize(HOLDERS[holder](ROWS), TOKENIZER, 16)
-    assert texts_of(found) == WANTED
-
-
-@pytest.mark.parametrize("holder", HOLDERS)
 def test_examples_are_read_from_whatever_holds_them(holder):
     data, roles = read_examples(HOLDERS[holder](ROWS))
     assert roles.texts == data.column_names == ["anchor", "positive"]
@@ -119,7 +113,7 @@ def test_a_split_of_a_dictionary_of_data_sets():
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
-def test_a_null_is_not_trained(holder, caplog):
+def test_an_id_is_no_text_the_order_of_columns_does_not_matter_and_a_null_is_not_trained(holder, caplog):
     rows = [*ROWS, {"id": "x", "positive": None, "anchor": "red cat"}]
     assert texts_of(tokenize(HOLDERS[holder](rows), TOKENIZER, 16)) == WANTED
     if not holder.startswith("stream"):

@@ -200,7 +200,8 @@ def pairs_of_files(files: Iterable[tuple[str, str]]) -> list[tuple[str, str, str
     for path, module in files:
         try:
             source = Path(path).read_bytes()
-            if GENERATED.search(source, 0, 600) or not any(map(pair_of, _long_strings(source))):
+            strings = (string[2].decode("utf8", "replace") for string in LONG_STRING.finditer(source))
+            if GENERATED.search(source, 0, 600) or not any(map(pair_of, strings)):
                 continue  # a quarter of the code need not be parsed, which saves a fifth of the time
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # other people's invalid escapes
@@ -211,10 +212,6 @@ def pairs_of_files(files: Iterable[tuple[str, str]]) -> list[tuple[str, str, str
             if pair := pair_of(docstring):
                 result.append((*pair, name))
     return result
-
-
-def _long_strings(source: bytes) -> Iterator[str]:
-    return (m[2].decode("utf8", "replace") for m in LONG_STRING.finditer(source))
 
 
 if __name__ == "__main__":

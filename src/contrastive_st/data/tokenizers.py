@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Annotated, Any, cast
 
 from annotated_types import Ge, Gt, Le
@@ -50,7 +50,9 @@ def train_wordpiece(
     """
     check_max_length(max_length, max_length)
     checked("vocab_size", vocab_size, Annotated[int, Gt(len(SPECIAL_TOKENS))])
-    words = _count_words(texts)
+    normalize = normalizers.BertNormalizer(lowercase=True).normalize_str
+    split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    words = Counter(word for text in each_text(texts) for word, _ in split(normalize(text)))
     letters: Counter[str] = Counter()
     for word, count in words.items():
         letters.update(dict.fromkeys(word, count))
@@ -60,31 +62,13 @@ def train_wordpiece(
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size - len(SPECIAL_TOKENS), min_frequency=min_frequency, show_progress=False
     )
-    tokenizer.train_from_iterator(_marked_lines(words, rare), trainer)
+    common = (word for word in sorted(words) if not rare.intersection(word))
+    lines = (" ".join([word[0] + word[1:].translate(_MARK)] * words[word]) for word in common)
+    tokenizer.train_from_iterator(lines, trainer)
     pieces = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
-    vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *map(_as_wordpiece, pieces)])}
+    tokens = ["##" * (ord(piece[0]) >= _INSIDE) + piece.translate(_UNMARK) for piece in pieces]
+    vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *tokens])}
     return BertTokenizer(vocab=vocabulary, model_max_length=max_length)
-
-
-def _count_words(texts: Iterable[str]) -> Counter[str]:
-    normalize = normalizers.BertNormalizer(lowercase=True).normalize_str
-    split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
-    words: Counter[str] = Counter()
-    for text in each_text(texts):
-        words.update(word for word, _ in split(normalize(text)))
-    return words
-
-
-def _marked_lines(words: Counter[str], rare: set[str]) -> Iterator[str]:
-    for word in sorted(words):
-        if not rare.intersection(word):
-            marked = word[0] + word[1:].translate(_MARK)
-            yield " ".join([marked] * words[word])
-
-
-def _as_wordpiece(piece: str) -> str:
-    plain = piece.translate(_UNMARK)
-    return f"##{plain}" if ord(piece[0]) >= _INSIDE else plain
 
 
 # --- Word-level vocabularies: one id per word, for encoders with their word embeddings.

@@ -111,30 +111,26 @@ def read_word_vectors(path: str | Path, limit: int | None = None, words: Collect
         WordVectors(words=['the', '. . .'], vectors=array([[ 0.5,  1. ], [ 2. , -0.1]], dtype=float32))
     """
     checked("limit", limit, Count | None)
+    seen, wanted = dict[str, int](), None if words is None else frozenset(words)
+    vectors = np.empty((0, 0), dtype=np.float32)
     with about(path):
         with open(path, "rb") as plain:
             packed = plain.read(2) == b"\x1f\x8b"
         with cast(BinaryIO, gzip.open(path, "rb")) if packed else open(path, "rb") as file:
             unit, rows = _open(file, str(path))
-            return _collect(rows, unit, str(path), limit, None if words is None else frozenset(words))
-
-
-def _collect(
-    rows: Iterator[Row], unit: str, source: str, limit: int | None, wanted: frozenset[str] | None
-) -> WordVectors:
-    seen: dict[str, int] = {}
-    vectors = np.empty((0, 0), dtype=np.float32)
-    for count, (number, word, vector) in enumerate(rows, 1):
-        if wanted is None or word in wanted:
-            size = len(seen)
-            if seen.setdefault(word, number) != number:
-                where = f"{source}, {unit} {number}"
-                raise InputError(f"{where}: {word!r} is there already, in {unit} {seen[word]}; keep one of them")
-            if size == len(vectors):
-                vectors.resize((size + size // 8 + 1024, len(vector)), refcheck=False)  # in place if possible
-            vectors[size] = vector
-        if count == limit or (wanted is not None and len(seen) == len(wanted)):
-            break
+            for count, (number, word, vector) in enumerate(rows, 1):
+                if wanted is None or word in wanted:
+                    size = len(seen)
+                    if seen.setdefault(word, number) != number:
+                        where = f"{path}, {unit} {number}"
+                        raise InputError(
+                            f"{where}: {word!r} is there already, in {unit} {seen[word]}; keep one of them"
+                        )
+                    if size == len(vectors):
+                        vectors.resize((size + size // 8 + 1024, len(vector)), refcheck=False)  # in place if possible
+                    vectors[size] = vector
+                if count == limit or (wanted is not None and len(seen) == len(wanted)):
+                    break
     vectors.resize((len(seen), vectors.shape[1]), refcheck=False)
     return WordVectors(list(seen), vectors)
 

@@ -45,7 +45,7 @@ _TYPE = re.compile(
 )  # fmt: skip
 _FOOTER = re.compile(r"\((\d+) rows?\)")  # of psql
 _RUNS = re.compile(r"[-=─═]{3,}")
-_RULE = re.compile(r"(?=.*(---|===|──|══))[-+=|:\s─-╿]+")  # a line of a drawn table
+_RULE = re.compile(r"[-+=|:\s─-╿]*(?:---|===|──|══)[-+=|:\s─-╿]*")  # a line of a drawn table
 AGGREGATE = re.compile(r"((grand|sub)[- ]?)?total|sum|average|mean|count", re.IGNORECASE)
 #: The columns of the files of the STS benchmark, which have no header
 STS_COLUMNS = ("genre", "file", "year", "id", "sts_score", "sentence1", "sentence2")

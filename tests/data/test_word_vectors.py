@@ -122,8 +122,8 @@ def test_other_bad_input(tmp_path):
 
 @pytest.mark.parametrize("kind", ["text", "binary"])
 def test_memory_is_that_of_the_result(kind, tmp_path):
-    words = [f"w{i}" for i in range(3_000)]
-    vectors = np.random.default_rng(0).integers(-9, 9, size=(3_000, 300)).astype(np.float32)
+    words = [f"w{i}" for i in range(3_000 if kind == "text" else 8_000)]
+    vectors = np.random.default_rng(0).integers(-9, 9, size=(len(words), 300)).astype(np.float32)
     path = tmp_path / "vectors"
     path.write_bytes(text(words, vectors) if kind == "text" else binary(words, vectors))
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Commands that messages suggest: each writes a file again, beside it, in a form that is read as it is meant."""
+"""Commands that messages suggest: each writes a new file from one that cannot be read as it is."""
 
 from __future__ import annotations
 

@@ -51,6 +51,7 @@ def commands(body):
 
 def run_command(line):
     """Run a line; our own command in this process, which saves the seconds of a start."""
+    line = re.sub(r"--minutes \d+", "--minutes 0.1", line)
     words = shlex.split(line, comments=True)
     if words[0] == "contrastive-st" and not {"|", ">", "&&"} & set(words):
         assert main(words[1:]) == 0, line

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from annotated_types import Ge
 
@@ -15,9 +15,6 @@ from contrastive_st.commands import MODEL_HELP, POOLING_HELP
 from contrastive_st.errors import InputError
 from contrastive_st.options import Count, Options, option
 from contrastive_st.terminal import note, say
-
-if TYPE_CHECKING:
-    from contrastive_st.evaluation.tasks import Task
 
 _DATA = "folder of SentEval's files, or 'hub' to download them (default: $CONTRASTIVE_ST_DATA, or hub)"
 
@@ -94,15 +91,29 @@ class Evaluate(_Models):
     def __call__(self) -> None:
         """Evaluate the models and print the report."""
         models, data = self.given(), _data(self.data)
-        device = _join_processes()
+        device = None
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # `accelerate launch` started several processes
+            from accelerate import PartialState
+
+            device = str(PartialState().device)
         from contrastive_st.distributed import processes
+        from contrastive_st.evaluation.datasets.hub_sets import is_nano
+        from contrastive_st.evaluation.datasets.user_data import read_relevant_pairs
+        from contrastive_st.evaluation.report.eval_results import eval_results
+        from contrastive_st.evaluation.report.report import write_metadata
         from contrastive_st.evaluation.suite import evaluate
-        from contrastive_st.evaluation.tasks import choose, own_pairs_task
+        from contrastive_st.evaluation.tasks import beir_task, choose, own_pairs_task, retrieval_task
         from contrastive_st.files.caches import own_cache
+        from contrastive_st.files.writing import write_files
 
         names = self.tasks or ("" if self.pairs or self.retrieval else "sts,space")
         given = [own_pairs_task(path, columns=self.columns) for path in self.pairs or ()]
-        given += [_retrieval(path, self.columns) for path in self.retrieval or ()]
+        for path in self.retrieval or ():
+            if Path(path).is_dir() or is_nano(path):
+                given.append(beir_task(path))
+            else:
+                pairs, others = read_relevant_pairs(path, self.columns)
+                given.append(retrieval_task(Path(path).stem, pairs, others=others))
         report = evaluate(
             models, [*(choose(names, self.folds) if names else []), *given],
             data if names else ".",  # the user's data need no request to the Hub
@@ -110,21 +121,14 @@ class Evaluate(_Models):
             pooling=self.pooling, max_length=self.max_length, device=device, names=self.names,
         )  # fmt: skip
         if processes()[0] == 0:
-            self._show(report)
+            say(report.table())
+            if self.output:
+                note("\nwritten: " + ", ".join(str(path) for path in report.save(self.output)))
+            if self.card:
+                write_metadata(report, report.models[0], self.card)
+                write_files(Path(self.card).parent, eval_results(report, report.models[0]))
         if report.failures:
             raise InputError(f"not evaluated: {', '.join(report.failures)}; the reasons are in the report")
-
-    def _show(self, report: Any) -> None:
-        say(report.table())
-        if self.output:
-            note("\nwritten: " + ", ".join(str(path) for path in report.save(self.output)))
-        if self.card:
-            from contrastive_st.evaluation.report.eval_results import eval_results
-            from contrastive_st.evaluation.report.report import write_metadata
-            from contrastive_st.files.writing import write_files
-
-            write_metadata(report, report.models[0], self.card)
-            write_files(Path(self.card).parent, eval_results(report, report.models[0]))
 
 
 @dataclass
@@ -184,23 +188,3 @@ class Neighbors(_Models):
 
 def _data(asked: str | None) -> str:
     return asked or os.environ.get("CONTRASTIVE_ST_DATA") or "hub"
-
-
-def _join_processes() -> str | None:
-    """Join the processes that `accelerate launch` started and return the device of this one."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        return None
-    from accelerate import PartialState
-
-    return str(PartialState().device)
-
-
-def _retrieval(path: str, columns: list[str] | None) -> Task:
-    from contrastive_st.evaluation.datasets.hub_sets import is_nano
-    from contrastive_st.evaluation.datasets.user_data import read_relevant_pairs
-    from contrastive_st.evaluation.tasks import beir_task, retrieval_task
-
-    if Path(path).is_dir() or is_nano(path):
-        return beir_task(path)
-    pairs, others = read_relevant_pairs(path, columns)
-    return retrieval_task(Path(path).stem, pairs, others=others)

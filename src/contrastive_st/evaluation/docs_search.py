@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
+from torch import nn
+from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data import DocPair, installed_docs, split_pairs
 from contrastive_st.data.docs_sets import package_of
@@ -47,7 +48,7 @@ class DocsSearch:
         """Read the docstrings of this environment (cached) and split them by a hash of the text."""
         return cls(*split_pairs(installed_docs(), heldout))
 
-    def evaluator(self, tokenizer: Any) -> Callable[[Any], dict[str, float]]:
+    def evaluator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[nn.Module], dict[str, float]]:
         """MRR@10 and recall@10 of the held-out pairs, for the trainer."""
         titles, texts = ([pair[i] for pair in self.heldout] for i in (0, 1))
         return retrieval_evaluator(tokenizer, titles, texts)

@@ -11,10 +11,11 @@ import inspect
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, SupportsFloat
 
 import numpy as np
 from torch import nn
+from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data.profile import is_missing
 from contrastive_st.data.reading.relevance import Judgement
@@ -25,7 +26,7 @@ from contrastive_st.evaluation.datasets.user_data import read_scored_pairs, retr
 from contrastive_st.evaluation.suite import run
 from contrastive_st.evaluation.tasks import Task, beir_task, own_pairs_task, pair_task, similarity_task, triplet_task
 from contrastive_st.models import SentenceEncoder
-from contrastive_st.models.protocol import Encoder, as_encoder, with_options
+from contrastive_st.models.protocol import as_encoder, with_options
 from contrastive_st.random_state import preserved_random_state
 from contrastive_st.tokens import items_in_order
 from contrastive_st.vectors import SIMILARITIES
@@ -57,7 +58,7 @@ class TaskEvaluator:
     def __init__(
         self,
         task: Task,
-        tokenizer: Any = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
         *,
         main_similarity: str | None = None,
         batch_size: int | None = None,
@@ -86,7 +87,7 @@ class TaskEvaluator:
         return f"{self.task.name}_{self.task.main[1]}"
 
     def __call__(
-        self, model: Any, output_path: str | Path | None = None, epoch: float = -1, steps: int = -1
+        self, model: object, output_path: str | Path | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """The metrics of a model by name, such as `dev_spearman`; those that are undefined are left out.
 
@@ -100,7 +101,12 @@ class TaskEvaluator:
         Raises:
             InputError: the model cannot be opened, returns NaN, or needs a tokenizer.
         """
-        encoder = self._encoder(model)
+        if not isinstance(model, nn.Module) or hasattr(model, "encode"):
+            encoder = as_encoder(model)
+        elif self.tokenizer is None:
+            raise InputError("this model has no tokenizer; give the evaluator one: tokenizer=...")
+        else:
+            encoder = SentenceEncoder(model, self.tokenizer, name="the model")
         task = self.task
         if self.main_similarity and "similarity" in inspect.signature(task.score).parameters:
             task = task.scored_with(similarity=self.main_similarity)
@@ -108,25 +114,16 @@ class TaskEvaluator:
             scores = run(with_options(encoder, **self._options), [task], {task.name: self.splits})
         result = {f"{score.task}_{score.metric}": score.value for score in scores if score.value is not None}
         if output_path is not None and self.write_csv and processes()[0] == 0:
-            self._write(Path(output_path), {"epoch": epoch, "steps": steps, **result})
+            path = Path(output_path, f"{self.task.name}_results.csv")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            row = {"epoch": epoch, "steps": steps, **result}
+            is_new = not path.is_file()
+            with open(path, "a", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, row.keys())
+                if is_new:
+                    writer.writeheader()
+                writer.writerow(row)
         return result
-
-    def _encoder(self, model: Any) -> Encoder:
-        if isinstance(model, nn.Module) and not hasattr(model, "encode"):
-            if self.tokenizer is None:
-                raise InputError("this model has no tokenizer; give the evaluator one: tokenizer=...")
-            return SentenceEncoder(model, self.tokenizer, name="the model")
-        return as_encoder(model)
-
-    def _write(self, folder: Path, row: Mapping[str, float]) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{self.task.name}_results.csv"
-        known = path.is_file()
-        with open(path, "a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, row.keys())
-            if not known:
-                writer.writeheader()
-            writer.writerow(row)
 
 
 class EmbeddingSimilarityEvaluator(TaskEvaluator):
@@ -153,9 +150,9 @@ class EmbeddingSimilarityEvaluator(TaskEvaluator):
         self,
         sentences1: Sequence[str],
         sentences2: Sequence[str],
-        scores: Sequence[Any],
+        scores: Sequence[object],
         name: str = "pairs",
-        tokenizer: Any = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
         **options: Any,
     ) -> None:
         rows = _rows([sentences1, sentences2], scores, name)
@@ -166,7 +163,7 @@ class EmbeddingSimilarityEvaluator(TaskEvaluator):
         cls,
         path: str | Path,
         name: str | None = None,
-        tokenizer: Any = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
         columns: Sequence[str] | None = None,
         **options: Any,
     ) -> EmbeddingSimilarityEvaluator:
@@ -194,9 +191,9 @@ class BinaryClassificationEvaluator(TaskEvaluator):
         self,
         sentences1: Sequence[str],
         sentences2: Sequence[str],
-        labels: Sequence[Any],
+        labels: Sequence[object],
         name: str = "pairs",
-        tokenizer: Any = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
         **options: Any,
     ) -> None:
         rows = _rows([sentences1, sentences2], labels, name)
@@ -234,7 +231,7 @@ class TripletEvaluator(TaskEvaluator):
         name: str = "triplets",
         margin: float | Mapping[str, float] | None = None,
         main_similarity_function: str | None = None,
-        tokenizer: Any = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
         **options: Any,
     ) -> None:
         rows = _rows([anchors, positives, negatives], [1] * len(anchors), name)
@@ -255,7 +252,7 @@ class PairEvaluator(TaskEvaluator):
         self,
         path: str | Path,
         name: str | None = None,
-        tokenizer: Any = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
         columns: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
@@ -294,7 +291,7 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         relevant_docs: Mapping[str, Iterable[str] | Mapping[str, float]],
         name: str = "retrieval",
         k: int = 10,
-        tokenizer: Any = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
         *,
         mrr_at_k: Sequence[int] = (),
         ndcg_at_k: Sequence[int] = (),
@@ -322,7 +319,12 @@ class InformationRetrievalEvaluator(TaskEvaluator):
 
     @classmethod
     def from_folder(
-        cls, folder: str | Path, name: str | None = None, k: int = 10, tokenizer: Any = None, **options: Any
+        cls,
+        folder: str | Path,
+        name: str | None = None,
+        k: int = 10,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        **options: Any,
     ) -> InformationRetrievalEvaluator:
         """The retrieval set of a folder; see `read_retrieval`. Options are those of `TaskEvaluator`."""
         made = cls.__new__(cls)
@@ -330,7 +332,7 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         return made
 
 
-def _rows(columns: Sequence[Sequence[str]], labels: Sequence[Any], name: str) -> Rows:
+def _rows(columns: Sequence[Sequence[str]], labels: Sequence[object], name: str) -> Rows:
     """The rows of an evaluator whose labels are numbers."""
     texts = [[column] if isinstance(column, str) else items_in_order(column) for column in columns]
     if len({*map(len, texts), len(labels)}) != 1:
@@ -349,6 +351,6 @@ def _rows(columns: Sequence[Sequence[str]], labels: Sequence[Any], name: str) ->
     return scored(Rows(tuple(texts), np.array(numbers)), name)
 
 
-def _number(value: Any) -> float:
+def _number(value: SupportsFloat | str | None) -> float:
     """A score or a grade; NaN if it is missing."""
-    return math.nan if is_missing(value) else float(value)
+    return math.nan if value is None or is_missing(value) else float(value)

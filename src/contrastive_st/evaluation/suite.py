@@ -12,6 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+from transformers import PreTrainedTokenizerBase
+
 from contrastive_st.data.reading import MissingData
 from contrastive_st.distributed import shared
 from contrastive_st.errors import InputError
@@ -30,7 +33,7 @@ Data = Mapping[str, Splits | str]  # the data of each task by its name, or the r
 
 
 def evaluate(
-    models: Sequence[Any],
+    models: Sequence[object],
     tasks: str | Sequence[str] | Sequence[Task] = "sts",
     data: str | Path = "hub",
     *,
@@ -175,7 +178,7 @@ class SuiteEvaluator:
 
     def __init__(
         self,
-        tokenizer: Any,
+        tokenizer: PreTrainedTokenizerBase,
         tasks: str | Sequence[str] | Sequence[Task] = "STSB",
         data: str | Path = "hub",
         *,
@@ -187,28 +190,26 @@ class SuiteEvaluator:
         self.tasks = chosen(tasks, folds)
         self.data = load(self.tasks, data)
 
-    def __call__(self, model: Any) -> dict[str, float]:
+    def __call__(self, model: nn.Module) -> dict[str, float]:
         """The main metric of each task, by `TASK_METRIC`."""
         with preserved_random_state():
             encoder = SentenceEncoder(model, self.tokenizer, name="the model")
             metrics = run(encoder, self.tasks, self.data, distributed=self.distributed)
-        quoted = (self._quoted(task.name, task.is_main, metrics) for task in self.tasks)
-        return {name: value for result in quoted for name, value in result.items()}
-
-    def _quoted(self, task: str, is_main: Any, metrics: Sequence[Score]) -> dict[str, float]:
-        scores = [f for f in metrics if f.task == task]
-        main = next((f for f in scores if is_main(f)), None)
-        dev = [f for f in scores if self.dev and f.split == "dev" and (main is None or f.metric == main.metric)]
-        chosen = dev[0] if dev else main
-        if chosen is None or chosen.value is None:
-            return {}
-        middle = "_dev_" if chosen.split == "dev" else "_"
-        return {f"{task.lower()}{middle}{chosen.metric}": chosen.value}
+        result = {}
+        for task in self.tasks:
+            scores = [f for f in metrics if f.task == task.name]
+            main = next((f for f in scores if task.is_main(f)), None)
+            dev = [f for f in scores if self.dev and f.split == "dev" and (main is None or f.metric == main.metric)]
+            chosen = dev[0] if dev else main
+            if chosen is not None and chosen.value is not None:
+                middle = "_dev_" if chosen.split == "dev" else "_"
+                result[f"{task.name.lower()}{middle}{chosen.metric}"] = chosen.value
+        return result
 
 
 def retrieval_evaluator(
-    tokenizer: Any, queries: Sequence[str], documents: Sequence[str]
-) -> Callable[[Any], dict[str, float]]:
+    tokenizer: PreTrainedTokenizerBase, queries: Sequence[str], documents: Sequence[str]
+) -> Callable[[nn.Module], dict[str, float]]:
     """An evaluator for `ContrastiveTrainer`: MRR@10 and recall@10 of the document of each query among all documents.
 
     Args:
@@ -217,7 +218,7 @@ def retrieval_evaluator(
         documents: N texts; document i belongs to query i.
     """
 
-    def evaluate(model: Any) -> dict[str, float]:
+    def evaluate(model: nn.Module) -> dict[str, float]:
         encoder = SentenceEncoder(model, tokenizer)
         result = encoder.encode_query(list(queries), normalize_embeddings=True)
         sought = encoder.encode_document(list(documents), normalize_embeddings=True)
@@ -226,7 +227,7 @@ def retrieval_evaluator(
     return evaluate
 
 
-def sts_evaluator(tokenizer: Any) -> SuiteEvaluator | None:
+def sts_evaluator(tokenizer: PreTrainedTokenizerBase) -> SuiteEvaluator | None:
     """An evaluator for `ContrastiveTrainer`: Spearman of STS-B dev; None if SentEval's file is missing."""
     path = find_stsb("dev")
     if path is None:

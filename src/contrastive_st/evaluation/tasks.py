@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from contrastive_st.evaluation.scorers.probes import (
 )  # fmt: skip
 from contrastive_st.evaluation.scorers.retrieval import score_beir, score_retrieval
 from contrastive_st.evaluation.scorers.sts import score_pairs, score_space, score_splits, score_subsets, score_triplets
+
+if TYPE_CHECKING:
+    from contrastive_st.models.protocol import Encoder
 
 logger = logging.getLogger(__name__)
 Read = Callable[[], Splits]
@@ -73,27 +76,25 @@ class Task:
             MissingData: the data are missing.
             InputError: the data are damaged.
         """
-        splits = self._read(data)
+        roots = (Path(data, below) for below in _BELOW)
+        if str(data) != "hub":
+            root = next((root for root in roots if (root / self.marker).is_dir()), None)
+            if root is None:
+                raise MissingData(f"no folder {self.marker} in the data folder")
+            splits = self.read(root)
+        elif self.hub is None:
+            raise MissingData(f"{self.name} has no data set on the Hub; give the folder of its files")
+        else:
+            splits = self.hub()
         rows = {name: rows for name, rows in splits.items() if not self.splits or name in self.splits}
         return Splits(rows, splits.missing, splits.classes)
-
-    def _read(self, data: str | Path) -> Splits:
-        if str(data) == "hub":
-            if self.hub is None:
-                raise MissingData(f"{self.name} has no data set on the Hub; give the folder of its files")
-            return self.hub()
-        roots = [Path(data, below) for below in (*_BELOW, self.marker)]
-        for root in roots[:-1]:
-            if (root / self.marker).is_dir():
-                return self.read(root)
-        raise MissingData(f"no folder {self.marker} in the data folder")
 
     def scored_with(self, **options: Any) -> Task:
         """The same task, whose scorer is called with more options, such as `similarity`."""
         scorer: Callable[..., list[Score]] = self.score
         return replace(self, score=partial(scorer, **options))
 
-    def of_encoder(self, encoder: Any) -> Task:
+    def of_encoder(self, encoder: Encoder) -> Task:
         """The same task, whose scorer compares vectors as the encoder records, unless a similarity is set.
 
         (The STS tasks of papers are by cosine, whatever the model.)

@@ -11,7 +11,7 @@ import json
 import logging
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -72,7 +72,7 @@ def write_card(
     *,
     name: str | None = None,
     data: CardData | None = None,
-    log_history: Sequence[dict[str, Any]] | None = None,
+    log_history: Sequence[Mapping[str, object]] | None = None,
     newer_than: float = 0.0,
     overwrite: bool = False,
 ) -> Path | None:
@@ -106,7 +106,7 @@ def card_files(
     folder: str | Path,
     name: str | None = None,
     data: CardData | None = None,
-    log_history: Sequence[dict[str, Any]] | None = None,
+    log_history: Sequence[Mapping[str, object]] | None = None,
     newer_than: float = 0.0,
     overwrite: bool = False,
     target: Path | None = None,
@@ -192,16 +192,16 @@ class _Markdown(str):
     """A string that is already Markdown and is not escaped."""
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return value if isinstance(value, _Markdown) else as_text(value)
 
 
-def _literal(value: Any) -> str:
+def _literal(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)  # strings and lists of strings are those of Python
 
 
 @cache
-def _templates(finalize: Callable[[Any], str]) -> jinja2.Environment:
+def _templates(finalize: Callable[[object], str]) -> jinja2.Environment:
     result = jinja2.Environment(
         loader=jinja2.PackageLoader("contrastive_st.hub"), finalize=finalize, trim_blocks=True, lstrip_blocks=True
     )
@@ -277,7 +277,7 @@ def _of_author(card: Path) -> dict[str, Any]:
     return {name: result[name] for name in _OF_AUTHOR if result.get(name)}
 
 
-def _curve(folder: Path, log_history: Sequence[dict[str, Any]] | None) -> bytes | None:
+def _curve(folder: Path, log_history: Sequence[Mapping[str, object]] | None) -> bytes | None:
     state = folder / "trainer_state.json"
     if log_history is None and state.is_file():
         log_history = read_json(state).get("log_history")

@@ -61,22 +61,37 @@ def convert(
             tensors, or the destination exists already.
     """
     destination = Path(destination)
-    write = {
-        "package": lambda model, folder: model.save_pretrained(folder),
-        "simcse": _write_simcse,
-        "backbone": _write_backbone,
-    }[to]
+    choice("to", to, ("package", "simcse", "backbone"))
     patterns = (*ENCODER, "pytorch_model*.bin", "pytorch_model.bin.index.json")
     with only_writer(destination, flag="", parents=True), tempfile.TemporaryDirectory() as scratch:
         folder = local_folder(source, revision, patterns=patterns, token=token)
         opened = in_safetensors(folder, Path(scratch, "opened"), source)
         checkpoint = Checkpoint.read(opened, source, token=token)
         model, tokenizer = _open(checkpoint, pooling), load_tokenizer(checkpoint)
-        if fault := _layout_fault(model, to):
-            raise InputError(fault)
+        if to == "simcse" and model.config.model_type not in _SIMCSE_FAMILIES:
+            families = " and ".join(_SIMCSE_FAMILIES)
+            raise InputError(f"SimCSE's layout is for {families}, not {model.config.model_type}")
         with atomic_write(destination, flag="", parents=True) as new:
             new.mkdir()
-            write(model, new)
+            if to == "package":
+                model.save_pretrained(new)
+            else:
+                config = copy.deepcopy(model.config)
+                del config.contrastive
+                if to == "simcse":
+                    config.architectures = [type(model).__name__]
+                    config.save_pretrained(new)
+                    head = f"{model.base_model_prefix}.pooler.dense."
+                    weights = {
+                        key: weight for key, weight in model.state_dict().items() if not key.startswith("after.")
+                    }
+                    weights = {key.replace(head, "mlp.dense."): weight.contiguous() for key, weight in weights.items()}
+                    write_tensors(weights, new / "model.safetensors")
+                else:
+                    backbone: Any = copy.copy(model.backbone)  # whose layers keep the config of the model
+                    backbone.config = config
+                    backbone.save_pretrained(new)
+                write_sentence_transformers(model, new)
             write_tokenizer(tokenizer, new)
             check_read_back(SentenceEncoder(model, tokenizer, name=str(source)), new)
             if training := read_training_metadata(folder):
@@ -151,40 +166,11 @@ def _open(checkpoint: Checkpoint, pooling: str | None) -> ContrastiveMixin:
         raise InputError(
             f"{name} is an adapter; merge it into its base first: contrastive-st merge {name} -o NEW_FOLDER"
         )
-    how: dict[str, Any] = {"train": True, "dtype": "auto"} if checkpoint.head else {"pooling": pooling}
-    model = open_model(checkpoint, **how)
+    if checkpoint.head:
+        model = open_model(checkpoint, train=True, dtype="auto")
+    else:
+        model = open_model(checkpoint, pooling=pooling)
     if not isinstance(model, ContrastiveMixin):
         raise InputError(f"{name} is of the family {model.config.model_type!r}, which has one layout only")
     model.drop_mlm_head()
     return model
-
-
-def _layout_fault(model: ContrastiveMixin, to: str) -> str:
-    """Why a model cannot be written in a layout; blank if it can."""
-    if to == "simcse" and model.config.model_type not in _SIMCSE_FAMILIES:
-        return f"SimCSE's layout is for {' and '.join(_SIMCSE_FAMILIES)}, not {model.config.model_type}"
-    return ""
-
-
-def _write_backbone(model: ContrastiveMixin, folder: Path) -> None:
-    backbone: Any = copy.copy(model.backbone)  # whose layers keep the config that they share with the model
-    backbone.config = _plain_config(model)
-    backbone.save_pretrained(folder)
-    write_sentence_transformers(model, folder)
-
-
-def _write_simcse(model: ContrastiveMixin, folder: Path) -> None:
-    config, head = _plain_config(model), f"{model.base_model_prefix}.pooler.dense."
-    config.architectures = [type(model).__name__]
-    config.save_pretrained(folder)
-    weights = {key: tensor for key, tensor in model.state_dict().items() if not key.startswith("after.")}
-    weights = {key.replace(head, "mlp.dense."): tensor.contiguous() for key, tensor in weights.items()}
-    write_tensors(weights, folder / "model.safetensors")
-    write_sentence_transformers(model, folder)
-
-
-def _plain_config(model: ContrastiveMixin) -> Any:
-    """The backbone's config without the fields of this package."""
-    config = copy.deepcopy(model.config)
-    del config.contrastive
-    return config

@@ -105,7 +105,11 @@ def push(
         repo = ready_repo(api, repo, private)
         if revision and not revision.startswith("refs/"):
             api.create_branch(repo, branch=revision, exist_ok=True)
-    content = _content(folder, repo, data, newer_than, whole, _card_there(api, repo, revision))
+    try:
+        there = Path(api.hf_hub_download(repo, CARD, revision=revision))
+    except EntryNotFoundError:
+        there = None
+    content = _content(folder, repo, data, newer_than, whole, there)
     operations = [CommitOperationAdd(path, source) for path, source in content.items()]
     with hub_errors(repo, revision):
         return api.create_commit(
@@ -197,11 +201,3 @@ def ready_repo(api: HfApi, repo: str, private: bool | None) -> str:
     if private and not api.repo_info(url.repo_id).private:
         raise InputError(f"{url.repo_id} is public already; make it private in its settings, or push without --private")
     return url.repo_id
-
-
-def _card_there(api: HfApi, repo: str, revision: str | None) -> Path | None:
-    """The card that is in the repository now."""
-    try:
-        return Path(api.hf_hub_download(repo, CARD, revision=revision))
-    except EntryNotFoundError:
-        return None

@@ -6,7 +6,7 @@ better than each of them, and costs no more at inference (Wortsman et al. 2022, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -139,7 +139,7 @@ def _opened(
 
 def _traits(encoder: SentenceEncoder) -> dict[str, str]:
     """The properties that all checkpoints of a soup must share, by name."""
-    config: dict[str, Any] = encoder.model.config.to_dict()
+    config: dict[str, object] = encoder.model.config.to_dict()
     of_config = {
         f"{name} of the config": str(value)
         for name, value in sorted(config.items())
@@ -165,8 +165,6 @@ def _metadata(checkpoints: Sequence[str | Path], taken: Sequence[Ingredient]) ->
     """The training metadata that all checkpoints share, and the checkpoints of the soup."""
     names = [name for name, item in zip(checkpoints, taken, strict=True) if item.weight]
     first, *others = [read_training_metadata(local_folder(name)) for name in names]
-    common: Mapping[str, Any] = {
-        key: value for key, value in first.items() if all(other.get(key) == value for other in others)
-    }
+    common = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
     record: dict[str, Any] = publishable({**common, "soup": [asdict(item) for item in taken]})
     return record

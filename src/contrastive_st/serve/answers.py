@@ -6,7 +6,6 @@ import asyncio
 import base64
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import orjson
@@ -120,5 +119,5 @@ def _list(parts: Iterator[bytes]) -> Iterator[bytes]:
     yield b"]"
 
 
-def _json(value: Any) -> bytes:
+def _json(value: object) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -12,14 +12,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import orjson
 from fastapi import FastAPI, Request, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
+from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -28,9 +30,10 @@ from starlette.requests import ClientDisconnect
 
 from contrastive_st import __version__
 from contrastive_st.errors import InputError
+from contrastive_st.files.repositories import default_model
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
-from contrastive_st.search.index import OtherModel, at_least, unmet
+from contrastive_st.search.index import OtherModel, VectorIndex, at_least, unmet
 from contrastive_st.search.opening import Follower, open_encoder_for, open_named, writable
 from contrastive_st.search.reranking import CrossEncoder, rerank, unscored
 from contrastive_st.search.values import json_id
@@ -84,6 +87,10 @@ from contrastive_st.serve.served import UNKNOWN, Encoded, IndexServed, Served, i
 from contrastive_st.serve.server import serve as serve_app
 from contrastive_st.tokens import QUERY, role_prompt
 
+if TYPE_CHECKING:
+    from contrastive_st.models import SentenceEncoder
+    from contrastive_st.serve.cli import Api
+
 _SMALL = 16 << 10  # bytes that are parsed sooner than a thread wakes
 _Result = TypeVar("_Result")
 
@@ -134,7 +141,7 @@ class _Body(Request):
             self._body = b"".join(parts)
         return self._body
 
-    async def json(self) -> Any:
+    async def json(self) -> object:
         """The parsed body."""
         body = await self.body()
         return parsed(body) if len(body) <= _SMALL else await in_reading(parsed, body)
@@ -143,7 +150,7 @@ class _Body(Request):
 class _Route(APIRoute):
     """Routes whose requests are read as `_Body`; after `OtherModel` the answer is that of the models of now."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def get_route_handler(self) -> Callable[[Request], Coroutine[None, None, Response]]:
         answer = super().get_route_handler()
 
         async def read(request: Request) -> Response:
@@ -168,7 +175,7 @@ class _Routes:
         indices: Mapping[str, IndexServed],
         classifiers: Mapping[str, ClassifierServed],
         metrics: Metrics,
-        cross_encoder: Any = None,
+        cross_encoder: CrossEncoder | None = None,
     ) -> None:
         self.cross_encoder = cross_encoder
         self.models, self.indices, self.classifiers, self.metrics = models, dict(indices), classifiers, metrics
@@ -212,7 +219,8 @@ class _Routes:
         return await (self.embed if isinstance(asked, EmbedRequest) else self.similarity)(asked, request)  # type: ignore[arg-type]
 
     async def search(self, asked: SearchRequest, request: Request) -> Response:
-        name, (index, model) = named("index", self.indices, asked.index)
+        name, served = named("index", self.indices, asked.index)
+        index, model = served.index, served.model
         if asked.rerank_top and self.cross_encoder is None:
             raise ApiError(400, "rerank_top: no cross-encoder is served (contrastive-st api --rerank MODEL)")
         conditions = as_filter(asked.model_dump(by_alias=True, exclude_unset=True).get("filter"))
@@ -238,11 +246,12 @@ class _Routes:
 
         return Response(await run_in_threadpool(result), media_type="application/json")
 
-    def predict(self, pairs: Any, show_progress_bar: bool) -> Any:
+    def predict(self, pairs: Sequence[tuple[str, str]], show_progress_bar: bool) -> NDArray[np.float32]:
         """The scores of the cross-encoder, computed between batches of the encoders."""
+        assert self.cross_encoder is not None
         return COMPUTING.submit(self.cross_encoder.predict, pairs, show_progress_bar).result()
 
-    def take(self, name: str, index: Any, encoder: Any) -> None:
+    def take(self, name: str, index: VectorIndex, encoder: SentenceEncoder) -> None:
         """Go on with another model of an index."""
         self.indices[name] = IndexServed(index, Served(encoder, self.indices[name].model.truncate))
 
@@ -262,7 +271,7 @@ class _Routes:
         name, model = named("model", self.models, name)
         return name, model
 
-    async def _vectors(self, request: Request, name: str | None, given: Any, **options: Any) -> tuple[str, Encoded]:
+    async def _vectors(self, request: Request, name: str | None, given: object, **options: Any) -> tuple[str, Encoded]:
         name, model = self._model(name)
         inputs = len(given) if isinstance(given, list) and given and not isinstance(given[0], int) else 1
         if inputs <= MOST_INPUTS:
@@ -272,7 +281,7 @@ class _Routes:
         return name, encoded
 
 
-def _exact(value: Any) -> Any:
+def _exact(value: object) -> object:
     """A JSON value with the numbers beyond the 53 bits of JavaScript's as strings."""
     if isinstance(value, dict):
         return {key: _exact(item) for key, item in value.items()}
@@ -306,7 +315,7 @@ def make_api(
     origins: Sequence[str] = (),
     classifiers: Mapping[str, ClassifierServed] | None = None,
     writer: str | None = None,
-    cross_encoder: Any = None,
+    cross_encoder: CrossEncoder | None = None,
 ) -> App:
     """The API as an ASGI application.
 
@@ -340,12 +349,13 @@ def make_api(
         ("GET", "/health", routes.health, Health), ("GET", "/metrics", routes.metrics_text, str),
         ("POST", "/classify", changes.classify, Classified), *(writing if writer else ()),
     ):  # fmt: skip
-        plain: dict[str, Any] = {"response_class": PlainTextResponse} if path == "/metrics" else {}
         asks = gate.wanted(path) is not None
-        errors = errors_of(path, method == "POST", asks, is_loopback(host))
-        bearer = {"dependencies": [Security(HTTPBearer(auto_error=False))]}  # in the document alone
-        says: dict[str, Any] = bearer if asks else {}
-        app.add_api_route(path, answer, methods=[method], response_model=model, responses=errors, **plain, **says)
+        app.add_api_route(
+            path, answer, methods=[method], response_model=model,
+            responses=errors_of(path, method == "POST", asks, is_loopback(host)),
+            response_class=PlainTextResponse if path == "/metrics" else JSONResponse,
+            dependencies=[Security(HTTPBearer(auto_error=False))] if asks else None,  # in the document alone
+        )  # fmt: skip
         if method == "GET":
             app.add_api_route(path, answer, methods=["HEAD"], include_in_schema=False)
     describe_bounds(
@@ -427,7 +437,7 @@ class ApiGate(Gate):
 # --- The command.
 
 
-def run(args: Any) -> None:
+def run(args: Api) -> None:
     """Serve until SIGINT or SIGTERM, with the flags of `contrastive-st api`; what was taken is answered first."""
     token = read_token(args.token_file, "CONTRASTIVE_ST_API_TOKEN")
     writer = read_token(args.write_token_file, "CONTRASTIVE_ST_API_WRITE_TOKEN", "write_token_file")
@@ -443,13 +453,13 @@ def run(args: Any) -> None:
 
 
 def _opened(
-    args: Any, stack: ExitStack
+    args: Api, stack: ExitStack
 ) -> tuple[dict[str, Served], dict[str, IndexServed], dict[str, ClassifierServed]]:
     """The models, indices and classifiers that are asked for; the models of the latter are served too."""
     models: dict[str, Served] = {}
     indices: dict[str, IndexServed] = {}
 
-    def serve(encoder: Any) -> Served:
+    def serve(encoder: SentenceEncoder) -> Served:
         if encoder.name in models:
             raise InputError(f"two models are called {encoder.name}; rename a folder")
         limits = args.batch_tokens, args.max_waiting_tokens
@@ -457,7 +467,7 @@ def _opened(
         models[encoder.name] = Served(encoder, args.truncate, batcher)
         return models[encoder.name]
 
-    for model in args.model or ([] if args.index or args.classifier else [None]):
+    for model in args.model or ([] if args.index or args.classifier else [default_model()]):
         serve(open_encoder(model, precision=args.precision, pooling=args.pooling))
     for name in dict.fromkeys(args.index or ()):
         index = stack.enter_context(closing(open_named(name, args.store, patience=DATABASE_SECONDS)))

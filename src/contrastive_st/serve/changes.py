@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from fastapi import Response
 from starlette.concurrency import run_in_threadpool
 
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.index import check_model
+from contrastive_st.search.opening import writable
 from contrastive_st.serve.limits import ApiError
 from contrastive_st.serve.schemas import (
     Classified,
@@ -19,16 +21,21 @@ from contrastive_st.serve.schemas import (
     Upserted,
     UpsertRequest,
 )
+from contrastive_st.serve.served import IndexServed, Served
 from contrastive_st.tokens import DOCUMENT, role_prompt
 
+if TYPE_CHECKING:
+    from contrastive_st.classification import SentenceClassifier
+
+_Named = TypeVar("_Named")
 WRITES = frozenset({"/upsert", "/delete"})  # the paths that need the token of writers
 
 
 class ClassifierServed(NamedTuple):
     """A classifier behind `/classify`, and the model of its encoder."""
 
-    classifier: Any
-    model: Any
+    classifier: SentenceClassifier
+    model: Served
 
 
 class Changes:
@@ -39,12 +46,13 @@ class Changes:
         classifiers: by name.
     """
 
-    def __init__(self, indices: Any, classifiers: Any) -> None:
+    def __init__(self, indices: Mapping[str, IndexServed], classifiers: Mapping[str, ClassifierServed]) -> None:
         self.indices, self.classifiers = indices, classifiers
 
     async def upsert(self, asked: UpsertRequest) -> Upserted:
         """Add or replace documents."""
-        name, (index, model) = named("index", self.indices, asked.index)
+        name, served = named("index", self.indices, asked.index)
+        index, model = writable(served.index, name), served.model
         check_model(index, model.encoder.fingerprint, f"index {name!r}")  # queries may be of another, which is mapped
         texts = [document.text for document in asked.documents]
         known = await run_in_threadpool(model.encoder.knows, texts)
@@ -57,12 +65,14 @@ class Changes:
 
     async def delete(self, asked: DeleteRequest) -> Deleted:
         """Delete documents by their ids or by a filter."""
-        name, (index, _) = named("index", self.indices, asked.index)
+        name, served = named("index", self.indices, asked.index)
+        index = writable(served.index, name)
         conditions = as_filter(asked.model_dump(by_alias=True, exclude_unset=True).get("filter"))
         if (asked.ids is None) == (not conditions):
             raise ApiError(422, "give ids or a filter, one of them")
-        work = (index.delete, asked.ids) if asked.ids is not None else (index.delete_matching, conditions)
-        return Deleted(index=name, deleted=await run_in_threadpool(*work))
+        if asked.ids is None:
+            return Deleted(index=name, deleted=await run_in_threadpool(index.delete_matching, conditions))
+        return Deleted(index=name, deleted=await run_in_threadpool(index.delete, asked.ids))
 
     async def classify(self, asked: ClassifyRequest, response: Response) -> Classified:
         """The labels of texts, and what the classifier gives each class."""
@@ -78,7 +88,7 @@ class Changes:
         ])  # fmt: skip
 
 
-def named(what: str, known: Any, name: str | None) -> tuple[str, Any]:
+def named(what: str, known: Mapping[str, _Named], name: str | None) -> tuple[str, _Named]:
     """The one of a name, or the first.
 
     Raises:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from contrastive_st.commands import POOLING_HELP, PRECISION_HELP
 from contrastive_st.errors import require
@@ -50,7 +49,7 @@ class Serve(StoreCommand):
     def run(self) -> None:
         """Serve until SIGINT or SIGTERM."""
         names = list(dict.fromkeys(self.index))
-        models: list[Any] = self.model or [None] * len(names)
+        models: Sequence[str | None] = self.model or [None] * len(names)
         from contrastive_st.serve.page import import_gradio
 
         import_gradio()  # brings starlette, which the next modules import

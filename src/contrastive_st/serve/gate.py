@@ -90,7 +90,11 @@ class Gate(ABC):
         return None if path in self.without_token else self.token
 
     def _refusals(self, scope: Scope, headers: Headers) -> Iterator[Refusal]:
-        if self.hosts is not None and _host_name(headers.get(b"host", "")) not in self.hosts:
+        try:
+            host = urlsplit(f"//{headers.get(b'host', '')}").hostname
+        except ValueError:
+            host = None
+        if self.hosts is not None and host not in self.hosts:
             yield 421, "This server answers to the names of this machine alone."
         wanted = self.wanted(scope.get("path", ""))
         if wanted is not None and not any(self.is_token(item, wanted) for item in self.tokens(scope, headers)):
@@ -199,10 +203,3 @@ def _with_headers(send: Send, added: list[tuple[bytes, bytes]]) -> Send:
         await send(message)
 
     return send_on
-
-
-def _host_name(host: str) -> str | None:
-    try:
-        return urlsplit(f"//{host}").hostname
-    except ValueError:
-        return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
+from types import ModuleType
 from typing import Any
 
 import jinja2
@@ -36,7 +37,8 @@ def build_page(session: SearchSession) -> Any:
     gr = import_gradio()
     names = session.names
     with gr.Blocks(title="Semantic search", analytics_enabled=False, fill_width=True) as page:
-        gr.HTML(_heading(session))
+        sources = [(name, f"{size:,}", session.sources[name].encoder.name) for name, size in session.sizes.items()]
+        gr.HTML(render("heading", sources))
         with gr.Row():
             query = gr.Textbox(label="Query", placeholder="what to look for", scale=8, max_lines=1,
                                lines=1, autofocus=True, elem_id="query")  # fmt: skip
@@ -60,15 +62,15 @@ def build_page(session: SearchSession) -> Any:
         last = gr.State([])
         document = gr.Textbox(visible="hidden", elem_id="similar")  # of which `head.html` says that it was clicked
 
-        def shown(answers: list[Answer], views: list[str]) -> list[Any]:
+        def shown(answers: list[Answer], views: list[str]) -> list[object]:
             hidden = [gr.HTML("", visible=False)] * (len(panes) - len(views))
             filled = [gr.HTML(view, visible=True) for view in views]
             return [*filled, *hidden, gr.HTML(visible=any(answer.hits for answer in answers)), answers]
 
-        def search(*inputs: Any) -> list[Any]:
+        def search(*inputs: Any) -> list[object]:
             return shown(*find(session, *inputs))
 
-        def similar(*inputs: Any) -> list[Any]:
+        def similar(*inputs: Any) -> list[object]:
             return shown(*find_similar(session, *inputs))
 
         event = {"outputs": [*panes, key, last], "api_name": False, "trigger_mode": "always_last"}
@@ -87,7 +89,12 @@ HYBRID = "Also by words"
 
 
 def find(
-    session: SearchSession, query: str, condition: Sequence[str], k: Any, names: Sequence[str], options: Sequence[str]
+    session: SearchSession,
+    query: str,
+    condition: Sequence[str],
+    k: float | None,
+    names: Sequence[str],
+    options: Sequence[str],
 ) -> tuple[list[Answer], list[str]]:
     """The answers of the sources, and the HTML of each.
 
@@ -117,7 +124,7 @@ def _line(error: Exception) -> str:
 
 
 def find_similar(
-    session: SearchSession, clicked: str, condition: Sequence[str], k: Any, last: list[Answer]
+    session: SearchSession, clicked: str, condition: Sequence[str], k: float | None, last: list[Answer]
 ) -> tuple[list[Answer], list[str]]:
     """The same for the documents similar to a hit, which replace the last answer of its source.
 
@@ -145,7 +152,9 @@ def find_similar(
     return answers, list(map(answer_html, answers))
 
 
-def show_map(session: SearchSession, names: Sequence[str], answers: Sequence[Answer], bar: Any = None) -> str:
+def show_map(
+    session: SearchSession, names: Sequence[str], answers: Sequence[Answer], bar: Callable[..., object] | None = None
+) -> str:
     """HTML of the map of the first source chosen, with its last hits; `bar` shows how far it is (`gradio.Progress`)."""
     name = names[0] if names else session.names[0]
     layout = session.map(name, lambda done, total: bar((done, total), unit="documents") if bar is not None else None)
@@ -164,7 +173,7 @@ def page_options() -> dict[str, Any]:
     return {"theme": theme, "css": resource("page.css"), "head": resource("head.html"), "footer_links": []}
 
 
-def import_gradio() -> Any:
+def import_gradio() -> ModuleType:
     """gradio, configured not to send analytics or check for updates.
 
     Raises:
@@ -177,18 +186,13 @@ def import_gradio() -> Any:
     return gradio
 
 
-def _heading(session: SearchSession) -> str:
-    sources = [(name, f"{size:,}", session.sources[name].encoder.name) for name, size in session.sizes.items()]
-    return render("heading", sources)
-
-
 # --- What they show: the macros of `templates/page.html.jinja`, with all they are given escaped.
 
 SHOWN, SENT = 1200, 20_000  # characters of a hit that are seen at once, and that unfold; what is longer is cut
 _TEMPLATE_MARKS = {ord(mark): f"&#{ord(mark)};" for mark in "${}`"}  # no template engine on the page takes them up
 
 
-def escape(text: Any) -> Markup:
+def escape(text: object) -> Markup:
     """The text as HTML that shows it, within tags and within quoted attributes; what is `Markup` stays.
 
     Example:
@@ -200,13 +204,13 @@ def escape(text: Any) -> Markup:
     return Markup(html.escape(str(text).replace("\0", "\ufffd")).translate(_TEMPLATE_MARKS))
 
 
-def render(macro: str, *values: Any, **named: Any) -> str:
+def render(macro: str, *values: object, **named: object) -> str:
     """The HTML that a macro of the template makes of the values."""
     return str(getattr(_macros(), macro)(*values, **named))
 
 
 @cache
-def _macros() -> Any:
+def _macros() -> object:
     loader = jinja2.PackageLoader("contrastive_st.serve")
     environment = jinja2.Environment(
         loader=loader, autoescape=True, finalize=escape, trim_blocks=True, lstrip_blocks=True,
@@ -248,7 +252,7 @@ def offers(sources: Sequence[Mapping[str, Sequence[str]]]) -> tuple[list[str], s
     return list(conditions), f"Choose, or type column>=value. Columns: {', '.join(columns)}."
 
 
-def _hit(answer: Answer, i: int) -> dict[str, Any]:
+def _hit(answer: Answer, i: int) -> dict[str, object]:
     """What the template shows of a hit; what goes on beyond what is seen at once unfolds."""
     hit = answer.hits[i]
     shared, text = shared_words(answer.query, hit.text[:SENT]), " ".join(hit.text.split())[:SENT]
@@ -310,5 +314,5 @@ def map_svg(layout: Map, hits: Sequence[Hit] = (), places: NDArray[np.float32] |
     return render("map", label, WIDTH, HEIGHT, dots, names, numbered)
 
 
-def _item(place: NDArray[np.float64], text: str, **more: Any) -> dict[str, Any]:
+def _item(place: NDArray[np.float64], text: str, **more: object) -> dict[str, object]:
     return {"x": f"{place[0]:.0f}", "y": f"{place[1]:.0f}", "text": text, **more}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -58,7 +57,7 @@ def _what_is_wrong(error: RequestValidationError) -> str:
     return f"{name}: " + " or ".join([reasons[0], *(one.removeprefix("Input should be ") for one in reasons[1:])])
 
 
-def _field(fault: Mapping[str, Any], body: Any) -> str:
+def _field(fault: ErrorDetails, body: object) -> str:
     """The innermost field of a body that a fault is about; the place also names types, which are not in the body."""
     name = "the body"
     for part in fault["loc"][1:]:

@@ -24,26 +24,27 @@ from contrastive_st.serve.limits import KEYS, MOST_HITS, MOST_INPUTS
 # --- Requests. A field that is not here is refused, so that none is accepted and ignored.
 
 
-def _text_or_list(given: Any) -> Any:
+def _text_or_list(given: object) -> object:
     """An input, of which nothing is looked at that could be long; `Served.rows` does that in a thread."""
     if not isinstance(given, (str, list)):
         raise ValueError("give a text, a list of texts, or token ids")
     return given
 
 
-def _is_whole(number: Any) -> bool:
-    return isinstance(number, float) and number.is_integer()  # 2.0 is an integer in JSON Schema
+def _whole(number: object) -> object:
+    return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
-_TEXT: Any = {"type": "string"}
-_IDS: Any = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
-_MANY: Any = {"type": "array", "minItems": 1, "description": f"{MOST_INPUTS:,} at most (413)"}
+_Schema = dict[str, object]
+_TEXT: _Schema = {"type": "string"}
+_IDS: _Schema = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
+_MANY: _Schema = {"type": "array", "minItems": 1, "description": f"{MOST_INPUTS:,} at most (413)"}
 Input = Annotated[
-    Any,
+    object,
     AfterValidator(_text_or_list),
     WithJsonSchema({"anyOf": [_TEXT, {**_MANY, "items": _TEXT}, _IDS, {**_MANY, "items": _IDS}]}),
 ]  # texts, or token ids of the model's tokenizer
-_Whole = BeforeValidator(lambda number: int(number) if _is_whole(number) else number)
+_Whole = BeforeValidator(_whole)  # 2.0 is an integer in JSON Schema
 Dimensions = Annotated[int, Field(ge=1), _Whole]
 
 
@@ -150,7 +151,7 @@ class NewDocument(_Strict):
 
     id: Annotated[_Id, _Whole]
     text: str
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, object] = {}
 
 
 class UpsertRequest(_Strict):
@@ -247,7 +248,7 @@ class SearchHit(BaseModel):
     id: int | str
     score: float | None
     text: str
-    metadata: dict[str, Any]
+    metadata: dict[str, object]
     document: int | None = Field(None, alias="(document)")
     part: int | None = Field(None, alias="(part)")
 
@@ -334,7 +335,7 @@ class OpenAIError(BaseModel):
 def error_answer(path: str, status: int, line: str, headers: Mapping[str, str]) -> JSONResponse:
     """An error in the form of the API that was asked: OpenAI's, or text-embeddings-inference's."""
     kind = _KINDS.get(status, "invalid_request")
-    content: Any = {"error": line, "error_type": kind}
+    content: dict[str, object] = {"error": line, "error_type": kind}
     if path.startswith("/v1/"):
         missing = status == 404 and line.startswith("there is no model")
         param, code = ("model", "model_not_found") if missing else (None, None)
@@ -365,7 +366,7 @@ def errors_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | 
     sent |= {403, 409, 507} if path in _OF_AN_INDEX else set()
     sent |= ({401} if token else set()) | ({429} if path != "/health" else set()) | ({404} if "{" in path else set())
     model = OpenAIError if path.startswith("/v1/") else Error
-    stopping: dict[str, Any] = {
+    stopping: dict[str, object] = {
         "description": "The server is stopping.",
         "content": {"text/plain": {"schema": {"type": "string"}}},
     }

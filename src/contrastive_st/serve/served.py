@@ -6,15 +6,19 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
 import orjson
 
+from contrastive_st.search.index import VectorIndex
 from contrastive_st.search.values import one_line
 from contrastive_st.serve.answers import FEW
 from contrastive_st.serve.batcher import Batcher, Rows, Vectors
 from contrastive_st.serve.limits import KEYS, MOST_FLOATS, MOST_INPUTS, ApiError
 from contrastive_st.vectors import unit_vectors
+
+if TYPE_CHECKING:
+    from contrastive_st.models import SentenceEncoder
 
 UNKNOWN = "X-Unknown-Inputs"  # a header of answers
 # Bodies and texts, one after the other: two threads take the interpreter from the event loop for twice as long.
@@ -22,12 +26,12 @@ _READING = ThreadPoolExecutor(1, thread_name_prefix="reading")
 _Result = TypeVar("_Result")
 
 
-async def in_reading(function: Callable[..., _Result], *arguments: Any) -> _Result:
+async def in_reading(function: Callable[..., _Result], *arguments: object) -> _Result:
     """What a function returns, from a thread that reads bodies and texts."""
     return await asyncio.get_running_loop().run_in_executor(_READING, function, *arguments)
 
 
-def parsed(body: bytes) -> Any:
+def parsed(body: bytes) -> object:
     """The value of a JSON document that holds no more than a request may.
 
     Raises:
@@ -84,16 +88,15 @@ class Served:
         batcher: by default with the limits of `Batcher`.
     """
 
-    encoder: Any
+    encoder: SentenceEncoder
     truncate: bool = True
     batcher: Batcher = field(default=None)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        encoder = self.encoder
-        self.batcher = self.batcher or Batcher(encoder.encode_buckets, encoder.bucket_limits)
+        self.batcher = self.batcher or Batcher(self.encoder.encode_buckets, self.encoder.bucket_limits)
         self.dimension: int = self.encoder.dimension
 
-    def rows(self, given: Any, prompt: str, truncate: bool | None) -> tuple[Rows, list[int]]:
+    def rows(self, given: object, prompt: str, truncate: bool | None) -> tuple[Rows, list[int]]:
         """Token rows of an input (a text, texts, or token ids), and the positions of those without a known token.
 
         Each text has the prompt before it.
@@ -102,7 +105,7 @@ class Served:
             ApiError: it is none of these, too much or too long, or an id is not that of a token.
         """
         row = _token_ids(given)
-        items = [given] if row or isinstance(given, str) else given
+        items: list[object] = given if isinstance(given, list) and not row else [given]
         if not items:
             raise ApiError(400, "the input is an empty list; give a text or several")
         if len(items) > MOST_INPUTS or len(items) * self.dimension > MOST_FLOATS:
@@ -110,21 +113,15 @@ class Served:
             raise ApiError(413, f"a request may have at most {most:,} inputs; send fewer")
         cut = self.truncate if truncate is None else truncate
         if isinstance(items[0], str):
-            for number, item in enumerate(items):
-                if not isinstance(item, str):
-                    raise _other_element(number, item)
-            rows: Rows = self.encoder.token_rows(items, prompt)
-            if not cut and self.encoder.truncated(items, rows, prompt):
+            texts = [item if isinstance(item, str) else _refuse(number, item) for number, item in enumerate(items)]
+            rows: Rows = self.encoder.token_rows(texts, prompt)
+            if not cut and self.encoder.truncated(texts, rows, prompt):
                 raise ApiError(413, f"a text has more than {self.encoder.max_length} tokens, the maximum length of the "
                                "model; shorten it, or send truncate: true to /embed")  # fmt: skip
             return rows, self._unknown(rows, prompt)
         most, max_length = self.encoder.vocabulary_size, self.encoder.max_length
-        rows = []
-        for number, item in enumerate(items):
-            ids = row or _token_ids(item)
-            if ids is None:
-                raise _other_element(number, item)
-            rows.append(ids)
+        read = [row] if row else map(_token_ids, items)
+        rows = [_refuse(number, items[number]) if ids is None else ids for number, ids in enumerate(read)]
         if any(not ids or min(ids) < 0 or max(ids) >= most for ids in rows):
             raise ApiError(400, f"token ids must be from 0 to {most - 1:,}, one or more per row; or send texts")
         if max_length is not None and max(map(len, rows)) > max_length:
@@ -138,7 +135,7 @@ class Served:
 
     async def vectors(
         self,
-        given: Any,
+        given: object,
         *,
         prompt: str | None = None,
         prompt_name: str | None = None,
@@ -175,13 +172,14 @@ def _token_ids(item: object) -> list[int] | None:
     return ids if ids == item else None
 
 
-def _other_element(number: int, item: object) -> ApiError:
+def _refuse(number: int, item: object) -> NoReturn:
     shown = one_line(orjson.dumps(item).decode(), 20)
-    return ApiError(422, f"element {number} of the input is {shown}; give texts alone, or token ids alone")
+    raise ApiError(422, f"element {number} of the input is {shown}; give texts alone, or token ids alone")
 
 
-class IndexServed(NamedTuple):
+@dataclass(frozen=True)
+class IndexServed:
     """An index behind `/search`, and the model for its queries."""
 
-    index: Any
+    index: VectorIndex
     model: Served

@@ -9,11 +9,11 @@ import asyncio
 import gc
 import socket
 import sys
-from typing import Any
 
 import uvicorn
 from starlette.responses import PlainTextResponse
 
+from contrastive_st.serve.gate import App, Message, Receive, Scope, Send
 from contrastive_st.serve.limits import KEEP_ALIVE_SECONDS, MOST_CONNECTIONS, SHUTDOWN_SECONDS
 
 
@@ -29,7 +29,7 @@ class _Server(uvicorn.Server):
         print(self.shown, flush=True)
 
 
-def serve(app: Any, listener: socket.socket, shown: str) -> None:
+def serve(app: App, listener: socket.socket, shown: str) -> None:
     """Serve an application on a reserved socket until SIGINT or SIGTERM; requests that were taken are answered first.
 
     What is not answered after `SHUTDOWN_SECONDS` is dropped. After the signal, answers carry `Connection: close`.
@@ -41,10 +41,10 @@ def serve(app: Any, listener: socket.socket, shown: str) -> None:
         shown: the address, which is printed when the server answers.
     """
 
-    async def until_stopped(scope: Any, receive: Any, send: Any) -> None:
+    async def until_stopped(scope: Scope, receive: Receive, send: Send) -> None:
         started = False
 
-        async def closing(message: Any) -> None:
+        async def closing(message: Message) -> None:
             nonlocal started
             started = True
             if message["type"] == "http.response.start" and server.should_exit:

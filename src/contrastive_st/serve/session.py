@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from typing import Any, TypeVar, cast
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from contrastive_st.search.analysis.topics import find_trends
 from contrastive_st.search.filters import Condition, Filterable, as_filter
 from contrastive_st.search.index import Hit, OtherModel, VectorIndex, unmet
 from contrastive_st.search.opening import Follower, query_vector
-from contrastive_st.search.reranking import TOP, rerank, unscored
+from contrastive_st.search.reranking import TOP, CrossEncoder, rerank, unscored
 from contrastive_st.search.splitting import sentences
 from contrastive_st.search.values import one_line, storable
 from contrastive_st.vectors import unit_vectors
@@ -30,7 +30,9 @@ from contrastive_st.vectors import unit_vectors
 LONGEST_QUERY = 20_000  # characters; models read far less
 MOST_HITS = 50
 WORD = re.compile(r"\w+")
-_Method = TypeVar("_Method", bound=Callable[..., Any])
+_Options = ParamSpec("_Options")
+_Result = TypeVar("_Result")
+_Method = Callable[Concatenate["SearchSession", str, _Options], _Result]
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,11 @@ class Answer:
     similar: bool = False
 
 
-def _follows(method: _Method) -> _Method:
+def _follows(method: _Method[_Options, _Result]) -> _Method[_Options, _Result]:
     """A method of a session and a source; called again, after `OtherModel`, with the model that the source has now."""
 
     @wraps(method)
-    def called(self: SearchSession, source: str, *args: Any, **options: Any) -> Any:
+    def called(self: SearchSession, source: str, *args: _Options.args, **options: _Options.kwargs) -> _Result:
         former = self._source(source).index
         try:
             return method(self, source, *args, **options)
@@ -81,7 +83,7 @@ def _follows(method: _Method) -> _Method:
                 opening.join()
             return method(self, source, *args, **options)
 
-    return cast("_Method", called)
+    return called
 
 
 class SearchSession:
@@ -95,7 +97,7 @@ class SearchSession:
         InputError: no source, or two of one name.
     """
 
-    def __init__(self, sources: Sequence[Source], cross_encoder: Any = None) -> None:
+    def __init__(self, sources: Sequence[Source], cross_encoder: CrossEncoder | None = None) -> None:
         self.cross_encoder = cross_encoder
         self.sources = {source.name: source for source in sources}
         if not sources or len(self.sources) < len(sources):
@@ -128,7 +130,15 @@ class SearchSession:
             InputError: the query is empty, or the filter cannot be read or names a column that no document has.
         """
         chosen = self._source(source)
-        query, notes = _clean(query)
+        notes = []
+        if len(query) > LONGEST_QUERY:
+            notes.append(f"The query has {len(query):,} characters; its first {LONGEST_QUERY:,} were read.")
+            query = query[:LONGEST_QUERY]
+        if (clean := storable(query)) != query:
+            notes.append("Characters that no text can hold (NUL, half a character) were replaced.")
+            query = clean
+        if not query.strip("\ufffd \t\r\n\v\f\u00a0\u200b"):
+            raise InputError("The query is empty: say what to look for.")
         conditions = as_filter(filter)
         started = time.perf_counter()
         with self._encoding:  # a tokenizer serves one thread at a time
@@ -223,29 +233,16 @@ class SearchSession:
         return self.sources[name]
 
 
-def _clean(query: str) -> tuple[str, list[str]]:
-    """The query that is searched for, and notes on what was changed."""
-    notes = []
-    if len(query) > LONGEST_QUERY:
-        notes.append(f"The query has {len(query):,} characters; its first {LONGEST_QUERY:,} were read.")
-        query = query[:LONGEST_QUERY]
-    if (clean := storable(query)) != query:
-        notes.append("Characters that no text can hold (NUL, half a character) were replaced.")
-    if not clean.strip("\ufffd \t\r\n\v\f\u00a0\u200b"):
-        raise InputError("The query is empty: say what to look for.")
-    return clean, notes
-
-
-def _conditions(key: str, values: Sequence[Any], most: int = 20) -> list[str]:
+def _conditions(key: str, values: Sequence[object], most: int = 20) -> list[str]:
     """`key=value` for the most frequent values, ordered; none where most occur once."""
     flat = [one for value in values for one in (value if isinstance(value, list) else [value]) if one is not None]
-    counts = Counter(str(Condition(key, "=", (one,))) for one in flat if not isinstance(one, (list, dict)))
+    counts = Counter(str(Condition(key, "=", (one,))) for one in flat if isinstance(one, (str, int, float)))
     if 2 * len(counts) > len(flat) > 1:
         return []
     return sorted(condition for condition, _ in counts.most_common(most) if len(condition) <= len(key) + 41)
 
 
-def _short(text: str, metadata: Mapping[str, Any]) -> str:
+def _short(text: str, metadata: Mapping[str, object]) -> str:
     """The title of a document, or its first sentence, where it is as long as a query is."""
     title = metadata.get("title")
     candidates = [title if isinstance(title, str) else "", *sentences(text[:200])[:1]]

@@ -29,7 +29,7 @@ def from_hub(
     labels: str,
     classes: Sequence[str] = (),
     scale: float = 1.0,
-    convert: Callable[[Any], Any] | None = None,
+    convert: Callable[[Any], int] | None = None,
 ) -> Read:
     """A reader that makes `Splits` of data sets on the Hub; if a part has several data sets, they are concatenated.
 
@@ -46,21 +46,16 @@ def from_hub(
         splits = {}
         for part, source in sources.items():
             some = [source] if isinstance(source[0], str) else source
-            splits[part] = _rows([row for one in some for row in _load(one)], columns, labels, scale, convert)  # type: ignore[arg-type]
+            rows = [row for one in some for row in _load(one) if row[labels] is not None and row[labels] != -1]  # type: ignore[arg-type]
+            values = np.asarray([convert(row[labels]) if convert else row[labels] for row in rows])
+            texts = tuple(
+                [tidy(str(next(row[name] for name in column.split("|") if name in row))) for row in rows]
+                for column in columns
+            )
+            splits[part] = Rows(texts, values if scale == 1 else values.astype(np.float64) * scale)
         return Splits(splits, {}, classes)
 
     return read
-
-
-def _rows(table: Sequence[Mapping[str, Any]], columns: Sequence[str], labels: str, scale: float, convert: Any) -> Rows:
-    kept = [row for row in table if row[labels] is not None and row[labels] != -1]
-    values = [convert(row[labels]) if convert else row[labels] for row in kept]
-    texts = tuple([tidy(str(_cell(row, column))) for row in kept] for column in columns)
-    return Rows(texts, np.asarray(values) if scale == 1 else np.asarray(values, dtype=np.float64) * scale)
-
-
-def _cell(row: Mapping[str, Any], column: str) -> Any:
-    return next(row[name] for name in column.split("|") if name in row)
 
 
 def _load(source: Source) -> Any:

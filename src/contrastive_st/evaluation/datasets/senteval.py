@@ -53,7 +53,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, index: NDArray[Any]) -> Rows:
+    def take(self, index: NDArray[np.integer]) -> Rows:
         """The rows at `index`, in that order."""
         return Rows(tuple([column[i] for i in index] for column in self.columns), self.labels[index])
 
@@ -177,12 +177,12 @@ def read_polarity(root: Path, positive: str, negative: str) -> Splits:
 def read_sst2(root: Path) -> Splits:
     """`SST/binary/sentiment-*`: text, tab, 0 or 1."""
     files = {split: root / "SST" / "binary" / f"sentiment-{split}" for split in ("train", "dev", "test")}
-    return read_present(files, _read_sst2, BINARY)
 
+    def read(path: Path) -> Rows:
+        rows = [(tidy(text), class_of(label, BINARY, path, line)) for line, (text, label) in read_cells(path, (0, 1))]
+        return Rows(([text for text, _ in rows],), np.array([label for _, label in rows]))
 
-def _read_sst2(path: Path) -> Rows:
-    rows = [(tidy(text), class_of(label, BINARY, path, line)) for line, (text, label) in read_cells(path, (0, 1))]
-    return Rows(([text for text, _ in rows],), np.array([label for _, label in rows]))
+    return read_present(files, read, BINARY)
 
 
 def read_trec(root: Path) -> Splits:

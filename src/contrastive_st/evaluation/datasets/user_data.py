@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -261,7 +261,7 @@ def retrieval_splits(
     if not asked:
         raise InputError(_NOTHING_RELEVANT.format(source))
     query_of, document_of = ({key: place for place, key in enumerate(keys)} for keys in (asked, corpus))
-    labels: list[Any] = [
+    labels: list[tuple[int, int, float]] = [
         (query_of[query], document_of[document], grade) for (query, document), grade in grades.items() if query in asked
     ]
     barred = (key for key in same if key in asked and not grades.get((key, key), 0) > 0)

@@ -46,7 +46,10 @@ def eval_results(report: Report, model: str) -> dict[str, bytes]:
     for task in report.tasks:
         score = report.main(model, task)
         if task.group in ("sts", "nanobeir") and score.value is not None and not score.note:
-            name, dataset = _of_mteb(task.name, task.group)
+            name, dataset = task.name, f"mteb/{task.name.lower()}-sts"
+            if task.group == "nanobeir":
+                name, dataset = f"{name}Retrieval", f"mteb/{name}Retrieval"
+            name, dataset = _NAMES.get(task.name, (name, dataset))
             entry = {
                 "dataset": {
                     "id": dataset,
@@ -58,15 +61,6 @@ def eval_results(report: Report, model: str) -> dict[str, bytes]:
             }
             result[f"{FOLDER}/{name}.yaml"] = yaml.safe_dump([entry], sort_keys=False).encode()
     return result
-
-
-def _of_mteb(task: str, group: str) -> tuple[str, str]:
-    """The name of a task in mteb, and its data set on the Hub."""
-    if task in _NAMES:
-        return _NAMES[task]
-    if group == "nanobeir":
-        return f"{task}Retrieval", f"mteb/{task}Retrieval"
-    return task, f"mteb/{task.lower()}-sts"
 
 
 def _notes(score: Score, source: str) -> str:

@@ -205,7 +205,11 @@ def model_index(report: Report, model: str, name: str | None = None) -> list[dic
             continue
         kind, title = _TYPES.get(task.group, _OTHER)
         dataset = {"type": task.name.lower(), "name": task.name, "split": score.split}
-        results.append({"task": {"type": kind, "name": title}, "dataset": dataset, "metrics": [_metric(score)]})
+        how = f"{score.metric} x100, {score.aggregation}, {score.n} scored, {score.pooling} pooling"
+        length = f", {score.max_length} tokens" if score.max_length else ""
+        note = f" ({score.note})" if score.note else ""
+        metric = {"type": score.metric, "value": round(100 * score.value, 2), "name": how + length + note}
+        results.append({"task": {"type": kind, "name": title}, "dataset": dataset, "metrics": [metric]})
     return [{"name": name or model, "results": results}]
 
 
@@ -228,15 +232,7 @@ def write_metadata(report: Report, model: str, path: str | Path) -> None:
         card.save(file)
 
 
-def _scored(result: Mapping[str, Any]) -> dict[tuple[Any, ...], dict[str, Any]]:
+def _scored(result: Mapping[str, Any]) -> dict[tuple[object, ...], dict[str, Any]]:
     """The metrics of a result by what they measure."""
     dataset = [result["dataset"].get(name) for name in ("type", "config", "split")]
     return {(*dataset, metric["type"], metric.get("config")): metric for metric in result["metrics"]}
-
-
-def _metric(score: Score) -> dict[str, Any]:
-    how = f"{score.metric} x100, {score.aggregation}, {score.n} scored, {score.pooling} pooling"
-    length = f", {score.max_length} tokens" if score.max_length else ""
-    note = f" ({score.note})" if score.note else ""
-    value = round(100 * score.value, 2)  # type: ignore[operator]
-    return {"type": score.metric, "value": value, "name": how + length + note}

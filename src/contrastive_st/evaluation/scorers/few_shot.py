@@ -7,13 +7,12 @@ classes well, even those of few examples.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import CountVectorizer
 
-from contrastive_st.evaluation.datasets.senteval import Embed, Splits
+from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.probes import fit_path
 from contrastive_st.vectors import unit_vectors
@@ -105,7 +104,7 @@ def score_few_shot(splits: Splits, embed: Embed, task: str, sizes: Sequence[int]
     return scores
 
 
-def pool_and_test(splits: Splits) -> tuple[Any, Any]:
+def pool_and_test(splits: Splits) -> tuple[Rows, Rows]:
     """The rows to draw from and the test rows: a quarter of the rows, at most 2,000, if there is no test split."""
     if "train" in splits and "test" in splits:
         return splits["train"], splits["test"]

@@ -10,11 +10,10 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import f1_score
 from sklearn.model_selection import StratifiedKFold
@@ -53,9 +52,9 @@ class Solution:
 
 
 def fit_path(
-    x: NDArray[Any],
-    targets: NDArray[Any],
-    seen: NDArray[Any],
+    x: ArrayLike,
+    targets: ArrayLike,
+    seen: ArrayLike,
     grid: Sequence[float],
     tolerance: float = 1e-6,
     dtype: torch.dtype = torch.float32,
@@ -82,7 +81,11 @@ def fit_path(
         >>> last.classes()[:, 0].tolist(), round(float(last.weights[0, 0, 0]), 4)
         ([0, 0, 1, 1], 1.0066)
     """
-    rows, mean = _centred(x, dtype)
+    raw = torch.as_tensor(np.asarray(x)).to(dtype)
+    mean = raw.mean(0)
+    rows = torch.empty(len(raw), raw.shape[1] + 1, dtype=dtype)
+    rows[:, -1] = 1  # for the bias
+    torch.sub(raw, mean, out=rows[:, :-1])
     y = _columns(np.asarray(targets)).to(dtype)
     mask = torch.as_tensor(np.asarray(seen).T.astype(np.float32)).to(dtype).unsqueeze(2)
     at_once = max(_FEW_COLUMNS // (mask.shape[1] * y.shape[2]), 1)
@@ -98,18 +101,8 @@ def fit_path(
         for i, c in enumerate(group):
             columns = slice(i * mask.shape[1], (i + 1) * mask.shape[1])
             weights = theta[:-1, columns].permute(1, 2, 0).double()
-            bias = theta[-1, columns].double() - weights @ mean
+            bias = theta[-1, columns].double() - weights @ mean.double()
             yield Solution(c, weights.numpy(), bias.numpy(), logits[:, columns].numpy(), gradient)
-
-
-def _centred(x: NDArray[Any], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The rows less their mean, with a column of ones for the bias, and that mean in float64."""
-    raw = torch.as_tensor(np.asarray(x)).to(dtype)
-    mean = raw.mean(0)
-    rows = torch.empty(len(raw), raw.shape[1] + 1, dtype=dtype)
-    rows[:, -1] = 1
-    torch.sub(raw, mean, out=rows[:, :-1])
-    return rows, mean.double()
 
 
 class _Pilot:
@@ -232,7 +225,7 @@ class _Problem:
         return (residual.flatten(1).T @ self.x).T.reshape(-1, self.count, self.width)
 
 
-def _columns(targets: NDArray[Any]) -> Tensor:
+def _columns(targets: NDArray[np.number]) -> Tensor:
     """Targets `[N, 1, K]`; for two classes only the share of the second."""
     if targets.ndim == 1:
         targets = np.eye(max(int(targets.max()) + 1, 2))[targets.astype(np.int64)]
@@ -350,7 +343,7 @@ def score_split(splits: Splits, embed: Embed, task: str) -> list[Score]:
 
 def _stacked(
     splits: Splits, embed: Embed, features: Features = features
-) -> tuple[NDArray[np.floating], NDArray[np.str_], NDArray[Any]]:
+) -> tuple[NDArray[np.floating], NDArray[np.str_], NDArray[np.number]]:
     """The features of train, dev and test, as far as they exist, as one array; the split and the label of each row."""
     names = [name for name in ("train", "dev", "test") if name in splits]
     x = np.concatenate([features(splits[name], embed) for name in names])

@@ -257,7 +257,9 @@ def lexical_scores(
     return result
 
 
-def bm25_weights(documents: Any, corpus: Any, k1: float = 1.2, b: float = 0.75) -> Any:
+def bm25_weights(
+    documents: sparse.spmatrix, corpus: sparse.spmatrix, k1: float = 1.2, b: float = 0.75
+) -> sparse.csr_matrix:
     """BM25's weight of each term in each document, sparse `[D, terms]`; a query's score is the sum over its terms.
 
     Args:

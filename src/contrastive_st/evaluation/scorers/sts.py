@@ -193,15 +193,12 @@ def score_space(splits: Splits, embed: Embed, task: str) -> list[Score]:
     alike = rows.take(np.flatnonzero(rows.labels > _POSITIVE))
     every = list(dict.fromkeys(rows.columns[0] + rows.columns[1]))
     x = torch.from_numpy(np.asarray(embed(every), dtype=np.float64))
-    result = [_alignment(alike, embed, task)]
+    which = f"pairs scored above {_POSITIVE:g}"
+    if len(alike):
+        a, b = (torch.from_numpy(np.asarray(embed(column), dtype=np.float64)) for column in alike.columns)
+        result = [Score(task, SPLIT, "alignment", alignment(a, b).item(), which, len(alike))]
+    else:
+        result = [Score(task, SPLIT, "alignment", None, which, note=f"undefined: no {which}")]
     for metric in (uniformity, anisotropy, effective_rank):
         result.append(Score(task, SPLIT, metric.__name__, metric(x).item(), "distinct sentences", len(every)))
     return result
-
-
-def _alignment(alike: Rows, embed: Embed, task: str) -> Score:
-    which = f"pairs scored above {_POSITIVE:g}"
-    if not len(alike):
-        return Score(task, SPLIT, "alignment", None, which, note=f"undefined: no {which}")
-    a, b = (torch.from_numpy(np.asarray(embed(column), dtype=np.float64)) for column in alike.columns)
-    return Score(task, SPLIT, "alignment", alignment(a, b).item(), which, len(alike))

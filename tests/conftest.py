@@ -1,5 +1,6 @@
 """Shared fixtures: tiny models from configs, a tiny tokenizer, the real data where it is at hand. No network."""
 
+import gc
 import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -35,6 +36,12 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if "cuda" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="no GPU is at hand"))
+
+
+def pytest_collection_finish():
+    """Accelerate collects garbage before each run; without this it looks at all tests and libraries, for a second."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -146,7 +146,7 @@ def test_filters_over_http_are_those_of_python():
         assert found(None) == found([])
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(st.from_regex(PATTERN, fullmatch=True))
 def test_what_the_document_says_of_filters_is_read(text):
     assert parse(str(parse(text))) == parse(text)

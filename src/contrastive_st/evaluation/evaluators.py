@@ -167,7 +167,18 @@ class EmbeddingSimilarityEvaluator(TaskEvaluator):
         columns: Sequence[str] | None = None,
         **options: Any,
     ) -> EmbeddingSimilarityEvaluator:
-        """The scored pairs of a file; `path` and `columns` are as for `read_scored_pairs`."""
+        """The scored pairs of a file; `path` and `columns` are as for `read_scored_pairs`.
+
+        Args:
+            path: as for `read_scored_pairs`.
+            name: prefix of the metrics; by default the name of the file.
+            tokenizer: as for `TaskEvaluator`.
+            columns: as for `read_scored_pairs`.
+            options: as for `TaskEvaluator`.
+
+        Returns:
+            The evaluator.
+        """
         rows = read_scored_pairs(path, columns)
         first, second = rows.columns
         return cls(first, second, rows.labels.tolist(), name or Path(path).stem, tokenizer, **options)
@@ -326,7 +337,18 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         tokenizer: PreTrainedTokenizerBase | None = None,
         **options: Any,
     ) -> InformationRetrievalEvaluator:
-        """The retrieval set of a folder; see `read_retrieval`. Options are those of `TaskEvaluator`."""
+        """The retrieval set of a folder; see `read_retrieval`. Options are those of `TaskEvaluator`.
+
+        Args:
+            folder: as for `read_retrieval`.
+            name: prefix of the metrics; by default the name of the folder.
+            k: number of documents that are considered.
+            tokenizer: as for `TaskEvaluator`.
+            options: as for `TaskEvaluator`.
+
+        Returns:
+            The evaluator.
+        """
         made = cls.__new__(cls)
         TaskEvaluator.__init__(made, beir_task(folder, name, k), tokenizer, **options)
         return made

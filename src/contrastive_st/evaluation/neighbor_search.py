@@ -63,6 +63,9 @@ def neighbors(encoder: Encoder, queries: Sequence[str], corpus: Sequence[str], k
         corpus: distinct sentences, read in slices: a list, or a column of a data set on disk.
         k: how many neighbours.
 
+    Returns:
+        For each query its neighbours, as (cosine, sentence).
+
     Raises:
         InputError: the model returns NaN, infinities, or an array of another shape; names the model.
 
@@ -117,6 +120,14 @@ Neighbors = Mapping[str, Sequence[Sequence[Neighbor]]]  # for each model: the ne
 def as_text(queries: Sequence[str], result: Neighbors, width: int = 120) -> str:
     """Plain text with one column per model, in lines of at most `width` characters.
 
+    Args:
+        queries: the queries.
+        result: for each model the neighbours of each query.
+        width: of a line, in characters.
+
+    Returns:
+        The text.
+
     Example:
         >>> print(as_text(["a cat"], {"A": [[(0.9, "the cat")]], "B": [[(0.5, "a dog")]]}, 41))
         a cat
@@ -136,6 +147,14 @@ def as_text(queries: Sequence[str], result: Neighbors, width: int = 120) -> str:
 
 def as_markdown(queries: Sequence[str], result: Neighbors, caption: str) -> str:
     """Markdown with one table per query, under a caption.
+
+    Args:
+        queries: the queries.
+        result: for each model the neighbours of each query.
+        caption: the first line.
+
+    Returns:
+        The Markdown.
 
     Example:
         >>> print(as_markdown(["a|b"], {"A": [[(0.9, "the cat")]]}, "Nearest."))

@@ -96,6 +96,13 @@ def evaluate(
 def load(tasks: Sequence[Task], data: str | Path) -> dict[str, Splits | str]:
     """The data of each task by its name, or the reason why they are missing.
 
+    Args:
+        tasks: the tasks.
+        data: the folder of SentEval's files, or "hub".
+
+    Returns:
+        `Splits`, or the reason, by the name of the task.
+
     Raises:
         InputError: none of them has data, or a file is damaged.
     """
@@ -117,6 +124,16 @@ def run(
     """All scores of one model, each with the model's settings.
 
     A task that cannot be scored, such as one with too few rows for its folds, is logged and does not stop the others.
+
+    Args:
+        encoder: the model.
+        tasks: the tasks.
+        loaded: what `load` returned for them.
+        cache: folder that keeps embeddings; None keeps none.
+        distributed: divide the work among the processes.
+
+    Returns:
+        The scores, in the order of the tasks.
 
     Raises:
         InputError: the model returns NaN or the wrong shape; names it. Or no task can be scored.
@@ -148,7 +165,15 @@ def run(
 
 
 def not_run(task: Task, why: str) -> Score:
-    """The score of a task that was not run."""
+    """The score of a task that was not run.
+
+    Args:
+        task: the task.
+        why: the reason, for the note.
+
+    Returns:
+        The main score of the task, without a value.
+    """
     split, metric, aggregation = task.main
     return Score(task.name, split, metric, None, aggregation, note=why)
 
@@ -216,6 +241,9 @@ def retrieval_evaluator(
         tokenizer: the model's.
         queries: N texts.
         documents: N texts; document i belongs to query i.
+
+    Returns:
+        A function from a model in training to its metrics.
     """
 
     def evaluate(model: nn.Module) -> dict[str, float]:

@@ -149,6 +149,13 @@ def choose(names: str | Sequence[str], folds: int = 10) -> list[Task]:
     "sts7" is the group "sts": STS12 to STS16, the test sets of STS-B and SICK-R. "senteval7" is "transfer", "nanobeir"
     the 13 sets of NanoBEIR. "all" selects every task but those of NanoBEIR.
 
+    Args:
+        names: names of tasks and groups, separated by commas, or a list of them.
+        folds: folds of the cross-validations.
+
+    Returns:
+        The tasks, each once.
+
     Raises:
         InputError: a name is unknown; the message lists all names.
 
@@ -171,7 +178,15 @@ def choose(names: str | Sequence[str], folds: int = 10) -> list[Task]:
 
 
 def chosen(asked: str | Sequence[str] | Sequence[Task], folds: int = 10) -> list[Task]:
-    """The tasks of a list of `Task` objects and names, each once; other data of the same name are "NAME (2)"."""
+    """The tasks of a list of `Task` objects and names, each once; other data of the same name are "NAME (2)".
+
+    Args:
+        asked: names as for `choose`, `Task` objects, or a list of both.
+        folds: folds of the cross-validations.
+
+    Returns:
+        The tasks.
+    """
     listed = [asked] if isinstance(asked, str) else asked
     result: dict[str, Task] = {}
     for task in (task for one in listed for task in ([one] if isinstance(one, Task) else choose(one, folds))):
@@ -186,12 +201,28 @@ def chosen(asked: str | Sequence[str] | Sequence[Task], folds: int = 10) -> list
 
 
 def unused(name: str, known: Container[str]) -> str:
-    """The name, or "NAME (2)", "NAME (3)", ... if it is known already."""
+    """The name, or "NAME (2)", "NAME (3)", ... if it is known already.
+
+    Args:
+        name: the name.
+        known: the names that are taken.
+
+    Returns:
+        A name that is not taken.
+    """
     return next(one for one in (name, *(f"{name} ({i})" for i in range(2, 1000))) if one not in known)
 
 
 def pair_task(name: str, read: Read) -> Task:
-    """A task with pairs labelled 0 and 1: `read()` returns `Splits` with "test" and optionally "train"."""
+    """A task with pairs labelled 0 and 1: `read()` returns `Splits` with "test" and optionally "train".
+
+    Args:
+        name: of the task.
+        read: returns its rows.
+
+    Returns:
+        The task; its main score is the average precision.
+    """
     return Task(
         name, "pairs", lambda _: read(), partial(score_pairs, task=name), ("test", "average_precision", "all"), _OWN
     )
@@ -199,6 +230,13 @@ def pair_task(name: str, read: Read) -> Task:
 
 def similarity_task(name: str, read: Read) -> Task:
     """A task with scored pairs, the "test" of `read()`: the correlations of cosines and scores.
+
+    Args:
+        name: of the task.
+        read: returns its rows.
+
+    Returns:
+        The task; its main score is Spearman's correlation.
 
     Example:
         >>> import numpy as np
@@ -213,7 +251,16 @@ def similarity_task(name: str, read: Read) -> Task:
 
 
 def triplet_task(name: str, read: Read, margin: float | Mapping[str, float] = 0.0) -> Task:
-    """A task with triplets (anchor, positive, negative), the "test" of `read()`."""
+    """A task with triplets (anchor, positive, negative), the "test" of `read()`.
+
+    Args:
+        name: of the task.
+        read: returns its rows.
+        margin: the positive must be more similar by this much; or this for each name of a similarity.
+
+    Returns:
+        The task; its main score is the accuracy.
+    """
     score = partial(score_triplets, task=name, margin=margin)
     return Task(name, "triplets", lambda _: read(), score, ("test", "accuracy", "all"), _OWN)
 
@@ -225,6 +272,9 @@ def own_pairs_task(path: str | Path, name: str | None = None, columns: Sequence[
         path: as for `read_scored_pairs`.
         name: by default the name of the file.
         columns: as for `read_scored_pairs`.
+
+    Returns:
+        The task.
 
     Raises:
         InputError: the file cannot be read, or its columns are not understood.
@@ -244,6 +294,9 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10, oth
         pairs: the texts of the queries and of the documents.
         k: number of documents that are considered.
         others: documents that are relevant to no query.
+
+    Returns:
+        The task; its main score is MRR@k.
 
     Example:
         >>> import numpy as np
@@ -269,6 +322,9 @@ def beir_task(source: str | Path, name: str | None = None, k: int = 10, *, read:
         name: by default that of the folder or set.
         k: number of documents that are considered.
         read: reads the set, as `read_retrieval` does, from elsewhere.
+
+    Returns:
+        The task.
     """
     folder = Path(source).is_dir()
     load = read or (partial(read_retrieval, source) if folder else partial(read_nano, str(source)))

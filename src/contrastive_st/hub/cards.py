@@ -154,7 +154,16 @@ def card_files(
 
 
 def body(checkpoint: CheckpointMetadata, name: str, curve: bool) -> str:
-    """The text of the card: what it is, use, training, evaluation, limits, citation."""
+    """The text of the card: what it is, use, training, evaluation, limits, citation.
+
+    Args:
+        checkpoint: what its folder records.
+        name: what the card calls the model.
+        curve: whether there is a training curve.
+
+    Returns:
+        Markdown.
+    """
     shown = _templates(_shown).get_template("card.md.jinja").render(
         checkpoint=checkpoint, name=name, curve=CURVE if curve else None, snippets=snippets(checkpoint, name),
         training_file=TRAINING_METADATA, classifier_code=partial(classifier_code, name),
@@ -163,7 +172,15 @@ def body(checkpoint: CheckpointMetadata, name: str, curve: bool) -> str:
 
 
 def snippets(checkpoint: CheckpointMetadata, name: str) -> dict[str, str]:
-    """Code by loader; each leaves the vectors of two sentences in `embeddings`."""
+    """Code by loader; each leaves the vectors of two sentences in `embeddings`.
+
+    Args:
+        checkpoint: what its folder records.
+        name: of the model, as code opens it.
+
+    Returns:
+        Python code by the name of the loader.
+    """
     loaders = ["this package", "transformers"]
     if checkpoint.opens_in_sentence_transformers:
         loaders.insert(1, "sentence-transformers")
@@ -183,7 +200,15 @@ def snippets(checkpoint: CheckpointMetadata, name: str) -> dict[str, str]:
 
 
 def classifier_code(name: str, classifier: str) -> str:
-    """Code that labels two sentences with a classifier of the folder."""
+    """Code that labels two sentences with a classifier of the folder.
+
+    Args:
+        name: of the model, as code opens it.
+        classifier: its name in the folder.
+
+    Returns:
+        Python code.
+    """
     filled = {"name": name, "classifier": classifier, "sentences": _SENTENCES}
     return _templates(_literal).get_template("classifier.py.jinja").render(filled).strip()
 

@@ -137,6 +137,14 @@ def merge(adapter: str | Path, output: str | Path, revision: str | None = None, 
 def in_safetensors(folder: Path, scratch: Path, name: object) -> Path:
     """The folder itself if it has safetensors; else a copy with the pickled weights converted, read as tensors only.
 
+    Args:
+        folder: a checkpoint.
+        scratch: a new folder for the copy, if one is needed.
+        name: of the checkpoint in errors.
+
+    Returns:
+        The folder with safetensors.
+
     Raises:
         InputError: the pickle contains anything except tensors.
     """

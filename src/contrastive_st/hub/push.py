@@ -125,6 +125,9 @@ def dry_run(folder: str | Path, repo: str, data: CardData | None = None) -> dict
         repo: `user/name`; a card that is already there is not read.
         data: the entries of the card that only the author knows.
 
+    Returns:
+        The content of each file, or the file it is read from.
+
     Raises:
         InputError: as `push` does for the folder.
     """
@@ -196,7 +199,16 @@ def publishable_files(folder: str | Path) -> list[str]:
 
 
 def ready_repo(api: HfApi, repo: str, private: bool | None) -> str:
-    """Create the repository if needed, check that it is as private as requested, and return its full name."""
+    """Create the repository if needed, check that it is as private as requested, and return its full name.
+
+    Args:
+        api: the client.
+        repo: `user/name`.
+        private: whether it must be private; None for any.
+
+    Returns:
+        The full name.
+    """
     url = api.create_repo(repo, private=private, exist_ok=True)
     if private and not api.repo_info(url.repo_id).private:
         raise InputError(f"{url.repo_id} is public already; make it private in its settings, or push without --private")

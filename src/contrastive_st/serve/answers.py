@@ -39,6 +39,9 @@ def embedding_parts(vectors: Vectors, encoding: str, model: str, tokens: int) ->
         model: its name.
         tokens: number of tokens of the input.
 
+    Returns:
+        The JSON in parts, which belong together.
+
     Example:
         >>> answer = orjson.loads(b"".join(embedding_parts(np.ones((2, 3), np.float32), "float", "m", 5)))
         >>> [item["embedding"] for item in answer["data"]], answer["usage"]["total_tokens"]

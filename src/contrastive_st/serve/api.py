@@ -328,6 +328,9 @@ def make_api(
         classifiers: by name, for `/classify`.
         writer: the token for `/upsert` and `/delete`; without it, these routes do not exist.
         cross_encoder: reorders the first hits of a `/search` that asks for it (`search.reranking.CrossEncoder`).
+
+    Returns:
+        The application.
     """
     metrics = Metrics(models)
     routes = _Routes(models, indices or {}, classifiers or {}, metrics, cross_encoder)

@@ -104,6 +104,13 @@ class Batcher:
 
         What is cancelled is not computed.
 
+        Args:
+            rows: token ids.
+            unpooled: the prompt.
+
+        Returns:
+            `[len(rows), d]`, float32.
+
         Raises:
             ApiError: 429, too much is waiting; 413, the request alone is more than may wait.
         """

@@ -91,6 +91,14 @@ class Changes:
 def named(what: str, known: Mapping[str, _Named], name: str | None) -> tuple[str, _Named]:
     """The one of a name, or the first.
 
+    Args:
+        what: what it is the name of, for the message.
+        known: the known ones.
+        name: a name; None takes the first.
+
+    Returns:
+        The name, and what has it.
+
     Raises:
         ApiError: 404, there is none.
     """

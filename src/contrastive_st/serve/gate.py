@@ -51,11 +51,28 @@ class Gate(ABC):
 
     @abstractmethod
     def tokens(self, scope: Scope, headers: Headers) -> Iterable[str]:
-        """The tokens that a request carries."""
+        """The tokens that a request carries.
+
+        Args:
+            scope: of the request.
+            headers: of the request, by their names in small letters.
+
+        Returns:
+            The tokens; any of them may be the right one.
+        """
 
     @abstractmethod
     def refuse(self, status: int, message: str, scope: Scope) -> App:
-        """The answer to a request that is refused."""
+        """The answer to a request that is refused.
+
+        Args:
+            status: of HTTP.
+            message: one line.
+            scope: of the request.
+
+        Returns:
+            An application that sends the answer.
+        """
 
     def also_refused(self, scope: Scope, headers: Headers) -> Refusal | None:
         """Why this application in particular refuses a request that has the token; None if it does not."""
@@ -129,6 +146,13 @@ def is_loopback(host: str) -> bool:
 def reserve(host: str = "127.0.0.1", port: int = 7860) -> socket.socket:
     """A socket bound to the address, which nobody else can take from now on; to be called before a model is loaded.
 
+    Args:
+        host: the address.
+        port: 0 takes a free one.
+
+    Returns:
+        The socket, which listens.
+
     Raises:
         InputError: the port is taken or not valid, or the host is not this machine's.
     """
@@ -151,7 +175,13 @@ def address(listener: socket.socket) -> str:
 
 
 def tell_if_open(host: str, token: str | None, what: str) -> None:
-    """Tell what everyone can do with a server without a token that others reach, and what option asks for one."""
+    """Tell what everyone can do with a server without a token that others reach, and what option asks for one.
+
+    Args:
+        host: the address that the server is bound to.
+        token: the token of the server; None if it has none.
+        what: what everyone can do, and the option that prevents it.
+    """
     if token is None and not is_loopback(host):
         tell(f"{host}: everyone who reaches this machine can {what} requires a token")
 

@@ -100,6 +100,17 @@ def find(
 
     A source that cannot be searched, such as one without the column of the filter, has a note in place of hits. If none
     can be, the HTML says why, with no answer.
+
+    Args:
+        session: to search in.
+        query: any text.
+        condition: the filters that are chosen on the page.
+        k: how many hits.
+        names: the sources; the first one if none is named.
+        options: such as `HYBRID`.
+
+    Returns:
+        The answers and the HTML of each.
     """
     answers: list[Answer] = []
     faults: list[Exception] = []
@@ -155,7 +166,17 @@ def find_similar(
 def show_map(
     session: SearchSession, names: Sequence[str], answers: Sequence[Answer], bar: Callable[..., object] | None = None
 ) -> str:
-    """HTML of the map of the first source chosen, with its last hits; `bar` shows how far it is (`gradio.Progress`)."""
+    """HTML of the map of the first source chosen, with its last hits; `bar` shows how far it is (`gradio.Progress`).
+
+    Args:
+        session: to search in.
+        names: the sources that are chosen.
+        answers: those that are shown.
+        bar: a progress bar, called with the numbers of documents.
+
+    Returns:
+        HTML.
+    """
     name = names[0] if names else session.names[0]
     layout = session.map(name, lambda done, total: bar((done, total), unit="documents") if bar is not None else None)
     message = f"{name}: {len(layout.xy):,} of {layout.sample.total:,} documents; near on the map is near in meaning."
@@ -288,7 +309,16 @@ _LETTER, _LINE = 8.2, 20  # of the names: their largest width and height, in uni
 
 
 def map_svg(layout: Map, hits: Sequence[Hit] = (), places: NDArray[np.float32] | None = None) -> str:
-    """SVG of the map, with hits at `places` `[hits, 2]`, numbered as in their list."""
+    """SVG of the map, with hits at `places` `[hits, 2]`, numbered as in their list.
+
+    Args:
+        layout: the map.
+        hits: the hits of an answer.
+        places: where they are on the map, `[hits, 2]`.
+
+    Returns:
+        SVG.
+    """
     low, high = layout.xy.min(0), layout.xy.max(0)
     scale = (np.array([WIDTH, HEIGHT]) - 2 * _EDGE) / np.maximum(high - low, 1e-9)
 

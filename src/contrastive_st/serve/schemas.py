@@ -333,7 +333,17 @@ class OpenAIError(BaseModel):
 
 
 def error_answer(path: str, status: int, line: str, headers: Mapping[str, str]) -> JSONResponse:
-    """An error in the form of the API that was asked: OpenAI's, or text-embeddings-inference's."""
+    """An error in the form of the API that was asked: OpenAI's, or text-embeddings-inference's.
+
+    Args:
+        path: of the request.
+        status: of HTTP.
+        line: what is wrong.
+        headers: further headers.
+
+    Returns:
+        The answer.
+    """
     kind = _KINDS.get(status, "invalid_request")
     content: dict[str, object] = {"error": line, "error_type": kind}
     if path.startswith("/v1/"):
@@ -361,7 +371,17 @@ _OF_AN_INDEX = {"/search", "/upsert", "/delete"}
 
 
 def errors_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | str, dict[str, Any]]:
-    """The errors that a route sends, for its `responses` in the OpenAPI document."""
+    """The errors that a route sends, for its `responses` in the OpenAPI document.
+
+    Args:
+        path: of the route.
+        post: whether it takes a body.
+        token: whether it needs a token.
+        loopback: whether the server is bound to loopback.
+
+    Returns:
+        The description of each error by its status.
+    """
     sent = {400, 413} | ({404, 408, 415, 422} if post else set()) | ({421} if loopback else set())
     sent |= {403, 409, 507} if path in _OF_AN_INDEX else set()
     sent |= ({401} if token else set()) | ({429} if path != "/health" else set()) | ({404} if "{" in path else set())
@@ -379,7 +399,14 @@ def errors_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | 
 
 
 def describe_bounds(document: dict[str, Any], dimension: int, vocabulary: int, prompts: list[str]) -> None:
-    """Put the bounds of the models into an OpenAPI document, of dimensions, token ids and names of prompts."""
+    """Put the bounds of the models into an OpenAPI document, of dimensions, token ids and names of prompts.
+
+    Args:
+        document: the OpenAPI document, which is changed.
+        dimension: the greatest of the models.
+        vocabulary: the number of token ids.
+        prompts: names of the recorded prompts.
+    """
     schemas = document["components"]["schemas"]
     for path in document["paths"].values():  # where FastAPI says 422 of the name in a path, which may be any text
         path.get("get", {"responses": {}})["responses"].pop("422", None)

@@ -101,6 +101,14 @@ class Served:
 
         Each text has the prompt before it.
 
+        Args:
+            given: the input.
+            prompt: goes before each text.
+            truncate: whether to truncate; None as the server does.
+
+        Returns:
+            The token ids of each row, and the positions of the rows without a known token.
+
         Raises:
             ApiError: it is none of these, too much or too long, or an id is not that of a token.
         """
@@ -143,7 +151,19 @@ class Served:
         dimensions: int | None = None,
         normalize: bool = True,
     ) -> Encoded:
-        """The vectors of an input; by default with the checkpoint's prompt."""
+        """The vectors of an input; by default with the checkpoint's prompt.
+
+        Args:
+            given: as for `rows`.
+            prompt: goes before each text.
+            prompt_name: the name of a recorded prompt, if no prompt is given.
+            truncate: as for `rows`.
+            dimensions: return only so many of the first dimensions.
+            normalize: divide each vector by its length.
+
+        Returns:
+            The vectors `[n, d]`, float32, with what is said of the input.
+        """
         if dimensions is not None and not 1 <= dimensions <= self.dimension:
             raise ApiError(400, f"dimensions {dimensions}: the model has {self.dimension}")
         prompt = self.encoder.prompt_text(prompt_name) if prompt is None else prompt

@@ -27,7 +27,16 @@ _HEADERS = [
 
 
 def make_app(session: SearchSession, host: str = "127.0.0.1", token: str | None = None) -> App:
-    """The page as an ASGI application."""
+    """The page as an ASGI application.
+
+    Args:
+        session: to search in.
+        host: the address that it will be bound to.
+        token: every request needs it; None if no request does.
+
+    Returns:
+        The application.
+    """
     import gradio
     from fastapi import FastAPI
 
@@ -36,7 +45,13 @@ def make_app(session: SearchSession, host: str = "127.0.0.1", token: str | None 
 
 
 def serve(session: SearchSession, listener: socket.socket, token: str | None = None) -> None:
-    """Serve the page on a reserved socket until interrupted."""
+    """Serve the page on a reserved socket until interrupted.
+
+    Args:
+        session: to search in.
+        listener: the socket.
+        token: as for `make_app`.
+    """
     app = make_app(session, listener.getsockname()[0], token)
     serve_app(app, listener, f"{address(listener)}/{f'?token={token}' if token else ''}")
 

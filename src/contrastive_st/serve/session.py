@@ -165,6 +165,9 @@ class SearchSession:
             k: hits, 1 to 50.
             filter: as for `answer`.
 
+        Returns:
+            The hits of the source.
+
         Raises:
             InputError: there is no such document, or the filter is at fault.
         """
@@ -185,6 +188,13 @@ class SearchSession:
         """Conditions to filter by, such as "topic=sea", for each metadata column of the first documents.
 
         They are those of a column's most frequent values; a column whose values do not recur has none.
+
+        Args:
+            source: its name.
+            rows: number of documents that are read.
+
+        Returns:
+            The conditions of each column.
         """
         for _, _, metadata, _ in self._source(source).index.scan(rows):
             keys = dict.fromkeys(key for entry in metadata for key in entry)
@@ -193,7 +203,16 @@ class SearchSession:
 
     @_follows
     def examples(self, source: str, count: int = 4, rows: int = 1_000) -> list[str]:
-        """Queries to try: titles or first sentences of documents, evenly spaced among the first ones."""
+        """Queries to try: titles or first sentences of documents, evenly spaced among the first ones.
+
+        Args:
+            source: its name.
+            count: number of queries.
+            rows: number of documents that are read.
+
+        Returns:
+            At most `count` queries.
+        """
         for _, texts, metadata, _ in self._source(source).index.scan(rows):
             pairs = zip(texts, metadata, strict=True)
             result = list(dict.fromkeys(short for text, entry in pairs if (short := _short(text, entry))))
@@ -207,6 +226,9 @@ class SearchSession:
         Args:
             source: its name.
             progress: is called with the number of documents that are read, and that of all.
+
+        Returns:
+            The map.
         """
         with self._mapping:
             if source not in self._maps:
@@ -252,6 +274,13 @@ def _short(text: str, metadata: Mapping[str, object]) -> str:
 
 def shared_words(query: str, text: str) -> set[str]:
     """Words of the text, in small letters, that are in the query too; stop words are not counted.
+
+    Args:
+        query: any text.
+        text: any text.
+
+    Returns:
+        The words.
 
     Example:
         >>> sorted(shared_words("The tides of the sea", "Tides rise: the sea is up"))

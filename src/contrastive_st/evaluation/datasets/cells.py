@@ -25,6 +25,11 @@ def read_cells(path: str | Path, wanted: Sequence[int], *, header: bool = False)
 
     Tabs separate cells, and quotes mean nothing. Other columns are ignored, and blank lines are skipped.
 
+    Args:
+        path: the file.
+        wanted: column numbers, from 0.
+        header: skip the first line.
+
     Raises:
         InputError: a line has too few columns; the message names the file and the line.
     """

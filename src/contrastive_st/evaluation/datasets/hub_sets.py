@@ -40,6 +40,9 @@ def from_hub(
         classes: names of the classes, in order of their numbers.
         scale: factor that brings scores to the range 0 to 5.
         convert: a function that is applied to each label first.
+
+    Returns:
+        A function that reads the `Splits`; it raises `MissingData` if a data set cannot be loaded.
     """
 
     def read() -> Splits:

@@ -85,7 +85,15 @@ class Splits(Mapping[str, Rows]):
 
 
 def pair_rows(pairs: Sequence[tuple[str, str]], labels: Sequence[float] | Sequence[int]) -> Rows:
-    """Rows of two columns."""
+    """Rows of two columns.
+
+    Args:
+        pairs: N pairs of texts.
+        labels: N scores or class numbers.
+
+    Returns:
+        The rows.
+    """
     return Rows(([a for a, _ in pairs], [b for _, b in pairs]), np.asarray(labels))
 
 
@@ -102,14 +110,30 @@ ENTAILMENT = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 
 
 def read_sts(root: Path, name: str) -> Splits:
-    """`STS/STS12-en-test/STS.input.*.txt` and `STS.gs.*.txt`; a pair with a blank score is left out."""
+    """`STS/STS12-en-test/STS.input.*.txt` and `STS.gs.*.txt`; a pair with a blank score is left out.
+
+    Args:
+        root: the folder that contains `STS`.
+        name: such as STS12.
+
+    Returns:
+        One part per subset.
+    """
     folder = root / "STS" / f"{name}-en-test"
     files = {subset: (folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt") for subset in SUBSETS[name]}
     return read_present(files, lambda files: read_sts_subset(*files))
 
 
 def read_sts_subset(texts: Path, score_file: Path) -> Rows:
-    """One subset: a pair on each line; the same line of the other file has its score, 0 to 5, or is blank."""
+    """One subset: a pair on each line; the same line of the other file has its score, 0 to 5, or is blank.
+
+    Args:
+        texts: the file of the pairs.
+        score_file: the file of the scores.
+
+    Returns:
+        The pairs that have a score.
+    """
     scores = read_lines(score_file)
     lines = read_lines(texts)
     if len(scores) != len(lines):
@@ -162,7 +186,16 @@ def _read_sick(path: Path, column: int) -> Rows:
 
 
 def read_polarity(root: Path, positive: str, negative: str) -> Splits:
-    """MR, CR, SUBJ, MPQA: one file per class; in SentEval's order, by length in words and then by class."""
+    """MR, CR, SUBJ, MPQA: one file per class; in SentEval's order, by length in words and then by class.
+
+    Args:
+        root: the folder that contains both files.
+        positive: path of the file of class 1, from there.
+        negative: path of the file of class 0, from there.
+
+    Returns:
+        `Splits` with one part, "all".
+    """
     for name in (positive, negative):
         if not (root / name).is_file():
             raise MissingData(f"{name} is missing")
@@ -215,14 +248,33 @@ def read_qqp(root: Path) -> Splits:
 def read_labelled_pairs(
     path: str | Path, columns: tuple[int, int, int] = (0, 1, 2), classes: Sequence[str] = BINARY
 ) -> Rows:
-    """Any tab-separated file with a header: the columns of the label and of the two sentences."""
+    """Any tab-separated file with a header: the columns of the label and of the two sentences.
+
+    Args:
+        path: the file.
+        columns: column numbers of the label and of both sentences, from 0.
+        classes: names of the classes, in order of their numbers.
+
+    Returns:
+        The pairs and their class numbers.
+    """
     rows = list(read_cells(path, columns, header=True))
     labels = [class_of(label, classes, path, line) for line, (label, _, _) in rows]
     return pair_rows([(tidy(a), tidy(b)) for _, (_, a, b) in rows], labels)
 
 
 def class_of(name: str, classes: Sequence[str], path: str | Path, line: int) -> int:
-    """The number of a class, or an error that names the file and the line."""
+    """The number of a class, or an error that names the file and the line.
+
+    Args:
+        name: the cell.
+        classes: names of the classes, in order of their numbers.
+        path: the file, for the error.
+        line: the line, for the error.
+
+    Returns:
+        The number of the class.
+    """
     if name.strip() not in classes:
         raise InputError(f"{path}, line {line}: {name.strip()!r} is none of {', '.join(classes)}")
     return classes.index(name.strip())
@@ -230,6 +282,14 @@ def class_of(name: str, classes: Sequence[str], path: str | Path, line: int) -> 
 
 def read_present(files: Mapping[str, object], read: Callable[..., Rows], classes: Sequence[str] = ()) -> Splits:
     """Read the files that exist, `{part: path or tuple of paths}`; the others are listed as missing.
+
+    Args:
+        files: the path, or the paths, of each part.
+        read: reads the path or paths of one part.
+        classes: names of the classes.
+
+    Returns:
+        The parts whose files exist, and why others are missing.
 
     Raises:
         MissingData: none of the files exists.

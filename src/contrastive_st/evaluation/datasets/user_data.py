@@ -37,6 +37,9 @@ def read_scored_pairs(path: str | Path, columns: Sequence[str] | None = None) ->
         path: the file.
         columns: the columns by name or position (from 0), or as `name=role`, as for `column_roles`.
 
+    Returns:
+        Two columns of N texts, and labels `[N]`, float64.
+
     Raises:
         InputError: the file cannot be read, has no two columns of text and one of numbers, or a cell is not a number.
 
@@ -98,6 +101,13 @@ def _pairs(table: Table, roles: ColumnRoles) -> Iterator[tuple[list[list[str]], 
 def scored(rows: Rows, source: str) -> Rows:
     """The rows that have a score; how many have none, NaN or an infinite one is logged.
 
+    Args:
+        rows: labels `[N]` with NaN where there is no score.
+        source: name of the data in messages.
+
+    Returns:
+        The rows that have a score.
+
     Raises:
         InputError: none has.
     """
@@ -128,6 +138,9 @@ def read_relevant_pairs(path: str | Path, columns: Sequence[str] | None = None) 
     Args:
         path: the file.
         columns: as for `read_scored_pairs`.
+
+    Returns:
+        The pairs, and the documents that are relevant to no query.
 
     Raises:
         InputError: the file cannot be read, has fewer than two columns of text, or a text is blank.
@@ -177,6 +190,9 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
         folder: the folder.
         split: which judgements, `qrels/SPLIT.tsv`.
         itself: rank such documents too, as the evaluator of NanoBEIR does.
+
+    Returns:
+        `Splits` with "queries", "corpus" and "test".
 
     Raises:
         MissingData: a file is missing.
@@ -239,6 +255,9 @@ def retrieval_splits(
         relevances: which document is how relevant to which query.
         source: name of the set in messages.
         same: ids of queries that are documents, which are not ranked for themselves.
+
+    Returns:
+        `Splits` with "queries", "corpus" and "test".
 
     Raises:
         InputError: a judgement names a text that does not exist, or no query has a relevant document.

@@ -30,6 +30,9 @@ def eval_results(report: Report, model: str) -> dict[str, bytes]:
         report: a report of any number of models.
         model: the name of the model in the report.
 
+    Returns:
+        The content of each file by its path, such as `.eval_results/STS12.yaml`.
+
     Example:
         >>> from contrastive_st.evaluation.tasks import choose
         >>> score = Score("STS12", "test", "spearman", 0.72361, "all", 3108, model="m")

@@ -50,7 +50,15 @@ class Report:
         return list(dict.fromkeys(score.model for score in self.scores))
 
     def main(self, model: str, task: Task) -> Score:
-        """The main score of a task; without a value if the task was not run."""
+        """The main score of a task; without a value if the task was not run.
+
+        Args:
+            model: its name.
+            task: one of the tasks of the report.
+
+        Returns:
+            The score.
+        """
         scores = [f for f in self.scores if f.model == model and f.task == task.name]
         empty = Score(task.name, *task.main[:2], None, task.main[2], note="no such score", model=model)
         return next((f for f in scores if task.is_main(f)), scores[0] if len(scores) == 1 else empty)
@@ -59,6 +67,13 @@ class Report:
         """The mean of a group's main scores, named by what it is of: "mean of 7 STS sets", "mean of 4 of 7 STS sets".
 
         If some are missing, the note names them. None if fewer than two tasks of the group were requested.
+
+        Args:
+            model: its name.
+            group: of tasks.
+
+        Returns:
+            The mean, or None.
         """
         if group not in AVERAGED or sum(task.group == group for task in self.tasks) < 2:
             return None
@@ -197,6 +212,9 @@ def model_index(report: Report, model: str, name: str | None = None) -> list[dic
         report: a report of any number of models.
         model: the name of the model in the report.
         name: its name on the card; by default the same.
+
+    Returns:
+        The Hub's list, with one entry.
     """
     results = []
     for task in report.tasks:
@@ -217,6 +235,11 @@ def write_metadata(report: Report, model: str, path: str | Path) -> None:
     """Write the scores into a model card's metadata; its text and its other metadata do not change.
 
     A score replaces that of the same data set, split and metric. Other scores and the name of the model stay.
+
+    Args:
+        report: a report of any number of models.
+        model: the name of the model in the report.
+        path: the model card.
     """
     card = ModelCard.load(path)
     data = card.data.to_dict()

@@ -31,6 +31,14 @@ def centroids(
 ) -> NDArray[np.float64]:
     """Unit mean of the unit vectors of each class, `[N, d], [N] -> [K, d]`, with `weights [N]` if they are given.
 
+    Args:
+        x: `[N, d]`.
+        y: class numbers `[N]`.
+        weights: of the rows, `[N]`.
+
+    Returns:
+        `[K, d]`, float64, each of length 1.
+
     Example:
         >>> centroids(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 3.0]]), np.array([0, 0, 1])).tolist()
         [[1.0, 0.0], [0.0, 1.0]]
@@ -40,7 +48,15 @@ def centroids(
 
 
 def nearest(centres: NDArray[np.floating], x: NDArray[np.floating]) -> NDArray[np.int64]:
-    """The class whose centroid has the greatest cosine with each row, `[K, d], [N, d] -> [N]`."""
+    """The class whose centroid has the greatest cosine with each row, `[K, d], [N, d] -> [N]`.
+
+    Args:
+        centres: `[K, d]`, each of length 1.
+        x: `[N, d]`.
+
+    Returns:
+        Class numbers `[N]`, int64.
+    """
     result: NDArray[np.int64] = (unit_vectors(x, np.float64) @ centres.T).argmax(1)
     return result
 
@@ -87,6 +103,15 @@ def score_few_shot(splits: Splits, embed: Embed, task: str, sizes: Sequence[int]
 
     A class with fewer examples gives all of them; the curve ends where no class has enough. The test split is that of
     the task; if it has none, a quarter of the rows, at most 2,000, is held out once.
+
+    Args:
+        splits: the splits of the task.
+        embed: texts to vectors, `[N] -> [N, d]`.
+        task: its name in the scores.
+        sizes: numbers of examples per class, rising.
+
+    Returns:
+        The accuracy of each method and size, with its deviation over the draws.
     """
     pool, test = pool_and_test(splits)
     x, held = embed(pool.columns[0]), embed(test.columns[0])
@@ -115,7 +140,16 @@ def pool_and_test(splits: Splits) -> tuple[Rows, Rows]:
 
 
 def draw_examples(labels: NDArray[np.integer], size: int, draw: int) -> NDArray[np.int64]:
-    """At most `size` rows of each class, drawn without replacement; the smaller draws are part of the larger ones."""
+    """At most `size` rows of each class, drawn without replacement; the smaller draws are part of the larger ones.
+
+    Args:
+        labels: class numbers `[N]`.
+        size: number of rows per class.
+        draw: the number of the draw, which seeds it.
+
+    Returns:
+        Row numbers, class by class.
+    """
     random = np.random.default_rng([SEED, draw])
     chosen = [random.permutation(np.flatnonzero(labels == label))[:size] for label in np.unique(labels)]
     return np.concatenate(chosen)

@@ -245,7 +245,15 @@ TOLERANCE = 1e-5  # of the mean gradient; scikit-learn stops at 1e-4
 
 
 def features(rows: Rows, embed: Embed) -> NDArray[np.floating]:
-    """Embeddings `[N, d]` of single sentences; of pairs `[N, 2d]` absolute difference and product, as in SentEval."""
+    """Embeddings `[N, d]` of single sentences; of pairs `[N, 2d]` absolute difference and product, as in SentEval.
+
+    Args:
+        rows: sentences, or pairs of them.
+        embed: texts to vectors, `[N] -> [N, d]`.
+
+    Returns:
+        The features `[N, d]`, or `[N, 2d]` of pairs.
+    """
     vectors = [embed(column) for column in rows.columns]
     if len(vectors) == 1:
         return vectors[0]
@@ -254,7 +262,16 @@ def features(rows: Rows, embed: Embed) -> NDArray[np.floating]:
 
 
 def folds(y: NDArray[np.integer], count: int, task: str = "this task") -> list[NDArray[np.bool_]]:
-    """The rows that each fold is fitted to: `StratifiedKFold(count, shuffle=True, random_state=1111)`."""
+    """The rows that each fold is fitted to: `StratifiedKFold(count, shuffle=True, random_state=1111)`.
+
+    Args:
+        y: class numbers `[N]`.
+        count: number of folds.
+        task: the name of the task in an error.
+
+    Returns:
+        One mask `[N]` for each fold.
+    """
     fewest = int(np.bincount(y)[np.unique(y)].min())
     if fewest < count:
         raise InputError(f"{task}: a class has {fewest} examples only, too few for {count} folds; use fewer folds")
@@ -269,7 +286,17 @@ def folds(y: NDArray[np.integer], count: int, task: str = "this task") -> list[N
 def score_nested(splits: Splits, embed: Embed, task: str, count: int = 10) -> list[Score]:
     """Nested cross-validation (MR, CR, SUBJ, MPQA): accuracy over outer folds, each with the `C` of its inner folds.
 
-    The score named "dev" is the accuracy over the inner folds."""
+    The score named "dev" is the accuracy over the inner folds.
+
+    Args:
+        splits: the splits of the task.
+        embed: texts to vectors, `[N] -> [N, d]`.
+        task: its name in the scores.
+        count: number of outer and of inner folds.
+
+    Returns:
+        The accuracies of the outer folds and of the inner ones.
+    """
     rows = splits["all"]
     test, dev = nested_accuracy(features(rows, embed), rows.labels, count, task=task)
     return [
@@ -285,7 +312,18 @@ def nested_accuracy(
     grid: Sequence[float] = GRID,
     task: str = "this task",
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Nested cross-validation: accuracy of each outer fold `[count]`, and the best inner accuracy of each."""
+    """Nested cross-validation: accuracy of each outer fold `[count]`, and the best inner accuracy of each.
+
+    Args:
+        x: embeddings `[N, d]`.
+        y: class numbers `[N]`.
+        count: number of outer and of inner folds.
+        grid: values of `C`, rising.
+        task: the name of the task in an error.
+
+    Returns:
+        The accuracy of each outer fold `[count]`, and the best mean accuracy of its inner folds `[count]`, from 0 to 1.
+    """
     outer = folds(y, count, task)
     seen, held = [], []
     for mask in outer:
@@ -307,7 +345,18 @@ def nested_accuracy(
 
 
 def score_kfold(splits: Splits, embed: Embed, task: str, count: int = 10, f1: bool = False) -> list[Score]:
-    """TREC, MRPC: `C` chosen by folds of the training split, accuracy (and F1) on the test split."""
+    """TREC, MRPC: `C` chosen by folds of the training split, accuracy (and F1) on the test split.
+
+    Args:
+        splits: the splits of the task.
+        embed: texts to vectors, `[N] -> [N, d]`.
+        task: its name in the scores.
+        count: number of folds.
+        f1: also report F1.
+
+    Returns:
+        One score per metric and split; one that cannot be computed has no value and a note.
+    """
     if missing := _absent(splits, task, ("train", "test"), f1):
         return missing
     train, test = splits["train"], splits["test"]
@@ -329,7 +378,16 @@ def score_kfold(splits: Splits, embed: Embed, task: str, count: int = 10, f1: bo
 
 
 def score_split(splits: Splits, embed: Embed, task: str) -> list[Score]:
-    """SST-2, SICK-E: fitted on train, `C` chosen on dev, accuracy on test."""
+    """SST-2, SICK-E: fitted on train, `C` chosen on dev, accuracy on test.
+
+    Args:
+        splits: the splits of the task.
+        embed: texts to vectors, `[N] -> [N, d]`.
+        task: its name in the scores.
+
+    Returns:
+        One score per metric and split; one that cannot be computed has no value and a note.
+    """
     if "train" not in splits or "dev" not in splits:
         return _absent(splits, task, ("train", "dev"))
     right, part = _chosen_on_dev(splits, embed)
@@ -366,6 +424,15 @@ def score_relatedness(splits: Splits, embed: Embed, task: str, levels: Sequence[
     The target of a score between two levels divides its mass between them, and the loss is the KL divergence (Tai,
     Socher and Manning, 2015); `C` is chosen by Pearson's r on dev. SentEval minimises the squared error instead, and
     puts the scores 0 to 5 of STS-B on the levels 1 to 5, which loses those below 1; here the levels are 0 to 5.
+
+    Args:
+        splits: the splits of the task.
+        embed: texts to vectors, `[N] -> [N, d]`.
+        task: its name in the scores.
+        levels: the levels of the scores, rising.
+
+    Returns:
+        Pearson, Spearman and the mean squared error on test and dev.
     """
     metrics = ("pearson", "spearman", "mse")
     absent = [name for name in ("train", "dev") if name not in splits]
@@ -393,6 +460,13 @@ def score_relatedness(splits: Splits, embed: Embed, task: str, levels: Sequence[
 
 def tai_targets(scores: NDArray[np.floating], levels: Sequence[float]) -> NDArray[np.float64]:
     """Distributions over rising `levels` whose means are the scores, `[N] -> [N, len(levels)]`.
+
+    Args:
+        scores: `[N]`.
+        levels: rising.
+
+    Returns:
+        The distributions `[N, len(levels)]`, float64; each row sums to 1.
 
     Example:
         >>> tai_targets(np.array([1.25, 3.0]), (1, 2, 3)).tolist()
@@ -438,7 +512,16 @@ def read_nli(path: Path) -> Splits:
 
 
 def score_nli(splits: Splits, embed: Embed, task: str) -> list[Score]:
-    """Accuracy of logistic regression over three classes on InferSent's features [u, v, |u - v|, u * v]."""
+    """Accuracy of logistic regression over three classes on InferSent's features [u, v, |u - v|, u * v].
+
+    Args:
+        splits: the splits of the task.
+        embed: texts to vectors, `[N] -> [N, d]`.
+        task: its name in the scores.
+
+    Returns:
+        The accuracy on test and on dev.
+    """
 
     def features(rows: Rows, embed: Embed) -> NDArray[np.floating]:
         u, v = map(embed, rows.columns)

@@ -24,6 +24,14 @@ def ranks_of_own(
     """Rank (1 is first) of document i for query i by dot product, `[N, d], [N, d] -> [N]`.
 
     Ties count against the model, so that equal embeddings do not look like a perfect ranking. NaN ranks last.
+
+    Args:
+        queries: `[N, d]`.
+        documents: `[N, d]`; document i belongs to query i.
+        block: number of queries that are scored at a time.
+
+    Returns:
+        The ranks `[N]`, int64.
     """
     ranks = np.empty(len(queries), dtype=np.int64)
     for start in range(0, len(queries), block):
@@ -34,12 +42,27 @@ def ranks_of_own(
 
 
 def reciprocal_ranks(ranks: NDArray[np.int64], k: int = 10) -> NDArray[np.float64]:
-    """1 / rank of each query's document, or 0 if it is not among the first k; their mean is `mrr@k`."""
+    """1 / rank of each query's document, or 0 if it is not among the first k; their mean is `mrr@k`.
+
+    Args:
+        ranks: `[N]`, from 1.
+        k: number of documents that are considered.
+
+    Returns:
+        `[N]`, from 0 to 1, float64.
+    """
     return np.where(ranks <= k, 1 / ranks, 0.0)
 
 
 def retrieval_metrics(ranks: NDArray[np.int64], k: int = 10) -> dict[str, float]:
     """`mrr@k` and `recall@k`, each from 0 to 1, of one relevant document a query.
+
+    Args:
+        ranks: `[N]`, from 1.
+        k: number of documents that are considered.
+
+    Returns:
+        The metrics by name.
 
     Example:
         >>> retrieval_metrics(np.array([1, 2, 50]), k=10)
@@ -119,6 +142,15 @@ def score_retrieval(splits: Splits, embed: Embed, task: str, k: int = 10) -> lis
     """Retrieval by rows of (query, relevant document), the "test", among the documents of "corpus".
 
     Equal queries are one. A query that is a document of another row is not a hit for itself.
+
+    Args:
+        splits: the splits of the task.
+        embed: texts to vectors, `[N] -> [N, d]`.
+        task: its name in the scores.
+        k: number of documents that are considered.
+
+    Returns:
+        MRR@k and recall@k of the model and of the lexical baseline.
     """
     queries, documents = splits["test"].columns
     texts = dict.fromkeys(queries), splits["corpus"].columns[0]
@@ -139,7 +171,19 @@ def _among(documents: int, relevance: NDArray[np.floating]) -> str:
 def score_beir(
     splits: Splits, embed: Embed, task: str, k: int = 10, similarity: str = "cosine", metrics: Sequence[Metric] = ()
 ) -> list[Score]:
-    """Graded retrieval of `datasets.hub_sets`: nDCG@k, recall@k, recall@100, MRR@k, `metrics`, and nDCG@k of BM25."""
+    """Graded retrieval of `datasets.hub_sets`: nDCG@k, recall@k, recall@100, MRR@k, `metrics`, and nDCG@k of BM25.
+
+    Args:
+        splits: the splits of the task.
+        embed: texts to vectors, `[N] -> [N, d]`.
+        task: its name in the scores.
+        k: number of documents that are considered.
+        similarity: how vectors are compared, by name.
+        metrics: further metrics, each with its number of documents.
+
+    Returns:
+        One score per metric.
+    """
     queries, corpus = splits["queries"].columns[0], splits["corpus"].columns[0]
     relevance = splits["test"].labels
     scores = ranking_metrics(embed(queries), embed(corpus), relevance, k, similarity, [*_usual(k), *metrics])
@@ -240,6 +284,9 @@ def lexical_scores(
         corpus: the texts from which document frequencies and the mean length are computed, such as the training texts.
         analyzers: `words`, `characters`, or both.
 
+    Returns:
+        The scores of each baseline, `[Q, D]`.
+
     Example:
         >>> texts = ["the tide is high", "a river runs to the sea", "tides of the sea"]
         >>> scores = lexical_scores(["high tide"], texts, texts)
@@ -268,6 +315,9 @@ def bm25_weights(
         k1: saturation of repeated terms.
         b: weight of the length normalisation, 0 to 1.
 
+    Returns:
+        The weights, sparse `[D, terms]`.
+
     Example:
         >>> counts = sparse.csr_matrix(np.array([[1.0, 0.0], [1.0, 2.0]]))
         >>> bm25_weights(counts, counts).toarray().round(3).tolist()
@@ -288,6 +338,14 @@ def mean_interval(values: NDArray[np.floating], draws: int = 10_000, seed: int =
 
     If the values are differences of two systems by query, an interval above zero means that the first system is better
     on such queries.
+
+    Args:
+        values: `[N]`.
+        draws: number of bootstrap samples.
+        seed: of the samples.
+
+    Returns:
+        The mean, and the lower and the upper end of the interval.
 
     Example:
         >>> mean, low, high = mean_interval(np.array([0.0, 1.0] * 50))

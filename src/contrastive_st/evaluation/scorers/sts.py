@@ -39,7 +39,16 @@ CORRELATIONS: Mapping[str, Callable[..., Any]] = {
 
 
 def similarities(a: NDArray[np.floating], b: NDArray[np.floating], similarity: str = "cosine") -> NDArray[np.float64]:
-    """Cosines of pairs, or another of `contrastive_st.vectors.PAIRWISE`, `[N, d], [N, d] -> [N]`."""
+    """Cosines of pairs, or another of `contrastive_st.vectors.PAIRWISE`, `[N, d], [N, d] -> [N]`.
+
+    Args:
+        a: `[N, d]`.
+        b: `[N, d]`.
+        similarity: its name.
+
+    Returns:
+        `[N]`, float64.
+    """
     return np.asarray(PAIRWISE[similarity](a, b), np.float64)
 
 
@@ -49,6 +58,15 @@ def score_subsets(splits: Splits, embed: Embed, task: str, split: str = "test") 
     "all" is the correlation over the pairs of all subsets (SBERT, SimCSE); "mean" and "wmean" average the correlations
     of the subsets (SentEval; BERT-flow and whitening report "wmean"). They differ by up to 4 points, so do not mix
     them.
+
+    Args:
+        splits: the splits of the task.
+        embed: texts to vectors, `[N] -> [N, d]`.
+        task: its name in the scores.
+        split: its name in the scores.
+
+    Returns:
+        The scores of each subset, then the aggregates, by metric.
     """
     cosines = {name: _similarities(rows, embed) for name, rows in splits.items()}
     labels = {name: np.asarray(rows.labels, dtype=np.float64) for name, rows in splits.items()}
@@ -82,7 +100,18 @@ def _means(scores: Sequence[Score], total: Score, note: str) -> list[Score]:
 def score_splits(
     splits: Splits, embed: Embed, task: str, names: Sequence[str] = ("test", "dev"), similarity: str = "cosine"
 ) -> list[Score]:
-    """The scores of STS-B and SICK-R by cosine similarity for each split, as SimCSE reports them."""
+    """The scores of STS-B and SICK-R by cosine similarity for each split, as SimCSE reports them.
+
+    Args:
+        splits: the splits of the task.
+        embed: texts to vectors, `[N] -> [N, d]`.
+        task: its name in the scores.
+        names: the splits to score.
+        similarity: how vectors are compared, by name.
+
+    Returns:
+        One score per metric and split; one that cannot be computed has no value and a note.
+    """
     scores = []
     for split in names:
         for metric in CORRELATIONS:
@@ -124,6 +153,16 @@ def score_triplets(
     """The share of triplets (anchor, positive, negative) whose positive is nearer than the negative by the margin.
 
     The margin may depend on the similarity.
+
+    Args:
+        splits: the splits of the task.
+        embed: texts to vectors, `[N] -> [N, d]`.
+        task: its name in the scores.
+        similarity: how vectors are compared, by name.
+        margin: the positive must be more similar by this much; or this for each name of a similarity.
+
+    Returns:
+        The accuracy, from 0 to 1.
     """
     margin = margin.get(similarity, 0.0) if isinstance(margin, Mapping) else margin
     anchors, positives, negatives = map(embed, splits["test"].columns)
@@ -137,6 +176,15 @@ def score_pairs(splits: Splits, embed: Embed, task: str, similarity: str = "cosi
     `best_accuracy` and `best_f1` are at the threshold that is best on the split itself (as sentence-transformers
     reports them; an upper bound), `average_precision` is over all thresholds, and `accuracy` and `f1` are at the
     thresholds that are best on the train split, if there is one.
+
+    Args:
+        splits: the splits of the task.
+        embed: texts to vectors, `[N] -> [N, d]`.
+        task: its name in the scores.
+        similarity: how vectors are compared, by name.
+
+    Returns:
+        One score per metric and split; one that cannot be computed has no value and a note.
     """
     if "test" not in splits:
         return [Score(task, "test", "average_precision", None, note=splits.why_missing("test"))]
@@ -160,6 +208,13 @@ def best_thresholds(scores: NDArray[np.floating], labels: NDArray[np.bool_]) -> 
     """The best accuracy and the best F1 of the rule "same if score >= threshold", each with its threshold.
 
     Thresholds are half way between two scores, so equal scores are always on the same side.
+
+    Args:
+        scores: similarities `[N]`.
+        labels: `[N]` of 0 and 1.
+
+    Returns:
+        For each metric its best value, and the threshold that has it.
 
     Example:
         >>> best_thresholds(np.array([0.9, 0.8, 0.4]), np.array([True, True, False]))["accuracy"]
@@ -186,7 +241,16 @@ _POSITIVE = 4.0  # pairs scored above this mean the same, as in the SimCSE paper
 
 
 def score_space(splits: Splits, embed: Embed, task: str) -> list[Score]:
-    """Alignment of the pairs scored above 4; uniformity, anisotropy and effective rank of all distinct sentences."""
+    """Alignment of the pairs scored above 4; uniformity, anisotropy and effective rank of all distinct sentences.
+
+    Args:
+        splits: the splits of the task.
+        embed: texts to vectors, `[N] -> [N, d]`.
+        task: its name in the scores.
+
+    Returns:
+        Alignment, uniformity, anisotropy and effective rank.
+    """
     if SPLIT not in splits:
         return [Score(task, SPLIT, "uniformity", None, note=splits.why_missing(SPLIT))]
     rows = splits[SPLIT]

@@ -26,6 +26,7 @@ SENTENCES = [
     "today the rain ran away",
 ]
 
+os.fsync = lambda descriptor: None  # what tests write needs to survive no loss of power
 
 #: Where tests marked `cuda` run: on a GPU where there is one. `cpu` runs them on the CPU, to see that they do run.
 DEVICE = os.environ.get("CONTRASTIVE_ST_TEST_DEVICE") or ("cuda" if torch.cuda.is_available() else None)

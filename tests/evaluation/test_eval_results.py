@@ -13,6 +13,7 @@ from contrastive_st.evaluation import evaluate
 from contrastive_st.evaluation.datasets.senteval import SUBSETS
 from contrastive_st.evaluation.report.eval_results import eval_results
 from contrastive_st.evaluation.report.report import Report
+from contrastive_st.evaluation.scorers import Score
 from contrastive_st.files.folders import SHIPPED
 
 
@@ -48,14 +49,17 @@ def test_mteb_accepts_them(report):
 
 def test_every_name_is_one_of_mteb():
     mteb = pytest.importorskip("mteb")
-    from contrastive_st.evaluation.report.eval_results import _SPLITS, _of_mteb
     from contrastive_st.evaluation.tasks import choose
 
     for task in choose("sts7,nanobeir"):
-        name, dataset = _of_mteb(task.name, task.group)
+        split, metric, aggregation = task.main
+        score = Score(task.name, split, metric, 0.5, aggregation, 10, model="m")
+        [content] = eval_results(Report("files", [task], [score]), "m").values()
+        [entry] = yaml.safe_load(content)
+        name, _, split = entry["dataset"]["task_id"].rsplit("_", 2)
         metadata = mteb.get_task(name).metadata
-        assert metadata.dataset["path"] == dataset, task.name
-        assert metadata.eval_splits == [_SPLITS.get(task.group, "test")]
+        assert metadata.dataset["path"] == entry["dataset"]["id"], task.name
+        assert metadata.eval_splits == [split]
 
 
 def test_mteb_runs_a_model_by_name():

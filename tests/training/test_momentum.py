@@ -124,7 +124,7 @@ def test_training_is_that_of_a_plain_moco_loop(tokenizer, bert_config, tmp_path,
     settings = {"temperature": 0.2, **({"pooling": "mean", "include_prompt": False} if prompt else {})}
     trainer = trainer_for(
         tokenizer, bert_config, tmp_path, num_texts, prompt=prompt, settings=settings, momentum_queue=7, momentum=0.7,
-        **changes,
+        save_strategy="no", **changes,
     )  # fmt: skip
     model = copy.deepcopy(trainer.model)
     average = copy.deepcopy(model)
@@ -174,7 +174,7 @@ def test_keys_are_encoded_with_dropout(tokenizer, bert_config, tmp_path):
 
 
 def test_a_queue_that_is_not_full_yet_gives_what_it_has(tokenizer, bert_config, tmp_path):
-    trainer = trainer_for(tokenizer, bert_config, tmp_path, momentum_queue=100)
+    trainer = trainer_for(tokenizer, bert_config, tmp_path, momentum_queue=100, save_strategy="no")
     trainer.train()
     assert [row["candidates"] for row in trainer.state.log_history if "loss" in row] == [3, 6, 9, 12, 15]
 

@@ -89,7 +89,6 @@ from contrastive_st.tokens import QUERY, role_prompt
 
 if TYPE_CHECKING:
     from contrastive_st.models import SentenceEncoder
-    from contrastive_st.serve.cli import Api
 
 _SMALL = 16 << 10  # bytes that are parsed sooner than a thread wakes
 _Result = TypeVar("_Result")
@@ -440,7 +439,7 @@ class ApiGate(Gate):
 # --- The command.
 
 
-def run(args: Api) -> None:
+def run(args: Any) -> None:
     """Serve until SIGINT or SIGTERM, with the flags of `contrastive-st api`; what was taken is answered first."""
     token = read_token(args.token_file, "CONTRASTIVE_ST_API_TOKEN")
     writer = read_token(args.write_token_file, "CONTRASTIVE_ST_API_WRITE_TOKEN", "write_token_file")
@@ -456,7 +455,7 @@ def run(args: Api) -> None:
 
 
 def _opened(
-    args: Api, stack: ExitStack
+    args: Any, stack: ExitStack
 ) -> tuple[dict[str, Served], dict[str, IndexServed], dict[str, ClassifierServed]]:
     """The models, indices and classifiers that are asked for; the models of the latter are served too."""
     models: dict[str, Served] = {}

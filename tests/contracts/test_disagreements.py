@@ -8,12 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from datasets import Dataset
-from store_places import store_place
+from store_places import by_words, store_place
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from contrastive_st import InputError, SentenceEncoder
 from contrastive_st.classification.class_pairs import class_pairs
 from contrastive_st.data.documentation import DocPair, near_copies
+from contrastive_st.data.reading.content import decode
 from contrastive_st.data.word_vectors import read_word_vectors
 from contrastive_st.files.folders import SHIPPED
 from contrastive_st.losses import MatryoshkaLoss, TripletLoss
@@ -22,7 +23,15 @@ from contrastive_st.search.documents import open_corpus
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import parse
 from contrastive_st.search.postgres.store import VectorStore
-from contrastive_st.vectors import PAIRWISE, dequantize, quantization_ranges, quantize, rotated, unit_vectors
+from contrastive_st.vectors import (
+    PAIRWISE,
+    SIMILARITIES,
+    dequantize,
+    quantization_ranges,
+    quantize,
+    rotated,
+    unit_vectors,
+)
 
 library = pytest.importorskip("sentence_transformers")
 SENTENCES = Path(__file__).parents[2] / "examples/data/sentences.txt"
@@ -100,6 +109,13 @@ def test_a_csv_is_records_there_and_documents_here(tmp_path):
     assert [document.text for document in open_corpus(str(path)).read()] == ["The tide is high.", "It rains."]
 
 
+def test_short_french_is_read_as_it_was_written():
+    chardet = pytest.importorskip("chardet")
+    for text in ("Crème brûlée\nà la crème", "Ça va très bien à côté"):
+        assert chardet.detect(text.encode("cp1252"))["encoding"] == "MacCyrillic"
+        assert decode(text.encode("cp1252"), "a.txt")[0] == text
+
+
 def test_matryoshka_normalizes_the_full_size_there():
     from sentence_transformers.sentence_transformer import losses, modules
 
@@ -159,6 +175,26 @@ def test_positive_pairs_of_setfit_are_also_of_a_text_with_itself():
     pairs, scores = class_pairs(labels, "oversampling", seed=0)
     ours = [a == b for a, b in pairs[scores == 1]]
     assert (len(theirs), sum(theirs)) == (len(ours), sum(ours)) == (20, 8)
+
+
+def test_another_seed_leaves_out_other_pairs_here():
+    sampler = pytest.importorskip("setfit.sampler")
+    labels, theirs = np.array([0] * 6 + [1] * 6), []
+    for seed in (0, 1):
+        np.random.seed(seed)
+        torch.manual_seed(seed)
+        rows = sampler.ContrastiveDataset([str(n) for n in range(12)], labels.tolist(), False, max_pairs=8)
+        theirs.append([(row["sentence_1"], row["sentence_2"]) for row in rows])
+    assert theirs[0] == theirs[1]
+    ours = [class_pairs(labels, "undersampling", seed)[0].tolist() for seed in (0, 1)]
+    assert sorted(ours[0]) != sorted(ours[1])
+
+
+def test_a_vector_is_at_no_distance_from_itself_here():
+    rows = np.random.default_rng(0).standard_normal((26, 384), np.float32) + 5
+    assert library.util.euclidean_sim(rows[:25], rows[:25]).diag().abs().max() == 0
+    assert library.util.euclidean_sim(rows, rows).diag().abs().max() > 0.02
+    assert not np.diag(SIMILARITIES["euclidean"](rows, rows)).any()
 
 
 def test_int8_codes_are_compared_after_decoding():
@@ -242,6 +278,13 @@ def test_not_equal_lets_documents_without_the_key_pass_there():
         query = stores.VectorStoreQuery(query_embedding=[1.0, 0.0], similarity_top_k=3, filters=filters)
         assert store.query(query).ids == ["1", "2"]
     assert [parse("topic!=sea").holds(metadata) for metadata in held] == [False, True, False]
+
+
+def test_long_words_are_found_here():
+    """tantivy drops words of 40 bytes and more (findings/tantivy_long_words.sh)."""
+    texts = ["我们去公园散步然后回家吃饭吧", "the Donaudampfschifffahrtsgesellschaftskapitaen met", "y" * 40, "a cat"]
+    index = ExactIndex(range(4), texts, unit_vectors(np.eye(4, 8, dtype=np.float32)))
+    assert [by_words(index, text)[0] for text in texts] == [0, 1, 2, 3]
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,9 @@ _SAMPLE = 1 << 14  # bytes of lines beyond ASCII from which an encoding is detec
 _BLOCK = 1 << 20
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32",
           codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}  # fmt: skip
+_NOT_ASCII = re.compile(r"\w*[^\W\x00-\x7f]\w*")  # words with a letter beyond ASCII
+# a Latin letter next to a Greek, Cyrillic, Hebrew or Arabic one
+_MIXED = re.compile("[a-zA-Z][\u0370-\u06ff]|[\u0370-\u06ff][a-zA-Z]")
 _DECLARED = re.compile(rb"<(?:meta[^>]+charset|\?xml[^>]+encoding)=[\"']?([\w.:-]+)", re.IGNORECASE)
 
 
@@ -170,8 +173,13 @@ def encoding_of(file: BinaryIO, source: str) -> str:
     import chardet  # here, because few files need it
 
     era = chardet.EncodingEra.MODERN_WEB  # with those of DOS and of old Macs, short texts are taken for them
-    found = chardet.detect(b"\n".join(sample[1:])[:_SAMPLE], encoding_era=era, prefer_superset=True)
-    return codecs.lookup(found["encoding"] or "cp1252").name
+    content = b"\n".join(sample[1:])[:_SAMPLE]
+    found = [one["encoding"] or "cp1252" for one in chardet.detect_all(content, encoding_era=era, prefer_superset=True)]
+    for name in found:  # short French is taken for Cyrillic: then most of its words mix the scripts
+        words = _NOT_ASCII.findall(content.decode(name, "replace"))
+        if 2 * sum(_MIXED.search(word) is not None for word in words) <= len(words):
+            return codecs.lookup(name).name
+    return codecs.lookup(found[0]).name
 
 
 def encoding_note(encoding: str) -> str:

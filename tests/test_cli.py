@@ -174,14 +174,14 @@ def test_train_runs_the_general_script(tmp_path, capsys):
     ("args", "words"),
     [
         (["--sede", "7"], "unknown argument --sede; did you mean --seed?"),
-        (["--qqqq", "7"], "unknown argument --qqqq; --help lists all arguments"),
-        (["--metadata", "7"], "unknown argument --metadata; --help lists all arguments"),
+        (["--qqqq", "7"], "--qqqq"),
+        (["--metadata", "7"], "--metadata"),
         (["--batch_size", "7"], "unknown argument --batch_size; give --per_device_train_batch_size"),
         (["--lr", "7"], "unknown argument --lr; give --learning_rate"),
         (["--warmup_ratio", "0.1"], "give --warmup_steps, which takes a share of the steps too, such as 0.1"),
         (["--group_by_length", "true"], "leave it out: rows of similar length are encoded together anyway"),
         (["--config", "none.yaml"], "none.yaml: there is no such file"),
-        (["--learning_rate", "fast"], "argument --learning_rate/--learning-rate: invalid float"),
+        (["--learning_rate", "fast"], "--learning_rate"),
         (["--lr_scheduler_kwargs", "{bad"], "{bad"),
         (["--report_to", "wandb"], "wandb"),
         (["--report_to", "nothing"], "nothing is not supported"),
@@ -295,7 +295,7 @@ def test_help_imports_nothing_heavy(command):
 def test_the_help_of_a_script_shows_its_options_and_what_it_sets(name, capsys):
     assert main(["train", *([name] if name else ["--train_file", "x.csv"]), "--help"]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("usage: ")
+    assert printed.startswith(f"usage: contrastive-st train {name}".strip() + " [options]\n")
     assert "--early_stopping_patience" in printed
     assert "This script sets:\n  --" in printed
 

@@ -60,8 +60,9 @@ def _run(argv: list[str]) -> None:
     if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
         raise InputError(f"no command {argv[0]}; {suggestion(argv[0], COMMANDS)}")
     named = next((word for word in argv if word in COMMANDS), None)  # after `--device cpu`, for example
-    parser, _ = _parser([named] if named else COMMANDS)
-    args = parser.parse_args(argv)
+    parser, commands = _parser([named] if named else COMMANDS)
+    args, unknown = parser.parse_known_args(argv)
+    commands.get(args.command, parser).refuse(unknown)
     if args.command is None:
         parser.print_help()
         return

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from contrastive_st.device import set_device
-from contrastive_st.errors import InputError, one_line
+from contrastive_st.errors import InputError, one_line, suggestion
 from contrastive_st.options import add_flags, parsed
 from contrastive_st.terminal import is_verbose, set_verbosity, tell
 from contrastive_st.text_format import TEXT_FORMAT_HELP, TextFormat, add_text_format, set_text_format
@@ -76,7 +76,9 @@ _GROUP_OF = {name: title for title, names in _GROUPS.items() for name in names.s
 
 
 class Parser(argparse.ArgumentParser):
-    """An `ArgumentParser` with one-line errors, `--device`, `--quiet` and `--verbose`; flags are not abbreviated.
+    """The parser of commands and scripts, with one-line errors, `--device`, `--quiet` and `--verbose`.
+
+    Flags are not abbreviated, and an unknown one is refused with the flag that is nearest to it.
 
     Args:
         args: as for `ArgumentParser`.
@@ -85,7 +87,8 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, *args: Any, general: bool = True, **kwargs: Any) -> None:
-        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+        usual = {"allow_abbrev": False, "formatter_class": argparse.RawDescriptionHelpFormatter}
+        super().__init__(*args, **{**usual, **kwargs})
         if general:
             self.add_general()
 
@@ -110,6 +113,21 @@ class Parser(argparse.ArgumentParser):
         """
         raise InputError(f"{message}; {self.prog} --help lists the options")
 
+    def refuse(self, unknown: Sequence[str]) -> None:
+        """Refuse what is left of a command line, if anything is.
+
+        Raises:
+            InputError: with the first word, and the flag that may be meant.
+        """
+        if unknown:
+            flag = unknown[0].partition("=")[0]
+            raise InputError(f"unknown argument {flag}; {self.instead(flag)}")
+
+    def instead(self, flag: str) -> str:
+        """What to give in place of a flag that there is not."""
+        near = suggestion(flag, [name for name in self._option_string_actions if name.startswith("--")])
+        return near if near.startswith("did you mean") else f"{self.prog} --help lists all arguments"
+
 
 def add_command(commands: Any, kind: Any) -> None:
     """Add a command to the subparsers of `contrastive-st`.
@@ -131,7 +149,6 @@ def add_command(commands: Any, kind: Any) -> None:
         name, help=about, description=f"{about[0].upper()}{about[1:]}.", general=False,
         usage=" ".join([f"contrastive-st {name} [options]", *operands]),
         epilog=f"example:\n{textwrap.indent(examples, '  ')}" if examples else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add_flags(parser, kind, groups=_GROUP_OF)
     parser.add_general(any(_GROUP_OF.get(spec.name) == "texts" for spec in dataclasses.fields(kind)))
@@ -146,12 +163,9 @@ def snake_case_flags(argv: Sequence[str]) -> list[str]:
         ['index', '--build_memory=a-b', '-k', '3', '--', '--not-a-flag']
     """
     end = argv.index("--") if "--" in argv else len(argv)
-    return [_snake_case(word) if word.startswith("--") else word for word in argv[:end]] + list(argv[end:])
-
-
-def _snake_case(flag: str) -> str:
-    name, equals, value = flag[2:].partition("=")
-    return f"--{name.replace('-', '_')}{equals}{value}"
+    parted = [word[2:].partition("=") if word.startswith("--") else ("", "", word) for word in argv[:end]]
+    flags = [f"--{name.replace('-', '_')}{equals}{value}" if name else value for name, equals, value in parted]
+    return [*flags, *argv[end:]]
 
 
 # --- The end of a command.

@@ -18,8 +18,9 @@ import functools
 import math
 import numbers
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -279,7 +280,12 @@ def option(
     return dataclasses.field(default=default, kw_only=not positional, metadata=metadata)
 
 
-def add_flags(parser: argparse.ArgumentParser, *kinds: type, groups: Mapping[str, str] | None = None) -> None:
+def add_flags(
+    parser: argparse.ArgumentParser,
+    *kinds: type,
+    groups: Mapping[str, str] | None = None,
+    hidden: Collection[str] = (),
+) -> None:
     """Add a flag for each field of dataclasses: `--name VALUE`.
 
     A field that is true or false needs no value: `--name`. If there are positional options, it takes none, since a
@@ -290,6 +296,7 @@ def add_flags(parser: argparse.ArgumentParser, *kinds: type, groups: Mapping[str
         parser: the parser.
         kinds: the dataclasses.
         groups: titles in the help by the names of fields; fields without one are in the group `options`.
+        hidden: the names of fields whose flags the help does not list.
 
     Example:
         >>> @dataclasses.dataclass
@@ -305,47 +312,55 @@ def add_flags(parser: argparse.ArgumentParser, *kinds: type, groups: Mapping[str
     specs = [(kind, spec) for kind in kinds for spec in dataclasses.fields(kind) if spec.init]
     alone, made = any(spec.metadata.get("positional") for _, spec in specs), dict[str, Any]()
     for kind, spec in specs:
-        title = spec.metadata.get("group") or (groups or {}).get(spec.name)
-        title = None if spec.metadata.get("positional") else title
+        about, flag = spec.metadata, _flag_of(field_types(kind)[spec.name])
+        title = None if about.get("positional") else about.get("group") or (groups or {}).get(spec.name)
         if title and title not in made:
             made[title] = parser.add_argument_group(title)
-        _add_flag(made[title] if title else parser, spec, field_types(kind)[spec.name], alone)
+        add = (made[title] if title else parser).add_argument
+        default: Any = spec.default if spec.default_factory is dataclasses.MISSING else spec.default_factory()
+        required = default is dataclasses.MISSING
+        words = str(about.get("help", ""))
+        if not required and not (default is False or (default is True and alone)):  # else --name or --no_name says it
+            words += default_words(default)
+        flag["help"] = argparse.SUPPRESS if spec.name in hidden else words.replace("%", "%%")
+        flag |= {key: about[key] for key in ("nargs", "const", "choices") if key in about}  # as transformers has them
+        flag |= about.get("flag", {})
+        if flag.get("action") == "append":
+            del flag["nargs"]
+        if about.get("positional"):
+            if not required:
+                flag |= {"nargs": "*" if flag.get("nargs") else "?", "default": default}
+            add(spec.name, **flag)
+            continue
+        names = [f"--{spec.name}", *([about["short"]] if about.get("short") else [])]
+        if flag.get("type") is truth and alone:
+            flag = {"help": flag["help"], "dest": spec.name, "action": "store_false" if default else "store_true"}
+            names = [f"--no_{spec.name}"] if default else names
+        elif flag.get("type") is truth:
+            flag |= {"nargs": "?", "const": True, "metavar": "true|false"}
+        if flag.get("nargs") == "+" and "action" not in flag:
+            flag["action"] = _Extend
+        add(*names, **flag, **({"required": True} if required else {"default": default}))
 
 
-def _add_flag(parser: Any, spec: dataclasses.Field[Any], kind: Any, alone: bool) -> None:
-    about, given = spec.metadata, _flag_of(kind)
-    default: Any = spec.default if spec.default_factory is dataclasses.MISSING else spec.default_factory()
-    required = default is dataclasses.MISSING
-    words = str(about.get("help", ""))
-    hidden = default is False or (default is True and alone)  # the flag is then --name or --no_name
-    if not required and not hidden and default not in (None, "", (), []):
-        words += f" (default: {' '.join(map(str, default)) if isinstance(default, (list, tuple)) else default})"
-    given["help"] = words.replace("%", "%%")
-    given |= about.get("flag", {})
-    if given.get("action") == "append":
-        del given["nargs"]
-    if about.get("positional"):
-        if not required:
-            given |= {"nargs": "*" if given.get("nargs") else "?", "default": default}
-        parser.add_argument(spec.name, **given)
-        return
-    flags = [f"--{spec.name}", *([about["short"]] if about.get("short") else [])]
-    if given.get("type") is truth and alone:
-        given = {"help": given["help"], "dest": spec.name, "action": "store_false" if default else "store_true"}
-        flags, given["default"] = [f"--no_{spec.name}"] if default else flags, default
-    elif given.get("type") is truth:
-        given |= {"nargs": "?", "const": True, "metavar": "true|false"}
-    if given.get("nargs") == "+" and "action" not in given:
-        given |= {"action": _Extend, "const": default}
-    parser.add_argument(*flags, **{**given, **({"required": True} if required else {"default": default})})
+def default_words(default: object) -> str:
+    """What the help says of a default; nothing of one that is empty.
+
+    Example:
+        >>> default_words(10), default_words(["a", "b"]), default_words(None)
+        (' (default: 10)', ' (default: a b)', '')
+    """
+    if default is None or default in ("", (), []):
+        return ""
+    return f" (default: {' '.join(map(str, default)) if isinstance(default, (list, tuple)) else default})"
 
 
 class _Extend(argparse.Action):
-    """The values of a flag that is given once or several times, in place of the default (`const`)."""
+    """The values of a flag that is given once or several times, in place of the default."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         before = getattr(namespace, self.dest, None)
-        setattr(namespace, self.dest, [*(() if before is None or before is self.const else before), *values])
+        setattr(namespace, self.dest, [*(() if before is None or before is self.default else before), *values])
 
 
 def _flag_of(kind: Any) -> dict[str, Any]:
@@ -355,7 +370,9 @@ def _flag_of(kind: Any) -> dict[str, Any]:
         return _flag_of(args[0])
     if origin in (Union, types.UnionType):
         some = [one for one in args if one is not type(None)]
-        return _flag_of(next((one for one in some if one is str or get_origin(one) in (list, tuple)), some[0]))
+        enums = (one for one in some if isinstance(one, type) and issubclass(one, Enum))
+        texts = (one for one in some if one is str or get_origin(one) in (list, tuple))
+        return _flag_of(next(chain(enums, texts), some[0]))
     if origin is Literal:
         return {"choices": list(args), "type": type(args[0])}
     if origin in (list, tuple, Sequence):

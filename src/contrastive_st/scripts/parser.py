@@ -60,9 +60,9 @@ class TrainingParser(Parser, HfArgumentParser):
         True
     """
 
-    def __init__(self, kinds: type | Iterable[type], **kwargs: Any) -> None:
+    def __init__(self, kinds: Any, **kwargs: Any) -> None:
         super().__init__([], general=False, **{"prog": commands.program, "usage": "%(prog)s [options]", **kwargs})
-        self.dataclass_types = [kinds] if isinstance(kinds, type) else list(kinds)
+        self.dataclass_types = list(kinds) if isinstance(kinds, Iterable) else [kinds]
         own = vars(ContrastiveTrainingArguments)["__annotations__"]
         self.usual = {spec.name for spec in fields(TrainingArguments)} - set(own)
         add_flags(self, *self.dataclass_types, hidden=self.usual)

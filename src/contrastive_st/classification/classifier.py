@@ -138,41 +138,38 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"the examples are of {len(classes)} class ({known}); a classifier needs two or more")
         if numbers.ndim > 1:
             # Log the classes, columns of `[N, K]`, that do not tell texts apart, as in a fold of a cross-validation.
-            for constant, have, all_or_none in (
-                (numbers.all(0), "all texts have", "all"),
-                (~numbers.any(0), "no text has", "none"),
-            ):
-                for name in classes[constant]:
-                    logger.warning(f"{have} the label {name}, so it is predicted for {all_or_none}")
+            for name in classes[numbers.all(0)]:
+                logger.warning(f"all texts have the label {name}, so it is predicted for all")
+            for name in classes[~numbers.any(0)]:
+                logger.warning(f"no text has the label {name}, so it is predicted for none")
         weights = label_weights(self.class_weight, classes, numbers, sample_weight)
-        self.encoder_, self.head_, self.lexical_ = self._fitted(as_encoder(self.encoder), texts, numbers, weights)
         self.classes_, self.multi_label_, self.listed_ = classes, numbers.ndim > 1, listed
-        return self
-
-    def _fitted(
-        self, encoder: Any, texts: list[Any], y: NDArray[np.int64], weights: NDArray[np.float64]
-    ) -> tuple[Any, LinearHead, LexicalHead | None]:
+        self.encoder_, self.lexical_ = as_encoder(self.encoder), None
         if self.tune or self.head == "differentiable":
             from contrastive_st.classification.tuning import train_head, tune_on_pairs
 
             settings = TuningSettings(**{spec.name: getattr(self, spec.name) for spec in fields(TuningSettings)})
-            encoder = tune_on_pairs(encoder, texts, y, settings) if self.tune else encoder
+            if self.tune:
+                self.encoder_ = tune_on_pairs(self.encoder_, texts, numbers, settings)
             if self.head == "differentiable":
-                return *train_head(encoder, texts, y, self.tune, settings, weights), None
-        x: Any = _vectors(encoder, texts)
+                self.encoder_, self.head_ = train_head(self.encoder_, texts, numbers, self.tune, settings, weights)
+                return self
+        x = _vectors(self.encoder_, texts)
         if self.head == "means":
-            return encoder, fit_means(x, y, weights), None
+            self.head_ = fit_means(x, numbers, weights)
+            return self
         terms, dim = Terms.of(texts) if self.lexical else None, x.shape[1]
-        x = x if terms is None else terms.joined(x, texts)
-        head = fit_logistic(x, y, self.C, weights)
-        if y.ndim > 1 and self.thresholds == "f1":
+        features = x if terms is None else terms.joined(x, texts)
+        self.head_ = fit_logistic(features, numbers, self.C, weights)
+        if numbers.ndim > 1 and self.thresholds == "f1":
             from contrastive_st.classification.held_out import best_thresholds, held_out_logits
 
-            logits = held_out_logits(x, y, self.C, weights, self.seed)
-            head = replace(head, thresholds=best_thresholds(logits, y))
-        if terms is None:
-            return encoder, head, None
-        return encoder, replace(head, weights=head.weights[:, :dim]), LexicalHead(terms, head.weights[:, dim:])
+            logits = held_out_logits(features, numbers, self.C, weights, self.seed)
+            self.head_ = replace(self.head_, thresholds=best_thresholds(logits, numbers))
+        if terms is not None:
+            self.lexical_ = LexicalHead(terms, self.head_.weights[:, dim:])
+            self.head_ = replace(self.head_, weights=self.head_.weights[:, :dim])
+        return self
 
     def logits(self, X: Any) -> NDArray[np.float64]:
         """Logits `[N, K]` of `classes_`, for two classes too; with the head `means` these are cosines."""
@@ -188,18 +185,15 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities `[N, K]` of `classes_`; with several labels a text, each is that of its label alone."""
-        logits = self.logits(X)
-        return self.head_.probabilities(logits)
+        return self.head_.probabilities(self.logits(X))
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Logarithms of `predict_proba`."""
-        logits = self.logits(X)
-        return self.head_.log_probabilities(logits)
+        return self.head_.log_probabilities(self.logits(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each text `[N]`; with several labels a text `[N, K]` of 0 and 1, 1 from its threshold on."""
-        logits = self.logits(X)
-        chosen = self.head_.chosen(logits)
+        chosen = self.head_.chosen(self.logits(X))
         result: NDArray[Any] = chosen.astype(np.int64) if self.multi_label_ else self.classes_[chosen.argmax(1)]
         return result
 
@@ -255,9 +249,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             write_files(folder, self._files(name, str(self.encoder_.fingerprint)))
         else:
             if not hasattr(self.encoder_, "save_pretrained"):
-                raise InputError(
-                    f"{self.encoder_.name} is a function, which cannot be saved; give a folder or Hub name"
-                )
+                raise InputError(f"{self.encoder_.name} is a function, which cannot be saved; give a folder or name")
             with atomic_write(folder, flag="", parents=True) as new:
                 self.encoder_.save_pretrained(new)
                 write_files(new, self._files(name, str(open_encoder(new).fingerprint)))
@@ -282,11 +274,9 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         if self.lexical_ is not None:
             saved["terms"] = self.lexical_.terms.names
             tensors |= {"term_weights": self.lexical_.weights, "idf": self.lexical_.terms.idf}
-        tensors = {
-            key: np.ascontiguousarray(value, dtype=np.float64) for key, value in tensors.items() if value is not None
-        }
+        given = {key: np.ascontiguousarray(x, dtype=np.float64) for key, x in tensors.items() if x is not None}
         return {
-            name + _WEIGHTS: save(tensors),
+            name + _WEIGHTS: save(given),
             name + SUFFIX: (json.dumps(saved, indent=2, default=lambda number: number.item()) + "\n").encode(),
         }
 
@@ -314,7 +304,16 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
                 was fitted with.
         """
         folder = local_folder(source, revision, token=options.pop("token", None))
-        path = _file_of(folder, source, name)
+        known = sorted(path.name.removesuffix(SUFFIX) for path in folder.glob("*" + SUFFIX))
+        if not known and (folder / "config_setfit.json").is_file():
+            raise InputError(
+                f"{source} has a classifier of setfit, which is a pickle and can run code when it is opened; fit one "
+                f"on its encoder: SentenceClassifier({str(source)!r}).fit(texts, labels)"
+            )
+        if name not in known and not (name is None and len(known) == 1):
+            what = f"no classifier {name!r}" if name else "several classifiers; name one" if known else "no classifier"
+            raise InputError(f"{source}: {what} (there: {', '.join(known) or 'none'})")
+        path = folder / ((name or known[0]) + SUFFIX)
         saved = read_json(path, dict)
         own = as_encoder(folder if encoder is None else encoder, **options)
         weights = path.with_name(path.name.removesuffix(SUFFIX) + _WEIGHTS)
@@ -332,10 +331,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             made = cls(own, **parameters)
             made.classes_, made.multi_label_ = opened_classes(saved), saved["multi_label"]
             made.listed_ = saved.get("listed", False)
-            tensors = load(weights.read_bytes())
-            names = saved.get("terms")
-            made.lexical_ = None
-            if names is not None:
+            tensors, made.lexical_ = load(weights.read_bytes()), None
+            if (names := saved.get("terms")) is not None:
                 made.lexical_ = LexicalHead(Terms(names, tensors.pop("idf")), tensors.pop("term_weights"))
             made.head_ = LinearHead(**tensors, multi_label=made.multi_label_)
         if made.head_.weights.shape[0] != len(made.classes_) or made.head_.bias.shape != made.classes_.shape:
@@ -351,11 +348,10 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         """
         from contrastive_st.hub.push import push
 
-        with tempfile.TemporaryDirectory() as folder:
-            self.save_pretrained(Path(folder, "classifier"))
-            commit = push(
-                Path(folder, "classifier"), repo_id, private=private, token=token, message="Add the classifier"
-            )
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch, "classifier")
+            self.save_pretrained(folder)
+            commit = push(folder, repo_id, private=private, token=token, message="Add the classifier")
         return str(commit.repo_url)
 
 
@@ -367,22 +363,6 @@ def check_name(name: str) -> None:
     """
     if Path(name).name != name or name in ("", ".."):
         raise InputError(f"a classifier cannot be named {name!r}: give a name without a path")
-
-
-def _file_of(folder: Path, source: str | Path, name: str | None) -> Path:
-    """The JSON file of a classifier in a folder: of the one there, or of this name."""
-    known = sorted(path.name.removesuffix(SUFFIX) for path in folder.glob("*" + SUFFIX))
-    if name is None and len(known) == 1:
-        return folder / (known[0] + SUFFIX)
-    if name in known:
-        return folder / (str(name) + SUFFIX)
-    if not known and (folder / "config_setfit.json").is_file():
-        raise InputError(
-            f"{source} has a classifier of setfit, which is a pickle and can run code when it is opened; fit one on "
-            f"its encoder: SentenceClassifier({str(source)!r}).fit(texts, labels)"
-        )
-    what = f"no classifier {name!r}" if name else "several classifiers; name one" if known else "no classifier"
-    raise InputError(f"{source}: {what} (there: {', '.join(known) or 'none'})")
 
 
 def _vectors(encoder: Any, texts: list[str]) -> NDArray[np.floating]:

@@ -94,7 +94,18 @@ class Classify(TuningSettings):
                     "--predictions writes the labels of the input, but there is no input; give a file of texts to label"
                 )
             check_target(self.predictions or "", self.overwrite, formats=FORMATS)
-        rows, column = _input(self.input, self.columns) if self.input else ([], "text")  # before anything is written
+        rows, column = list[dict[str, Any]](), "text"
+        if self.input == "-":
+            rows = [{"text": line.strip()} for line in sys.stdin.read().splitlines() if line.strip()]
+        elif self.input:  # before anything is written
+            from contrastive_st.data.reading import open_table
+            from contrastive_st.data.reading.texts import rows_with_text
+            from contrastive_st.data.text_columns import text_column
+
+            asked = [column for column in self.columns or () if not column.endswith("=label")]
+            table = open_table(self.input, columns=asked)
+            column = text_column(table, () if table.is_lines else asked)
+            rows = rows_with_text(table, column)
         examples, test = self._labelled("train_file"), self._labelled("test_file")
         if examples and test:  # before anything is trained
             known, several = sorted({*_each(examples.labels)}), isinstance(examples.labels[0], list)
@@ -104,26 +115,22 @@ class Classify(TuningSettings):
             test = test if examples else _in_form(test, classifier.classes_, classifier.multi_label_)
             _report(classifier, examples, test)
         result = _labels(classifier, [row[column] for row in rows])
-        if self.predictions:
-            self._write_predictions(rows, result, classifier.multi_label_)
+        if not self.predictions:
+            for row, found in zip(rows, result, strict=True):
+                say("\t".join((*_shown(*found), " ".join(row[column].split()))))
             return
-        for row, found in zip(rows, result, strict=True):
-            say("\t".join((*_shown(*found), " ".join(row[column].split()))))
-
-    def _write_predictions(
-        self, rows: Sequence[dict[str, Any]], found: list[tuple[list[Any], list[float]]], several: bool
-    ) -> None:
-        """Write the rows of the input, each with its label and score, or lists of them, in new columns."""
         from contrastive_st.data.table_writers import write_table
         from contrastive_st.files.writing import atomic_write
 
         taken = {name for row in rows for name in row}
         label, score = (name if name not in taken else f"predicted_{name}" for name in ("label", "score"))
-        cells: Any = found if several else [(labels[0], scores[0]) for labels, scores in found]
-        if str(self.predictions).endswith(".csv"):
-            cells = [_shown(*own) for own in found]
+        cells: Sequence[tuple[object, object]] = result  # lists, if a text may have several labels
+        if self.predictions.endswith(".csv"):
+            cells = [_shown(*found) for found in result]
+        elif not classifier.multi_label_:
+            cells = [(labels[0], scores[0]) for labels, scores in result]
         labelled = [{**row, label: one, score: value} for row, (one, value) in zip(rows, cells, strict=True)]
-        with atomic_write(self.predictions or "", self.overwrite) as path:
+        with atomic_write(self.predictions, self.overwrite) as path:
             write_table(path, labelled)
         note(f"{len(rows):,} rows with {label} and {score} in {self.predictions}")
 
@@ -257,17 +264,3 @@ def _in_form(test: LabelledTexts, known: Sequence[Any] | NDArray[Any], several: 
 def _each(labels: Sequence[Any]) -> list[str]:
     """The labels one by one."""
     return [label for own in labels for label in ([own] if isinstance(own, str) else own)]
-
-
-def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, Any]], str]:
-    """The rows of stdin or of a file, with a text, and their column of text: as --columns say, or as in any corpus."""
-    from contrastive_st.data.reading import open_table
-    from contrastive_st.data.reading.texts import rows_with_text
-    from contrastive_st.data.text_columns import text_column
-
-    if source == "-":
-        return [{"text": line.strip()} for line in sys.stdin.read().splitlines() if line.strip()], "text"
-    asked = [column for column in columns or () if not column.endswith("=label")]
-    table = open_table(source, columns=asked)
-    column = text_column(table, () if table.is_lines else asked)
-    return rows_with_text(table, column), column

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-_DRAWS = 1000
-_SEED = 1111
+_DRAWS, _SEED = 1000, 1111
 
 
 class Measure(NamedTuple):
@@ -47,17 +46,11 @@ def measures(true: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Measure]:
     rows = len(true)
     draws = np.random.default_rng(_SEED).multinomial(rows, np.full(rows, 1 / rows), _DRAWS)
     weights = np.concatenate([np.ones((1, rows), dtype=np.int64), draws])
-    result = {"accuracy": weights @ right / rows, "macro_f1": _macro_f1(weights @ counts)}
+    # The rows of each class and draw that are in both, in either, and in only one of true and predicted, `[R, K]` each
+    both, either, one = np.split(weights @ counts, 3, axis=1)
+    score = np.divide(2 * both, 2 * both + one, out=np.zeros(both.shape), where=either > 0)
+    macro_f1 = score.sum(1) / np.maximum((either > 0).sum(1), 1)
     return {
         name: Measure(float(values[0]), *map(float, np.quantile(values[1:], (0.025, 0.975))))
-        for name, values in result.items()
+        for name, values in {"accuracy": weights @ right / rows, "macro_f1": macro_f1}.items()
     }
-
-
-def _macro_f1(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Macro-F1 of each draw, from the rows of each class that are in both, in either, and in only one of true and
-    predicted: `[R, 3K] -> [R]`."""
-    both, either, one = np.split(counts, 3, axis=1)
-    score = np.divide(2 * both, 2 * both + one, out=np.zeros(both.shape), where=either > 0)
-    result: NDArray[np.float64] = score.sum(1) / np.maximum((either > 0).sum(1), 1)
-    return result

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -234,15 +234,12 @@ class StopOnSigterm(TrainerCallback):
     def __enter__(self) -> StopOnSigterm:
         self.stopped = self._asked = False
         if threading.current_thread() is threading.main_thread():  # only it can handle signals
-            self._previous = signal.signal(signal.SIGTERM, self._ask)
+            self._previous = signal.signal(signal.SIGTERM, lambda number, frame: setattr(self, "_asked", True))
         return self
 
     def __exit__(self, *exception: object) -> None:
         if self._previous is not None:
             signal.signal(signal.SIGTERM, self._previous)
-
-    def _ask(self, number: int, frame: Any) -> None:
-        self._asked = True
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Stop and save if a process was asked to."""
@@ -274,42 +271,29 @@ def run_summary(trainer: Any, inputs: dict[str, Any]) -> str:
         Lines with base, pooling, maximum length, the texts of one row by role, loss, batch, rate and precision.
     """
     args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
-    views = inputs["input_ids"].shape[1]
-    longest = getattr(_tokenizer(trainer), "model_max_length", None)
+    tokenizer: Any = trainer.processing_class or getattr(trainer.data_collator, "tokenizer", None)
+    longest, rows = getattr(tokenizer, "model_max_length", None), inputs["input_ids"][0].tolist()
+    hard = [f"hard negative {i}" for i in range(1, len(rows) - 1)]
+    example = {}  # the texts of the first row by their roles
+    for name, ids in zip(["text"] if len(rows) == 1 else ["anchor", "positive", *hard], rows, strict=False):
+        text = tokenizer.decode(ids, skip_special_tokens=True) if hasattr(tokenizer, "decode") else str(ids)
+        example[name] = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    if (targets := inputs.get("targets")) is not None:
+        example["target"] = str(targets[0].tolist())[:_SHOWN]
     loss = {name: value for name, value in model.loss_fn.settings().items() if name != "loss" and value is not None}
-    precision = f"weights {_name(next(model.parameters()).dtype)}, matrix products "
+    precision = f"weights {next(model.parameters()).dtype}, matrix products "
     precision += "bfloat16" if args.bf16 else "float16" if args.fp16 else "float32"
     saved = getattr(model, "save_dtype", None)
+    precision = (precision if saved is None else f"{precision}, saved in {saved}").replace("torch.", "")
     accumulated = f" x {args.gradient_accumulation_steps} batches" if args.gradient_accumulation_steps > 1 else ""
     lines = {
         "base": f"{getattr(model, 'name_or_path', '') or 'from scratch'} ({type(own_module(model)).__name__})",
         "pooling": getattr(model.settings, "pooling", "the model's own"),
         "max length": f"{longest} tokens" if longest and longest < 1 << 29 else "as long as the texts",
-        **dict(_example(trainer, inputs)),
+        **example,
         "loss": " ".join([model.settings.loss.name, *(f"{name}={value}" for name, value in loss.items())]),
-        "batch": f"{len(inputs['input_ids'])} rows of {views} texts per process{accumulated}",
+        "batch": f"{len(inputs['input_ids'])} rows of {len(rows)} texts per process{accumulated}",
         "learning rate": f"{args.learning_rate:g}, {args.lr_scheduler_type.value}, {trainer.state.max_steps} steps",
-        "precision": precision if saved is None else f"{precision}, saved in {_name(saved)}",
+        "precision": precision,
     }
     return "\n".join(f"{name + ':':<16} {clean(str(text))}" for name, text in lines.items())
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
-def _tokenizer(trainer: Any) -> Any:
-    return trainer.processing_class or getattr(trainer.data_collator, "tokenizer", None)
-
-
-def _example(trainer: Any, inputs: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the role of each text of the first row, and the text."""
-    tokenizer, rows = _tokenizer(trainer), inputs["input_ids"][0].tolist()
-    hard = [f"hard negative {i}" for i in range(1, len(rows) - 1)]
-    names = ["text"] if len(rows) == 1 else ["anchor", "positive", *hard]
-    for name, ids in zip(names, rows, strict=False):
-        text = tokenizer.decode(ids, skip_special_tokens=True) if hasattr(tokenizer, "decode") else str(ids)
-        yield name, text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
-    targets = inputs.get("targets")
-    if targets is not None:
-        yield "target", str(targets[0].tolist())[:_SHOWN]

@@ -24,8 +24,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
 from transformers import (
     PreTrainedTokenizerBase,
+    SchedulerType,
     Trainer,
     TrainerCallback,
     TrainerControl,
@@ -33,7 +35,6 @@ from transformers import (
     TrainingArguments,
 )
 from transformers.trainer_utils import rotate_checkpoints
-from transformers.training_args import OptimizerNames
 
 from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, about, first_line, one_line
@@ -51,12 +52,8 @@ from contrastive_st.training.resumable import differences, fingerprint, settings
 
 logger = logging.getLogger(__name__)
 STATE, RUN = "trainer_state.json", "resumable_run.json"
-_WRITTEN = ("checkpoint-*", "*.safetensors")  # files of a run
 _LOCK = ".training.lock"
-_BEFORE = (
-    "runs",
-    _LOCK,
-)  # what a run leaves that did not begin: the logs of TensorBoard, and the lock if it was killed
+_BEFORE = ("runs", _LOCK)  # what a run leaves that did not begin: logs of TensorBoard, and the lock if it was killed
 _STATES = ("optimizer.pt", "scheduler.pt")
 _SUMS = "checksums.json"  # of the files below; optimizer.pt, an archive twice as large as the weights, has its own
 _SUMMED = (STATE, "*.safetensors", "rng_state*.pth", "scheduler.pt")
@@ -117,7 +114,7 @@ class CheckpointTrainer(Trainer):
         self.finished_before = False
         self._run = settings_record(self, self._given_optimizer)
         with _only_training(folder), contextlib.ExitStack() as self._opening:
-            checkpoint = self.resumed_from = from_first(lambda: self._checkpoint(folder, resume_from_checkpoint))
+            checkpoint = self.resumed_from = from_first(lambda: self._to_resume_from(folder, resume_from_checkpoint))
             if checkpoint is not None:  # until training begins, errors are those of its files
                 self._opening.enter_context(about(checkpoint))
             try:
@@ -128,10 +125,10 @@ class CheckpointTrainer(Trainer):
                 step = self.state.global_step
                 raise KeyboardInterrupt(f"interrupted at step {step}; the newest checkpoint: {newest}{mend}") from error
 
-    def _checkpoint(self, folder: Path, asked: str | bool | None) -> str | None:
+    def _to_resume_from(self, folder: Path, asked: str | bool | None) -> str | None:
         checkpoint = asked_checkpoint(folder, asked)
         if checkpoint is None:
-            earlier = any(path for kind in _WRITTEN for path in folder.glob(kind))
+            earlier = any(path for kind in ("checkpoint-*", "*.safetensors") for path in folder.glob(kind))
             if earlier and not (self.args.overwrite_output_dir or self.state.global_step):
                 logger.warning(
                     f"{folder} holds another run, which this one overwrites; to keep it, choose another output_dir. "
@@ -140,16 +137,11 @@ class CheckpointTrainer(Trainer):
             return None
         _check_names(checkpoint, self.core)
         changes = changed_run(checkpoint, self.run_record())
+        whose = f"{checkpoint} cannot be resumed unchanged: {'; '.join(changes)}"
         if changes and not self.args.allow_changed_resume:
-            raise InputError(
-                f"{checkpoint} cannot be resumed unchanged: {'; '.join(changes)}. "
-                "Give --allow_changed_resume true to resume anyway"
-            )
+            raise InputError(f"{whose}. Give --allow_changed_resume true to resume anyway")
         if self._is_new_in(str(checkpoint), ["optim"]) and any(checkpoint.glob("optimizer*")):
-            raise InputError(
-                f"{checkpoint} has the state of another optimizer ({'; '.join(changes)}), which "
-                f"{OptimizerNames(self.args.optim).value} cannot use; start a new run from its weights"
-            )
+            raise InputError(f"{whose}. Its state of another optimizer is useless; start a new run from its weights")
         return str(checkpoint)
 
     def run_record(self) -> dict[str, Any]:
@@ -162,7 +154,15 @@ class CheckpointTrainer(Trainer):
         """As in transformers, but a finished run that is resumed has no epoch left."""
         values: Any = super().set_initial_training_values(args, *others, **kwargs)
         self._epochs, *result = values
-        self.finished_before = self.resumed_from is not None and _is_finished(self.resumed_from, result[-1], args)
+        if self.resumed_from is not None:  # it took its last step, or had stopped because it did not get better
+            state, stoppers = TrainerState.load_from_json(str(Path(self.resumed_from, STATE))), list[Any]()
+            if args.restore_callback_states_from_checkpoint:
+                stoppers = dict(state.stateful_callbacks or {}).get("EarlyStoppingCallback", [])
+            waited = any(
+                stopper["attributes"]["early_stopping_patience_counter"] >= stopper["args"]["early_stopping_patience"]
+                for stopper in (stoppers if isinstance(stoppers, list) else [stoppers])
+            )
+            self.finished_before = state.global_step >= result[-1] or (waited and state.global_step > 0)
         return (0 if self.finished_before else self._epochs, *result)
 
     def begin(self) -> None:
@@ -177,7 +177,16 @@ class CheckpointTrainer(Trainer):
                 done = f"step {self.state.global_step} of {self.state.max_steps}"
                 logger.info(f"resumes from {self.resumed_from}, {done}")
             if self._is_new_in(self.resumed_from, _RATES):
-                self._set_rates(*self._asked)
+                # Continue with the rate, weight decay and betas of the arguments, not with those in the checkpoint.
+                optimizer, scheduler, (asked, rates) = cast("Any", self.optimizer), self.lr_scheduler, self._asked
+                for group, own in zip(optimizer.param_groups, asked, strict=True):
+                    group.update(own)
+                if isinstance(scheduler, LambdaLR):  # the schedules of transformers; others set the rates themselves
+                    scheduler.base_lrs = [*rates]
+                    factors = [share(scheduler.last_epoch) for share in scheduler.lr_lambdas]
+                    scheduler._last_lr = [rate * factor for rate, factor in zip(rates, factors, strict=True)]
+                    for group, rate in zip(optimizer.param_groups, scheduler._last_lr, strict=True):
+                        group["lr"] = rate
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """As in transformers, but a finished run that is resumed logs no mean loss."""
@@ -192,7 +201,8 @@ class CheckpointTrainer(Trainer):
         Raises:
             TrainingDiverged: a weight is NaN or infinite.
         """
-        bad = next((name for name, weight in self.model.named_parameters() if not _is_finite(weight)), None)
+        parts = ((name, getattr(x, "to_local", lambda x=x: x)()) for name, x in self.model.named_parameters())  # shards
+        bad = next((name for name, weight in parts if not bool(torch.isfinite(weight.detach()).all())), None)
         if any_process(bad is not None) if self.is_fsdp_enabled else bad is not None:
             raise TrainingDiverged(
                 f"the weights ({bad or 'of another process'}) are NaN or infinite at step {self.state.global_step}: "
@@ -222,8 +232,13 @@ class CheckpointTrainer(Trainer):
                 write(path)
             if replaced and isinstance(tokenizer, PreTrainedTokenizerBase):
                 encoder = SentenceEncoder(own_module(saved), tokenizer, name=folder)
-                with _without_autocast(saved):
+                # A model that accelerate trains in half precision must compute as it does once it is opened.
+                wrapped = vars(saved).pop("forward", None) if hasattr(saved, "_original_forward") else None
+                try:
                     check_read_back(encoder, path, vectors=not self.is_fsdp_enabled)
+                finally:
+                    if wrapped is not None:
+                        saved.forward = wrapped
         if self.args.push_to_hub and not _internal_call:
             self.push_to_hub(commit_message="Model save", revision=self.args.hub_revision)
 
@@ -233,21 +248,18 @@ class CheckpointTrainer(Trainer):
         scratch, self._run_folder = folder / SAVING, str(folder)
         if self.args.should_save:
             # Delete what a run that was killed while saving has left in its folder, or in that of a trial.
-            for left in (folder / SAVING, *folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")):
-                if left.is_dir() and (
-                    left.name == SAVING or all(x.name.startswith("checkpoint-") for x in left.iterdir())
-                ):
-                    shutil.rmtree(left, ignore_errors=True)
+            hidden = [path for place in (".*.tmp", "*/.*.tmp") for path in folder.glob(place) if path.is_dir()]
+            of_runs = [path for path in hidden if all(x.name.startswith("checkpoint-") for x in path.iterdir())]
+            for left in (scratch, *of_runs):
+                shutil.rmtree(left, ignore_errors=True)
         self.accelerator.wait_for_everyone()
+        core: Any = self.core
+        dtype, core.save_dtype = getattr(core, "save_dtype", None), None  # a run resumes from the type of training
         try:
-            with (
-                _save_errors(folder / name),
-                _exactly(self.core),
-                changed(self, output_dir=str(scratch), push_to_hub=False),
-            ):
+            with _save_errors(folder / name), changed(self, output_dir=str(scratch), push_to_hub=False):
                 super()._save_checkpoint(model, trial)
         finally:
-            self._run_folder = None
+            self._run_folder, core.save_dtype = None, dtype
         self.accelerator.wait_for_everyone()
         written = next(scratch.rglob(name), scratch / name)
         run = folder / written.parent.relative_to(scratch)  # each trial of a search has its folder
@@ -309,8 +321,10 @@ class CheckpointTrainer(Trainer):
         return True
 
     def create_scheduler(self, *args: Any, **kwargs: Any) -> Any:
-        """As in transformers; the rates of this run are kept, for a resumed run."""
-        scheduler = super().create_scheduler(*args, **kwargs)
+        """As in transformers; errors name the options, and the rates of this run are kept, for a resumed run."""
+        kind, given = SchedulerType(self.args.lr_scheduler_type).value, self.args.lr_scheduler_kwargs
+        with about(f"lr_scheduler_type {kind}, lr_scheduler_kwargs {given}"):
+            scheduler = super().create_scheduler(*args, **kwargs)
         groups = getattr(self.optimizer, "param_groups", [])  # before those of a checkpoint are loaded
         asked = [{name: value for name, value in group.items() if name in _HYPER} for group in groups]
         self._asked = asked, list(getattr(scheduler, "base_lrs", []))
@@ -322,39 +336,6 @@ class CheckpointTrainer(Trainer):
         before = read_json(path, dict) if path.is_file() else {}
         return any(name in before and before[name] != self._run[name] for name in names)
 
-    def _set_rates(self, asked: list[dict[str, Any]], rates: list[float]) -> None:
-        """Continue with the rate, weight decay and betas of the arguments, not with those in the checkpoint."""
-        optimizer, scheduler = cast("Any", self.optimizer), cast("Any", self.lr_scheduler)
-        for group, own in zip(optimizer.param_groups, asked, strict=True):
-            group.update(own)
-        if hasattr(scheduler, "lr_lambdas"):  # the schedules of transformers; others set the rates themselves
-            scheduler.base_lrs = rates
-            factors = [share(scheduler.last_epoch) for share in scheduler.lr_lambdas]
-            scheduler._last_lr = [rate * factor for rate, factor in zip(rates, factors, strict=True)]
-            for group, rate in zip(optimizer.param_groups, scheduler._last_lr, strict=True):
-                group["lr"] = rate
-
-
-@contextlib.contextmanager
-def _exactly(model: Any) -> Iterator[None]:
-    """A context in which a model is saved in the type in which it is trained, from which a run resumes."""
-    dtype, model.save_dtype = getattr(model, "save_dtype", None), None
-    try:
-        yield
-    finally:
-        model.save_dtype = dtype
-
-
-@contextlib.contextmanager
-def _without_autocast(model: Any) -> Iterator[None]:
-    """A context in which a model that accelerate trains in half precision computes as it does once it is opened."""
-    wrapped = vars(model).pop("forward", None) if hasattr(model, "_original_forward") else None
-    try:
-        yield
-    finally:
-        if wrapped is not None:
-            model.forward = wrapped
-
 
 @contextlib.contextmanager
 def changed(trainer: Trainer, **changes: Any) -> Iterator[None]:
@@ -365,19 +346,6 @@ def changed(trainer: Trainer, **changes: Any) -> Iterator[None]:
         yield
     finally:
         trainer.args = given
-
-
-def _is_finished(checkpoint: str, max_steps: int, args: TrainingArguments) -> bool:
-    """Whether the run of a checkpoint took its last step, or had stopped because it did not get better."""
-    state = TrainerState.load_from_json(str(Path(checkpoint, STATE)))
-    stoppers: Any = dict(state.stateful_callbacks or {}).get("EarlyStoppingCallback", [])
-    if not args.restore_callback_states_from_checkpoint:
-        stoppers = []
-    waited = any(
-        stopper["attributes"]["early_stopping_patience_counter"] >= stopper["args"]["early_stopping_patience"]
-        for stopper in (stoppers if isinstance(stoppers, list) else [stoppers])
-    )
-    return state.global_step >= max_steps or (waited and state.global_step > 0)
 
 
 class _BeginCallback(TrainerCallback):
@@ -490,11 +458,8 @@ def _faults(folder: Path) -> Iterator[str]:
         yield f"{folder / STATE} is damaged: it has no global_step"
     if (folder / "config.json").is_file():  # an adapter or a module of the user has none; transformers reads it whole
         read_json(folder / "config.json", dict)
-    if not any(path.is_dir() for path in folder.glob("pytorch_model_fsdp*")):  # these have another format
-        yield from _faults_of_weights(folder)
-
-
-def _faults_of_weights(folder: Path) -> Iterator[str]:
+    if any(path.is_dir() for path in folder.glob("pytorch_model_fsdp*")):  # these have another format
+        return
     files, index = [folder / "model.safetensors"], folder / "model.safetensors.index.json"
     if not files[0].is_file() and index.is_file():
         named = checked(f"{index}: weight_map", read_json(index, dict).get("weight_map"), dict[str, str])
@@ -577,8 +542,3 @@ def _save_errors(path: str | Path) -> Iterator[None]:
 
 def _trained(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
-
-
-def _is_finite(weight: torch.Tensor) -> bool:
-    local: Any = getattr(weight, "to_local", lambda: weight)()  # the local shard under FSDP
-    return bool(torch.isfinite(local.detach()).all())

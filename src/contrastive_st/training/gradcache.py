@@ -152,7 +152,12 @@ def sparse_look_ups(model: nn.Module) -> Iterator[None]:
         >>> table.sparse, table.weight.grad.is_sparse, table.weight.grad[4].tolist()
         (False, False, [2.0, 2.0])
     """
-    tables = [module for module in model.modules() if isinstance(module, nn.Embedding) and _has_gradient(module)]
+    tables = []  # whose gradient is dense, on a CPU, so that torch can add a sparse one to it
+    for module in model.modules():
+        if isinstance(module, nn.Embedding) and not module.sparse and not module.scale_grad_by_freq:
+            gradient = getattr(dict(module.named_parameters(recurse=False)).get("weight"), "grad", None)
+            if gradient is not None and gradient.layout == torch.strided and gradient.device.type == "cpu":
+                tables.append(module)
     for table in tables:
         table.sparse = True
     try:
@@ -160,10 +165,3 @@ def sparse_look_ups(model: nn.Module) -> Iterator[None]:
     finally:
         for table in tables:
             table.sparse = False
-
-
-def _has_gradient(table: nn.Embedding) -> bool:
-    """Whether the gradient of a table is dense, on a CPU, and torch can add a sparse one to it."""
-    gradient = getattr(dict(table.named_parameters(recurse=False)).get("weight"), "grad", None)
-    fits = gradient is not None and gradient.layout == torch.strided and gradient.device.type == "cpu"
-    return fits and not table.sparse and not table.scale_grad_by_freq

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import inspect
@@ -58,7 +59,10 @@ def training_metadata(trainer: Any, clock: Clock, given: Mapping[str, Any]) -> d
     if batch := trainer.state.train_batch_size:  # less than asked for with auto_find_batch_size
         of_run["per_device_train_batch_size"] = batch // max(args.n_gpu, 1)
     method = method_of(model.config.model_type, settings, {"collator": collator, "hyper_parameters": of_run})
-    result = {
+    rows = None  # of a stream, or of a mixture with one
+    with contextlib.suppress(TypeError):
+        rows = len(trainer.train_dataset)
+    result: dict[str, Any] = {
         "method": method.name,
         "loss": {"name": settings.get("loss"), "settings": settings_of(model)},
         "collator": collator,
@@ -68,7 +72,7 @@ def training_metadata(trainer: Any, clock: Clock, given: Mapping[str, Any]) -> d
             "parameters": sum(p.numel() for p in model.parameters()),
         },
         "base_model": base_model(model),
-        "data": {"rows": _rows(trainer.train_dataset), **given.get("data", {})},
+        "data": {"rows": rows, **given.get("data", {})},
         "max_length": getattr(tokenizer, "model_max_length", None),
         "hyper_parameters": of_run,
         "arguments": dict(given.get("arguments", {})),
@@ -76,8 +80,16 @@ def training_metadata(trainer: Any, clock: Clock, given: Mapping[str, Any]) -> d
         "seed": args.seed,
         "versions": {"python": platform.python_version(), **versions()},
         "hardware": hardware(),
-        "run": _run(trainer.state, clock),
-    }
+        "run": {
+            "steps": trainer.state.global_step, "of_steps": trainer.state.max_steps,
+            "epochs": round(trainer.state.epoch or 0.0, 4),
+        },
+    }  # fmt: skip
+    if clock.first_step:
+        result["run"]["resumed_from_step"] = clock.first_step
+    if clock.seconds and clock.texts:
+        result["run"] |= {"seconds": round(clock.seconds, 2), "texts_encoded": clock.texts}
+        result["run"]["texts_per_second"] = round(clock.texts / clock.seconds, 1)
     if adapter := adapter_of(model):
         result["adapter"] = adapter
     shown: dict[str, Any] = publishable(result)
@@ -154,17 +166,14 @@ def hyper_parameters(args: Any) -> dict[str, Any]:
     result = {}
     for spec in dataclasses.fields(args):
         value = getattr(args, spec.name, None)
-        if spec.name not in _NEVER and (spec.name in _ALWAYS or not _is_default(value, spec)):
+        usual = value == spec.default
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            usual = value == type(value)()
+        elif spec.default is None or spec.default is dataclasses.MISSING:  # filled in by the arguments themselves
+            usual = value is None or value is False or value in ([], {}, "")
+        if spec.name not in _NEVER and (spec.name in _ALWAYS or not usual):
             result[spec.name] = _plain(value)
     return result
-
-
-def _is_default(value: Any, field: dataclasses.Field[Any]) -> bool:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return bool(value == type(value)())
-    if field.default is None or field.default is dataclasses.MISSING:  # filled in by the arguments themselves
-        return value is None or value is False or value in ([], {}, "")
-    return bool(value == field.default)
 
 
 def changed_arguments(args: Any, *without: str) -> dict[str, Any]:
@@ -177,19 +186,15 @@ def hardware() -> dict[str, Any]:
     """The processor, its usable cores and the accelerators; no names of hosts or users."""
     import torch
 
-    result: dict[str, Any] = {"cpu": _cpu_name(), "cores": affinity()}
-    if torch.cuda.is_available():
-        result["gpus"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return result
-
-
-def _cpu_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return platform.processor() or platform.machine()
+        lines = [f"model name: {platform.processor()}"] if platform.processor() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())
+    result: dict[str, Any] = {"cpu": next(names, platform.machine()), "cores": affinity()}
+    if torch.cuda.is_available():
+        result["gpus"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return result
 
 
 def versions() -> dict[str, str]:
@@ -201,23 +206,6 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return installed
-
-
-def _rows(dataset: Any) -> int | None:
-    try:
-        return len(dataset)
-    except TypeError:  # a stream, or a mixture with one
-        return None
-
-
-def _run(state: Any, clock: Clock) -> dict[str, Any]:
-    run = {"steps": state.global_step, "of_steps": state.max_steps, "epochs": round(state.epoch or 0.0, 4)}
-    if clock.first_step:
-        run["resumed_from_step"] = clock.first_step
-    if clock.seconds and clock.texts:
-        run |= {"seconds": round(clock.seconds, 2), "texts_encoded": clock.texts}
-        run["texts_per_second"] = round(clock.texts / clock.seconds, 1)
-    return run
 
 
 def _plain(value: Any) -> Any:

@@ -145,9 +145,8 @@ class Keys(TrainerCallback):
 
     def embeddings(self, inputs: dict[str, Any]) -> Tensor:
         """Encode all views of a batch except the first, `[B, V-1, d]`, with the moving average, with dropout."""
-        queue, args = cast("Any", self.queue), self.trainer.args
-        rows = {name: inputs[name][:, 1:] for name in TOKEN_KEYS if name in inputs}
-        encoder = queue.encoder.train()
+        args, rows = self.trainer.args, {name: inputs[name][:, 1:] for name in TOKEN_KEYS if name in inputs}
+        encoder = cast("MomentumQueue", self.queue).encoder.train()
         with torch.no_grad(), self.trainer.compute_loss_context_manager():
             return encode_chunks(rows, encoder.embed, args.chunk_size, args.chunk_tokens, encoder.positions)
 

@@ -6,6 +6,7 @@ import logging
 import shutil
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,8 @@ class Publisher(TrainerCallback):
             name = self.trainer.args.hub_model_id or Path(str(self.trainer.args.output_dir)).absolute().name
             with hub_errors(name):
                 api = HfApi(token=token or self.trainer.args.hub_token)
-                self.trainer.hub_model_id = ready_repo(
-                    api, name, self.trainer.args.hub_private_repo if private is None else private
-                )
+                asked = self.trainer.args.hub_private_repo if private is None else private
+                self.trainer.hub_model_id = ready_repo(api, name, asked)
             self.trainer.push_in_progress = None
 
     def create_card(
@@ -113,9 +113,8 @@ class Publisher(TrainerCallback):
                 if not (folder / CONFIG).is_file():  # the model is saved later
                     self.trainer.core.config.save_pretrained(folder)
                     write_training_metadata(self.metadata(), str(folder))
-                write_card(
-                    folder, name=name, data=data, log_history=self.trainer.state.log_history, newer_than=self.began
-                )
+                history = self.trainer.state.log_history
+                write_card(folder, name=name, data=data, log_history=history, newer_than=self.began)
 
     def push_to_hub(
         self,
@@ -152,15 +151,13 @@ class Publisher(TrainerCallback):
         if (running := getattr(self.trainer, "push_in_progress", None)) is not None:
             running.wait_until_done()
         repo, folder = str(self.trainer.hub_model_id), str(self.trainer.args.output_dir)
-        options: dict[str, Any] = {
-            "token": token,
-            "revision": revision or self.trainer.args.hub_revision,
-            "message": commit_message,
-        }
+        send = partial(
+            push, folder, repo, token=token, revision=revision or self.trainer.args.hub_revision, message=commit_message
+        )
         if not blocking:
-            return self._pushes.run_as_future(push, folder, repo, **options)
+            return self._pushes.run_as_future(send)
         try:
-            return push(folder, repo, newer_than=self.began, **options)
+            return send(newer_than=self.began)
         except InputError as error:
             raise InputError(f"{error}. The model is in {folder}; later: contrastive-st push {folder} {repo}") from None
 
@@ -173,39 +170,40 @@ class Publisher(TrainerCallback):
             return
         self.trainer.callback_handler.on_push_begin(self.trainer.args, self.trainer.state, self.trainer.control)
         words = f"Training in progress, step {self.trainer.state.global_step}"
+        from contrastive_st.hub.cards import write_card
+        from contrastive_st.hub.push import publishable_files, push
+
+        def push_staged(token: str | None) -> None:
+            try:
+                with log_failures(f"{words} was not pushed"):
+                    whole = [path.name for path in staged.glob("*checkpoint*")]
+                    revision = self.trainer.args.hub_revision
+                    push(
+                        staged,
+                        str(self.trainer.hub_model_id),
+                        whole=whole,
+                        token=token,
+                        revision=revision,
+                        message=words,
+                    )
+            finally:
+                shutil.rmtree(staged, ignore_errors=True)
+
         with log_failures(f"{words} was not pushed"):
-            staged = self._stage(checkpoint)
-            job = self._pushes.run_as_future(self._push_staged, staged, words, self.trainer.args.hub_token)
+            # Copy the files to push, because checkpoints may be deleted or overwritten during the push.
+            staged = Path(tempfile.mkdtemp(prefix="push-"))
+            for path in publishable_files(checkpoint):
+                (staged / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(checkpoint / path, staged / path)
+            with log_failures("no model card"):
+                write_card(staged, name=self.trainer.hub_model_id, log_history=self.trainer.state.log_history)
+            if self.trainer.args.hub_strategy in (HubStrategy.CHECKPOINT, HubStrategy.ALL_CHECKPOINTS):
+                last = self.trainer.args.hub_strategy == HubStrategy.CHECKPOINT
+                below = staged / ("last-checkpoint" if last else checkpoint.name)
+                shutil.copytree(checkpoint, below, ignore=shutil.ignore_patterns(_NEVER_PUSHED))
+            job = self._pushes.run_as_future(push_staged, self.trainer.args.hub_token)
             jobs = [*(self.trainer.push_in_progress.jobs if busy else []), job]
             self.trainer.push_in_progress = PushInProgress(jobs)  # type: ignore[arg-type]
-
-    def _stage(self, checkpoint: Path) -> Path:
-        """Copy the files to push, because checkpoints may be deleted or overwritten during the push."""
-        from contrastive_st.hub.cards import write_card
-        from contrastive_st.hub.push import publishable_files
-
-        staged = Path(tempfile.mkdtemp(prefix="push-"))
-        for path in publishable_files(checkpoint):
-            (staged / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(checkpoint / path, staged / path)
-        with log_failures("no model card"):
-            write_card(staged, name=self.trainer.hub_model_id, log_history=self.trainer.state.log_history)
-        if self.trainer.args.hub_strategy in (HubStrategy.CHECKPOINT, HubStrategy.ALL_CHECKPOINTS):
-            last = self.trainer.args.hub_strategy == HubStrategy.CHECKPOINT
-            below = staged / ("last-checkpoint" if last else checkpoint.name)
-            shutil.copytree(checkpoint, below, ignore=shutil.ignore_patterns(_NEVER_PUSHED))
-        return staged
-
-    def _push_staged(self, staged: Path, words: str, token: str | None) -> None:
-        from contrastive_st.hub.push import push
-
-        try:
-            options: dict[str, Any] = {"token": token, "revision": self.trainer.args.hub_revision, "message": words}
-            with log_failures(f"{words} was not pushed"):
-                whole = [path.name for path in staged.glob("*checkpoint*")]
-                push(staged, str(self.trainer.hub_model_id), whole=whole, **options)
-        finally:
-            shutil.rmtree(staged, ignore_errors=True)
 
 
 def _listed(value: str | list[str] | None) -> list[str]:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import IterableDataset
-from transformers import PrinterCallback, ProgressCallback, SchedulerType, Trainer
+from transformers import PrinterCallback, ProgressCallback, Trainer
 from transformers.integrations.integration_utils import TensorBoardCallback, default_logdir
 from transformers.trainer_utils import TrainOutput
 from transformers.training_args import OptimizerNames
@@ -283,8 +283,8 @@ class ContrastiveTrainer(CheckpointTrainer):
             yield f"unpadded is not supported {why}; leave it out"
         if (strategy := args.train_sampling_strategy) in ("group_by_length", "batch_rebalance"):
             yield (
-                f"train_sampling_strategy {strategy}: rows of similar length are encoded together anyway, whatever the "
-                "batch (length buckets), and negatives should not be chosen by length; leave it out"
+                f"train_sampling_strategy {strategy}: rows of similar length are encoded together anyway (length "
+                "buckets), and negatives should not be chosen by length; leave it out"
             )
         if args.max_grad_norm and getattr(core, "sparse_gradient", False):
             yield "max_grad_norm clips dense gradients; give max_grad_norm=0, or leave out sparse_gradient"
@@ -296,7 +296,7 @@ class ContrastiveTrainer(CheckpointTrainer):
             yield "use_liger_kernel: the package is not installed; pip install liger-kernel"
         for name in ("neftune_noise_alpha", "torch_compile"):
             if getattr(args, name) and not hasattr(core, "backbone"):
-                yield (f"{name} is for encoders of transformers, but this is a {type(core).__name__}; leave it out")
+                yield f"{name} is for encoders of transformers, but this is a {type(core).__name__}; leave it out"
         for name in ("gradient_checkpointing", "activation_checkpointing"):  # the later name is not in all versions
             if getattr(args, name, False) and not core.supports_gradient_checkpointing:
                 yield f"{name} is not supported for {type(core).__name__}; leave it out, or give --chunk_size"
@@ -332,12 +332,6 @@ class ContrastiveTrainer(CheckpointTrainer):
         """As in transformers; errors name the options."""
         with about(f"optim {OptimizerNames(self.args.optim).value}, optim_args {self.args.optim_args}"):
             return super().create_optimizer(*args, **kwargs)
-
-    def create_scheduler(self, *args: Any, **kwargs: Any) -> Any:
-        """As in transformers; errors name the options."""
-        kind, given = SchedulerType(self.args.lr_scheduler_type).value, self.args.lr_scheduler_kwargs
-        with about(f"lr_scheduler_type {kind}, lr_scheduler_kwargs {given}"):
-            return super().create_scheduler(*args, **kwargs)
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
         return super()._get_grad_norm(model, sparse_norm(model.parameters()) if grad_norm is None else grad_norm)
@@ -379,8 +373,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         if self._last_views is None:
             logger.info(run_summary(self, inputs))
         self.throughput.count(inputs, core, *chunk)
-        cached = any(chunk)
-        step = self._gradcache_step if cached else super().training_step
+        step = self._gradcache_step if any(chunk) else super().training_step
         with deferred_checks() as checks:
             loss = step(model, inputs, num_items_in_batch)
         self.publisher.clock.texts += inputs["input_ids"].shape[:-1].numel() * self.args.world_size
@@ -428,23 +421,19 @@ class ContrastiveTrainer(CheckpointTrainer):
         """The momentum queue; None without one, or before training."""
         return None if self.keys is None else self.keys.queue
 
-    @property
-    def _vocabulary(self) -> int | None:
-        """Number of token ids for which the model has a vector, if that is known."""
-        config: Any = getattr(self.core, "config", None)
-        return getattr(config and config.get_text_config(), "vocab_size", None)
-
     def get_train_dataloader(self) -> Any:
         """As in `transformers.Trainer`, with the values of `PlanningCollator` in the batches."""
         if self._searching:  # each trial has its arguments
             fit_batch(self.train_dataset, self.args)
             self._train_batch_size = self.args.train_batch_size
-        collator, config = self.data_collator, self.accelerator.dataloader_config
-        streamed = isinstance(self.train_dataset, IterableDataset) and config.dispatch_batches is None
-        cut = config.dispatch_batches or config.split_batches or streamed  # by accelerate, which can only cut tensors
+        collator, reading = self.data_collator, self.accelerator.dataloader_config
+        streamed = isinstance(self.train_dataset, IterableDataset) and reading.dispatch_batches is None
+        cut = reading.dispatch_batches or reading.split_batches or streamed  # by accelerate, which can only cut tensors
         if not cut:
-            settings = getattr(self.core, "settings", None)
-            self.data_collator = PlanningCollator(collator, getattr(settings, "loss", Loss()), self._vocabulary)
+            config = getattr(self.core, "config", None)
+            vocabulary = getattr(config and config.get_text_config(), "vocab_size", None)
+            loss = getattr(getattr(self.core, "settings", None), "loss", Loss())
+            self.data_collator = PlanningCollator(collator, loss, vocabulary)
         try:
             loader = self.order.loader(self._train_batch_size)
             return super().get_train_dataloader() if loader is None else loader
@@ -455,8 +444,6 @@ class ContrastiveTrainer(CheckpointTrainer):
         model.train()
         inputs = self._prepare_inputs(inputs)
         core, scale = self.accelerator.unwrap_model(model), 1 / self.current_gradient_accumulation_steps
-        limits = {"chunk_size": self.args.chunk_size, "chunk_tokens": self.args.chunk_tokens}
-        no_sync = lambda: self._no_sync(model)
         rows = {name: inputs[name] for name in TOKEN_KEYS if name in inputs}
         targets, named = inputs.get("targets"), {"task": inputs["task"]} if "task" in inputs else {}
         hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
@@ -465,37 +452,32 @@ class ContrastiveTrainer(CheckpointTrainer):
             key_embeddings, queue = self.keys.embeddings(inputs), self.queue.entries()
             rows = {name: x[:, :1] for name, x in rows.items()}
         complete = lambda views: with_key_embeddings(core.split_views(views), key_embeddings)
-        loss, views = gradcache_step(
-            rows,
-            self.encoder_of(model),
-            loss_fn=lambda views: core.compute_loss(complete(views), targets, hashes, queue, **named) * scale,
-            backward=self.accelerator.backward,
-            no_sync=no_sync,
-            **limits,
-            even=self.is_fsdp_enabled,
-            parameters=core.head_parameters(),
-            most=core.positions,
-            words=self._words(core, inputs, 1 if key_embeddings is None else inputs["input_ids"].shape[1], scale),
-        )
-        self._remember(complete(views), targets, hashes, queue)
-        return loss
+        words, per_row = core.words_of(inputs), 1 if key_embeddings is None else inputs["input_ids"].shape[1]
+        parts: Any = None if words is None else words.parts(default_gather())
 
-    def _words(
-        self, core: Any, inputs: dict[str, Any], views: int, scale: float
-    ) -> Callable[[Tensor, NDArray[np.int64]], Tensor] | None:
-        """What gives the words' part of the loss for a chunk, or None; an encoded row stands for so many `views`."""
-        words = core.words_of(inputs)
-        if words is None:
-            return None
-        parts = words.parts(default_gather())
-
-        def part(embeddings: Tensor, rows: NDArray[np.int64]) -> Tensor:
-            every = (rows[:, None] * views + np.arange(views)).reshape(-1)
+        def words_loss(embeddings: Tensor, rows: NDArray[np.int64]) -> Tensor:
+            every = (rows[:, None] * per_row + np.arange(per_row)).reshape(-1)  # with a queue, one row is encoded
             with self.compute_loss_context_manager():
                 loss: Tensor = parts(embeddings, every) * scale
             return loss
 
-        return part
+        @contextlib.contextmanager
+        def no_sync() -> Iterator[None]:  # in a chunk that is not the last one of a step
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(self.accelerator.no_sync(model))
+                if not (self.is_fsdp_enabled or self.args.torch_compile):  # in parts, or compiled for dense gradients
+                    stack.enter_context(sparse_look_ups(core))
+                yield
+
+        loss, views = gradcache_step(
+            rows, self.encoder_of(model),
+            loss_fn=lambda views: core.compute_loss(complete(views), targets, hashes, queue, **named) * scale,
+            backward=self.accelerator.backward, no_sync=no_sync, chunk_size=self.args.chunk_size,
+            chunk_tokens=self.args.chunk_tokens, even=self.is_fsdp_enabled, parameters=core.head_parameters(),
+            most=core.positions, words=None if parts is None else words_loss,
+        )  # fmt: skip
+        self._remember(complete(views), targets, hashes, queue)
+        return loss
 
     def encoder_of(self, model: nn.Module) -> Callable[..., Tensor]:
         """A function that encodes rows `[n, l]` to embeddings `[n, d]` with the wrapper and autocast of training."""
@@ -509,38 +491,23 @@ class ContrastiveTrainer(CheckpointTrainer):
 
         return encode
 
-    @contextlib.contextmanager
-    def _no_sync(self, model: nn.Module) -> Iterator[None]:
-        """A context for a chunk that is not the last one of a step."""
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(self.accelerator.no_sync(model))
-            if not (self.is_fsdp_enabled or self.args.torch_compile):  # in parts, or compiled for dense gradients
-                stack.enter_context(sparse_look_ups(self.accelerator.unwrap_model(model)))
-            yield
-
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """As in transformers, with the metrics of the loss and of the embeddings."""
         self.read_losses()
         if "loss" in logs and self._last_views is not None:
             means = self.task_losses.metrics(lambda mean: self.accelerator.reduce(mean, "mean"))
-            of_batch = mean_over_processes(self._view_metrics(*self._last_views))
-            logs = logs | means | of_batch | self.throughput.metrics(world_size())
+            (views, targets, hashes, queue), loss_fn = self._last_views, self.core.loss_fn
+            queued = {} if queue is None else {"queue": queue}
+            with torch.no_grad():
+                result = loss_fn.metrics(views, targets, text_hashes=hashes, gather=default_gather(), **queued)
+                self.health.chances, anchors = loss_fn.chances(result), views[:_ROWS_MEASURED, 0]
+                result |= {"uniformity": uniformity(anchors).item(), "effective_rank": effective_rank(anchors).item()}
+            logs = logs | means | mean_over_processes(result) | self.throughput.metrics(world_size())
         if "train_loss" in logs and not self.finished_before:
             # transformers adds the steps since the last log for this process alone; the result of `train` has it too
             logs["train_loss"] = mean_over_processes({"": logs["train_loss"]})[""]
             logger.info(f"trained to step {self.state.global_step}; mean loss {logs['train_loss']:.4f}")
         super().log(logs, start_time)
-
-    @torch.no_grad()
-    def _view_metrics(
-        self, views: Tensor, targets: Tensor | None, hashes: Tensor, queue: Queue | None
-    ) -> dict[str, float]:
-        loss_fn = self.core.loss_fn
-        queued = {} if queue is None else {"queue": queue}
-        result = loss_fn.metrics(views, targets, text_hashes=hashes, gather=default_gather(), **queued)
-        self.health.chances = loss_fn.chances(result)
-        anchors = views[:_ROWS_MEASURED, 0]
-        return {**result, "uniformity": uniformity(anchors).item(), "effective_rank": effective_rank(anchors).item()}
 
     def set_initial_training_values(self, args: Any, *others: Any, **kwargs: Any) -> Any:
         """As in transformers; shares of the run (`eval_steps=0.1`) become steps, as a checkpoint records them."""
@@ -583,16 +550,16 @@ class ContrastiveTrainer(CheckpointTrainer):
         """As in transformers, without a trace in the random state, and with the metrics of `validation`."""
         own, self.gather_function = self.validation, self.validation.gather
         with preserved_random_state(), torch.no_grad():  # a loader and a masking collator draw random numbers
-            loop: Any = super().evaluation_loop
-            output = loop(dataloader, description, *args, metric_key_prefix=metric_key_prefix, **kwargs)
-            result = own.metrics()
+            kwargs["metric_key_prefix"] = metric_key_prefix
+            output = super().evaluation_loop(dataloader, description, *args, **kwargs)
+            result, metrics = own.metrics(), output.metrics or {}
         if "loss" in self.args.include_for_metrics and "loss" in result:  # transformers has that of each batch
-            output.metrics[f"{metric_key_prefix}_loss"] = result["loss"]
+            metrics[f"{metric_key_prefix}_loss"] = result["loss"]
         for name, value in result.items():  # what `compute_metrics` calls the same stays
-            output.metrics.setdefault(f"{metric_key_prefix}_{name}", value)
-        output.metrics.update(own.evaluator_metrics(metric_key_prefix))
-        output.metrics.pop(f"{metric_key_prefix}_model_preparation_time", None)
-        return output
+            metrics.setdefault(f"{metric_key_prefix}_{name}", value)
+        metrics.update(own.evaluator_metrics(metric_key_prefix))
+        metrics.pop(f"{metric_key_prefix}_model_preparation_time", None)
+        return output._replace(metrics=metrics)
 
     def prediction_step(
         self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: Any = None

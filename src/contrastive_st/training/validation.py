@@ -206,7 +206,7 @@ class _Found:
 
     def metrics(self, loss_fn: Any, gather: Gather, similarity: str) -> dict[str, float]:
         """The mean loss, and the metrics; a collective call."""
-        result = {}
+        result = dict[str, float]()
         if self.loss is not None:
             result["loss"] = gather.sum(self.loss).item() / (gather.total(self.rows) or math.nan)
         if self.kept:
@@ -275,39 +275,24 @@ class Validation:
         wanted = f"eval_{str(args.metric_for_best_model).removeprefix('eval_')}"
         if args.metric_for_best_model is None or args.eval_strategy == "no":
             return
-        known = self.evaluated or self._metrics_of_rows() | self._main_metrics()
+        known = set(self.evaluated)
+        if not known:  # the names of the metrics of rows and evaluator, without an evaluation
+            data: Any = self.trainer.eval_dataset
+            for name, rows in (data if isinstance(data, dict) else {None: data}).items():
+                for part, kind in (self._kinds(rows) if rows is not None else {}).items():
+                    of_kind = {"mrr": ("mrr", "accuracy")}.get(str(kind), (kind,) if kind else ())
+                    for metric in (*of_kind, *(() if self.collator else ("loss",))):
+                        known |= {"_".join(filter(None, ("eval", name, own, metric))) for own in {part, None}}
+            if self.evaluation and not isinstance(data, dict):
+                known |= {f"eval_{name}" for name in self.evaluation.main_names}
         if wanted not in known and not self.evaluated and (self.evaluation or self.trainer.compute_metrics):
-            known = frozenset(self.trainer.evaluate())
+            known = set(self.trainer.evaluate())
         if wanted not in known:
             names = sorted(name for name in known if not name.endswith(_TIMES))
             raise InputError(
                 f"metric_for_best_model {args.metric_for_best_model}: an evaluation has "
                 f"{', '.join(name.removeprefix('eval_') for name in names)}; choose one of them"
             )
-
-    def _metrics_of_rows(self) -> frozenset[str]:
-        """The names of the metrics that the validation rows have, without an evaluation."""
-        named = (
-            self.trainer.eval_dataset
-            if isinstance(self.trainer.eval_dataset, dict)
-            else {None: self.trainer.eval_dataset}
-        )
-        result = set()
-        for data, rows in named.items():
-            kinds = self._kinds(rows) if rows is not None else {}
-            for part, kind in kinds.items():
-                names = {"mrr": ("mrr", "accuracy")}.get(str(kind), (kind,) if kind else ())
-                for name in (*names, *(() if self.collator else ("loss",))):
-                    result |= {"_".join(filter(None, ("eval", data, own, name))) for own in {part, None}}
-        return frozenset(result)
-
-    def _main_metrics(self) -> frozenset[str]:
-        names = self.evaluation.main_names if self.evaluation else {}
-        return (
-            frozenset(f"eval_{name}" for name in names)
-            if not isinstance(self.trainer.eval_dataset, dict)
-            else frozenset()
-        )
 
     def _kinds(self, data: Any) -> dict[str | None, str | None]:
         """The measure of each part of the rows, or None, from the first rows of each.
@@ -385,10 +370,8 @@ class Validation:
 
     def _judge(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Tensor | None, Tensor]:
         """The loss of a batch, or None with an `eval_collator`; and its views `[B, V, d]`."""
-        core, limits = (
-            self.trainer.accelerator.unwrap_model(model),
-            (self.trainer.args.chunk_size, self.trainer.args.chunk_tokens),
-        )
+        core, args = self.trainer.accelerator.unwrap_model(model), self.trainer.args
+        limits = args.chunk_size, args.chunk_tokens
         if self.collator is None and not any(limits):
             with self.trainer.compute_loss_context_manager():
                 loss, outputs = self.trainer.compute_loss(model, inputs, return_outputs=True)
@@ -451,11 +434,10 @@ class Validation:
             )
         if not args.load_best_model_at_end or not state.best_global_step:
             return
-        end = f"training ended at step {state.global_step}"
-        if any(getattr(x, "early_stopping_patience_counter", 0) for x in self.trainer.callback_handler.callbacks) and (
-            state.global_step < state.max_steps
-        ):
-            end = f"stopped early at step {state.global_step} of {state.max_steps}"
+        waited = any(getattr(x, "early_stopping_patience_counter", 0) for x in self.trainer.callback_handler.callbacks)
+        early = waited and state.global_step < state.max_steps
+        step = f"at step {state.global_step}"
+        end = f"stopped early {step} of {state.max_steps}" if early else f"training ended {step}"
         logger.info(
             f"kept the checkpoint of step {state.best_global_step}: {name} {state.best_metric:.4f}, the best of "
             f"{count} evaluations; {end}"
@@ -477,11 +459,11 @@ def check_validation(args: ContrastiveTrainingArguments, eval_dataset: Any, eval
 class LogAtEvaluation(TrainerCallback):
     """Logs the training loss at each evaluation too, so that the two can be compared step by step."""
 
-    def _also_log(self, args: Any, state: Any, control: TrainerControl, **kwargs: Any) -> TrainerControl:
+    def on_step_end(self, args: Any, state: Any, control: TrainerControl, **kwargs: Any) -> None:
+        """Log if there is an evaluation."""
         control.should_log |= control.should_evaluate
-        return control
 
-    on_step_end = on_epoch_end = _also_log
+    on_epoch_end = on_step_end
 
 
 def _own_targets(targets: Tensor | None, part: str | None) -> Tensor | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from typing import Any, Literal
 
@@ -167,7 +167,12 @@ class Similarity(Options):
         from contrastive_st.models.protocol import open_encoder, warn_of_unknown
 
         first, *others = self.sentences
-        others = others or [line for line in _stdin_lines() if line]
+        if not others:
+            from contrastive_st.data.reading import utf8
+
+            for number, line in enumerate(sys.stdin.buffer, 1):
+                if text := utf8(line, f"stdin, line {number}", "convert it first (iconv -t UTF-8)").strip():
+                    others.append(text)
         if not others:
             raise InputError(
                 "nothing to compare with: give a second sentence, or pipe sentences to stdin, one per line"
@@ -195,13 +200,6 @@ class Doctor(Options):
 
         for name, value in facts():
             say(f"{name:22} {value}")
-
-
-def _stdin_lines() -> Iterator[str]:
-    from contrastive_st.data.reading import utf8
-
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        yield utf8(line, f"stdin, line {number}", "convert it first (iconv -t UTF-8)").strip()
 
 
 if __name__ == "__main__":

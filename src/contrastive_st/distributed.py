@@ -153,22 +153,18 @@ def host_numbers(number: int, group: dist.ProcessGroup | None) -> list[int]:
     NCCL would send it through the GPU, and the host would have to wait for that. So a gloo group of the same processes
     is used where the backend is NCCL.
     """
-    group = _beside(group)
+    if dist.get_backend(group) == "nccl":
+        key = dist.group.WORLD if group is None else group  # a new object each time that the processes are initialised
+        if key not in _gloo:
+            ranks = dist.get_process_group_ranks(key)
+            _gloo[key] = dist.new_group(ranks, backend="gloo", use_local_synchronization=True)
+        group = _gloo[key]
     numbers = torch.empty(dist.get_world_size(group), dtype=torch.long)
     dist.all_gather(list(numbers.split(1)), torch.tensor([number]), group=group)
     return numbers.tolist()
 
 
-_gloo: dict[Any, dist.ProcessGroup] = {}  # the gloo group of each NCCL group
-
-
-def _beside(group: dist.ProcessGroup | None) -> dist.ProcessGroup | None:
-    if dist.get_backend(group) != "nccl":
-        return group
-    key = dist.group.WORLD if group is None else group  # a new object each time that the processes are initialised
-    if key not in _gloo:
-        _gloo[key] = dist.new_group(dist.get_process_group_ranks(key), backend="gloo", use_local_synchronization=True)
-    return _gloo[key]
+_gloo: dict[object, dist.ProcessGroup] = {}  # the gloo group of each NCCL group
 
 
 # --- The rows of all processes as one batch.

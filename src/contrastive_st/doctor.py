@@ -40,7 +40,11 @@ def facts() -> Iterator[tuple[str, str]]:
         >>> dict(facts())["python"] == platform.python_version()
         True
     """
+    from huggingface_hub.constants import ENDPOINT, HF_HUB_CACHE
+
     from contrastive_st import __version__
+    from contrastive_st.evaluation.datasets.senteval import DATA_VARIABLE, find_stsb
+    from contrastive_st.files.caches import own_cache
 
     yield "contrastive-st", __version__
     yield "python", platform.python_version()
@@ -50,8 +54,21 @@ def facts() -> Iterator[tuple[str, str]]:
     yield "not installed", ", ".join(name for name in EXTRAS if not result[name]) or "none of the extras"
     yield from _hardware()
     yield "PostgreSQL", _postgres()
-    yield from _settings()
-    yield from _folders()
+    yield "default model", _short(default_model())
+    yield "device", asked_device() or "the GPU if there is one (CONTRASTIVE_ST_DEVICE not set)"
+    yield "Hub", without_secrets(ENDPOINT)
+    for name, variable in (("Hub token", "HF_TOKEN"), ("API token", "CONTRASTIVE_ST_API_TOKEN")):
+        yield name, "set" if os.environ.get(variable) else f"not set ({variable})"
+    yield "offline", os.environ.get("HF_HUB_OFFLINE", "no (HF_HUB_OFFLINE not set)")
+    temporary = tempfile.gettempdir()
+    for name, folder in (
+        ("Hub cache", HF_HUB_CACHE), ("embedding cache", own_cache("embeddings")), ("temporary files", temporary)
+    ):  # fmt: skip
+        yield name, f"{_short(folder)} ({_writable(folder)})"
+    data = os.environ.get(DATA_VARIABLE)
+    there = "" if data is None or Path(data).is_dir() else " (no such folder)"
+    yield "data", f"{_short(data)}{there}" if data else f"not found ({DATA_VARIABLE} not set)"
+    yield "STS-B dev", _short(find_stsb("dev")) or "not found"
 
 
 def _version(name: str) -> str:
@@ -107,33 +124,6 @@ def _postgres() -> str:
         return f"none ({install('search')}, or set CONTRASTIVE_ST_STORE to a DSN)"
     state = "created" if Path(store, "pgdata").exists() else "not created yet"
     return f"embedded, in {_short(store)} ({state}, {_writable(store)})"
-
-
-def _settings() -> Iterator[tuple[str, str]]:
-    """The settings that are not folders; of a token only whether it is set."""
-    from huggingface_hub.constants import ENDPOINT
-
-    yield "default model", _short(default_model())
-    yield "device", asked_device() or "the GPU if there is one (CONTRASTIVE_ST_DEVICE not set)"
-    yield "Hub", without_secrets(ENDPOINT)
-    for name, variable in (("Hub token", "HF_TOKEN"), ("API token", "CONTRASTIVE_ST_API_TOKEN")):
-        yield name, "set" if os.environ.get(variable) else f"not set ({variable})"
-
-
-def _folders() -> Iterator[tuple[str, str]]:
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    from contrastive_st.evaluation.datasets.senteval import DATA_VARIABLE, find_stsb
-    from contrastive_st.files.caches import own_cache
-
-    yield "offline", os.environ.get("HF_HUB_OFFLINE", "no (HF_HUB_OFFLINE not set)")
-    for name, folder in (("Hub cache", HF_HUB_CACHE), ("embedding cache", own_cache("embeddings"))):
-        yield name, f"{_short(folder)} ({_writable(folder)})"
-    yield "temporary files", f"{_short(tempfile.gettempdir())} ({_writable(tempfile.gettempdir())})"
-    data = os.environ.get(DATA_VARIABLE)
-    there = "" if data is None or Path(data).is_dir() else " (no such folder)"
-    yield "data", f"{_short(data)}{there}" if data else f"not found ({DATA_VARIABLE} not set)"
-    yield "STS-B dev", _short(find_stsb("dev")) or "not found"
 
 
 def _writable(folder: str | os.PathLike[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,14 @@ def training_curve(log_history: Sequence[Mapping[str, Any]], path: str | Path) -
 
 def training_curve_png(log_history: Sequence[Mapping[str, Any]]) -> bytes | None:
     """As `training_curve`, but the content of the file."""
-    curves = dict(_curves(log_history))
-    losses = {name: points for name, points in curves.items() if _is_loss(name)}
+    is_loss = lambda name: name == "loss" or name.endswith("_loss")
+    named = {name for row in log_history for name in row if name.startswith("eval_")}
+    evaluated = {name for name in named if not name.endswith(("_runtime", "_per_second"))}
+    curves = {}  # the points of each line, losses first
+    for name in ["loss", *sorted(evaluated, key=lambda name: (not is_loss(name), name)), "accuracy"]:
+        if rows := [row for row in log_history if name in row and (name != "accuracy" or "loss" in row)]:
+            curves[name] = [(row["step"], row[name]) for row in rows]
+    losses = {name: points for name, points in curves.items() if is_loss(name)}
     if not losses or not can_draw("no training curve"):
         return None
     figure = new_figure(8, 4.5, 120)
@@ -55,20 +61,6 @@ def training_curve_png(log_history: Sequence[Mapping[str, Any]]) -> bytes | None
         right.set(ylabel="metric")
     figure.legend(loc="outside upper center", ncols=4, frameon=False)
     return png(figure)
-
-
-def _curves(log_history: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[tuple[int, float]]]]:
-    """The name and the points of each line, losses first."""
-    named = {name for row in log_history for name in row if name.startswith("eval_")}
-    evaluated = {name for name in named if not name.endswith(("_runtime", "_per_second"))}
-    for name in ["loss", *sorted(evaluated, key=lambda name: (not _is_loss(name), name)), "accuracy"]:
-        rows = [row for row in log_history if name in row and (name != "accuracy" or "loss" in row)]
-        if rows:
-            yield name, [(row["step"], row[name]) for row in rows]
-
-
-def _is_loss(name: str) -> bool:
-    return name == "loss" or name.endswith("_loss")
 
 
 # --- What every plot needs.

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, TextIO
+from typing import TextIO
 
 # Control characters except tab and newline, marks of text direction, line separators, surrogates
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -93,18 +93,13 @@ def set_verbosity(level: int) -> None:
         elif level != logging.DEBUG and name not in os.environ:
             _set_here.add(name)
             os.environ[name] = value
-    for name, call in (("transformers.utils.logging", _tell_transformers), ("datasets.utils", _tell_datasets)):
-        if name in sys.modules and (level == logging.DEBUG or _set_here):
-            call(sys.modules[name], level == logging.DEBUG)
-
-
-def _tell_transformers(module: Any, loud: bool) -> None:
-    (module.enable_progress_bar if loud else module.disable_progress_bar)()
-    module.set_verbosity(logging.WARNING if loud else logging.ERROR)
-
-
-def _tell_datasets(module: Any, loud: bool) -> None:
-    (module.enable_progress_bars if loud else module.disable_progress_bars)()
+    loud = level == logging.DEBUG
+    if loud or _set_here:
+        if module := sys.modules.get("transformers.utils.logging"):
+            (module.enable_progress_bar if loud else module.disable_progress_bar)()
+            module.set_verbosity(logging.WARNING if loud else logging.ERROR)
+        if module := sys.modules.get("datasets.utils"):
+            (module.enable_progress_bars if loud else module.disable_progress_bars)()
 
 
 def is_verbose() -> bool:

@@ -46,11 +46,12 @@ def download(name: str, revision: str | None, patterns: Sequence[str], subfolder
 @contextlib.contextmanager
 def hub_errors(name: str, revision: str | None = None) -> Iterator[None]:
     """Turn errors of the Hub and the network into an `InputError` of one line without secrets."""
+    kinds = (HfHubHTTPError, _HTTPError, OSError, HFValidationError)
     try:
         yield
-    except (HfHubHTTPError, _HTTPError, OSError, HFValidationError, RuntimeError) as error:
+    except (*kinds, RuntimeError) as error:
         cause = error.__cause__ if isinstance(error, RuntimeError) else error  # an upload raises it from the real error
-        if not isinstance(cause, (HfHubHTTPError, _HTTPError, OSError, HFValidationError)):
+        if not isinstance(cause, kinds):
             raise
         raise InputError(without_secrets(_reason(cause, name, revision))) from None
 
@@ -92,7 +93,12 @@ def _check_hashes(folder: Path, wanted: list[str], name: str) -> None:
         if not any(fnmatch(path.relative_to(folder).as_posix(), pattern) for pattern in wanted):
             continue
         blob = path.parent / os.readlink(path)
-        if path.is_file() and not _has_hash(path, blob.name):
+        digest: hashlib._Hash | None = None  # where this Hub gives no hash
+        if re.fullmatch(r"[0-9a-f]{64}", blob.name):  # large files: SHA-256
+            digest = hashlib.sha256()
+        elif re.fullmatch(r"[0-9a-f]{40}", blob.name) and path.is_file():  # others: git's hash of a blob
+            digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+        if digest is not None and path.is_file() and digest_of_file(path, digest) != blob.name:
             blob.resolve().unlink(missing_ok=True)
             blob.unlink(missing_ok=True)
             path.unlink()
@@ -100,13 +106,3 @@ def _check_hashes(folder: Path, wanted: list[str], name: str) -> None:
                 f"{name}: {path.relative_to(folder)} was damaged in the download (its hash is not that of the Hub) "
                 "and has been removed from the cache; try again"
             )
-
-
-def _has_hash(path: Path, expected: str) -> bool:
-    if re.fullmatch(r"[0-9a-f]{64}", expected):  # large files: SHA-256
-        digest: Any = hashlib.sha256()
-    elif re.fullmatch(r"[0-9a-f]{40}", expected):  # others: git's hash of a blob
-        digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
-    else:
-        return True  # this Hub gives no hash
-    return digest_of_file(path, digest) == expected

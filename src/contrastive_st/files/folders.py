@@ -168,8 +168,14 @@ def check_sizes(folder: Path, whole: bool = True) -> None:
     fault = next((f"{path} is damaged: {fault}" for fault in faults), "")
     path = folder / "tokenizer.json"
     if path.is_file() and _MANY_DIGITS.search(path.read_bytes()):  # only a file with a long number is parsed here
-        faults = _id_faults(read_json(path, dict), max(size, _LARGEST_ID))
-        fault = fault or next((f"{path} is damaged: {fault}" for fault in faults), "")
+        tokenizer, most = read_json(path, dict), max(size, _LARGEST_ID)
+        model, added = tokenizer.get("model"), tokenizer.get("added_tokens")
+        vocabulary = model.get("vocab") if isinstance(model, dict) else None
+        ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else []
+        ids += [token.get("id") for token in added if isinstance(token, dict)] if isinstance(added, list) else []
+        wrong = next((one for one in ids if isinstance(one, int | float) and not 0 <= one < most), None)
+        if wrong is not None and not fault:
+            fault = f"{path} is damaged: it has a token with id {wrong}, but ids must be below {most:,}"
     if fault:
         raise InputError(fault)
 
@@ -183,13 +189,3 @@ def _size_faults(config: Any, tensors: int, size: int, depth: int = 0) -> Iterat
         most = tensors if _LAYERS.fullmatch(name) else size if _COUNTS.fullmatch(name) else None
         if most is not None and isinstance(value, int | float) and value > most:
             yield f"its {name} is {value}, but the weights have only {tensors:,} tensors of {size:,} bytes"
-
-
-def _id_faults(tokenizer: dict[str, Any], most: int) -> Iterator[str]:
-    model, added = tokenizer.get("model"), tokenizer.get("added_tokens")
-    vocabulary = model.get("vocab") if isinstance(model, dict) else None
-    ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else []
-    ids += [token.get("id") for token in added if isinstance(token, dict)] if isinstance(added, list) else []
-    for number in ids:
-        if isinstance(number, int | float) and not 0 <= number < most:
-            yield f"it has a token with id {number}, but ids must be below {most:,}"

@@ -191,26 +191,21 @@ def replace_model(folder: str | Path) -> Iterator[Path]:
         try:
             yield scratch
             _to_disk(scratch, folder.stat().st_mode & 0o666)
-            _take_the_places(scratch, folder)
+            new = {path.relative_to(scratch) for path in scratch.rglob("*") if path.is_file()}
+            if new:  # none where sharded weights are only saved in checkpoints
+                last = [Path(name) for name in _OPENED_BY if Path(name) in new]
+                patterns = (*_WEIGHTS, *(_TOKENIZER if Path("tokenizer_config.json") in new else ()))
+                stale = (path for pattern in patterns for path in folder.glob(pattern) if Path(path.name) not in new)
+                for path in [*(folder / name for name in reversed(_OPENED_BY)), *stale]:
+                    path.unlink(missing_ok=True)
+                for name in [*sorted(new.difference(last)), *last]:
+                    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                    os.replace(scratch / name, folder / name)
+                _sync(folder)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
             if is_new and not any(folder.iterdir()):
                 folder.rmdir()
-
-
-def _take_the_places(scratch: Path, folder: Path) -> None:
-    new = {path.relative_to(scratch) for path in scratch.rglob("*") if path.is_file()}
-    if not new:  # as where sharded weights are only saved in checkpoints
-        return
-    last = [Path(name) for name in _OPENED_BY if Path(name) in new]
-    patterns = (*_WEIGHTS, *(_TOKENIZER if Path("tokenizer_config.json") in new else ()))
-    stale = (path for pattern in patterns for path in folder.glob(pattern) if Path(path.name) not in new)
-    for path in [*(folder / name for name in reversed(_OPENED_BY)), *stale]:
-        path.unlink(missing_ok=True)
-    for name in [*sorted(new.difference(last)), *last]:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        os.replace(scratch / name, folder / name)
-    _sync(folder)
 
 
 @contextlib.contextmanager

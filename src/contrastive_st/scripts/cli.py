@@ -50,7 +50,11 @@ def train(argv: Sequence[str]) -> int:
 
 def _run_script(argv: Sequence[str]) -> None:
     if not argv or argv[0] in ("-h", "--help"):
-        print(_train_help())
+        print("usage: contrastive-st train [SCRIPT] [options]\n\nscripts:")
+        for name, path in script_files().items():
+            docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            print(f"  {name or '(none)':14} {docstring.splitlines()[0]}")
+        print(f"\n{_ABOUT_SCRIPTS}")
         return
     from contrastive_st.scripts.parser import is_option_file, with_file  # here, because it takes torch
 
@@ -84,20 +88,12 @@ def _suitable_script(argv: Sequence[str]) -> str:
     return "neighbors" if "--model_name_or_path" in given else "static"
 
 
-def _train_help() -> str:
-    lines = ["usage: contrastive-st train [SCRIPT] [options]", "", "scripts:"]
-    for name, path in script_files().items():
-        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        lines.append(f"  {name or '(none)':14} {docstring.splitlines()[0]}")
-    lines += [
-        "",
-        "Without SCRIPT, the columns of --train_file decide what is trained, and --mixture FILE.yaml trains on several",
-        "data sets. A file of documents (a .txt with blank lines between documents, or a table with columns",
-        "text and doc) is given to the script `neighbors` if there is a --model_name_or_path, and else to `static`.",
-        "The options depend on the script, or on the columns of the file: contrastive-st train SCRIPT --help or",
-        "contrastive-st train --train_file FILE --help shows them.",
-    ]
-    return "\n".join(lines)
+_ABOUT_SCRIPTS = """\
+Without SCRIPT, the columns of --train_file decide what is trained, and --mixture FILE.yaml trains on several
+data sets. A file of documents (a .txt with blank lines between documents, or a table with columns
+text and doc) is given to the script `neighbors` if there is a --model_name_or_path, and else to `static`.
+The options depend on the script, or on the columns of the file: contrastive-st train SCRIPT --help or
+contrastive-st train --train_file FILE --help shows them."""
 
 
 @dataclass

@@ -7,7 +7,7 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from safetensors import safe_open
 from safetensors.numpy import load_file
@@ -15,6 +15,8 @@ from safetensors.numpy import load_file
 from contrastive_st.errors import InputError, about, first_line
 
 LARGE_JSON = 512 << 20  # bytes; the tokenizers of 250,000 tokens have 35 MB
+#: An object of JSON, whose values each reader checks as it needs them
+JsonObject: TypeAlias = dict[str, Any]
 
 
 def read_json(path: Path, kind: type = object) -> Any:

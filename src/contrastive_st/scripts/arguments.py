@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 from annotated_types import Gt, Le
 
 from contrastive_st.errors import InputError
+from contrastive_st.files.reading import JsonObject
 from contrastive_st.losses.base import LOSSES, loss_class
 from contrastive_st.models.poolings import WITHOUT_HEAD
 from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive, Share, option
@@ -137,7 +138,7 @@ class EncoderArguments(ScriptArguments):
         return {name: text for name, _, text in (given.partition("=") for given in self.prompts)}
 
     @property
-    def lora(self) -> dict[str, Any]:
+    def lora(self) -> JsonObject:
         """The settings of the adapter that are given, without its rank."""
         given = {name: vars(self)[f"lora_{name}"] for name in ("alpha", "dropout", "target_modules")}
         return {name: value for name, value in given.items() if value is not None}
@@ -164,7 +165,7 @@ class MatryoshkaArguments(ScriptArguments):
         if truncate is not None and truncate not in (dims or []):
             yield f"--truncate_dim {truncate} is not one of --matryoshka_dims, so that it would not be trained"
 
-    def over(self, loss: Mapping[str, Any]) -> dict[str, Any]:
+    def over(self, loss: Mapping[str, object]) -> JsonObject:
         """The settings of a loss, or of `MatryoshkaLoss` over it if dimensions are given.
 
         Args:
@@ -190,12 +191,12 @@ class WordsLossArguments(ScriptArguments):
     mlm_probability: Share = option("Share of the tokens that are masked and predicted, with do_mlm.", default=0.15)
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """The settings of the model for it; none without it."""
         return {"do_mlm": True, "mlm_weight": self.mlm_weight} if self.do_mlm else {}
 
     @property
-    def masking(self) -> dict[str, Any]:
+    def masking(self) -> JsonObject:
         """The settings of a collator for it."""
         return {"do_mlm": self.do_mlm, "mlm_probability": self.mlm_probability}
 
@@ -223,7 +224,7 @@ def loss_arguments(names: Sequence[str]) -> type[LossArguments]:
         contrastive_st.errors.InputError: the loss info_nce has no setting margin; leave out --margin, or give --loss
     """
     takers: dict[str, list[str]] = {}
-    kinds: dict[str, Any] = {}
+    kinds: JsonObject = {}
     for name in names:
         hints = get_type_hints(LOSSES[name])
         for setting in LOSSES[name].setting_names():
@@ -260,7 +261,7 @@ class LossArguments(ScriptArguments):
 
     loss: str | None
 
-    def settings(self, default: str) -> dict[str, Any]:
+    def settings(self, default: str) -> JsonObject:
         """The name of the loss and those of its settings that are given.
 
         Args:

@@ -12,7 +12,7 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
@@ -30,12 +30,13 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from contrastive_st.data import TeacherRows, read_texts
 from contrastive_st.data.reading import open_table
 from contrastive_st.errors import InputError
+from contrastive_st.files.reading import JsonObject
 from contrastive_st.files.redact import publishable, publishable_arguments
 from contrastive_st.files.writing import only_writer, replace_model
 from contrastive_st.hub.cards import write_card
 from contrastive_st.losses import EmbeddingDistillationLoss, InfoNCE
 from contrastive_st.models.auto import load_tokenizer
-from contrastive_st.models.base import text_hashes
+from contrastive_st.models.base import ForCL, text_hashes
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.models.saving import write_tensors
@@ -43,10 +44,12 @@ from contrastive_st.models.static_encoder import StaticEncoder, StaticFit, silen
 from contrastive_st.models.students import student_of, teacher_vectors
 from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive
 from contrastive_st.precision import bf16_is_fast
+from contrastive_st.scripts.cli import Distill
 from contrastive_st.terminal import progress_is_shown, say
 from contrastive_st.tokens import pad_rows
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.checkpoints import TrainingDiverged
+from contrastive_st.training.gradcache import Batch
 from contrastive_st.training.metadata import base_model, hardware, versions, words_of, write_training_metadata
 from contrastive_st.training.trainer import ContrastiveTrainer
 from contrastive_st.vectors import unit_vectors
@@ -108,17 +111,17 @@ class Pairs:
         return [rows for rows in result if len(rows) > 1]
 
 
-def main(args: Any) -> dict[str, Any]:
+def main(args: Distill) -> JsonObject:
     """Run the whole job with a `contrastive_st.scripts.cli.Distill`; return the table that it prints."""
     with only_writer(args.output, args.overwrite, parents=True) as output:
         return _distill(args, output)
 
 
-def _distill(args: Any, output: Path) -> dict[str, Any]:
+def _distill(args: Distill, output: Path) -> JsonObject:
     static = args.student == "static"
     source, layers = (None, None) if static else layer_student(args.teacher, args.student)
     options = {spec.name: getattr(args, spec.name) for spec in fields(Training)}
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    given: JsonObject = {name: value for name, value in options.items() if value is not None}
     training = replace(STATIC if static else LAYERS, **given)
     texts = training_texts(args.train_file, args.max_train_samples, training.seed)
     if len(texts) < 2:
@@ -178,7 +181,7 @@ def training_texts(files: Sequence[str], most: int | None, seed: int) -> list[st
 
 
 def fitted_static(
-    args: Any, teacher: SentenceEncoder, texts: Sequence[str], vectors: NDArray[np.floating]
+    args: Distill, teacher: SentenceEncoder, texts: Sequence[str], vectors: NDArray[np.floating]
 ) -> tuple[SentenceEncoder, NDArray[np.float32]]:
     """The closed form, and the targets of its refinement: the teacher's vectors, centred, in `dim` dimensions."""
     tokenizer = static_tokenizer(load_tokenizer(args.teacher))
@@ -195,14 +198,14 @@ def fitted_static(
     return SentenceEncoder(model, tokenizer), targets
 
 
-def reader_of(encoder: SentenceEncoder) -> Any:
+def reader_of(encoder: SentenceEncoder) -> Callable[[Sequence[str]], Rows]:
     """A function from texts to token ids, as the encoder tokenizes them."""
     if isinstance(encoder.model, StaticEncoder):
         return lambda texts: token_rows(encoder.tokenizer, texts)
     return lambda texts: encoder.tokenizer(list(texts), truncation=True)["input_ids"]
 
 
-def read_pairs_of(file: str | None, read: Any) -> Pairs:
+def read_pairs_of(file: str | None, read: Callable[[Sequence[str]], Rows]) -> Pairs:
     """Pairs and triplets of a file; a row with an empty third cell is a pair."""
     if file is None:
         return Pairs()
@@ -262,7 +265,7 @@ class StudentCollator:
     pairs: Pairs
     numbers: Iterator[NDArray[np.int64]] | None = None
 
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def __call__(self, rows: Sequence[Batch]) -> Batch:
         """Collate rows of token ids and teacher vectors into a batch."""
         groups = self.pairs.batch(next(self.numbers)) if self.numbers is not None else []
         every = [row["input_ids"] for row in rows] + [text for group in groups for row in group for text in row]
@@ -285,7 +288,11 @@ class StudentTrainer(ContrastiveTrainer):
         self.options = options
 
     def compute_loss(
-        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+        self,
+        model: nn.Module,
+        inputs: Batch,
+        return_outputs: bool = False,
+        num_items_in_batch: object = None,
     ) -> Any:
         """The loss of a step; all texts are encoded together."""
         ids, mask = (inputs[name][:, 0] for name in ("input_ids", "attention_mask"))
@@ -318,12 +325,14 @@ class Schedule(TrainerCallback):
         """The share of the peak rate: a warm-up of 50 steps and a linear decay to 0."""
         return min(1.0, (step + 1) / 50) * max(0.0, 1 - self.progress(step))
 
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+    ) -> None:
         """Stop when the time or the steps are used up."""
         control.should_training_stop = control.should_training_stop or self.progress(state.global_step) >= 1
 
 
-def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, options: Training) -> dict[str, Any]:
+def train(model: ForCL, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, options: Training) -> JsonObject:
     """Train a student in place by `ContrastiveTrainer`; return its entries of the training metadata.
 
     Raises:
@@ -369,7 +378,7 @@ def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, o
 
 def train_used_rows(
     model: StaticEncoder, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, options: Training
-) -> dict[str, Any]:
+) -> JsonObject:
     """`train` for a table, of which only the rows of tokens that occur are computed with: the others have no gradient.
 
     The result is that of the whole table to the bit. 3,000 sentences have a third of the tokens of BERT, and a step of
@@ -450,13 +459,13 @@ def save(encoder: SentenceEncoder, folder: Path, storage: str) -> None:
 
 
 def metadata_of(
-    args: Any, teacher: SentenceEncoder, model: Any, rows: int, training: Training, run: dict[str, Any]
-) -> dict[str, Any]:
+    args: Distill, teacher: SentenceEncoder, model: nn.Module, rows: int, training: Training, run: JsonObject
+) -> JsonObject:
     """The training metadata of the run, for the model card."""
     loss = EmbeddingDistillationLoss()
     files = [*args.train_file, *([args.pairs] if args.pairs else [])]
     static = {"dim": args.dim, "regularization": args.regularization} if args.student == "static" else {}
-    record: dict[str, Any] = publishable({
+    record: JsonObject = publishable({
         "method": "Distillation of embeddings",
         "loss": {"name": loss.name, "settings": loss.settings()},
         "model": {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())},

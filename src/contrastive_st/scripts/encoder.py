@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
-from transformers import BertConfig, PreTrainedConfig
+from transformers import BertConfig, PreTrainedConfig, PreTrainedTokenizerBase
 
 from contrastive_st.data import check_max_length, train_wordpiece
 from contrastive_st.errors import InputError
+from contrastive_st.files.reading import JsonObject
 from contrastive_st.models import AutoModelForCL, BertForCL
 from contrastive_st.models.adapters import add_lora
 from contrastive_st.models.auto import family, load_config, load_tokenizer
@@ -30,7 +31,7 @@ def recorded_pooling(args: EncoderArguments) -> str | None:
     return Checkpoint.find(args.model_name_or_path).pooling
 
 
-def no_prompts(args: EncoderArguments, what: str) -> dict[str, Any]:
+def no_prompts(args: EncoderArguments, what: str) -> JsonObject:
     """Settings for `open_encoder` of a method that reads texts without prompts, by an encoder of transformers.
 
     Args:
@@ -62,7 +63,7 @@ def open_encoder(
     resume: str | None = None,
     pooling: str | None = None,
     **settings: Any,
-) -> tuple[Any, Any]:
+) -> tuple[Any, PreTrainedTokenizerBase]:
     """The encoder to train and its tokenizer: a given checkpoint, or a small BERT whose vocabulary is of the texts.
 
     Args:
@@ -85,7 +86,7 @@ def open_encoder(
     if args.model_name_or_path is None:
         length = check_max_length(args.max_length or _FROM_SCRATCH, 512)
         learned_from = chain(texts, *[(args.named_prompts or {}).values()] * 2)  # what occurs once is left out
-        tokenizer: Any = load_tokenizer(resume) if resume else train_wordpiece(learned_from, args.vocab_size, length)
+        tokenizer = load_tokenizer(resume) if resume else train_wordpiece(learned_from, args.vocab_size, length)
         config = with_dropout(small_bert(len(tokenizer), args.hidden_size, args.num_layers, length), args.dropout)
         model: Any = BertForCL(config, **{"pooling": pooling or "mean", **settings})
     else:

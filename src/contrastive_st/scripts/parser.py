@@ -60,7 +60,7 @@ class TrainingParser(Parser, HfArgumentParser):
         True
     """
 
-    def __init__(self, kinds: Any, **kwargs: Any) -> None:
+    def __init__(self, kinds: Iterable[Any] | Any, **kwargs: Any) -> None:
         super().__init__([], general=False, **{"prog": commands.program, "usage": "%(prog)s [options]", **kwargs})
         self.dataclass_types = list(kinds) if isinstance(kinds, Iterable) else [kinds]
         own = vars(ContrastiveTrainingArguments)["__annotations__"]
@@ -154,7 +154,7 @@ def with_file(argv: Sequence[str]) -> list[str]:
     return [*chain.from_iterable(words), *others]
 
 
-def _words(name: str, value: Any) -> list[str]:
+def _words(name: str, value: object) -> list[str]:
     """The words of a command line that give an option a value; none for null."""
     if isinstance(value, list):
         return [f"--{name}", *map(str, value)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 from datasets import Dataset
+from transformers import PreTrainedTokenizerBase
 
 from contrastive_st import data
 from contrastive_st.data import (
@@ -28,6 +29,7 @@ from contrastive_st.data.label_pairs import check_targets
 from contrastive_st.data.roles import KINDS, TARGETS, ColumnRoles
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
+from contrastive_st.models.base import ForCL
 from contrastive_st.scripts.arguments import DataArguments, ValidationArguments
 from contrastive_st.terminal import is_quiet
 from contrastive_st.tokens import column_prompts, token_ids
@@ -114,7 +116,7 @@ def read_rows(
 
 
 def _read(
-    file: Any, args: DataArguments, views: str, classes: Mapping[str, int] | None = None
+    file: str | Sequence[str], args: DataArguments, views: str, classes: Mapping[str, int] | None = None
 ) -> tuple[Dataset, ColumnRoles]:
     scale: Any = args.score_range and tuple(args.score_range)
     texts, roles = read_examples(file, args.columns, strict=args.strict, scale=scale, classes=classes)
@@ -128,7 +130,9 @@ def documentation_rows() -> Rows:
     return Rows(texts_of(split_pairs(installed_docs(), 1000)[0]).select_columns(["text"]), "texts")
 
 
-def validation_parts(rows: Rows, model: Any, tokenizer: Any, training: ContrastiveTrainingArguments) -> dict[str, Any]:
+def validation_parts(
+    rows: Rows, model: ForCL, tokenizer: PreTrainedTokenizerBase, training: ContrastiveTrainingArguments
+) -> dict[str, object]:
     """The arguments of `ContrastiveTrainer` for the validation rows; none without them.
 
     Rows of the kind that is trained have a loss and a metric; rows of another kind, such as scored pairs when texts are
@@ -143,7 +147,11 @@ def validation_parts(rows: Rows, model: Any, tokenizer: Any, training: Contrasti
 
 
 def tokenized(
-    texts: Dataset, model: Any, tokenizer: Any, training: ContrastiveTrainingArguments, num_proc: int | None = None
+    texts: Dataset,
+    model: ForCL,
+    tokenizer: PreTrainedTokenizerBase,
+    training: ContrastiveTrainingArguments,
+    num_proc: int | None = None,
 ) -> Dataset:
     """The rows of `contrastive_st.data.tokenize`, each text with the prompt of its column; says how many are truncated.
 
@@ -174,7 +182,7 @@ def tokenized(
     return rows
 
 
-def _truncated(texts: Dataset, rows: Dataset, tokenizer: Any, prompts: Sequence[str]) -> int:
+def _truncated(texts: Dataset, rows: Dataset, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str]) -> int:
     """How many texts have more tokens than the tokenizer's `model_max_length`; those that fill it are read again."""
     max_length = tokenizer.model_max_length
     ids = rows.with_format("arrow")["input_ids"][:]
@@ -193,7 +201,7 @@ def _truncated(texts: Dataset, rows: Dataset, tokenizer: Any, prompts: Sequence[
 
 
 def check_window(
-    training: ContrastiveTrainingArguments, corpus: Any, context_size: int = 1, run_length: int | None = None
+    training: ContrastiveTrainingArguments, corpus: Sized, context_size: int = 1, run_length: int | None = None
 ) -> None:
     """Check that a batch, or a run of consecutive sentences, holds a sentence and its neighbours on one side.
 

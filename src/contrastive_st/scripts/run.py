@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from transformers import set_seed
+from transformers import PreTrainedTokenizerBase, set_seed
 
 from contrastive_st.data import DocPair
 from contrastive_st.distributed import is_first_process
 from contrastive_st.evaluation import SuiteEvaluator, sts_evaluator
 from contrastive_st.evaluation.docs_search import package_task
+from contrastive_st.files.reading import JsonObject
 from contrastive_st.files.writing import write_json
 from contrastive_st.plots import training_curve
 from contrastive_st.scripts.arguments import SuiteArguments
@@ -30,7 +31,7 @@ logger = logging.getLogger(__name__)
 _DOCUMENTATION = "the documentation of the Python packages installed where it was trained"
 
 
-def start(kinds: Sequence[Any], defaults: Mapping[str, Any], argv: Sequence[str] | None = None) -> list[Any]:
+def start(kinds: Sequence[type], defaults: Mapping[str, object], argv: Sequence[str] | None = None) -> list[Any]:
     """Parse the command line of a script, set the seed, and check its output folder.
 
     Args:
@@ -64,7 +65,9 @@ def done(*values: object) -> None:
         say(*values)
 
 
-def suite_evaluator(tokenizer: Any, args: SuiteArguments, heldout: Sequence[DocPair] = ()) -> SuiteEvaluator | None:
+def suite_evaluator(
+    tokenizer: PreTrainedTokenizerBase, args: SuiteArguments, heldout: Sequence[DocPair] = ()
+) -> SuiteEvaluator | None:
     """The evaluator of the tasks; of the package of held-out pairs of the documentation if there are any.
 
     None if the files of the tasks are not available.
@@ -77,7 +80,9 @@ def suite_evaluator(tokenizer: Any, args: SuiteArguments, heldout: Sequence[DocP
     return None
 
 
-def metrics_evaluator(tokenizer: Any, **others: Callable[[Any], float]) -> Callable[[Any], dict[str, float]]:
+def metrics_evaluator(
+    tokenizer: PreTrainedTokenizerBase, **others: Callable[[Any], float]
+) -> Callable[[Any], dict[str, float]]:
     """An evaluator for the trainer: `others` by name, and Spearman of STS-B dev if CONTRASTIVE_ST_DATA has it."""
     sts = sts_evaluator(tokenizer)
     return lambda model: {name: metric(model) for name, metric in others.items()} | (sts(model) if sts else {})
@@ -102,7 +107,7 @@ def describe_data(
         data["licence"] = known
     rows: Any = trainer.train_dataset
     rows = None if getattr(rows, "endless", False) or not hasattr(rows, "__len__") else len(rows)
-    options: dict[str, Any] = {}
+    options: JsonObject = {}
     for group in groups:
         paths = [spec.name for spec in dataclasses.fields(group) if spec.name.endswith("_file")]
         options |= changed_arguments(group, *paths, "mixture")

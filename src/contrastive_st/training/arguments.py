@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from annotated_types import Ge, Lt
@@ -190,7 +190,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
         return min(int(super().get_warmup_steps(num_training_steps)), num_training_steps - 1)
 
 
-def check_parts(parts: Mapping[str, Any]) -> None:
+def check_parts(parts: Mapping[str, object]) -> None:
     """Raise `InputError` if the `args`, `train_dataset` or `data_collator` of a trainer cannot train contrastively."""
     args, rows = parts.get("args"), parts.get("train_dataset")
     if not isinstance(args, ContrastiveTrainingArguments):

@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PrinterCallback, ProgressCallback, TrainerCallback, TrainerControl, TrainerState
+from transformers import (
+    PrinterCallback,
+    ProgressCallback,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+)
 from transformers.integrations.integration_utils import TensorBoardCallback
 
 from contrastive_st.distributed import any_process
@@ -22,7 +28,7 @@ from contrastive_st.models.wrapped import own_module
 from contrastive_st.speed.packing import packed_tokens
 from contrastive_st.terminal import clean
 from contrastive_st.tokens import bucket_rows, padded_tokens, row_lengths, training_buckets
-from contrastive_st.training.gradcache import chunk_limits
+from contrastive_st.training.gradcache import Batch, chunk_limits
 
 # --- What is shown of a log: one line, on the first process. Everything is in the history of the trainer's state.
 
@@ -53,7 +59,7 @@ class LogPrinter(PrinterCallback):
     """Prints each log as a `log_line`."""
 
     def on_log(
-        self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **kwargs: Any
+        self, args: object, state: TrainerState, control: object, logs: dict[str, float] | None = None, **kwargs: object
     ) -> None:
         """Print the line on the first process."""
         if state.is_world_process_zero and (line := log_line(state.global_step, state.max_steps, logs or {})):
@@ -64,7 +70,7 @@ class LogProgress(ProgressCallback):
     """Progress bars, with each log as a `log_line` above them."""
 
     def on_log(
-        self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **kwargs: Any
+        self, args: object, state: TrainerState, control: object, logs: dict[str, float] | None = None, **kwargs: object
     ) -> None:
         """Write the line above the bar."""
         line = log_line(state.global_step, state.max_steps, logs or {})
@@ -75,7 +81,7 @@ class LogProgress(ProgressCallback):
 class OneEventFile(TensorBoardCallback):
     """A run has one file of events: it stays open for an evaluation after the last step."""
 
-    def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_train_end(self, args: object, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
         """Close the file only if another trial of a search follows."""
         if state.is_hyper_param_search:
             super().on_train_end(args, state, control, **kwargs)
@@ -100,7 +106,7 @@ class Throughput(TrainerCallback):
         self.anchors = self.tokens = self.encoded = 0
         self.seconds = 0.0
 
-    def count(self, inputs: dict[str, Any], model: Any, chunk_size: int | None, chunk_tokens: int | None) -> None:
+    def count(self, inputs: Batch, model: Any, chunk_size: int | None, chunk_tokens: int | None) -> None:
         """Add a batch `[B, V, L]` that `model` encodes, in chunks if the GradCache step is used."""
         ids, mask = inputs["input_ids"], inputs.get("attention_mask")
         known = np.full(ids.shape[:-1], ids.shape[-1]) if mask is None else inputs.get("lengths")
@@ -135,12 +141,12 @@ class Throughput(TrainerCallback):
         self._reset()
         return metrics
 
-    def _resume(self, *args: Any, **kwargs: Any) -> None:
+    def _resume(self, *args: object, **kwargs: object) -> None:
         self._mark = time.perf_counter()
 
     on_train_begin = on_evaluate = on_save = _resume
 
-    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
         """Add the time of the step."""
         now = time.perf_counter()
         self.seconds += now - self._mark
@@ -191,7 +197,7 @@ class HealthCallback(TrainerCallback):
         self._said: set[str] = set()
 
     def on_log(
-        self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **kwargs: Any
+        self, args: object, state: TrainerState, control: object, logs: dict[str, float] | None = None, **kwargs: object
     ) -> None:
         """Look at the metrics that are logged."""
         if not logs or "uniformity" not in logs:
@@ -241,12 +247,12 @@ class StopOnSigterm(TrainerCallback):
         if self._previous is not None:
             signal.signal(signal.SIGTERM, self._previous)
 
-    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
         """Stop and save if a process was asked to."""
         if any_process(self._asked):
             self.stopped = control.should_save = control.should_training_stop = True
 
-    def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_train_end(self, args: object, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
         """Log that the run was stopped."""
         if self.stopped:
             logger.warning(
@@ -260,7 +266,7 @@ class StopOnSigterm(TrainerCallback):
 _SHOWN = 70  # characters of each text of the example row
 
 
-def run_summary(trainer: Any, inputs: dict[str, Any]) -> str:
+def run_summary(trainer: Any, inputs: Batch) -> str:
     """A summary of the run of a `ContrastiveTrainer`.
 
     Args:

@@ -39,7 +39,7 @@ from transformers.trainer_utils import rotate_checkpoints
 from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, about, first_line, one_line
 from contrastive_st.files.folders import ADAPTER_WEIGHTS, TRAINED
-from contrastive_st.files.reading import digest_of_file, read_json
+from contrastive_st.files.reading import JsonObject, digest_of_file, read_json
 from contrastive_st.files.writing import SAVING, atomic_write, locked, replace_model, write_errors, write_json
 from contrastive_st.models.adapters import has_adapter
 from contrastive_st.models.encoder import SentenceEncoder
@@ -91,9 +91,9 @@ class CheckpointTrainer(Trainer):
         ]
         self._run_folder: str | None = None  # the output folder, while a checkpoint is written elsewhere
         self.resumed_from: str | None = None
-        self._run: dict[str, Any] = {}
+        self._run: JsonObject = {}
         self.finished_before, self._epochs = False, 0
-        self._asked: tuple[list[dict[str, Any]], list[float]] = [], []  # settings of the optimizer, as its run asks
+        self._asked: tuple[list[JsonObject], list[float]] = [], []  # settings of the optimizer, as its run asks
         self._opening = contextlib.ExitStack()
         super().__init__(*args, **kwargs)
         self._given_optimizer = self.optimizer
@@ -144,13 +144,13 @@ class CheckpointTrainer(Trainer):
             raise InputError(f"{whose}. Its state of another optimizer is useless; start a new run from its weights")
         return str(checkpoint)
 
-    def run_record(self) -> dict[str, Any]:
+    def run_record(self) -> JsonObject:
         """What the run computes, which must be the same in a resumed run; data is read when it is first asked for."""
         if "data" not in self._run:
             self._run["data"] = fingerprint(self.train_dataset)
         return self._run
 
-    def set_initial_training_values(self, args: Any, *others: Any, **kwargs: Any) -> Any:
+    def set_initial_training_values(self, args: TrainingArguments, *others: Any, **kwargs: Any) -> Any:
         """As in transformers, but a finished run that is resumed has no epoch left."""
         values: Any = super().set_initial_training_values(args, *others, **kwargs)
         self._epochs, *result = values
@@ -242,7 +242,7 @@ class CheckpointTrainer(Trainer):
         if self.args.push_to_hub and not _internal_call:
             self.push_to_hub(commit_message="Model save", revision=self.args.hub_revision)
 
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """As in transformers; the checkpoint is written under a hidden name and appears whole. Then it is pushed."""
         folder, name = Path(str(self.args.output_dir)), f"checkpoint-{self.state.global_step}"
         scratch, self._run_folder = folder / SAVING, str(folder)
@@ -297,7 +297,7 @@ class CheckpointTrainer(Trainer):
 
     # ------------------------------------------------------------------ resuming
 
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         if not self._load_trained(resume_from_checkpoint):
             super()._load_from_checkpoint(resume_from_checkpoint, model)
 
@@ -338,7 +338,7 @@ class CheckpointTrainer(Trainer):
 
 
 @contextlib.contextmanager
-def changed(trainer: Trainer, **changes: Any) -> Iterator[None]:
+def changed(trainer: Trainer, **changes: object) -> Iterator[None]:
     """A context in which a trainer has other arguments."""
     given, trainer.args = trainer.args, copy.copy(trainer.args)
     vars(trainer.args).update(changes)
@@ -352,7 +352,7 @@ class _BeginCallback(TrainerCallback):
     def __init__(self, trainer: CheckpointTrainer) -> None:
         self.trainer = trainer
 
-    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
         self.trainer.begin()
 
 
@@ -475,7 +475,7 @@ def _faults(folder: Path) -> Iterator[str]:
             weights.keys()
 
 
-def changed_run(checkpoint: Path, run: dict[str, Any]) -> list[str]:
+def changed_run(checkpoint: Path, run: JsonObject) -> list[str]:
     """The differences between a run and the one that wrote the checkpoint: missing states, and changed settings."""
     states = {"optimizer.pt": "optimizer*", "scheduler.pt": "scheduler.pt", "rng_state.pth": "rng_state*.pth"}
     changes = [f"{name} is missing" for name, kind in states.items() if not any(checkpoint.glob(kind))]
@@ -485,7 +485,7 @@ def changed_run(checkpoint: Path, run: dict[str, Any]) -> list[str]:
     return changes + differences(read_json(path, dict), run)
 
 
-def _check_names(folder: Path, model: Any) -> None:
+def _check_names(folder: Path, model: nn.Module) -> None:
     """Refuse a checkpoint whose weights are not those of the model; a weight that is tied to another comes once.
 
     Raises:
@@ -498,7 +498,7 @@ def _check_names(folder: Path, model: Any) -> None:
         with safe_open(path, "pt") as weights:
             held |= set(weights.keys())
     held_by_model = model.state_dict()
-    tied: dict[Any, set[str]] = {}
+    tied: dict[object, set[str]] = {}
     for name, weight in held_by_model.items():
         own = (weight.data_ptr(), weight.shape) if weight.numel() else name
         tied.setdefault(own, set()).add(name)

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from contrastive_st.distributed import from_first, unshared
@@ -38,11 +39,11 @@ class TrainedEncoder(SentenceEncoder):
         """`SentenceEncoder.encode`, as sentence-transformers names the texts; an option of None is left out."""
         return super().encode(sentences, *args, **{name: own for name, own in options.items() if own is not None})
 
-    def similarity(self, a: Any, b: Any) -> Any:
+    def similarity(self, a: object, b: object) -> Tensor:  # type: ignore[override]
         """Similarities of vectors `[N, d]` and `[M, d]`, a tensor `[N, M]`."""
         return torch.from_numpy(super().similarity(*(torch.as_tensor(x).float().cpu().numpy() for x in (a, b))))
 
-    def similarity_pairwise(self, a: Any, b: Any) -> Any:
+    def similarity_pairwise(self, a: object, b: object) -> Tensor:  # type: ignore[override]
         """Similarities of the vectors in the rows of `[N, d]` and `[N, d]`, a tensor `[N]`."""
         pairs = (torch.as_tensor(x).float().cpu().numpy() for x in (a, b))
         return torch.from_numpy(super().similarity_pairwise(*pairs))
@@ -52,7 +53,7 @@ class TrainedEncoder(SentenceEncoder):
         return self
 
 
-def similarity_of(model: Any) -> str:
+def similarity_of(model: nn.Module) -> str:
     """How the vectors of a model in training are compared, as the model records; else by cosine."""
     own = getattr(own_module(model), "similarity_fn_name", None)  # a SentenceTransformer
     name = own or getattr(getattr(model, "settings", None), "similarity", None) or "cosine"
@@ -76,7 +77,7 @@ class Evaluation:
         {'evaluator': 0.5, 'dev_mrr': 1.0}
     """
 
-    def __init__(self, evaluator: Any, tokenizer: Any, output_path: str | Path | None = None) -> None:
+    def __init__(self, evaluator: object, tokenizer: Any, output_path: str | Path | None = None) -> None:
         self.evaluators: list[Any] = list(evaluator) if isinstance(evaluator, (list, tuple)) else [evaluator]
         self.tokenizer, self.output_path = tokenizer, output_path
         for own in self.evaluators:
@@ -118,7 +119,7 @@ class Evaluation:
         encoder = model  # a user's own; the `encode` of a model of this package makes states of tokens
         if isinstance(model, PreTrainedModel) or not hasattr(model, "encode"):
             encoder = TrainedEncoder(model, self.tokenizer, name="the model")
-        options: dict[str, Any] = {"epoch": epoch, "steps": step}
+        options: dict[str, object] = {"epoch": epoch, "steps": step}
         if self.output_path is not None and "output_path" in taken:
             Path(self.output_path).mkdir(parents=True, exist_ok=True)
             options["output_path"] = str(self.output_path)

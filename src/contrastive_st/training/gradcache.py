@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -24,13 +24,16 @@ from torch import Tensor, nn
 
 from contrastive_st.tokens import bucket_rows, in_order, on_device, row_lengths, take_rows, training_buckets
 
+#: A batch as a collator makes it: tensors `[B, V, L]`, arrays of lengths, and the name of its data set
+Batch: TypeAlias = dict[str, Any]
+
 
 def gradcache_step(
-    batch: dict[str, Any],
+    batch: Batch,
     encode: Callable[..., Tensor],
     loss_fn: Callable[[Tensor], Tensor],
     backward: Callable[[Tensor], None],
-    no_sync: Callable[[], contextlib.AbstractContextManager[Any]],
+    no_sync: Callable[[], contextlib.AbstractContextManager[None]],
     chunk_size: int | None = None,
     chunk_tokens: int | None = None,
     parameters: Sequence[Tensor] = (),
@@ -85,7 +88,7 @@ def gradcache_step(
 
 @torch.no_grad()
 def encode_chunks(
-    batch: dict[str, Any],
+    batch: Batch,
     encode: Callable[..., Tensor],
     chunk_size: int | None = None,
     chunk_tokens: int | None = None,
@@ -99,12 +102,12 @@ def encode_chunks(
 
 
 def cut_chunks(
-    batch: dict[str, Any],
+    batch: Batch,
     chunk_size: int | None = None,
     chunk_tokens: int | None = None,
     even: bool = False,
     most: int | None = None,
-) -> tuple[list[dict[str, Any]], list[NDArray[np.int64]]]:
+) -> tuple[list[Batch], list[NDArray[np.int64]]]:
     """Cut a batch `[B, V, L]` into chunks `[n, l]` of rows of similar length; also returns the numbers of the rows."""
     rows = {name: x.reshape(-1, *x.shape[2:]) for name, x in batch.items()}
     lengths = row_lengths(rows["attention_mask"], rows.get("lengths"))
@@ -113,7 +116,7 @@ def cut_chunks(
     return take_rows(rows, buckets, lengths, most), buckets
 
 
-def chunk_limits(device: torch.device, rows: int, chunk_size: int | None, chunk_tokens: int | None) -> dict[str, Any]:
+def chunk_limits(device: torch.device, rows: int, chunk_size: int | None, chunk_tokens: int | None) -> Batch:
     """Options of `bucket_rows` for cutting the rows of a batch into chunks."""
     return training_buckets(device, {"max_rows": chunk_size or rows, "max_tokens": chunk_tokens or 1 << 62})
 

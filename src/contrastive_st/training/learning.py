@@ -33,7 +33,7 @@ class Learning(TrainerCallback):
     def __init__(self) -> None:
         self.before, self.learned, self.batches, self.skipped, self.why = 0, False, 0, 0, ""
 
-    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
         """Start to count."""
         self.__init__()  # type: ignore[misc]
         self.before = state.global_step
@@ -47,7 +47,7 @@ class Learning(TrainerCallback):
             logger.warning(f"step {step}: {why}. Batches like this one are skipped")
         self.skipped, self.why = self.skipped + 1, why
 
-    def on_epoch_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_epoch_end(self, args: object, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
         """Check that some batch had something to learn from."""
         self.check_batches()
 
@@ -60,7 +60,7 @@ class Learning(TrainerCallback):
         if self.had_nothing():
             raise InputError(f"in all {self.batches} batches: {self.why}")
 
-    def on_pre_optimizer_step(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_pre_optimizer_step(self, args: object, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """See whether there is a gradient and a rate that are not zero."""
         if not self.learned:
             rate = any(group.get("lr") is None or group["lr"] > 0 for group in kwargs["optimizer"].param_groups)
@@ -90,7 +90,7 @@ def has_gradient(model: nn.Module) -> bool:
         >>> has_gradient(layer)
         False
     """
-    gradients: list[Any] = [weight.grad for weight in model.parameters() if weight.grad is not None]
+    gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
     local = (getattr(gradient, "to_local", lambda own=gradient: own)() for gradient in gradients)
     values = (own.coalesce().values() if own.is_sparse else own for own in local)
     return not gradients or any(bool(own.any()) for own in values)

@@ -10,12 +10,14 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from contrastive_st.files.reading import read_json
+from torch import nn
+from transformers import TrainingArguments
+
+from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.redact import publishable, publishable_arguments
 from contrastive_st.files.writing import write_json
 from contrastive_st.options import checked
@@ -44,7 +46,7 @@ class Clock:
     first_step: int = 0
 
 
-def training_metadata(trainer: Any, clock: Clock, given: Mapping[str, Any]) -> dict[str, Any]:
+def training_metadata(trainer: Any, clock: Clock, given: JsonObject) -> JsonObject:
     """The training metadata of a trainer's run, without secrets and without paths of this machine.
 
     Args:
@@ -62,7 +64,7 @@ def training_metadata(trainer: Any, clock: Clock, given: Mapping[str, Any]) -> d
     rows = None  # of a stream, or of a mixture with one
     with contextlib.suppress(TypeError):
         rows = len(trainer.train_dataset)
-    result: dict[str, Any] = {
+    result: JsonObject = {
         "method": method.name,
         "loss": {"name": settings.get("loss"), "settings": settings_of(model)},
         "collator": collator,
@@ -92,13 +94,13 @@ def training_metadata(trainer: Any, clock: Clock, given: Mapping[str, Any]) -> d
         result["run"]["texts_per_second"] = round(clock.texts / clock.seconds, 1)
     if adapter := adapter_of(model):
         result["adapter"] = adapter
-    shown: dict[str, Any] = publishable(result)
+    shown: JsonObject = publishable(result)
     shown["loss"] |= words_of(getattr(model, "loss_fn", None))
     shown["launch"]["argv"] = publishable_arguments(sys.argv)
     return shown
 
 
-def adapter_of(model: Any) -> dict[str, Any]:
+def adapter_of(model: nn.Module) -> JsonObject:
     """The settings of the adapter that is trained; {} if the whole model is trained."""
     configs = getattr(getattr(model, "backbone", None), "peft_config", None)
     if not configs:
@@ -111,7 +113,7 @@ def adapter_of(model: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def words_of(loss: Any) -> dict[str, str]:
+def words_of(loss: object) -> dict[str, str]:
     """Name and formula of a loss, from the docstring of its class.
 
     Example:
@@ -123,21 +125,21 @@ def words_of(loss: Any) -> dict[str, str]:
     return {"class": type(loss).__name__, "formula": _SECTIONS.split(text)[0].strip()} if loss else {}
 
 
-def settings_of(model: Any) -> dict[str, Any]:
+def settings_of(model: Any) -> JsonObject:
     """The settings of the model's loss and of its embedding."""
     loss, config = getattr(model, "loss_fn", None), getattr(model.config, "contrastive", {})
     own = {name: value for name, value in loss.settings().items() if name != "loss"} if loss else {}
     return {**own, **{name: config[name] for name in ("pooling", "mlp_only_train", "do_mlm") if name in config}}
 
 
-def write_training_metadata(content: Mapping[str, Any], folder: str | Path) -> Path:
+def write_training_metadata(content: JsonObject, folder: str | Path) -> Path:
     """Write `training_metadata.json` into a checkpoint folder."""
     path = Path(folder, TRAINING_METADATA)
     write_json(path, content)
     return path
 
 
-def read_training_metadata(folder: str | Path) -> dict[str, Any]:
+def read_training_metadata(folder: str | Path) -> JsonObject:
     """The training metadata of a checkpoint; {} if there is none.
 
     Raises:
@@ -147,11 +149,11 @@ def read_training_metadata(folder: str | Path) -> dict[str, Any]:
     content = read_json(path, dict) if path.is_file() else {}
     for section in ("loss", "data", "base_model", "hyper_parameters", "arguments", "launch", "run", "hardware",
                     "versions", "model", "adapter"):  # fmt: skip
-        checked(f"{path}: {section}", content.get(section, {}), dict[str, Any])
+        checked(f"{path}: {section}", content.get(section, {}), JsonObject)
     return content
 
 
-def base_model(model: Any) -> dict[str, Any]:
+def base_model(model: Any) -> JsonObject:
     """The source of a model's initial weights: none, a folder (its last name only), or the Hub (name, commit)."""
     name = getattr(model, "name_or_path", "") or ""
     if not name:
@@ -161,7 +163,7 @@ def base_model(model: Any) -> dict[str, Any]:
     return {"from": "hub", "name": name, "commit": getattr(model.config, "_commit_hash", None)}
 
 
-def hyper_parameters(args: Any) -> dict[str, Any]:
+def hyper_parameters(args: TrainingArguments) -> JsonObject:
     """Every training argument that differs from its default, and the most important ones in any case."""
     result = {}
     for spec in dataclasses.fields(args):
@@ -176,13 +178,13 @@ def hyper_parameters(args: Any) -> dict[str, Any]:
     return result
 
 
-def changed_arguments(args: Any, *without: str) -> dict[str, Any]:
+def changed_arguments(args: Any, *without: str) -> JsonObject:
     """The fields of a dataclass of arguments that differ from their defaults."""
     fields = [spec for spec in dataclasses.fields(args) if spec.name not in without]
     return {f.name: _plain(getattr(args, f.name)) for f in fields if getattr(args, f.name) != f.default}
 
 
-def hardware() -> dict[str, Any]:
+def hardware() -> JsonObject:
     """The processor, its usable cores and the accelerators; no names of hosts or users."""
     import torch
 
@@ -191,7 +193,7 @@ def hardware() -> dict[str, Any]:
     except OSError:
         lines = [f"model name: {platform.processor()}"] if platform.processor() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    result: dict[str, Any] = {"cpu": next(names, platform.machine()), "cores": affinity()}
+    result: JsonObject = {"cpu": next(names, platform.machine()), "cores": affinity()}
     if torch.cuda.is_available():
         result["gpus"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return result
@@ -208,7 +210,7 @@ def versions() -> dict[str, str]:
     return installed
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, (str, int, float, bool, type(None), list, tuple, dict)):

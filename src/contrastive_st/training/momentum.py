@@ -24,7 +24,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.losses.functional import normalize
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.base import ForCL
-from contrastive_st.training.gradcache import encode_chunks
+from contrastive_st.training.gradcache import Batch, encode_chunks
 
 FILE = "momentum_queue.safetensors"
 #: The entries of a batch that the encoder needs: tensors `[B, V, L]`, and `lengths` `[B, V]`, known on the host
@@ -131,19 +131,19 @@ class Keys(TrainerCallback):
         if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
             raise InputError("momentum_queue copies whole weights, but FSDP and DeepSpeed shard them; use DDP")
 
-    def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, *args: object, **kwargs: object) -> None:
         """Create the queue with a copy of the model, or restore it from the checkpoint of a resumed run."""
         trainer = self.trainer
         self.queue = MomentumQueue(trainer.core, trainer.args.momentum_queue, trainer.args.momentum)
         if trainer.resumed_from is not None:
             self.queue.load(trainer.resumed_from)
 
-    def on_optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+    def on_optimizer_step(self, *args: object, **kwargs: object) -> None:
         """Let the moving average follow the model."""
         if self.queue is not None:
             self.queue.follow(self.trainer.core)
 
-    def embeddings(self, inputs: dict[str, Any]) -> Tensor:
+    def embeddings(self, inputs: Batch) -> Tensor:
         """Encode all views of a batch except the first, `[B, V-1, d]`, with the moving average, with dropout."""
         args, rows = self.trainer.args, {name: inputs[name][:, 1:] for name in TOKEN_KEYS if name in inputs}
         encoder = cast("MomentumQueue", self.queue).encoder.train()

@@ -40,7 +40,7 @@ class Order(TrainerCallback):
 
     def read_for_itself(self) -> None:
         """Let each process read a stream, unless the arguments say otherwise: else rank 0 reads for all, unpadded."""
-        accelerator: Any = self.trainer.args.accelerator_config
+        accelerator = self.trainer.args.accelerator_config
         if isinstance(self.trainer.train_dataset, EndlessStream) and accelerator.dispatch_batches is None:
             self.trainer.accelerator.dataloader_config.dispatch_batches = False
 
@@ -49,19 +49,19 @@ class Order(TrainerCallback):
         data, args = self.trainer.train_dataset, self.trainer.args
         if not hasattr(data, "sampler"):
             return None
-        options: dict[str, Any] = {name: getattr(args, f"dataloader_{name}") for name in _OF_LOADERS}
+        options = {name: getattr(args, f"dataloader_{name}") for name in _OF_LOADERS}
         options["worker_init_fn"] = partial(seed_worker, num_workers=options["num_workers"], rank=args.process_index)
         order, collator = data.sampler(batch_size, args.data_seed), self.trainer.data_collator
         return self.trainer.accelerator.prepare(
             DataLoader(data, batch_size, sampler=order, collate_fn=collator, **options)
         )
 
-    def on_epoch_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_epoch_begin(self, args: object, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
         """Set the epoch of the sampler.
 
         The Trainer does this too. But with several processes, the wrapper by which a resumed run skips batches hides
         the sampler from it, and the run would continue in the order of the first epoch.
         """
-        loader: Any = kwargs.get("train_dataloader")
+        loader = kwargs.get("train_dataloader")
         if hasattr(loader, "set_epoch"):
             loader.set_epoch(int(state.epoch or 0))

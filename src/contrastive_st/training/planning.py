@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from contrastive_st.losses import Loss
 from contrastive_st.tokens import check_id, row_lengths
+from contrastive_st.training.gradcache import Batch
 
 
 @dataclass
@@ -30,11 +31,11 @@ class PlanningCollator:
         [[2, 1]]
     """
 
-    collator: Callable[[Any], Mapping[str, Any]]
+    collator: Callable[[Any], Batch]
     loss: Loss
     vocabulary: int | None = None
 
-    def __call__(self, rows: Any) -> dict[str, Any]:
+    def __call__(self, rows: object) -> Batch:
         """Make one batch.
 
         Args:

@@ -17,6 +17,7 @@ from transformers.utils.hub import PushInProgress
 
 from contrastive_st.errors import InputError
 from contrastive_st.files.download import hub_errors
+from contrastive_st.files.reading import JsonObject
 from contrastive_st.files.redact import log_failures
 from contrastive_st.training.metadata import TRAINING_METADATA, Clock, training_metadata, write_training_metadata
 
@@ -46,19 +47,19 @@ class Publisher(TrainerCallback):
         self.began = self._before = self._started = 0.0
         self._pushes = HfApi()  # it pushes in a single thread, in order
 
-    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
         """Note when the run began."""
         if not self.clock.texts:
             self.clock.first_step = state.global_step
         self.began, self._before, self._started = time.time(), self.clock.seconds, time.perf_counter()
 
-    def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+    def on_step_end(self, *args: object, **kwargs: object) -> None:
         """Update the time of the run."""
         self.clock.seconds = self._before + time.perf_counter() - self._started
 
     on_train_end = on_step_end
 
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> JsonObject:
         """The training metadata of the run so far."""
         return training_metadata(self.trainer, self.clock, self.trainer.metadata)
 
@@ -91,7 +92,7 @@ class Publisher(TrainerCallback):
         tags: str | list[str] | None = None,
         model_name: str | None = None,
         dataset_tags: str | list[str] | None = None,
-        **recorded: Any,
+        **recorded: object,
     ) -> None:
         """Write the model card `README.md`; a card that was edited by hand is not changed.
 

@@ -14,10 +14,12 @@ from typing import Any
 
 import pyarrow
 import torch
+from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 from transformers import SchedulerType
 
 from contrastive_st.data.mixture import EndlessStream, Mixture
+from contrastive_st.files.reading import JsonObject
 
 #: Training arguments that change what a run computes, under the names of their flags
 ARGUMENTS = (
@@ -40,7 +42,7 @@ _WITH_WARMUP = (SchedulerType.CONSTANT_WITH_WARMUP, SchedulerType.INVERSE_SQRT) 
 _NOT_TRAINED = ("prompts", "default_prompt_name", "truncate_dim", "with_head")  # settings that only encoding uses
 
 
-def settings_record(trainer: Any, given_optimizer: Any = None) -> dict[str, Any]:
+def settings_record(trainer: Any, given_optimizer: torch.optim.Optimizer | None = None) -> JsonObject:
     """The settings of a trainer's run that change what it computes: a flat dict of JSON values.
 
     Args:
@@ -63,13 +65,13 @@ def settings_record(trainer: Any, given_optimizer: Any = None) -> dict[str, Any]
         result["optimizer"] = [type(given_optimizer).__name__, given_optimizer.defaults]
     result["trained"] = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
     result |= _model(model) | dict(_flat("collator", _object(trainer.data_collator)))
-    plain: dict[str, Any] = json.loads(json.dumps(result, default=_plain))
+    plain: JsonObject = json.loads(json.dumps(result, default=_plain))
     return plain
 
 
-def _model(model: Any) -> dict[str, Any]:
+def _model(model: nn.Module) -> JsonObject:
     """Class, settings (with those of the loss), adapters and dropout of a model."""
-    result: dict[str, Any] = {"model": type(model).__name__}
+    result: JsonObject = {"model": type(model).__name__}
     settings: Any = getattr(model, "settings", None)
     if hasattr(settings, "section"):
         for name, value in settings.section().items():
@@ -87,7 +89,7 @@ def _model(model: Any) -> dict[str, Any]:
     return result
 
 
-def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _flat(name: str, value: object) -> Iterator[tuple[str, object]]:
     if isinstance(value, Mapping) and value:
         for part, own in value.items():
             yield from _flat(f"{name}.{part}" if part else name, own)
@@ -95,11 +97,11 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def _object(value: Any) -> Any:
+def _object(value: object) -> object:
     """A collator or a loss in plain values: its class, and its public attributes that are plain themselves."""
     if isinstance(value, Mapping):
         return {name: _object(own) for name, own in value.items()}
-    result: dict[str, Any] = {"": getattr(value, "__qualname__", type(value).__name__)}
+    result: JsonObject = {"": getattr(value, "__qualname__", type(value).__name__)}
     for name, own in getattr(value, "__dict__", {}).items():
         if not name.startswith("_") and isinstance(own, bool | int | float | str | None):
             result[name] = own
@@ -108,11 +110,11 @@ def _object(value: Any) -> Any:
     return result
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return value.value if isinstance(value, enum.Enum) else type(value).__name__
 
 
-def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def differences(then: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
     """In what two records differ, in words.
 
     Example:

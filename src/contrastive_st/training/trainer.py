@@ -24,8 +24,8 @@ from accelerate.utils import (
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import IterableDataset
-from transformers import PrinterCallback, ProgressCallback, Trainer
+from torch.utils.data import DataLoader, IterableDataset
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainingArguments
 from transformers.integrations.integration_utils import TensorBoardCallback, default_logdir
 from transformers.trainer_utils import TrainOutput
 from transformers.training_args import OptimizerNames
@@ -56,7 +56,7 @@ from contrastive_st.training.callbacks import (
 )
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.evaluator import Evaluation
-from contrastive_st.training.gradcache import gradcache_step, sparse_look_ups
+from contrastive_st.training.gradcache import Batch, gradcache_step, sparse_look_ups
 from contrastive_st.training.learning import Learning, check_trainable, check_views, fit_batch
 from contrastive_st.training.momentum import TOKEN_KEYS, Keys, MomentumQueue
 from contrastive_st.training.optimizers import sparse_norm
@@ -160,7 +160,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         check_validation(parts["args"], parts.get("eval_dataset"), evaluator)
         if evaluator is not None and parts.get("eval_dataset") is None:
             parts["eval_dataset"] = {}  # the evaluator has its own data
-        self.metadata: dict[str, Any] = {}
+        self.metadata: dict[str, dict[str, object]] = {}
         self.publisher = Publisher(self)
         with about("training arguments"):
             super().__init__(**parts)
@@ -177,7 +177,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         self._last_views: tuple[Tensor, Tensor | None, Tensor, Queue | None] | None = None
         self.reads_late = self.args.device.type != "cpu"  # on a CPU, losses are read at once
         self._unread: list[Unread] = []
-        self._shares_of_run: dict[str, Any] = {}
+        self._shares_of_run: dict[str, float | None] = {}
         self._searching, self._made = False, True
         self.sigterm, self.throughput, self.task_losses = StopOnSigterm(), Throughput(), TaskLosses()
         self.learning, self.health = Learning(), HealthCallback()
@@ -302,8 +302,8 @@ class ContrastiveTrainer(CheckpointTrainer):
                 yield f"{name} is not supported for {type(core).__name__}; leave it out, or give --chunk_size"
 
     def train(
-        self, resume_from_checkpoint: str | bool | None = None, trial: Any = None, *args: Any, **kwargs: Any
-    ) -> Any:
+        self, resume_from_checkpoint: str | bool | None = None, trial: object = None, *args: Any, **kwargs: Any
+    ) -> TrainOutput:
         """As `transformers.Trainer.train`, but a run ends well only if it trained.
 
         Raises:
@@ -350,7 +350,11 @@ class ContrastiveTrainer(CheckpointTrainer):
             self.keys.add(views, hashes, targets, default_gather())
 
     def compute_loss(
-        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+        self,
+        model: nn.Module,
+        inputs: Batch,
+        return_outputs: bool = False,
+        num_items_in_batch: Any = None,
     ) -> Any:
         """As in transformers, with the keys of the momentum queue if there is one."""
         if not getattr(self.accelerator.unwrap_model(model), "takes_lengths", False):
@@ -363,7 +367,7 @@ class ContrastiveTrainer(CheckpointTrainer):
             self._remember(views, inputs.get("targets"), hashes, inputs.get("queue"))
         return (loss, outputs) if return_outputs else loss
 
-    def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
+    def training_step(self, model: nn.Module, inputs: Batch, num_items_in_batch: Any = None) -> Tensor:
         """One forward and backward pass, in chunks if `chunk_size` or `chunk_tokens` is set.
 
         Returns:
@@ -407,7 +411,7 @@ class ContrastiveTrainer(CheckpointTrainer):
                     f"raise the temperature. Last good checkpoint: {last}"
                 )
 
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         self.read_losses()
         if not self.state.global_step:  # transformers saves at the end of an epoch without a batch
             self.learning.check(self.state)
@@ -421,7 +425,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         """The momentum queue; None without one, or before training."""
         return None if self.keys is None else self.keys.queue
 
-    def get_train_dataloader(self) -> Any:
+    def get_train_dataloader(self) -> DataLoader[Any]:
         """As in `transformers.Trainer`, with the values of `PlanningCollator` in the batches."""
         if self._searching:  # each trial has its arguments
             fit_batch(self.train_dataset, self.args)
@@ -440,7 +444,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         finally:
             self.data_collator = collator
 
-    def _gradcache_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
+    def _gradcache_step(self, model: nn.Module, inputs: Batch, num_items_in_batch: Any = None) -> Tensor:
         model.train()
         inputs = self._prepare_inputs(inputs)
         core, scale = self.accelerator.unwrap_model(model), 1 / self.current_gradient_accumulation_steps
@@ -483,7 +487,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         """A function that encodes rows `[n, l]` to embeddings `[n, d]` with the wrapper and autocast of training."""
         takes_lengths = self.accelerator.unwrap_model(model).takes_lengths
 
-        def encode(lengths: Any = None, **rows: Tensor) -> Tensor:
+        def encode(lengths: NDArray[np.int64] | None = None, **rows: Tensor) -> Tensor:
             known = {"lengths": lengths} if takes_lengths else {}
             with self.compute_loss_context_manager():  # a new autocast, whose cache ends with the chunk
                 embeddings: Tensor = model(**rows, **known).pooler_output
@@ -509,7 +513,7 @@ class ContrastiveTrainer(CheckpointTrainer):
             logger.info(f"trained to step {self.state.global_step}; mean loss {logs['train_loss']:.4f}")
         super().log(logs, start_time)
 
-    def set_initial_training_values(self, args: Any, *others: Any, **kwargs: Any) -> Any:
+    def set_initial_training_values(self, args: TrainingArguments, *others: Any, **kwargs: Any) -> Any:
         """As in transformers; shares of the run (`eval_steps=0.1`) become steps, as a checkpoint records them."""
         result = super().set_initial_training_values(args, *others, **kwargs)
         for name in ("logging_steps", "eval_steps", "save_steps"):
@@ -562,7 +566,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         return output._replace(metrics=metrics)
 
     def prediction_step(
-        self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: Any = None
+        self, model: nn.Module, inputs: Batch, prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[Tensor | None, Any, Any]:
         """Hand a batch to `validation`, which has its loss; returns the predictions and targets of its rows.
 

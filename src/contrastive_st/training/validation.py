@@ -19,7 +19,7 @@ from accelerate.utils import recursively_apply
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import EarlyStoppingCallback, TrainerCallback, TrainerControl
+from transformers import EarlyStoppingCallback, TrainerCallback, TrainerControl, TrainerState
 
 from contrastive_st.data.classes import numbered_as
 from contrastive_st.data.mixture import Mixture
@@ -33,7 +33,7 @@ from contrastive_st.models.base import text_hashes
 from contrastive_st.random_state import preserved_random_state
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.evaluator import Evaluation, similarity_of
-from contrastive_st.training.gradcache import encode_chunks
+from contrastive_st.training.gradcache import Batch, encode_chunks
 from contrastive_st.training.momentum import TOKEN_KEYS
 from contrastive_st.training.planning import PlanningCollator
 from contrastive_st.vectors import PAIRWISE
@@ -339,7 +339,7 @@ class Validation:
             num_workers=trainer.args.dataloader_num_workers,
         )
 
-    def add(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Tensor | None, dict[str, Tensor], Any]:
+    def add(self, model: nn.Module, inputs: Batch) -> tuple[Tensor | None, dict[str, Tensor], Any]:
         """Encode the next batch of this process, and keep what its metrics are computed from.
 
         Returns:
@@ -368,7 +368,7 @@ class Validation:
         rows = len(self._share.rows) if self._share.counts else 0
         return recursively_apply(lambda x: default_gather()(x[:rows].contiguous()), tensors)
 
-    def _judge(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Tensor | None, Tensor]:
+    def _judge(self, model: nn.Module, inputs: Batch) -> tuple[Tensor | None, Tensor]:
         """The loss of a batch, or None with an `eval_collator`; and its views `[B, V, d]`."""
         core, args = self.trainer.accelerator.unwrap_model(model), self.trainer.args
         limits = args.chunk_size, args.chunk_tokens
@@ -459,7 +459,7 @@ def check_validation(args: ContrastiveTrainingArguments, eval_dataset: Any, eval
 class LogAtEvaluation(TrainerCallback):
     """Logs the training loss at each evaluation too, so that the two can be compared step by step."""
 
-    def on_step_end(self, args: Any, state: Any, control: TrainerControl, **kwargs: Any) -> None:
+    def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
         """Log if there is an evaluation."""
         control.should_log |= control.should_evaluate
 

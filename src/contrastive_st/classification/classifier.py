@@ -143,32 +143,31 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             for name in classes[~numbers.any(0)]:
                 logger.warning(f"no text has the label {name}, so it is predicted for none")
         weights = label_weights(self.class_weight, classes, numbers, sample_weight)
-        self.classes_, self.multi_label_, self.listed_ = classes, numbers.ndim > 1, listed
-        self.encoder_, self.lexical_ = as_encoder(self.encoder), None
+        encoder, lexical = as_encoder(self.encoder), None
         if self.tune or self.head == "differentiable":
             from contrastive_st.classification.tuning import train_head, tune_on_pairs
 
             settings = TuningSettings(**{spec.name: getattr(self, spec.name) for spec in fields(TuningSettings)})
-            if self.tune:
-                self.encoder_ = tune_on_pairs(self.encoder_, texts, numbers, settings)
-            if self.head == "differentiable":
-                self.encoder_, self.head_ = train_head(self.encoder_, texts, numbers, self.tune, settings, weights)
-                return self
-        x = _vectors(self.encoder_, texts)
-        if self.head == "means":
-            self.head_ = fit_means(x, numbers, weights)
-            return self
-        terms, dim = Terms.of(texts) if self.lexical else None, x.shape[1]
-        features = x if terms is None else terms.joined(x, texts)
-        self.head_ = fit_logistic(features, numbers, self.C, weights)
-        if numbers.ndim > 1 and self.thresholds == "f1":
-            from contrastive_st.classification.held_out import best_thresholds, held_out_logits
+            encoder = tune_on_pairs(encoder, texts, numbers, settings) if self.tune else encoder
+        if self.head == "differentiable":
+            encoder, head = train_head(encoder, texts, numbers, self.tune, settings, weights)
+        elif self.head == "means":
+            head = fit_means(_vectors(encoder, texts), numbers, weights)
+        else:
+            x, terms = _vectors(encoder, texts), Terms.of(texts) if self.lexical else None
+            features = x if terms is None else terms.joined(x, texts)
+            head = fit_logistic(features, numbers, self.C, weights)
+            if numbers.ndim > 1 and self.thresholds == "f1":
+                from contrastive_st.classification.held_out import best_thresholds, held_out_logits
 
-            logits = held_out_logits(features, numbers, self.C, weights, self.seed)
-            self.head_ = replace(self.head_, thresholds=best_thresholds(logits, numbers))
-        if terms is not None:
-            self.lexical_ = LexicalHead(terms, self.head_.weights[:, dim:])
-            self.head_ = replace(self.head_, weights=self.head_.weights[:, :dim])
+                logits = held_out_logits(features, numbers, self.C, weights, self.seed)
+                head = replace(head, thresholds=best_thresholds(logits, numbers))
+            if terms is not None:
+                dim = x.shape[1]
+                lexical = LexicalHead(terms, head.weights[:, dim:])
+                head = replace(head, weights=head.weights[:, :dim])
+        self.encoder_, self.head_, self.lexical_ = encoder, head, lexical
+        self.classes_, self.multi_label_, self.listed_ = classes, numbers.ndim > 1, listed
         return self
 
     def logits(self, X: Any) -> NDArray[np.float64]:
@@ -185,15 +184,18 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities `[N, K]` of `classes_`; with several labels a text, each is that of its label alone."""
-        return self.head_.probabilities(self.logits(X))
+        logits = self.logits(X)  # which sees whether there is a head
+        return self.head_.probabilities(logits)
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Logarithms of `predict_proba`."""
-        return self.head_.log_probabilities(self.logits(X))
+        logits = self.logits(X)  # which sees whether there is a head
+        return self.head_.log_probabilities(logits)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each text `[N]`; with several labels a text `[N, K]` of 0 and 1, 1 from its threshold on."""
-        chosen = self.head_.chosen(self.logits(X))
+        logits = self.logits(X)  # which sees whether there is a head
+        chosen = self.head_.chosen(logits)
         result: NDArray[Any] = chosen.astype(np.int64) if self.multi_label_ else self.classes_[chosen.argmax(1)]
         return result
 

@@ -44,7 +44,6 @@ from contrastive_st.models.static_encoder import StaticEncoder, StaticFit, silen
 from contrastive_st.models.students import student_of, teacher_vectors
 from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive
 from contrastive_st.precision import bf16_is_fast
-from contrastive_st.scripts.cli import Distill
 from contrastive_st.terminal import progress_is_shown, say
 from contrastive_st.tokens import pad_rows
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
@@ -111,13 +110,13 @@ class Pairs:
         return [rows for rows in result if len(rows) > 1]
 
 
-def main(args: Distill) -> JsonObject:
+def main(args: Any) -> JsonObject:
     """Run the whole job with a `contrastive_st.scripts.cli.Distill`; return the table that it prints."""
     with only_writer(args.output, args.overwrite, parents=True) as output:
         return _distill(args, output)
 
 
-def _distill(args: Distill, output: Path) -> JsonObject:
+def _distill(args: Any, output: Path) -> JsonObject:
     static = args.student == "static"
     source, layers = (None, None) if static else layer_student(args.teacher, args.student)
     options = {spec.name: getattr(args, spec.name) for spec in fields(Training)}
@@ -181,7 +180,7 @@ def training_texts(files: Sequence[str], most: int | None, seed: int) -> list[st
 
 
 def fitted_static(
-    args: Distill, teacher: SentenceEncoder, texts: Sequence[str], vectors: NDArray[np.floating]
+    args: Any, teacher: SentenceEncoder, texts: Sequence[str], vectors: NDArray[np.floating]
 ) -> tuple[SentenceEncoder, NDArray[np.float32]]:
     """The closed form, and the targets of its refinement: the teacher's vectors, centred, in `dim` dimensions."""
     tokenizer = static_tokenizer(load_tokenizer(args.teacher))
@@ -459,7 +458,7 @@ def save(encoder: SentenceEncoder, folder: Path, storage: str) -> None:
 
 
 def metadata_of(
-    args: Distill, teacher: SentenceEncoder, model: nn.Module, rows: int, training: Training, run: JsonObject
+    args: Any, teacher: SentenceEncoder, model: nn.Module, rows: int, training: Training, run: JsonObject
 ) -> JsonObject:
     """The training metadata of the run, for the model card."""
     loss = EmbeddingDistillationLoss()

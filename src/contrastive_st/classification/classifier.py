@@ -143,7 +143,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             for name in classes[~numbers.any(0)]:
                 logger.warning(f"no text has the label {name}, so it is predicted for none")
         weights = label_weights(self.class_weight, classes, numbers, sample_weight)
-        encoder, lexical = as_encoder(self.encoder), None
+        encoder: Any = as_encoder(self.encoder)
+        lexical = None
         if self.tune or self.head == "differentiable":
             from contrastive_st.classification.tuning import train_head, tune_on_pairs
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import Field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.options import check_options
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 #: Every loss class by its name in a checkpoint's config; a subclass is added when it is defined
 LOSSES: dict[str, type[Loss]] = {}
@@ -96,15 +101,17 @@ class Loss:
     words: ClassVar[str] = ""  # the training method, as a model card calls it; by default the name
     tag: ClassVar[str] = ""  # of the method, on the Hub
     citation: ClassVar[str] = ""  # BibTeX entries, with an empty line between two
+    description: ClassVar[str] = "{anchors} rows per step of {views} each, compared by {self.name}"  # see `describe`
+    chance: ClassVar[bool] = False  # whether it is ln(candidates) if nothing was learned
+    generates: ClassVar[bool] = False  # whether targets `[B, L]` are the ids of words to generate, each but the first
     needs_two_texts: ClassVar[bool] = False  # a text and itself, which differ by dropout, cannot be validated
     takes_queue: bool = False  # whether it accepts candidates from earlier batches, in the argument `queue`
     #: Of words that the model predicts from states of tokens, in addition to the loss of views
-    words_weight: float = 0.0
+    words_weight: ClassVar[float] = 0.0
     of_package: ClassVar[bool] = True  # whether this package defines the loss, rather than a user of it
     trains: ClassVar[tuple[str, ...]] = ()  # kinds of rows: keys of `contrastive_st.data.roles.KINDS`
 
-    def __init_subclass__(cls, register: bool = True, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
+    def __init_subclass__(cls, register: bool = True) -> None:
         if "name" not in vars(cls):
             cls.name = cls.__name__
         cls.of_package = cls.__module__.startswith(_PACKAGE)
@@ -133,13 +140,24 @@ class Loss:
     def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """What the losses of the log would be if nothing were learned, by name, from the `metrics` of a batch.
 
-        By default nothing is known of it.
+        By default that is known of a loss with `chance` alone.
         """
-        return {}
+        candidates = metrics.get("candidates", 0) if self.chance else 0
+        return {"loss": math.log(candidates)} if candidates > 0 else {}
 
     def describe(self, anchors: int, num_views: int) -> str:
-        """Describe what a step compares, given the number of anchors over all processes and of views per anchor."""
-        return f"{anchors} rows per step of {num_views} view{'s' * (num_views > 1)} each, compared by {self.name}"
+        """Describe what a step compares: `description`, filled in.
+
+        Args:
+            anchors: number of anchors over all processes.
+            num_views: views per anchor.
+
+        Returns:
+            A line for the log.
+        """
+        views = f"{num_views} view{'s' * (num_views > 1)}"
+        counts = {"anchors": anchors, "candidates": num_views - 1, "negatives": num_views - 2}
+        return self.description.format(self=self, views=views, **counts)
 
     def task_of(self, targets: Tensor | None) -> str | None:
         """The name of the batch's data set, read from the targets; None for losses that do not need it."""
@@ -157,23 +175,10 @@ class Loss:
         """A new module that is trained with an encoder of `dim` dimensions and dropped after training, or None."""
         return None
 
-    def with_head(self, head: Any) -> Loss:
+    def with_head(self, head: nn.Module | None) -> Loss:
         """This loss with the module `head`, if it has a field of that name."""
-        fields_of: Any = self
-        return replace(fields_of, head=head) if "head" in getattr(self, "__dataclass_fields__", ()) else self
-
-    def needed_head(self) -> Any:
-        """The head.
-
-        Raises:
-            InputError: there is none.
-        """
-        head = getattr(self, "head", None)
-        if head is None:
-            raise InputError(
-                "this model was saved without the head of its loss; open it with with_head=True for a new one"
-            )
-        return head
+        has_one = is_dataclass(self) and any(field.name == "head" for field in fields(self))
+        return replace(self, head=head) if has_one else self  # type: ignore[type-var]
 
     def for_part(self, part: str | None) -> Loss:
         """The loss, with its head, of the rows of one data set of a mixture; by default this one."""
@@ -199,22 +204,18 @@ class Loss:
             return "mrr"
         return "spearman" if targets.dim() == 1 and num_views == 2 and targets.is_floating_point() else None
 
-    def predicted(self, targets: Tensor | None) -> Tensor | None:
-        """The ids of the tokens that a batch predicts, -100 where there is none; None for losses of embeddings."""
-        return None
-
     @classmethod
     def setting_names(cls) -> list[str]:
         """The names of the settings: all fields except the head and the data set of a batch."""
-        result: Any = fields(cls) if is_dataclass(cls) else ()
-        return [field.name for field in result if field.init and field.name not in ("head", "task")]
+        own: Sequence[Field[object]] = fields(cls) if is_dataclass(cls) else ()
+        return [field.name for field in own if field.init and field.name not in ("head", "task")]
 
     @classmethod
-    def settings_from(cls, rows: Any) -> dict[str, Any]:
+    def settings_from(cls, rows: Dataset) -> dict[str, object]:
         """Settings that follow from the rows to train on, as `read_examples` returns them; by default none."""
         return {}
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """The name and the settings of this loss as JSON values, from which `parse_loss` makes it again.
 
         Example:
@@ -225,12 +226,70 @@ class Loss:
         return {"loss": self.name, **{name: _as_json(getattr(self, name)) for name in self.setting_names()}}
 
 
-def _as_json(value: Any) -> Any:
+def _as_json(value: object) -> object:
     if isinstance(value, Mapping):
         return {name: _as_json(own) for name, own in value.items()}
     if isinstance(value, Loss):
         return value.settings()
     return list(value) if isinstance(value, tuple) else value
+
+
+# --- Losses of losses.
+
+
+class Term(NamedTuple):
+    """One loss in the sum of a `Wrapper`, and what it is given of a batch.
+
+    Attributes:
+        around: what is put before and after the names of its metrics in the log.
+        weight: its weight in the sum.
+        loss: the loss, with its head.
+        batch: views `[B, V, d]`, and the targets of this loss.
+        other: `text_hashes`, `gather` and so on.
+    """
+
+    around: tuple[str, str]
+    weight: float
+    loss: Loss
+    batch: tuple[Tensor, Tensor | None]
+    other: Mapping[str, Any]
+
+
+class Wrapper(Loss, register=False):
+    """Base of losses that are weighted sums of other losses, each of which gets a part of the batch."""
+
+    def terms(self, views: Tensor, targets: Tensor | None, other: Mapping[str, Any]) -> Iterator[Term]:
+        """The terms of the sum, for the arguments of `__call__`."""
+        raise NotImplementedError
+
+    def __call__(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> Tensor:
+        """The loss of one batch; arguments and errors are those of the losses inside."""
+        terms = self.terms(views, targets, other)
+        return torch.stack([weight * loss(*batch, **given) for _, weight, loss, batch, given in terms]).sum()
+
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> dict[str, float]:
+        """The metrics of the losses inside."""
+        terms = self.terms(views, targets, other)
+        return {
+            name.join(around): value
+            for around, _, loss, batch, given in terms
+            for name, value in loss.metrics(*batch, **given).items()
+        }
+
+
+def head_of(loss: Loss) -> nn.Module:
+    """The head of a loss.
+
+    Raises:
+        InputError: there is none.
+    """
+    head = getattr(loss, "head", None)
+    if not isinstance(head, nn.Module):
+        raise InputError("this model was saved without the head of its loss; open it with with_head=True for a new one")
+    return head
+
+
+# --- A loss by its name.
 
 
 class UnknownLoss(InputError):
@@ -246,7 +305,7 @@ class UnknownLoss(InputError):
         self.name = name
 
 
-def loss_class(name: Any) -> type[Loss]:
+def loss_class(name: object) -> type[Loss]:
     """The class of the loss with this name.
 
     Raises:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from contrastive_st.citations import cited
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses.base import Loss, require
 from contrastive_st.losses.functional import at_least_float32, in_blocks, kl_divergence, matmul_float32, normalize
 from contrastive_st.options import Positive
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 Scores = Literal["cosine", "dot"]
 _SHARP = 0.05  # temperature of scores that lie between -1 and 1: cosines, or probabilities
@@ -30,9 +34,7 @@ class CandidatesLoss(Loss, register=False):
     tag: ClassVar[str] = "distillation"
     trains: ClassVar[tuple[str, ...]] = ("scored_candidates",)
 
-    def metrics(
-        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
-    ) -> dict[str, float]:
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: object) -> dict[str, float]:
         """Metrics of this process's part of a batch.
 
         `accuracy`: how often the student's best candidate is the teacher's best. `correlation`: Pearson correlation of
@@ -99,15 +101,10 @@ class MarginMSELoss(CandidatesLoss):
 
     name: ClassVar[str] = "margin_mse"
     words: ClassVar[str] = "MarginMSE"
-    citation: ClassVar[str] = """
-@misc{hofstatter2020improving,
-  title = {Improving Efficient Neural Ranking Models with Cross-Architecture Knowledge Distillation},
-  author = {Hofst{\\"a}tter, Sebastian and Althammer, Sophia and Schr{\\"o}der, Michael and Sertkan, Mete and Hanbury,
-    Allan},
-  note = {arXiv:2010.02666},
-  year = {2020}
-}
-"""
+    citation: ClassVar[str] = cited("hofstatter2020improving")
+    description: ClassVar[str] = (
+        "{anchors} anchors per step, the margins of up to {negatives} negatives compared with the teacher's"
+    )
     scores: Scores = "dot"
     temperature: Positive = 1.0
 
@@ -129,10 +126,6 @@ class MarginMSELoss(CandidatesLoss):
         student = self.student_scores(views)
         errors = (student[:, :1] - student[:, 1:]) - (teacher[:, :1] - teacher[:, 1:])
         return gather.mean(errors.where(there[:, 1:], 0.0).square().sum(), there[:, 1:].sum())
-
-    def describe(self, anchors: int, num_views: int) -> str:
-        """Describe what a step compares."""
-        return f"{anchors} anchors per step, the margins of up to {num_views - 2} negatives compared with the teacher's"
 
 
 @dataclass(frozen=True)
@@ -167,21 +160,14 @@ class KLDistillationLoss(CandidatesLoss):
 
     name: ClassVar[str] = "kl_distillation"
     words: ClassVar[str] = "Distillation of rankings"
-    citation: ClassVar[str] = """
-@misc{lin2020distilling,
-  title = {Distilling Dense Representations for Ranking using Tightly-Coupled Teachers},
-  author = {Lin, Sheng-Chieh and Yang, Jheng-Hong and Lin, Jimmy},
-  note = {arXiv:2010.11386},
-  year = {2020}
-}
-"""
+    citation: ClassVar[str] = cited("lin2020distilling")
     scores: Scores = "cosine"
     temperature: Positive = 0.05
     teacher_temperature: Positive = 1.0
     in_batch_negatives: bool = False
 
     @classmethod
-    def settings_from(cls, rows: Any) -> dict[str, Any]:
+    def settings_from(cls, rows: Dataset) -> dict[str, object]:
         """`teacher_temperature`, if the scores are cosines or probabilities: all of them between -1 and 1."""
         most = max((abs(score) for own in rows["scores"][:] for score in own if score == score), default=0.0)
         return {"teacher_temperature": _SHARP} if most <= 1 + 1e-6 else {}
@@ -203,7 +189,8 @@ class KLDistillationLoss(CandidatesLoss):
         teacher, there = _teacher(views, targets)
         wanted = (teacher / self.teacher_temperature).masked_fill(~there, float("-inf")).softmax(1)
         if self.in_batch_negatives:
-            return gather.mean(self._among_all(views, wanted, there, text_hashes, gather), len(views))
+            total = self._among_all(views, wanted, there, text_hashes, gather)
+            return gather.mean(total, len(views))
         scores = self.student_scores(views).masked_fill(~there, float("-inf"))
         return gather.mean(kl_divergence(scores, wanted).sum(), len(views))
 

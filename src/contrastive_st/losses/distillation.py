@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from contrastive_st.citations import cited
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses.base import Loss
@@ -55,14 +56,7 @@ class RelationalDistillationLoss(Loss):
     name: ClassVar[str] = "relational_distillation"
     words: ClassVar[str] = "Relational distillation"
     tag: ClassVar[str] = "distillation"
-    citation: ClassVar[str] = """
-@inproceedings{park2019relational,
-  title = {Relational Knowledge Distillation},
-  author = {Park, Wonpyo and Kim, Dongju and Lu, Yan and Cho, Minsu},
-  booktitle = {Computer Vision and Pattern Recognition},
-  year = {2019}
-}
-"""
+    citation: ClassVar[str] = cited("park2019relational")
     similarity_weight: NotNegative = 0.0
     distance_weight: NotNegative = 1.0
     angle_weight: NotNegative = 2.0
@@ -269,6 +263,9 @@ class EmbeddingDistillationLoss(Loss):
     name: ClassVar[str] = "embedding_distillation"
     words: ClassVar[str] = "Distillation of embeddings"
     tag: ClassVar[str] = "distillation"
+    description: ClassVar[str] = (
+        "{anchors} sentences per step, each compared with that of the teacher ({self.distance})"
+    )
     distance: Literal["squared", "cosine", "mse"] = "squared"
 
     def __call__(
@@ -294,16 +291,10 @@ class EmbeddingDistillationLoss(Loss):
             distances = distances / 2 if self.distance == "cosine" else distances
         return gather.mean(distances.sum(), distances.numel())
 
-    def metrics(
-        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
-    ) -> dict[str, float]:
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: object) -> dict[str, float]:
         """`cosine`: the mean cosine of student and teacher."""
         student, teacher = self._both(views, targets)
         return {"cosine": functional.cosine_similarity(student, teacher, dim=-1).mean().item()}
-
-    def describe(self, anchors: int, num_views: int) -> str:
-        """Describe what a step compares."""
-        return f"{anchors} sentences per step, each compared with its teacher embedding ({self.distance})"
 
     def truncated(self, views: Tensor, targets: Tensor | None, dim: int) -> tuple[Tensor, Tensor | None]:
         """The first `dim` dimensions of the student and of the teacher, which are compared with each other."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -273,20 +273,16 @@ def dot_scores(anchors: Tensor, candidates: Tensor) -> Tensor:
 def matmul_float32(anchors: Tensor, candidates: Tensor) -> Tensor:
     """`anchors @ candidates.T` outside autocast; large float32 products on a CPU are computed by oneDNN."""
     with torch.autocast(anchors.device.type, enabled=False):
-        if _by_onednn(anchors, candidates):
+        on_cpu = anchors.device.type == candidates.device.type == "cpu"
+        large = len(anchors) * len(candidates) >= _LEAST and anchors.dtype == candidates.dtype == torch.float32
+        if on_cpu and large and torch.backends.mkldnn.is_available() and hasattr(_OPS, "_linear_pointwise"):
             product: Tensor = _OneDNNProduct.apply(anchors, candidates)
             return product
         return anchors @ candidates.T
 
 
 _LEAST = 1 << 18  # scores; with fewer it gains nothing
-
-
-def _by_onednn(a: Tensor, b: Tensor) -> bool:
-    large = (
-        a.device.type == b.device.type == "cpu" and a.dtype == b.dtype == torch.float32 and len(a) * len(b) >= _LEAST
-    )
-    return large and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+_OPS = torch.ops.mkldnn
 
 
 class _OneDNNProduct(torch.autograd.Function):
@@ -308,7 +304,7 @@ class _OneDNNProduct(torch.autograd.Function):
     @staticmethod
     def product(a: Tensor, b: Tensor) -> Tensor:
         """`a @ b.T`."""
-        result: Tensor = torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
+        result: Tensor = _OPS._linear_pointwise(a, b, None, "none", [], "")
         return result
 
 
@@ -323,13 +319,3 @@ def measured_rows(columns: int) -> slice:
         (slice(None, 1024, None), slice(None, 16, None))
     """
     return slice(min(_MEASURED, max(_MEASURED_SCORES // max(columns, 1), 1)))
-
-
-def at_chance(metrics: Mapping[str, float]) -> dict[str, float]:
-    """The cross-entropy of choosing among the `candidates` of a batch at random, as `Loss.chances` returns it.
-
-    Example:
-        >>> at_chance({"candidates": 1}), at_chance({})
-        ({'loss': 0.0}, {})
-    """
-    return {"loss": math.log(metrics["candidates"])} if metrics.get("candidates", 0) > 0 else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,10 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from contrastive_st.citations import cited
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses.base import Loss, require
-from contrastive_st.losses.functional import at_chance, in_blocks, matmul_float32, measured_rows, normalize
+from contrastive_st.losses.functional import in_blocks, matmul_float32, measured_rows, normalize
 from contrastive_st.options import Finite, Positive
 
 
@@ -59,14 +59,8 @@ class InfoNCE(Loss):
     tag: ClassVar[str] = "info-nce"
     trains: ClassVar[tuple[str, ...]] = ("texts", "pairs", "triplets", "scored_candidates")
     needs_two_texts: ClassVar[bool] = True
-    citation: ClassVar[str] = """
-@misc{oord2018representation,
-  title = {Representation Learning with Contrastive Predictive Coding},
-  author = {van den Oord, Aaron and Li, Yazhe and Vinyals, Oriol},
-  note = {arXiv:1807.03748},
-  year = {2018}
-}
-"""
+    chance: ClassVar[bool] = True
+    citation: ClassVar[str] = cited("oord2018representation")
     temperature: Positive = 0.05
     hard_negative_weight: Finite = 0.0
     symmetric: bool = False
@@ -93,11 +87,10 @@ class InfoNCE(Loss):
         Raises:
             InputError: no anchor has a negative, so there is nothing to learn from.
         """
-        guide = self._guide(views, targets)
-        loss = self._one_way(self._contrast(views, guide, text_hashes, gather, queue), gather)
+        loss = self._one_way(self._contrast(views, targets, text_hashes, gather, queue), gather)
         if self.symmetric:
-            guide, hashes = (None if x is None else x[:, [1, 0]] for x in (guide, text_hashes))
-            swapped = self._contrast(views[:, [1, 0]], guide, hashes, gather, queue)
+            guides, hashes = (x if x is None or x.dim() < 2 else x[:, [1, 0]] for x in (targets, text_hashes))
+            swapped = self._contrast(views[:, [1, 0]], guides, hashes, gather, queue)
             loss = (loss + self._one_way(swapped, gather)) / 2
         return loss
 
@@ -116,26 +109,18 @@ class InfoNCE(Loss):
         between the unit vectors of anchor and positive (Wang and Isola 2020). The accuracy is that of the first rows
         among all candidates; where these are passed around the ring, it is left out.
         """
-        contrast = self._contrast(views, self._guide(views, targets), text_hashes, gather, queue)
+        contrast = self._contrast(views, targets, text_hashes, gather, queue)
         anchor, positive = normalize(views[:, :2]).unbind(1)
-        return {
-            **self._of_scores(contrast),
+        result = {
             "candidates": len(contrast.columns),
             "temperature": self.temperature,
             "alignment": (2 - 2 * (anchor * positive).sum(1)).mean().item(),
         }
-
-    def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """ln(candidates)."""
-        return at_chance(metrics)
-
-    def _of_scores(self, contrast: Contrast) -> dict[str, float]:
-        """The metrics for which the scores of the first rows are needed."""
         if contrast.sizes:  # the candidates of the others are not here
-            return {}
+            return result
         rows = measured_rows(len(contrast.columns))
         scores, _ = contrast.scores(contrast.anchors[rows], contrast.candidates, rows, self)
-        result = {"accuracy": (scores.argmax(1) == contrast.own[rows]).float().mean().item()}
+        result = {"accuracy": (scores.argmax(1) == contrast.own[rows]).float().mean().item(), **result}
         return result if contrast.guide is None else {**result, "masked": scores.isneginf().float().mean().item()}
 
     def scores(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> tuple[Tensor, Tensor]:
@@ -149,10 +134,9 @@ class InfoNCE(Loss):
             other: `text_hashes`, `gather` and `queue`, as for the loss.
         """
         hashes, gather, queue = other.get("text_hashes"), other.get("gather", LOCAL).whole(), other.get("queue")
-        contrast = self._contrast(views, self._guide(views, targets), hashes, gather, queue)
+        contrast = self._contrast(views, targets, hashes, gather, queue)
         scores, _ = contrast.scores(contrast.anchors, contrast.candidates, slice(None), self)
-        own: Tensor = contrast.own
-        return scores, own
+        return scores, contrast.own
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step contrasts, given the number of anchors over all processes and of views per anchor."""
@@ -165,12 +149,8 @@ class InfoNCE(Loss):
         """Whether the loss accepts candidates from earlier batches: not if `symmetric`, where they would be anchors."""
         return not self.symmetric
 
-    def _guide(self, views: Tensor, targets: Tensor | None) -> Tensor | None:
-        """The guide's embeddings `[B, V, D]` of the texts of the views; None for losses without a guide."""
-        return None
-
     def _contrast(
-        self, views: Tensor, guide: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
+        self, views: Tensor, targets: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
     ) -> Contrast:
         """The anchors and candidates of a batch."""
         return Contrast.of(views, text_hashes, gather, queue)
@@ -250,7 +230,7 @@ class Contrast:
     Args:
         anchors: unit vectors `[B, d]` of this process; `[B, 2 * d]` if the positives are appended to them.
         candidates: unit vectors `[C, d]`; with `sizes` only those of this process.
-        own: `[B]`, the column of each anchor's positive; None if the candidates do not include it.
+        own: `[B]`, the column of each anchor's positive; empty if the candidates do not include it.
         total: N, the number of sentences over all processes.
         hard: number of hard negatives per anchor.
         text_hashes: hashes `[B, 2]` of the texts of anchors and positives on this process; with documents `[B, 3]`.
@@ -262,7 +242,7 @@ class Contrast:
 
     anchors: Tensor
     candidates: Tensor
-    own: Any
+    own: Tensor
     total: int
     hard: int
     text_hashes: Tensor
@@ -331,16 +311,26 @@ class Contrast:
         """The columns of one process's candidates; the caller has the vectors. `own` is the rank of this process."""
         start, size = sum(self.sizes[:rank]), self.sizes[rank]
         groups = self.columns.split(self.total)  # positives, first hard negatives, ...
-        place = torch.arange(size, device=self.columns.device) if rank == own else None
+        place = torch.arange(size if rank == own else 0, device=self.columns.device)
         return replace(self, own=place, total=size, columns=torch.cat([group[start:][:size] for group in groups]))
 
     def scores(self, anchors: Tensor, candidates: Tensor, rows: slice, loss: InfoNCE) -> tuple[Tensor, Tensor]:
         """Scores of a block of rows, -inf for masked candidates, and which of the rows have a negative."""
         scores = self._cosines(anchors, candidates) / loss.temperature
-        excluded = self._equal_texts(rows)
-        if self.guide is not None:
-            excluded |= self._alike(rows, self.guide)
-        if self.own is None:
+        # a column is no candidate if it has the text of the anchor or of its positive, is the positive of an equal
+        # anchor or of the anchor's document, or is empty, where a row has fewer hard negatives than the others
+        anchor, positive, *document = self.text_hashes[rows].split(1, dim=1)
+        text, anchor_of, *document_of = self.columns.T.contiguous()  # strided integers compare at half the speed
+        excluded: Tensor = text == anchor
+        excluded |= text == positive
+        excluded |= anchor_of == anchor
+        excluded |= text == NO_TEXT
+        for own, other in zip(document, document_of, strict=True):
+            excluded |= own == other
+        if guide := self.guide:  # or more similar to the anchor than the positive minus the margin, to the guide
+            similar, positive = self._cosines(guide.anchors[rows], guide.candidates), guide.positive[rows, None]
+            excluded |= similar > positive - guide.margin * (positive.abs() if guide.relative else 1.0) + TIE
+        if not len(self.own):
             return scores.masked_fill_(excluded, float("-inf")), _any_left(excluded)
         own, weight = self.own[rows, None], loss.hard_negative_weight
         hard = own + self.total * torch.arange(1, self.hard + 1, device=own.device)
@@ -354,28 +344,6 @@ class Contrast:
         sides = anchors.split(candidates.shape[1], 1)
         scores = [matmul_float32(*pair) for pair in zip(sides, (candidates, candidates[: self.total]), strict=False)]
         return scores[0] if len(scores) == 1 else torch.cat(scores, 1)
-
-    def _equal_texts(self, rows: slice) -> Tensor:
-        """True if a column has the text of the anchor or of its positive, is the positive of an equal anchor, or empty.
-
-        A column is empty where a row has fewer hard negatives than the others. With documents a column is also excluded
-        if it is of the anchor's document.
-        """
-        anchor, positive, *document = self.text_hashes[rows].split(1, dim=1)
-        text, anchor_of, *document_of = self.columns.T.contiguous()  # strided integers compare at half the speed
-        excluded: Tensor = text == anchor
-        excluded |= text == positive
-        excluded |= anchor_of == anchor
-        excluded |= text == NO_TEXT
-        for own, other in zip(document, document_of, strict=True):
-            excluded |= own == other
-        return excluded
-
-    def _alike(self, rows: slice, guide: Guide) -> Tensor:
-        """True if the guide's similarity of column and anchor is above that of positive and anchor minus the margin."""
-        similar, positive = self._cosines(guide.anchors[rows], guide.candidates), guide.positive[rows, None]
-        limit = positive - guide.margin * (positive.abs() if guide.relative else 1.0)
-        return similar > limit + TIE
 
 
 def _any_left(excluded: Tensor) -> Tensor:

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from contrastive_st.citations import cited
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
-from contrastive_st.losses.functional import at_least_float32, check_shape, in_blocks, jensen_shannon, normalize
+from contrastive_st.losses.functional import check_shape, in_blocks, jensen_shannon, normalize
 from contrastive_st.losses.info_nce import Contrast, Guide, InfoNCE, Queue, all_candidates
 from contrastive_st.options import Finite, NotNegative
 
@@ -42,16 +43,11 @@ class DocumentInfoNCE(InfoNCE):
         """Describe what a step contrasts."""
         return f"{super().describe(anchors, num_views)}, but those of its own document"
 
-    def _guide(self, views: Tensor, targets: Tensor | None) -> Tensor | None:
-        """The document of each view, `[B, V]`."""
-        targets = check_shape("documents of the rows", targets, (len(views),), "NeighborPairCollator")
-        return targets[:, None].expand(-1, views.shape[1])
-
     def _contrast(
-        self, views: Tensor, guide: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
+        self, views: Tensor, targets: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
     ) -> Contrast:
-        assert guide is not None
-        return Contrast.of(views, text_hashes, gather, queue, documents=guide[:, 0])
+        documents = check_shape("documents of the rows", targets, (len(views),), "NeighborPairCollator")
+        return Contrast.of(views, text_hashes, gather, queue, documents=documents)
 
 
 # --- InfoNCE with a consistency term between the two views: the loss of Cutoff.
@@ -78,14 +74,7 @@ class ConsistentInfoNCE(InfoNCE):
     name: ClassVar[str] = "consistent_info_nce"
     words: ClassVar[str] = "Cutoff"
     tag: ClassVar[str] = "cutoff"
-    citation: ClassVar[str] = """
-@misc{shen2020simple,
-  title = {A Simple but Tough-to-Beat Data Augmentation Approach for Natural Language Understanding and Generation},
-  author = {Shen, Dinghan and Zheng, Mingzhi and Shen, Yelong and Qu, Yanru and Chen, Weizhu},
-  note = {arXiv:2009.13818},
-  year = {2020}
-}
-"""
+    citation: ClassVar[str] = cited("shen2020simple")
     js_weight: NotNegative = 1.0
 
     def __call__(
@@ -158,22 +147,7 @@ class GuidedInfoNCE(InfoNCE):
     words: ClassVar[str] = "Guided negatives"
     tag: ClassVar[str] = "gistembed"
     trains: ClassVar[tuple[str, ...]] = ("texts", "pairs", "triplets")  # the guide takes the place of scores
-    citation: ClassVar[str] = """
-@misc{solatorio2024gistembed,
-  title = {{GISTEmbed}: Guided In-sample Selection of Training Negatives for Text Embedding Fine-tuning},
-  author = {Solatorio, Aivin V.},
-  note = {arXiv:2402.16829},
-  year = {2024}
-}
-
-@misc{moreira2024nv,
-  title = {{NV-Retriever}: Improving text embedding models with effective hard-negative mining},
-  author = {Moreira, Gabriel de Souza P. and Osmulski, Radek and Xu, Mengyao and Ak, Ronay and Schifferer, Benedikt
-    and Oldridge, Even},
-  note = {arXiv:2407.15831},
-  year = {2024}
-}
-"""
+    citation: ClassVar[str] = cited("solatorio2024gistembed", "moreira2024nv")
     margin: Finite = 0.0
     margin_strategy: Literal["absolute", "relative"] = "absolute"
     contrast_anchors: bool = False
@@ -184,19 +158,21 @@ class GuidedInfoNCE(InfoNCE):
         below = f" less {self.margin:g}{' of it' if self.margin_strategy == 'relative' else ''}" if self.margin else ""
         return f"{super().describe(anchors, num_views)}, but those more similar than the positive{below} to the guide"
 
-    def _guide(self, views: Tensor, targets: Tensor | None) -> Tensor | None:
-        targets = check_shape("the guide's vectors of the texts (GuidedRows)", targets, (*views.shape[:2], None))
-        return at_least_float32(targets.detach())
-
     def _contrast(
-        self, views: Tensor, guide: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
+        self, views: Tensor, targets: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
     ) -> Contrast:
+        targets = check_shape("the guide's vectors of the texts (GuidedRows)", targets, (*views.shape[:2], None))
         if queue is not None and queue.guide is None:
             raise InputError("the queue has no embeddings of the guide; start a new queue with this loss")
-        sides = self.contrast_anchors, self.contrast_positives
-        contrast = Contrast.of(views, text_hashes, gather, queue, *sides)
-        assert guide is not None
-        unit, queued = normalize(guide), None if queue is None else queue.guide
+        contrast = Contrast.of(
+            views,
+            text_hashes,
+            gather,
+            queue,
+            with_anchors=self.contrast_anchors,
+            with_positives=self.contrast_positives,
+        )
+        unit, queued = normalize(targets.detach()), None if queue is None else queue.guide
         anchors = unit[:, : 1 + self.contrast_positives].flatten(1)
         candidates = all_candidates(unit, queued, LOCAL if contrast.sizes else gather, self.contrast_anchors)
         positive = (unit[:, 0] * unit[:, 1]).sum(1)

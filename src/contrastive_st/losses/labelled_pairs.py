@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import torch
 from annotated_types import Ge
 from torch import Tensor, nn
 from torch.nn import functional
 
+from contrastive_st.citations import cited
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import choice
-from contrastive_st.losses.base import Loss, require
-from contrastive_st.losses.functional import at_chance, at_least_float32, check_shape, normalize
+from contrastive_st.losses.base import Loss, head_of, require
+from contrastive_st.losses.functional import at_least_float32, check_shape, normalize
 from contrastive_st.options import CountOrZero, Finite, Positive
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 # --- Heads: modules that are trained with the encoder; the trained encoder is saved without them.
 
@@ -90,25 +94,18 @@ class SoftmaxLoss(Loss):
     words: ClassVar[str] = "Classification of pairs"
     tag: ClassVar[str] = "sentence-bert"
     trains: ClassVar[tuple[str, ...]] = ("labelled_pairs",)
-    citation: ClassVar[str] = """
-@inproceedings{reimers2019sentence,
-  title = {Sentence-{BERT}: Sentence Embeddings using Siamese {BERT}-Networks},
-  author = {Reimers, Nils and Gurevych, Iryna},
-  booktitle = {Empirical Methods in Natural Language Processing},
-  year = {2019}
-}
-"""
+    citation: ClassVar[str] = cited("reimers2019sentence")
     num_labels: Annotated[int, Ge(2)] = 3
     features: tuple[str, ...] = ("u", "v", "abs(u-v)")
     head_hidden: CountOrZero = 0
-    head: Any = None
+    head: nn.Module | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         pair_features(torch.zeros(1, 1), torch.zeros(1, 1), self.features)
 
     @classmethod
-    def settings_from(cls, rows: Any) -> dict[str, Any]:
+    def settings_from(cls, rows: Dataset) -> dict[str, object]:
         """`num_labels`, from the names of the classes, or else from the labels."""
         names = getattr(rows.features["label"], "names", None)
         return {"num_labels": len(names) if names else max(rows["label"][:]) + 1}
@@ -139,16 +136,10 @@ class SoftmaxLoss(Loss):
         wanted = targets.where(known, 0)  # an invalid label would end a process on a GPU before the check is read
         return gather.mean(functional.cross_entropy(self._scores(views), wanted, reduction="sum"), len(views))
 
-    def metrics(
-        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
-    ) -> dict[str, float]:
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: object) -> dict[str, float]:
         """`accuracy`, and the number of labels as `candidates`."""
         right = self._scores(views).argmax(1) == _rows(targets, views, 2, "labels")
         return {"accuracy": right.float().mean().item(), "candidates": self.num_labels}
-
-    def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """ln(num_labels)."""
-        return at_chance(metrics)
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step compares."""
@@ -159,12 +150,12 @@ class SoftmaxLoss(Loss):
         return PairHead(dim, self.features, self.num_labels, self.head_hidden)
 
     def measure(self, num_views: int, targets: Tensor | None) -> str | None:
-        """`accuracy` of the head for pairs with a label."""
+        """`accuracy` of the head for pairs with a label, else as for every loss."""
         labels = targets is not None and targets.dim() == 1 and not targets.is_floating_point()
         return "accuracy" if labels and num_views == 2 else super().measure(num_views, targets)
 
     def _scores(self, views: Tensor) -> Tensor:
-        head = self.needed_head()
+        head = head_of(self)
         u, v = at_least_float32(views[:, :2]).unbind(1)
         with torch.autocast(views.device.type, enabled=False):
             logits: Tensor = head(u, v)
@@ -186,6 +177,7 @@ class CosineSimilarityLoss(Loss):
     tag: ClassVar[str] = "sentence-bert"
     trains: ClassVar[tuple[str, ...]] = ("scored_pairs", "labelled_texts")
     citation: ClassVar[str] = SoftmaxLoss.citation
+    description: ClassVar[str] = "{anchors} pairs per step, the cosine of each compared with its score"
 
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
@@ -209,15 +201,9 @@ class CosineSimilarityLoss(Loss):
         cosines = _cosines(views)
         return gather.mean((cosines - targets.to(cosines.dtype)).square().sum(), len(views))
 
-    def metrics(
-        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
-    ) -> dict[str, float]:
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: object) -> dict[str, float]:
         """`correlation`: Pearson correlation of cosines and scores, in this process's part of the batch."""
         return {"correlation": _correlation(_cosines(views), _rows(targets, views, 2, "scores"))}
-
-    def describe(self, anchors: int, num_views: int) -> str:
-        """Describe what a step compares."""
-        return f"{anchors} pairs per step, the cosine of each compared with its score"
 
 
 @dataclass(frozen=True)
@@ -242,16 +228,8 @@ class CoSENTLoss(Loss):
     words: ClassVar[str] = "CoSENT"
     tag: ClassVar[str] = "cosent"
     trains: ClassVar[tuple[str, ...]] = ("scored_pairs", "labelled_texts")
-    citation: ClassVar[str] = """
-@article{huang2024cosent,
-  title = {{CoSENT}: Consistent Sentence Embedding via Similarity Ranking},
-  author = {Huang, Xiang and Peng, Hao and Zou, Dongcheng and Liu, Zhiwei and Li, Jianxin and Liu, Kay and Wu, Jia
-    and Su, Jianlin and Yu, Philip S.},
-  journal = {IEEE/ACM Transactions on Audio, Speech, and Language Processing},
-  note = {doi:10.1109/TASLP.2024.3402087},
-  year = {2024}
-}
-"""
+    citation: ClassVar[str] = cited("huang2024cosent")
+    description: ClassVar[str] = "{anchors} pairs per step, their cosines ranked by their scores"
     temperature: Positive = 0.05
 
     def __call__(
@@ -274,15 +252,9 @@ class CoSENTLoss(Loss):
         require(several, lambda: "one pair cannot be ranked; give a larger batch size", skips=True)
         return rank_loss(gather(self.similarities(views) / self.temperature), scores)
 
-    def metrics(
-        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
-    ) -> dict[str, float]:
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: object) -> dict[str, float]:
         """`correlation`: Pearson correlation of similarities and scores, in this process's part of the batch."""
         return {"correlation": _correlation(self.similarities(views), _rows(targets, views, 2, "scores"))}
-
-    def describe(self, anchors: int, num_views: int) -> str:
-        """Describe what a step compares."""
-        return f"{anchors} pairs per step, their cosines ranked by their scores"
 
     def similarities(self, views: Tensor) -> Tensor:
         """The similarities that are ranked, `[B, 2, d] -> [B]`."""
@@ -309,14 +281,7 @@ class AnglELoss(CoSENTLoss):
     name: ClassVar[str] = "angle"
     words: ClassVar[str] = "AnglE"
     tag: ClassVar[str] = "angle"
-    citation: ClassVar[str] = """
-@inproceedings{li2024angle,
-  title = {{AoE}: Angle-optimized Embeddings for Semantic Textual Similarity},
-  author = {Li, Xianming and Li, Jing},
-  booktitle = {Association for Computational Linguistics},
-  year = {2024}
-}
-"""
+    citation: ClassVar[str] = cited("li2024angle")
 
     def similarities(self, views: Tensor) -> Tensor:
         """The similarities that are ranked, `[B, 2, d] -> [B]`."""
@@ -364,6 +329,7 @@ class TripletLoss(Loss):
     tag: ClassVar[str] = "sentence-bert"
     trains: ClassVar[tuple[str, ...]] = ("triplets",)
     citation: ClassVar[str] = SoftmaxLoss.citation
+    description: ClassVar[str] = "{anchors} triplets per step, positives to be nearer than negatives by {self.margin:g}"
     margin: Finite = 1.0
 
     def __call__(
@@ -373,16 +339,10 @@ class TripletLoss(Loss):
         near, far = _distances(views)
         return gather.mean(functional.relu(near - far + self.margin).sum(), len(views))
 
-    def metrics(
-        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
-    ) -> dict[str, float]:
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: object) -> dict[str, float]:
         """`accuracy`: how often the positive is nearer than the negative."""
         near, far = _distances(views)
         return {"accuracy": (near < far).float().mean().item()}
-
-    def describe(self, anchors: int, num_views: int) -> str:
-        """Describe what a step compares."""
-        return f"{anchors} triplets per step, the positive to be nearer than the negative by {self.margin:g}"
 
 
 def _cosines(views: Tensor) -> Tensor:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
+from contrastive_st.citations import cited
 from contrastive_st.errors import InputError
-from contrastive_st.losses.base import Loss, parse_loss
+from contrastive_st.losses.base import Loss, Term, Wrapper, parse_loss
 from contrastive_st.losses.custom import as_loss
 from contrastive_st.losses.functional import normalize
 from contrastive_st.losses.info_nce import InfoNCE
@@ -18,7 +18,7 @@ from contrastive_st.options import Count, Positive
 
 
 @dataclass(frozen=True)
-class MatryoshkaLoss(Loss):
+class MatryoshkaLoss(Wrapper):
     r"""The weighted sum of a loss over truncated embeddings (Kusupati et al. 2022, Matryoshka representations).
 
         loss = sum over m in dims of weight_m * inner(the first m dimensions of the views)
@@ -35,6 +35,7 @@ class MatryoshkaLoss(Loss):
         head: the heads of the inner loss by dimension; `make_head` makes them.
 
     Example:
+        >>> import torch
         >>> views = torch.tensor([[[1.0, 5.0], [1.0, 0.0]], [[-1.0, 5.0], [-1.0, 0.0]]])  # B=2, V=2, d=2
         >>> inner = InfoNCE(temperature=1.0)
         >>> loss = MatryoshkaLoss(inner, dims=(2, 1), weights=(1.0, 0.5))
@@ -45,20 +46,11 @@ class MatryoshkaLoss(Loss):
     name: ClassVar[str] = "matryoshka"
     words: ClassVar[str] = "Matryoshka"
     tag: ClassVar[str] = "matryoshka"
-    citation: ClassVar[str] = """
-@inproceedings{kusupati2022matryoshka,
-  title = {Matryoshka Representation Learning},
-  author = {Kusupati, Aditya and Bhatt, Gantavya and Rege, Aniket and Wallingford, Matthew and Sinha, Aditya and
-    Ramanujan, Vivek and Howard-Snyder, William and Chen, Kaifeng and Kakade, Sham and Jain, Prateek and Farhadi,
-    Ali},
-  booktitle = {Advances in Neural Information Processing Systems},
-  year = {2022}
-}
-"""
-    inner: Any = field(default_factory=InfoNCE)
+    citation: ClassVar[str] = cited("kusupati2022matryoshka")
+    inner: Any = field(default_factory=InfoNCE)  # a `Loss`, once it is checked
     dims: tuple[Count, ...] = ()
     weights: tuple[Positive, ...] | None = None
-    head: Any = None
+    head: nn.ModuleDict | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,11 +61,11 @@ class MatryoshkaLoss(Loss):
         if not self.dims or len(set(self.dims)) < len(self.dims) or len(weights) != len(self.dims):
             what = f"matryoshka dims {list(self.dims)} with weights {list(weights)}"
             raise InputError(f"{what}: give one or more different numbers of dimensions, and a weight for each")
-        for name in ("takes_queue", "needs_two_texts", "measure", "predicted", "task_of"):
+        for name in ("takes_queue", "needs_two_texts", "generates", "measure", "task_of"):
             object.__setattr__(self, name, getattr(inner, name))
 
-    def __call__(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> Tensor:
-        """The loss of one batch.
+    def terms(self, views: Tensor, targets: Tensor | None, other: Mapping[str, Any]) -> Iterator[Term]:
+        """The inner loss at each dimension, which is appended to the names of its metrics.
 
         Args:
             views: `[B, V, d]`, where d is at least the largest of `dims`.
@@ -81,19 +73,14 @@ class MatryoshkaLoss(Loss):
             other: `text_hashes` and `gather`, as for the inner loss, and `queue` if it accepts one.
 
         Raises:
-            InputError: one of `dims` is above d; also the errors of the inner loss.
+            InputError: one of `dims` is above d.
         """
-        cuts = zip(self._weights, self._cuts(views, targets, other), strict=True)
-        return torch.stack([weight * loss(*cut, **of_cut) for weight, (_, loss, cut, of_cut) in cuts]).sum()
-
-    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> dict[str, float]:
-        """The metrics of the inner loss at each dimension, which is appended to their names."""
-        cuts = self._cuts(views, targets, other)
-        return {
-            f"{name}_{dim}": value
-            for dim, loss, cut, of_cut in cuts
-            for name, value in loss.metrics(*cut, **of_cut).items()
-        }
+        self._check(views.shape[-1])
+        queue = other.get("queue")
+        for dim, weight in zip(self.dims, self._weights, strict=True):
+            cut = {} if queue is None else {"queue": queue._replace(embeddings=normalize(queue.embeddings[:, :dim]))}
+            own = self.inner.truncated(views, targets, dim)
+            yield Term(("", f"_{dim}"), weight, self._inner(dim), own, {**other, **cut})
 
     def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """The weighted sum of the inner loss's `chances` over the dimensions."""
@@ -124,7 +111,7 @@ class MatryoshkaLoss(Loss):
     def whole(self) -> tuple[Loss, int | None]:
         """The inner loss with the head of the largest of `dims`, and that dimension."""
         dim = max(self.dims)
-        inner, _ = (self.inner if self.head is None else self.inner.with_head(self.head[str(dim)])).whole()
+        inner, _ = self._inner(dim).whole()
         return inner, dim
 
     def for_part(self, part: str | None) -> Loss:
@@ -137,6 +124,11 @@ class MatryoshkaLoss(Loss):
         """This loss for batches of the data set `task`."""
         return replace(self, inner=self.inner.of_task(task))
 
+    def _inner(self, dim: int) -> Loss:
+        """The inner loss with its head of this dimension."""
+        inner: Loss = self.inner
+        return inner if self.head is None else inner.with_head(self.head[str(dim)])
+
     @property
     def _weights(self) -> tuple[float, ...]:
         return (1.0,) * len(self.dims) if self.weights is None else tuple(self.weights)
@@ -144,14 +136,3 @@ class MatryoshkaLoss(Loss):
     def _check(self, dim: int) -> None:
         if max(self.dims) > dim:
             raise InputError(f"matryoshka dims {list(self.dims)}: the embedding has {dim} dimensions; give none above")
-
-    def _cuts(
-        self, views: Tensor, targets: Tensor | None, other: dict[str, Any]
-    ) -> Iterator[tuple[int, Loss, tuple[Tensor, Tensor | None], dict[str, Any]]]:
-        """For each dimension: the inner loss with its head, the views and targets, and the other arguments."""
-        self._check(views.shape[-1])
-        queue = other.get("queue")
-        for dim in self.dims:
-            loss = self.inner if self.head is None else self.inner.with_head(self.head[str(dim)])
-            cut = {} if queue is None else {"queue": queue._replace(embeddings=normalize(queue.embeddings[:, :dim]))}
-            yield dim, loss, self.inner.truncated(views, targets, dim), {**other, **cut}

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
-from contrastive_st.losses.base import Loss, parse_loss
+from contrastive_st.losses.base import Loss, Term, Wrapper, head_of, parse_loss
 from contrastive_st.tokens import name_number
 
 _TAKEN = set(dir(nn.ModuleDict())) | {"training"}  # not allowed as names of tasks, which are keys of a ModuleDict
 
 
 @dataclass(frozen=True)
-class MixtureLoss(Loss):
+class MixtureLoss(Wrapper):
     """Computes the loss of each batch with the loss of its data set, which the first entry of the targets identifies.
 
     Args:
@@ -42,7 +41,7 @@ class MixtureLoss(Loss):
     words: ClassVar[str] = "Several tasks"
     tag: ClassVar[str] = "multi-task"
     tasks: Mapping[str, Any] = field(default_factory=dict)
-    head: Any = None
+    head: nn.ModuleDict | None = None
     task: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -54,36 +53,30 @@ class MixtureLoss(Loss):
         tasks = {name: own if isinstance(own, Loss) else parse_loss(own) for name, own in self.tasks.items()}
         object.__setattr__(self, "tasks", tasks)
 
-    def __call__(
-        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
-    ) -> Tensor:
+    def __call__(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> Tensor:
         """The loss of one batch.
 
         Args:
             views: `[B, V, d]`.
             targets: `[B, 1 + k, ...]`: first the `name_number` of the data set, the same in every row and on every
                 process, then k entries that are the targets of its loss (which gets `[B]` if k is 1, None if k is 0).
-            text_hashes: `[B, V]`, as for the data set's loss.
-            gather: as for the data set's loss.
+            other: `text_hashes` `[B, V]` and `gather`, as for the data set's loss.
 
         Raises:
             InputError: no targets, an unknown data set, or the model was saved without its heads.
         """
-        name, task, views, own = self._task(views, targets)
-        loss = task(views, own, text_hashes=text_hashes, gather=gather)
-        heads = {} if self.head is None else dict(self.head.items())
-        unused = (weight.sum() for other, head in heads.items() if other != name for weight in head.parameters())
+        weights = () if self.head is None else self.head.parameters()
         # all parameters get a gradient, because the processes must agree on which have one
-        total: Tensor = loss + 0.0 * sum(unused)
+        total: Tensor = super().__call__(views, targets, **other) + 0.0 * sum(weight.sum() for weight in weights)
         return total
 
-    def metrics(
-        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
-    ) -> dict[str, float]:
-        """The metrics of the loss of the batch's data set; their names begin with that of the data set."""
-        name, loss, views, own = self._task(views, targets)
-        result = loss.metrics(views, own, text_hashes=text_hashes, gather=gather)
-        return {f"{name}_{key}": value for key, value in result.items()}
+    def terms(self, views: Tensor, targets: Tensor | None, other: Mapping[str, Any]) -> Iterator[Term]:
+        """The loss of the batch's data set, whose name the names of its metrics begin with."""
+        name = self.task_of(targets)
+        loss = self.tasks[name]
+        if self.head is not None and name in self.head:
+            loss = loss.with_head(self.head[name])
+        yield Term((f"{name}_", ""), 1.0, loss, (views, _own(targets)), other)
 
     def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """What the loss of the batch's data set says, under the name that the log has for it."""
@@ -115,10 +108,10 @@ class MixtureLoss(Loss):
 
     def for_part(self, part: str | None) -> Loss:
         """The loss of that data set, with its head."""
-        own: Loss | None = None if part is None else self.tasks.get(part)
-        head = self.head[part] if own is not None and self.head is not None and part in self.head else None
-        if own is None:
+        if part is None or part not in self.tasks:
             return self
+        own: Loss = self.tasks[part]
+        head = self.head[part] if self.head is not None and part in self.head else None
         return own if head is None or isinstance(head, CandidateHead) else own.with_head(head)
 
     def task_of(self, targets: Tensor | None) -> str:
@@ -138,14 +131,6 @@ class MixtureLoss(Loss):
     def of_task(self, task: str | None) -> MixtureLoss:
         """This loss for batches of the data set `task`."""
         return replace(self, task=task)
-
-    def _task(self, views: Tensor, targets: Tensor | None) -> tuple[str, Any, Tensor, Tensor | None]:
-        """The name of the batch's data set, its loss, the views that the loss compares, and the targets."""
-        name = self.task_of(targets)
-        loss = self.tasks[name]
-        if self.head is not None and name in self.head:
-            loss = loss.with_head(self.head[name])
-        return name, loss, views, _own(targets)
 
 
 def _own(targets: Tensor | None) -> Tensor | None:
@@ -182,13 +167,15 @@ class MultiTaskLoss(MixtureLoss):
         heads = {name: loss.make_head(dim) or CandidateHead(dim) for name, loss in self.tasks.items()}
         return nn.ModuleDict(heads)
 
-    def _task(self, views: Tensor, targets: Tensor | None) -> tuple[str, Any, Tensor, Tensor | None]:
-        head = self.needed_head()
-        name, loss, views, own = super()._task(views, targets)
-        if isinstance(head[name], CandidateHead):
-            with torch.autocast(views.device.type, enabled=False):
-                views = torch.cat([views[:, :1], head[name](views[:, min(1, views.shape[1] - 1) :])], 1)
-        return name, loss, views, own
+    def terms(self, views: Tensor, targets: Tensor | None, other: Mapping[str, Any]) -> Iterator[Term]:
+        """The loss of the batch's task, with candidates that have gone through its head."""
+        heads = head_of(self)
+        for term in super().terms(views, targets, other):
+            if isinstance(head := heads.get_submodule(self.task_of(targets)), CandidateHead):
+                with torch.autocast(views.device.type, enabled=False):
+                    changed = torch.cat([views[:, :1], head(views[:, min(1, views.shape[1] - 1) :])], 1)
+                term = term._replace(batch=(changed, term.batch[1]))
+            yield term
 
 
 class CandidateHead(nn.Module):

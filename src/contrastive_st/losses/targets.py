@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from contrastive_st.citations import cited
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses import functional as row_losses
 from contrastive_st.losses.base import Loss, require
 from contrastive_st.losses.functional import (
-    at_chance,
     at_least_float32,
     check_shape,
     in_blocks,
@@ -260,14 +260,7 @@ class TargetsLoss(Loss):
     name: ClassVar[str] = "targets"
     words: ClassVar[str] = "Targets"
     tag: ClassVar[str] = ""
-    citation: ClassVar[str] = """
-@inproceedings{logeswaran2018efficient,
-  title = {An efficient framework for learning sentence representations},
-  author = {Logeswaran, Lajanugen and Lee, Honglak},
-  booktitle = {International Conference on Learning Representations},
-  year = {2018}
-}
-"""
+    citation: ClassVar[str] = cited("logeswaran2018efficient")
     targets: Literal["next", "window", "counts", "tfidf", "tfidf_bin"] = "next"
     row_loss: Literal["kl", "cross_entropy", "l2", "block", "pairwise"] = "kl"
     context_size: Count = 1
@@ -334,9 +327,10 @@ class TargetsLoss(Loss):
             "positives": valid.float().mean().item(),
         }
 
-    def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """ln(candidates), if the row loss compares distributions."""
-        return at_chance(metrics) if self.row_loss in ("kl", "cross_entropy") else {}
+    @property
+    def chance(self) -> bool:  # type: ignore[override]
+        """Whether the row loss compares distributions."""
+        return self.row_loss in ("kl", "cross_entropy")
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step contrasts."""

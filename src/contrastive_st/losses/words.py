@@ -6,17 +6,17 @@ The words of a row depend on that row alone, so their loss is a sum over rows. T
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from contrastive_st.citations import cited
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
-from contrastive_st.losses.base import Loss, parse_loss
+from contrastive_st.losses.base import Loss, head_of, parse_loss
 from contrastive_st.losses.functional import at_least_float32
 from contrastive_st.losses.targets import BAGS, TargetsLoss
 from contrastive_st.options import Count, Positive
@@ -50,29 +50,13 @@ class TSDAELoss(WordsLoss):
     name: ClassVar[str] = "tsdae"
     words: ClassVar[str] = "TSDAE"
     tag: ClassVar[str] = "tsdae"
-    citation: ClassVar[str] = """
-@inproceedings{wang2021tsdae,
-  title = {{TSDAE}: Using Transformer-based Sequential Denoising Auto-Encoder for Unsupervised Sentence Embedding
-    Learning},
-  author = {Wang, Kexin and Reimers, Nils and Gurevych, Iryna},
-  booktitle = {Findings of the Association for Computational Linguistics: EMNLP},
-  year = {2021}
-}
-"""
+    citation: ClassVar[str] = cited("wang2021tsdae")
+    description: ClassVar[str] = "{anchors} sentences per step, each to be generated from its vector"
+    generates: ClassVar[bool] = True
 
-    def predicted(self, targets: Tensor | None) -> Tensor | None:
-        """Each token of a sentence but the first, from those before it."""
-        return None if targets is None else targets[:, 1:]
-
-    def metrics(
-        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
-    ) -> dict[str, float]:
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: object) -> dict[str, float]:
         """`written`: number of tokens to generate per sentence."""
         return {} if targets is None else {"written": int((targets[:, 1:] != -100).sum()) / len(views)}
-
-    def describe(self, anchors: int, num_views: int) -> str:
-        """Describe what a step learns."""
-        return f"{anchors} sentences per step, each to be generated from its vector"
 
 
 @dataclass(frozen=True)
@@ -82,28 +66,17 @@ class SkipThoughtsLoss(WordsLoss):
     name: ClassVar[str] = "skip_thoughts"
     words: ClassVar[str] = "Skip-Thoughts"
     tag: ClassVar[str] = "skip-thoughts"
-    citation: ClassVar[str] = """
-@inproceedings{kiros2015skip,
-  title = {Skip-Thought Vectors},
-  author = {Kiros, Ryan and Zhu, Yukun and Salakhutdinov, Ruslan and Zemel, Richard S. and Torralba, Antonio and
-    Urtasun, Raquel and Fidler, Sanja},
-  booktitle = {Advances in Neural Information Processing Systems},
-  year = {2015}
-}
-"""
+    citation: ClassVar[str] = cited("kiros2015skip")
+    description: ClassVar[str] = (
+        "{anchors} sentences per step, from each of which the one before and the one after are generated"
+    )
 
-    def metrics(
-        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
-    ) -> dict[str, float]:
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: object) -> dict[str, float]:
         """`neighbors`: sentences to generate per sentence read: 2, except at the ends of documents and of the batch."""
         if targets is None:
             return {}
         rows = targets[:1024]  # in order, so that neighbours of one are among them too
         return {"neighbors": sum(len(pair[0]) for pair in neighbors(rows)) / len(rows)}
-
-    def describe(self, anchors: int, num_views: int) -> str:
-        """Describe what a step learns."""
-        return f"{anchors} sentences per step, from each of which the one before and the one after are generated"
 
 
 def neighbors(places: Tensor, all_places: Tensor | None = None) -> list[tuple[Tensor, Tensor]]:
@@ -157,19 +130,15 @@ class ReconstructionLoss(Loss):
     words: ClassVar[str] = "reconstruction with a contrastive loss"
     tag: ClassVar[str] = "reconstruction"
     citation: ClassVar[str] = TargetsLoss.citation
-    inner: Any = field(default_factory=TargetsLoss)
+    inner: TargetsLoss = field(default_factory=TargetsLoss)
     vocab_size: Count = 30_522
     weight: Positive = 1.0
-    head: Any = None
+    head: nn.Module | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.inner, Loss):
             object.__setattr__(self, "inner", parse_loss(self.inner))
-
-    def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Nothing: what the words add is not known."""
-        return {}
 
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
@@ -208,7 +177,7 @@ class ReconstructionLoss(Loss):
 
     def _words(self, views: Tensor, targets: Tensor | None) -> tuple[Tensor, Tensor]:
         """The sum of the cross-entropies, and the number of sentences that have words."""
-        head = self.needed_head()
+        head = head_of(self)
         assert targets is not None  # `inner` has checked them
         logs = functional.log_softmax(at_least_float32(head(views.flatten(1)[:, : head.in_features])), -1)
         ids, weights = targets[:, 1:, 0].long(), targets[:, 1:, 1].to(logs.dtype)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import re
 from functools import cache
-from importlib import resources
 from typing import Any, ClassVar
 
 import transformers
@@ -23,6 +22,7 @@ from transformers import (
 )
 from transformers.models.auto import modeling_auto
 
+from contrastive_st.citations import cited
 from contrastive_st.errors import InputError
 from contrastive_st.models.modeling import ContrastiveMixin
 
@@ -147,19 +147,12 @@ def transformers_family(model_type: str) -> Any:
         "mlm_class": MODEL_FOR_MASKED_LM_MAPPING.get(config_class, None),
         "pooled": model_type in ENCODERS and "add_pooling_layer" in inspect.signature(backbone).parameters,
         "decodes": model_type in _DECODING,
-        "citation": _citations().get(row.pop("cite", ""), ""),
+        "citation": cited(row.pop("cite")) if "cite" in row else "",
         "_keys_to_ignore_on_load_unexpected": [  # heads of other tasks
             rf"^(?!{base.base_model_prefix}\.)", r"(^|\.)(pooler|position_embeddings)\.",
         ],
         **row,
     })  # fmt: skip
-
-
-@cache
-def _citations() -> dict[str, str]:
-    """BibTeX entries by their keys."""
-    text = (resources.files(__package__) / "references.bib").read_text(encoding="utf-8")
-    return {re.split("[{,]", entry, maxsplit=2)[1]: entry for entry in text.strip().split("\n\n")}
 
 
 def _class_name(backbone: str) -> str:

@@ -19,6 +19,7 @@ from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
+from contrastive_st.citations import cited
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import write_json
@@ -51,13 +52,7 @@ class StaticEncoder(OwnArchitecture, StaticModel):
         torch.Size([])
     """
 
-    citation = """
-@misc{tulkens2024model2vec,
-  title = {{Model2Vec}: Fast State-of-the-Art Static Embeddings},
-  author = {Tulkens, Stephan and van Dongen, Thomas},
-  year = {2024}
-}
-"""
+    citation = cited("tulkens2024model2vec")
     code_class = StaticModel
     is_table = True  # bfloat16 would not make it faster
     _save_dtype: torch.dtype | None = None

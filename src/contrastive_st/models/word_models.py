@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
+from contrastive_st.citations import cited
 from contrastive_st.distributed import LOCAL
 from contrastive_st.errors import InputError
 from contrastive_st.losses import SkipThoughtsLoss, TargetsLoss, default_gather
@@ -138,14 +139,7 @@ class InferSentBiLSTM(OwnArchitecture, InferSentModel):
         torch.Size([])
     """
 
-    citation = r"""
-@inproceedings{conneau2017supervised,
-  title = {Supervised Learning of Universal Sentence Representations from Natural Language Inference Data},
-  author = {Conneau, Alexis and Kiela, Douwe and Schwenk, Holger and Barrault, Lo{\"i}c and Bordes, Antoine},
-  booktitle = {Empirical Methods in Natural Language Processing},
-  year = {2017}
-}
-"""
+    citation = cited("conneau2017supervised")
     code_class = InferSentModel
     takes_lengths = True
     default_settings: ClassVar[dict[str, Any]] = {"loss": "softmax", "features": ("u", "v", "abs(u-v)", "u*v")}
@@ -172,16 +166,7 @@ class UniversalSentenceEncoder(OwnArchitecture, UniversalModel):
         torch.Size([])
     """
 
-    citation = r"""
-@misc{cer2018universal,
-  title = {Universal Sentence Encoder},
-  author = {Cer, Daniel and Yang, Yinfei and Kong, Sheng-yi and Hua, Nan and Limtiaco, Nicole and St. John, Rhomni
-    and Constant, Noah and Guajardo-C{\'e}spedes, Mario and Yuan, Steve and Tar, Chris and Sung, Yun-Hsuan and
-    Strope, Brian and Kurzweil, Ray},
-  note = {arXiv:1803.11175},
-  year = {2018}
-}
-"""
+    citation = cited("cer2018universal")
     code_class = UniversalModel
 
 

@@ -51,8 +51,8 @@ class PlanningCollator:
         if self.vocabulary is not None and "input_ids" in batch:
             check_id(int(batch["input_ids"].max()), self.vocabulary, getattr(self.collator, "tokenizer", None))
         targets, words = batch.get("targets"), batch.get("mlm_targets")
-        if (predicted := self.loss.predicted(targets)) is not None:
-            words = predicted
+        if targets is not None and self.loss.generates:
+            words = targets[:, 1:]
         if "attention_mask" in batch:
             batch["lengths"] = row_lengths(batch["attention_mask"])
         if words is not None:

@@ -8,6 +8,7 @@ import contrastive_st
 ROOT = Path(contrastive_st.__file__).parent
 FILES = [path for path in ROOT.rglob("*.py") if path.parent.name.isidentifier()]  # not the code of checkpoints
 LOW = {
+    "citations",
     "device",
     "errors",
     "options",
@@ -28,6 +29,7 @@ LOW = {
     "speed",
 }
 MAY_IMPORT = {
+    "citations": set(),
     "device": set(),
     "errors": set(),
     "options": {"errors"},

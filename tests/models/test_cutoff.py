@@ -6,7 +6,7 @@ from transformers import DebertaV2Config, DistilBertConfig, ElectraConfig, Moder
 
 from contrastive_st.errors import InputError
 from contrastive_st.models import AutoModelForCL, BertForCL
-from contrastive_st.models.pooling import draw_cutoff
+from contrastive_st.models.modeling import draw_cutoff
 
 LENGTHS = torch.tensor([20, 9, 2, 30])
 MASK = (torch.arange(30) < LENGTHS[:, None]).long()

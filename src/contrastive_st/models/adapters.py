@@ -253,7 +253,10 @@ def open_adapter(backbone: Any, folder: Path, name: object, merge: bool = False)
     _check_type(config, name)
     for key in ("megatron_config", "megatron_core"):  # peft would import the module that they name
         setattr(config, key, None)
-    weights = _named_as_in(backbone, weights)
+    weights = {key.removeprefix(_PREFIX): tensor for key, tensor in weights.items()}
+    inside = f"{backbone.base_model_prefix}."
+    if all(key.startswith(inside) for key in weights):  # it was trained inside another model
+        weights = {key.removeprefix(inside): tensor for key, tensor in weights.items()}
     base, config.inference_mode = config.base_model_name_or_path, merge
     with about(f"the adapter {name} of {base}"):
         if merge:
@@ -292,12 +295,3 @@ def _adapted(backbone: Any) -> Iterator[Any]:
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     return (layer for layer in backbone.modules() if isinstance(layer, BaseTunerLayer))
-
-
-def _named_as_in(backbone: Any, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Rename weights to the names in the bare encoder: if it was trained inside another model, they have a prefix."""
-    weights = {key.removeprefix(_PREFIX): tensor for key, tensor in weights.items()}
-    inside = f"{backbone.base_model_prefix}."
-    if all(key.startswith(inside) for key in weights):
-        weights = {key.removeprefix(inside): tensor for key, tensor in weights.items()}
-    return weights

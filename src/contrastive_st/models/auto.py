@@ -113,9 +113,13 @@ def open_model(
     kind = _class(config, name)
     if read_json(checkpoint.model / "config.json", dict).get("model_type") != config.model_type:
         logger.warning(f"{name} is opened by its text part ({config.model_type})")
-        given["key_mapping"] = {
-            f"^{re.escape(_text_prefix(checkpoint.model, kind, config))}": f"{kind.base_model_prefix}."
-        }
+        # what weights of the text part have before their names in the files of a model of several modalities
+        with torch.device("meta"):
+            names = list(kind.backbone_class(copy.deepcopy(config)).state_dict())  # type: ignore[attr-defined]
+        held = weight_types(checkpoint.model)
+        prefixes = {key.removesuffix(names[0]) for key in held if key.endswith(names[0])}
+        prefix = max(prefixes, key=lambda prefix: sum(prefix + name in held for name in names), default="")
+        given["key_mapping"] = {f"^{re.escape(prefix)}": f"{kind.base_model_prefix}."}
     if "bidirectional" in given and config.model_type not in DECODERS:
         raise InputError(
             f"bidirectional is for {', '.join(DECODERS)}, and {name} is a {config.model_type}; leave it out"
@@ -241,15 +245,6 @@ def load_config(name: str | Path | Checkpoint, revision: str | None = None, **op
     if isinstance(text, PreTrainedConfig) and family(config.model_type) is None and family(text.model_type) is not None:
         config = text
     return without_code(config)
-
-
-def _text_prefix(folder: Path, kind: Any, config: PreTrainedConfig) -> str:
-    """What weights of the text part have before their names in the files of a model of several modalities."""
-    with torch.device("meta"):
-        names = list(kind.backbone_class(copy.deepcopy(config)).state_dict())
-    held = weight_types(folder)
-    prefixes = {key.removesuffix(names[0]) for key in held if key.endswith(names[0])}
-    return max(prefixes, key=lambda prefix: sum(prefix + name in held for name in names), default="")
 
 
 def load_tokenizer(

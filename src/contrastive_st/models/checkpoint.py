@@ -123,7 +123,13 @@ class Checkpoint:
         """The layers after the pooling, as settings of a model; nothing if its config has them."""
         if not self.modules:
             return {}
-        return {"dense": [_dense_settings(folder) for folder in self.dense], "normalize": self.normalized}
+        dense = []
+        for folder in self.dense:
+            about = read_json(folder / "config.json", dict)
+            name = str(about.get("activation_function") or "torch.nn.modules.linear.Identity")
+            layer = {"out_features": about.get("out_features"), "bias": "linear.bias" in weight_types(folder)}
+            dense.append({**layer, "activation": re.sub(r"^torch\.nn\.modules\.\w+\.", "", name)})
+        return {"dense": dense, "normalize": self.normalized}
 
     @property
     def use(self) -> dict[str, Any]:
@@ -314,9 +320,17 @@ def _read_whole(folder: Path) -> Checkpoint:
     if settings is not None and written_by_another(folder) and _pooled(entries).get("pooling") != recorded.pooling:
         settings, recorded = None, replace(recorded, own=False, pooling=None)
     whole = settings is not None and "pooling" not in settings  # a model that pools itself
-    strange = _beyond(about, place, whole) if kinds[:1] == ["Transformer"] else ()
+    strange: list[str] = []  # settings of a `Transformer` module that only sentence-transformers obeys
+    if kinds[:1] == ["Transformer"]:
+        strange = [key for key, value in about.items() if key not in _SETTINGS and value not in _PLAIN.get(key, _EMPTY)]
+        modalities = _typed(about, "modality_config", dict[str, dict[str, Any]], place)
+        text = (modalities or {"text": {"method_output_name": "last_hidden_state"}}).get("text", {})
+        output = text.get("method_output_name") if text.get("method", "forward") == "forward" else None
+        if output != ("pooler_output" if whole else "last_hidden_state"):
+            strange.append(f"the output {output}" if output else "another method")
     if recorded.kind != ONE_VECTOR or (strange and (settings is None or written_by_another(folder))):
-        return replace(recorded, own=False, pooling=None, foreign=(*strange, *kinds[1:]))
+        beyond = (f"Transformer with {name}" for name in strange)
+        return replace(recorded, own=False, pooling=None, foreign=(*beyond, *kinds[1:]))
     if settings is not None:
         past = next((i for i, (kind, _) in enumerate(entries) if kind == "Pooling"), 0) + 1
         past += settings.get("pooling") == "cls" and not settings.get("mlp_only_train")  # the head is part of the model
@@ -361,17 +375,6 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
     return result
 
 
-def _beyond(about: dict[str, Any], place: Path, whole: bool) -> tuple[str, ...]:
-    """Settings of a `Transformer` module that only sentence-transformers obeys; `whole`: the model pools its states."""
-    names = [key for key, value in about.items() if key not in _SETTINGS and value not in _PLAIN.get(key, _EMPTY)]
-    modalities = _typed(about, "modality_config", dict[str, dict[str, Any]], place)
-    text = (modalities or {"text": {"method_output_name": "last_hidden_state"}}).get("text", {})
-    output = text.get("method_output_name") if text.get("method", "forward") == "forward" else None
-    if output != ("pooler_output" if whole else "last_hidden_state"):
-        names.append(f"the output {output}" if output else "another method")
-    return tuple(f"Transformer with {name}" for name in names)
-
-
 def _about(folder: Path) -> dict[str, Any]:
     path = folder / PROMPTS_FILE
     if not path.is_file():
@@ -404,7 +407,11 @@ def _pooled(entries: list[tuple[str, Path]]) -> dict[str, Any]:
         pooling, past = _pooling(entries[1][1]), 2
         kinds[1] = f"Pooling by {' and '.join(_modes(entries[1][1]))}"
     elif kinds[:3] == ["Transformer", "WeightedLayerPooling", "Pooling"] and _pooling(entries[2][1]) == "mean":
-        pooling, past = _layers(entries[1][1]), 3
+        pooling, past = None, 3
+        first = read_json(entries[1][1] / "config.json", dict).get("layer_start")
+        weights = read_tensors(entries[1][1] / "model.safetensors").get("layer_weights", np.empty(0))
+        if len(weights) >= 2 and weights.tolist() == [0.5, *[0.0] * (len(weights) - 2), 0.5]:  # written by this package
+            pooling = "avg_first_last" if first == 1 else "avg_top2" if len(weights) == 2 else None
     else:
         pooling, past = None, 0
     if pooling is None:
@@ -427,15 +434,6 @@ def _pooling(folder: Path) -> str | None:
     return next((name for mode, name in known.items() if modes in ([mode], [mode.rpartition("_tok")[0]])), None)
 
 
-def _layers(folder: Path) -> str | None:
-    """The pooling that a `WeightedLayerPooling` written by this package stands for, or None."""
-    first = read_json(folder / "config.json", dict).get("layer_start")
-    weights = read_tensors(folder / "model.safetensors").get("layer_weights", np.empty(0))
-    if len(weights) < 2 or weights.tolist() != [0.5, *[0.0] * (len(weights) - 2), 0.5]:
-        return None
-    return "avg_first_last" if first == 1 else "avg_top2" if len(weights) == 2 else None
-
-
 def _tail(entries: list[tuple[str, Path]]) -> dict[str, Any]:
     kinds = [kind for kind, _ in entries]
     dense = tuple(path for kind, path in entries if kind == "Dense")
@@ -448,13 +446,6 @@ def _tail(entries: list[tuple[str, Path]]) -> dict[str, Any]:
         if about.get("use_residual"):
             return {"foreign": ("Dense with use_residual",)}
     return {"dense": dense, "normalized": kinds[-1:] == ["Normalize"]}
-
-
-def _dense_settings(folder: Path) -> dict[str, Any]:
-    about = read_json(folder / "config.json", dict)
-    name = str(about.get("activation_function") or "torch.nn.modules.linear.Identity")
-    bias, activation = "linear.bias" in weight_types(folder), re.sub(r"^torch\.nn\.modules\.\w+\.", "", name)
-    return {"out_features": about.get("out_features"), "bias": bias, "activation": activation}
 
 
 # --- How long a text may be: of a config of transformers, or of its fields.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -13,9 +13,9 @@ from contrastive_st.errors import InputError, choice
 from contrastive_st.losses import LOSSES, Loss
 from contrastive_st.losses.base import loss_class
 from contrastive_st.losses.custom import recorded_loss
-from contrastive_st.models.pooling import dense_settings
+from contrastive_st.models.checkpoint import ACTIVATIONS
 from contrastive_st.models.poolings import POOLINGS, WITHOUT_HEAD
-from contrastive_st.options import PROMPTS, Count, NotNegative, Options, Share
+from contrastive_st.options import PROMPTS, Count, NotNegative, Options, Share, from_keys
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,11 @@ class ContrastiveConfig(LossConfig):
     """The settings of a ForCL model over an encoder of transformers: how it pools, and what training adds.
 
     Args:
-        pooling: one of `contrastive_st.models.pooling.POOLINGS`.
+        pooling: one of `contrastive_st.models.poolings.POOLINGS`.
         mlp_only_train: use the projection head only in training (unsupervised SimCSE).
         do_mlm: add a masked-language-model loss on separately masked inputs.
         mlm_weight: weight of that loss.
-        cutoff: remove a part of each sentence in training: `token`, `span` or `feature` (`models/pooling.py`).
+        cutoff: remove a part of each sentence in training: `token`, `span` or `feature` (`draw_cutoff`).
         cutoff_ratio: the share that is removed.
         include_prompt: False pools only the tokens of the text; its prompt is read, but not pooled.
         dense: the dense layers after the pooling, such as `{"out_features": 64, "bias": True, "activation": "Tanh"}`.
@@ -114,6 +114,31 @@ class ContrastiveConfig(LossConfig):
         choice("pooling", self.pooling, POOLINGS)
         if not self.include_prompt and self.pooling == "cls":
             raise InputError(f"pooling cls does not support include_prompt=False; choose {WITHOUT_HEAD}")
+
+
+def dense_settings(given: Any) -> dict[str, Any]:
+    """The settings of a dense layer, complete; by default it has a bias and Tanh, as in sentence-transformers.
+
+    Args:
+        given: `out_features`, and perhaps `bias` and `activation`, one of `ACTIVATIONS`.
+
+    Raises:
+        InputError: they are not such settings.
+
+    Example:
+        >>> dense_settings({"out_features": 64})
+        {'out_features': 64, 'bias': True, 'activation': 'Tanh'}
+    """
+    layer = asdict(from_keys(_Dense, given))
+    choice("activation of a dense layer:", layer["activation"], ACTIVATIONS)
+    return layer
+
+
+@dataclass
+class _Dense(Options):
+    out_features: Count
+    bias: bool = True
+    activation: str = "Tanh"
 
 
 Config = TypeVar("Config", bound=LossConfig)

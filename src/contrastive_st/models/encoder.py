@@ -229,7 +229,7 @@ class SentenceEncoder:
         given, _ = list_of_texts(texts), choice("precision", precision, ALL_CODES)
         if device is not None:
             self.to(device)  # as sentence-transformers, which keeps it there
-        prompt = self._prompt(prompt_name, prompt)
+        prompt = self.prompt_text(prompt_name) if prompt is None else prompt
         sizes = {"batch_size": batch_size, "batch_tokens": batch_tokens, "truncate_dim": truncate_dim}
         for name, size in sizes.items():
             checked(name, size, Count | None)
@@ -316,7 +316,8 @@ class SentenceEncoder:
         Raises:
             InputError: there is no such prompt.
         """
-        return self._prompt(name, None)
+        name = name or self.checkpoint.default_prompt_name
+        return "" if name is None else self.checkpoint.prompts[choice("prompt", name, self.prompts, self.name)]
 
     def token_rows(self, texts: Sequence[str], prompt: str = "", max_length: int | None = None) -> list[list[int]]:
         """Token ids of each text, special tokens and the prompt included, for `encode_rows`.
@@ -478,7 +479,7 @@ class SentenceEncoder:
 
     @default_prompt_name.setter
     def default_prompt_name(self, name: str | None) -> None:
-        self._prompt(name, None)  # or it does not exist
+        self.prompt_text(name)  # or it does not exist
         self._changed(default_prompt_name=name)
 
     @property
@@ -515,7 +516,7 @@ class SentenceEncoder:
         prompts = sorted((name, prompt) for name, prompt in self.checkpoint.prompts.items() if prompt)
         others = (prompts, self.checkpoint.include_prompt) if prompts else ()
         runs = self._static.vectors if self._static and self._static.is_unchanged else self._running
-        return runs.hash(self.max_length, self.checkpoint.truncate_dim, self._prompt(None, None), *others)
+        return runs.hash(self.max_length, self.checkpoint.truncate_dim, self.prompt_text(), *others)
 
     def __repr__(self) -> str:
         runs = self._running
@@ -585,12 +586,6 @@ class SentenceEncoder:
             self._fingerprint = hashlib.blake2b(changed, digest_size=16).hexdigest()
 
     # ------------------------------------------------------------------ encoding
-
-    def _prompt(self, name: str | None, prompt: str | None) -> str:
-        if prompt is not None:
-            return prompt
-        name = name or self.checkpoint.default_prompt_name
-        return "" if name is None else self.checkpoint.prompts[choice("prompt", name, self.prompts, self.name)]
 
     def _for_role(self, names: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
         asked = any(options.get(name) is not None for name in ("prompt", "prompt_name"))

@@ -85,7 +85,16 @@ class DecoderMixin(ContrastiveMixin):
 
     def __init__(self, config: PreTrainedConfig, *, bidirectional: bool | None = None, **settings: Any) -> None:
         before = getattr(config, "is_causal", None) is not False
-        _set_direction(config, bidirectional)
+        if getattr(config, "use_bidirectional_attention", None):  # a setting of Gemma
+            if config.model_type != "gemma3_text":  # in other versions it only works in batches without padding
+                raise InputError(
+                    f"transformers applies use_bidirectional_attention of {config.model_type} only to some batches; "
+                    "set it to false in config.json and give bidirectional=True"
+                )
+            if bidirectional is False:
+                raise InputError("use_bidirectional_attention of the config cannot be undone; leave bidirectional out")
+        elif bidirectional is not None:
+            config.is_causal = not bidirectional
         self.direction_changed = before != (getattr(config, "is_causal", None) is not False)
         config.use_cache = False  # an embedding needs only one forward pass
         super().__init__(config, **settings)
@@ -98,19 +107,6 @@ class DecoderMixin(ContrastiveMixin):
         if name := next((name for name, value in asked.items() if value), None):
             raise InputError(f"{name} is for encoders, and {config.model_type} is a decoder; leave it out")
         return settings
-
-
-def _set_direction(config: PreTrainedConfig, bidirectional: bool | None) -> None:
-    if getattr(config, "use_bidirectional_attention", None):  # a setting of Gemma
-        if config.model_type != "gemma3_text":  # in other versions it only works in batches without padding
-            raise InputError(
-                f"transformers applies use_bidirectional_attention of {config.model_type} only to some batches; set it "
-                "to false in config.json and give bidirectional=True"
-            )
-        if bidirectional is False:
-            raise InputError("use_bidirectional_attention of the config cannot be undone; leave bidirectional out")
-    elif bidirectional is not None:
-        config.is_causal = not bidirectional
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -16,10 +16,10 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses import TSDAELoss
+from contrastive_st.losses.functional import normalize
 from contrastive_st.models.adapters import attach, has_adapter, save_adapter
 from contrastive_st.models.base import ForCL
 from contrastive_st.models.configuration import ContrastiveConfig, is_plain_encoder
-from contrastive_st.models.pooling import draw_cutoff, final_layers, scaled_output
 from contrastive_st.models.poolings import WITHOUT_HEAD, pool, pooling_of
 from contrastive_st.models.saving import weights_as
 from contrastive_st.models.words import Rows, VectorDecoder, Words, cross_entropies, row_index
@@ -79,7 +79,16 @@ class ContrastiveMixin(ForCL):
             )
         self._freeze_unused()
         if self.writes_words:
-            self._add_mlm_head()
+            if self.words is None:
+                raise InputError(
+                    f"the MLM head of {config.model_type} is not known here, which do_mlm and TSDAE need; leave them "
+                    "out, or choose a model like BERT"
+                )
+            template = self.mlm_class(config)
+            for name, module in template.named_children():
+                if name != self.base_model_prefix:
+                    setattr(self, name, module)
+            self._tied_weights_keys = template._tied_weights_keys
         self.add_head()
         if self.writes_words and not self.settings.do_mlm:
             self.loss_head = VectorDecoder(config, self.embedding_dim)
@@ -268,8 +277,17 @@ class ContrastiveMixin(ForCL):
         if "input_ids" in rows and lengths is not None and self.packs(lengths):  # and no bucket of others
             exact = not self.training and self.device.type == "cpu"
             packed = PackedRows(lengths, attention_mask.shape[1], attention_mask.device, exact)
+            ids: Tensor = rows["input_ids"]
+            rows = {"position_ids": torch.arange(ids.shape[1], device=ids.device).expand(ids.shape), **rows}
+            rows |= self._places(ids)
             with training_attention(attends, packed, kernels=kernels):
-                output = self._packed(packed, **rows)
+                tokens = {name: packed.pack(x) if isinstance(x, Tensor) else x for name, x in rows.items()}
+                output = self.backbone(**tokens)
+                output.last_hidden_state = packed.unpack(output.last_hidden_state)
+                if output.get("hidden_states") is not None:
+                    output.hidden_states = tuple(packed.unpack(states) for states in output.hidden_states)
+                if self.projection is not None:
+                    output.pooler_output = self.projection(output.last_hidden_state)
         else:
             packed = None
             with cut, training_attention(attends, padded=padded, kernels=kernels):
@@ -335,32 +353,6 @@ class ContrastiveMixin(ForCL):
     def _noisy(self) -> bool:
         """Whether the Trainer adds noise to word embeddings (NEFTune); it depends on the length of the batch."""
         return hasattr(self.get_input_embeddings(), "neftune_noise_alpha")
-
-    def _packed(self, packed: PackedRows, **rows: Any) -> Any:
-        """The output of the backbone for `rows`, computed from their real tokens alone."""
-        ids: Tensor = rows["input_ids"]
-        rows = {"position_ids": torch.arange(ids.shape[1], device=ids.device).expand(ids.shape), **rows}
-        rows |= self._places(ids)
-        tokens = {name: packed.pack(x) if isinstance(x, Tensor) else x for name, x in rows.items()}
-        output = self.backbone(**tokens)
-        output.last_hidden_state = packed.unpack(output.last_hidden_state)
-        if output.get("hidden_states") is not None:
-            output.hidden_states = tuple(packed.unpack(states) for states in output.hidden_states)
-        if self.projection is not None:
-            output.pooler_output = self.projection(output.last_hidden_state)
-        return output
-
-    def _add_mlm_head(self) -> None:
-        if self.words is None:
-            raise InputError(
-                f"the MLM head of {self.config.model_type} is not known here, which do_mlm and TSDAE need; leave them "
-                "out, or choose a model like BERT"
-            )
-        template = self.mlm_class(self.config)
-        for name, module in template.named_children():
-            if name != self.base_model_prefix:
-                setattr(self, name, module)
-        self._tied_weights_keys = template._tied_weights_keys
 
     def get_output_embeddings(self) -> nn.Module | None:
         """The vocabulary matrix of the MLM head, tied to the input embeddings; None without one."""
@@ -428,3 +420,89 @@ class ContrastiveMixin(ForCL):
 def _padded(lengths: NDArray[np.int64] | None, width: int, holes: bool = False) -> bool | None:
     """Whether a mask of this width has zeros, given the `lengths` of its rows and `holes`; None if not known."""
     return None if lengths is None else holes or bool((lengths < width).any())
+
+
+# --- Layers after the pooling: dense layers with their activations, and `Normalize`.
+
+
+class Normalize(nn.Module):
+    """Divides vectors by their lengths, in float32 or wider."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[N, d] -> [N, d]`."""
+        return normalize(x)
+
+
+def final_layers(dim: int, dense: Sequence[Mapping[str, Any]], normalized: bool) -> nn.Sequential:
+    """The layers from the pooled vector to the embedding: `Linear` and activation for each dense layer, `Normalize`.
+
+    Args:
+        dim: dimension of the pooled vector.
+        dense: the settings of the dense layers.
+        normalized: whether `Normalize` is last.
+
+    Example:
+        >>> dense = {"out_features": 4, "bias": True, "activation": "Tanh"}
+        >>> vectors = final_layers(16, [dense], True)(torch.ones(2, 16))
+        >>> [round(length, 4) for length in vectors.norm(dim=1).tolist()]
+        [1.0, 1.0]
+    """
+    layers = nn.Sequential()
+    for layer in dense:
+        linear = nn.Linear(dim, layer["out_features"], bias=layer["bias"])
+        layers.extend([linear, getattr(nn, layer["activation"])()])
+        dim = layer["out_features"]
+    if normalized:
+        layers.append(Normalize())
+    return layers
+
+
+# --- Cutoff (Shen et al. 2020, https://arxiv.org/abs/2009.13818): set parts of a sentence's embedding matrix to zero.
+
+
+def draw_cutoff(attention_mask: Tensor, width: int, kind: str, ratio: float) -> tuple[Tensor, Tensor]:
+    """Draw a random cutoff: factors `[N, L, 1]` or `[N, 1, width]` of the embeddings, and the new attention mask.
+
+    In a row of n tokens, `int(n * ratio)` different tokens are cut, never the first ([CLS]). With the kind `feature`,
+    `int(width * ratio)` features are cut, the same for all tokens. Cut tokens are not attended to; cut features do not
+    change the mask. The numbers come from torch's default generator: the same state gives the same cutoff.
+
+    Args:
+        attention_mask: `[N, L]`, padded on the right.
+        width: number of features of the embeddings.
+        kind: `token`, `span` or `feature`.
+        ratio: share of the tokens or features to cut.
+
+    Example:
+        >>> _ = torch.manual_seed(0)
+        >>> factors, mask = draw_cutoff(torch.tensor([[1, 1, 1, 1, 1, 0]]), 8, "span", 0.4)
+        >>> factors[0, :, 0].tolist(), mask.tolist()
+        ([1.0, 1.0, 0.0, 0.0, 1.0, 0.0], [[1, 1, 0, 0, 1, 0]])
+    """
+    rows, length = attention_mask.shape
+    device = attention_mask.device
+    if kind == "feature":
+        ranks = torch.rand(rows, width, device=device).argsort(1).argsort(1)
+        return (ranks >= int(width * ratio))[:, None].float(), attention_mask
+    tokens = attention_mask.sum(1, keepdim=True)
+    count = (tokens * ratio + 1e-6).long()  # 30 * 0.1 is 3, in float32 too
+    places = torch.arange(length, device=device)
+    if kind == "span":
+        start = 1 + (torch.rand(rows, 1, device=device) * (tokens - count)).long()
+        cut = (places >= start) & (places < start + count)
+    else:
+        free = (attention_mask != 0) & (places > 0)
+        draws = torch.rand(rows, length, device=device).masked_fill(~free, 2.0)
+        cut = draws.argsort(1).argsort(1) < count
+    mask = attention_mask * ~cut
+    return mask[..., None].float(), mask
+
+
+@contextlib.contextmanager
+def scaled_output(module: nn.Module, factors: Tensor) -> Iterator[None]:
+    """A context in which the output of `module` is multiplied by `factors`."""
+    handle = module.register_forward_hook(lambda _, inputs, output: output * factors.to(output.dtype))
+    try:
+        yield
+    finally:
+        handle.remove()

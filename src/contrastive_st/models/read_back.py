@@ -34,8 +34,7 @@ def check_read_back(saved: Any, folder: Path, vectors: bool = True) -> None:
     if not saved._running.opens_again:
         return
     try:
-        opened = type(saved)(folder, device="cpu")
-        difference = next(_differences(saved, opened, vectors), None)
+        difference = next(_differences(saved, type(saved)(folder, device="cpu"), vectors), None)
     except InputError as error:
         difference = f"it cannot be opened: {error}"
     if difference:

@@ -82,8 +82,22 @@ def opened(
         InputError: the device is not there, or the model cannot be opened.
     """
     device = _usable(device)
-    if found.foreign and pooling is None and not found.is_refused:
-        own, tokenizer, recorded = in_memory(_sentence_transformer(found, device), None)
+    if found.foreign and pooling is None and not found.is_refused:  # only sentence-transformers can run it
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError:
+            raise InputError(
+                f"{found.name} has modules that only sentence-transformers runs ({', '.join(found.foreign)}); "
+                "pip install sentence-transformers"
+            ) from None
+        for place in {path.parent for path in found.folder.rglob("*.bin")} | {found.model}:
+            check_weights(place, found.name)
+        for path in (*found.folder.rglob("config.json"), *found.folder.rglob("sentence_*_config.json")):
+            if asks_for_code(path):
+                raise InputError(f"{path} asks for an implementation (attn_implementation); remove it there")
+        with about(found.name):
+            source = SentenceTransformer(str(found.folder), device=str(device), trust_remote_code=False)
+        own, tokenizer, recorded = in_memory(source, None)
         return own, tokenizer, replace(recorded, prompts=found.prompts, similarity=found.similarity)
     model: Any = open_model(found, pooling=pooling)
     model, tokenizer = model.to(device).eval(), load_tokenizer(found)
@@ -474,24 +488,6 @@ class _Modules(nn.Module):
         features = self.encoder(features_of(self.encoder, input_ids, attention_mask, text_mask))
         states = features.get("token_embeddings")
         return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=features["sentence_embedding"])
-
-
-def _sentence_transformer(found: Checkpoint, device: torch.device) -> Any:
-    """Open a folder that only sentence-transformers can run; pickles and remote code are refused."""
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError:
-        raise InputError(
-            f"{found.name} has modules that only sentence-transformers runs ({', '.join(found.foreign)}); "
-            "pip install sentence-transformers"
-        ) from None
-    for place in {path.parent for path in found.folder.rglob("*.bin")} | {found.model}:
-        check_weights(place, found.name)
-    for path in (*found.folder.rglob("config.json"), *found.folder.rglob("sentence_*_config.json")):
-        if asks_for_code(path):
-            raise InputError(f"{path} asks for an implementation (attn_implementation); remove it there")
-    with about(found.name):
-        return SentenceTransformer(str(found.folder), device=str(device), trust_remote_code=False)
 
 
 def model_hash(weights: dict[str, Tensor], tokenizer: Any, *settings: object) -> str:

@@ -217,7 +217,14 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
         if not (folder / "config.json").is_file():  # an adapter: the config of its base does not return all layers
             about["config_args"] = {"output_hidden_states": True}
         modules.append((f"{len(modules)}_WeightedLayerPooling", "WeightedLayerPooling"))
-        _write_layer_weights(folder / modules[-1][0], settings.pooling, model.config.num_hidden_layers, dim)
+        layers, inside = model.config.num_hidden_layers, folder / modules[-1][0]
+        first = row.layers[0] % (layers + 1)
+        weighted = {"word_embedding_dimension": dim, "layer_start": first, "num_hidden_layers": layers}
+        write_json(inside / "config.json", weighted)
+        halves = torch.zeros(layers + 1 - first)
+        halves[0] += 0.5
+        halves[-1] += 0.5
+        write_tensors({"layer_weights": halves}, inside / "model.safetensors")
     write_json(folder / TRANSFORMER_FILE, about)
     modules.append((f"{len(modules)}_Pooling", "Pooling"))
     modes = dict.fromkeys(own.mode for own in POOLINGS.values() if own.mode)
@@ -252,17 +259,6 @@ def _write_dense(folder: Path, weights: Mapping[str, Tensor], prefix: str, activ
              "activation_function": f"{kind.__module__}.{kind.__name__}"}  # fmt: skip
     write_json(folder / "config.json", about)
     write_tensors(dense, folder / "model.safetensors")
-
-
-def _write_layer_weights(folder: Path, pooling: str, layers: int, dim: int) -> None:
-    first = pooling_of(pooling).layers[0] % (layers + 1)
-    write_json(
-        folder / "config.json", {"word_embedding_dimension": dim, "layer_start": first, "num_hidden_layers": layers}
-    )
-    weights = torch.zeros(layers + 1 - first)
-    weights[0] += 0.5
-    weights[-1] += 0.5
-    write_tensors({"layer_weights": weights}, folder / "model.safetensors")
 
 
 # --- Reading weights back.

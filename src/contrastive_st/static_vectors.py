@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import filterfalse, islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from contrastive_st.terminal import progress
 from contrastive_st.tokens import Pass, check_id, list_of_texts, without_surrogates
 from contrastive_st.vectors import unit_vectors
 from contrastive_st.word_cache import Ids, Lengths, WordCache, flat, reads_word_by_word
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
 _USE = "config_sentence_transformers.json"  # which model2vec, too, reads where there is no config.json
@@ -65,7 +68,7 @@ class Reading:
     characters: CountOrZero | None = None
 
     @classmethod
-    def of_folder(cls, folder: Path, tokenizer: Any) -> Reading:
+    def of_folder(cls, folder: Path, tokenizer: Tokenizer) -> Reading:
         """As the program that wrote the folder reads; `tokenizer` is that of its tokenizer.json.
 
         Raises:
@@ -230,7 +233,7 @@ class StaticVectors(StaticTable):
     def __init__(
         self,
         embeddings: NDArray[Any],
-        tokenizer: Any,
+        tokenizer: Tokenizer,
         weights: NDArray[np.floating] | None = None,
         normalize: bool = True,
         folder: Path | None = None,

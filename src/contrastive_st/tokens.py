@@ -14,6 +14,7 @@ from contrastive_st.errors import InputError, about
 
 if TYPE_CHECKING:
     import torch
+    from tokenizers import Tokenizer
     from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 
@@ -197,7 +198,7 @@ def _tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest
     return rows
 
 
-def tokenizer_state(tokenizer: Any) -> dict[str, Any]:
+def tokenizer_state(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     """What decides the token ids of a tokenizer: equal states give equal ids, and can be written as JSON.
 
     Caches of token ids and the hash of a model use it. The maximum length is not part of it.
@@ -228,7 +229,7 @@ def tokenizer_state(tokenizer: Any) -> dict[str, Any]:
     return state
 
 
-def lowercase(backend: Any) -> None:
+def lowercase(backend: Tokenizer) -> None:
     """Let a `tokenizers.Tokenizer` read texts in lower case; one that does is left as it is."""
     from tokenizers.normalizers import Lowercase, Sequence as Both
 
@@ -237,7 +238,7 @@ def lowercase(backend: Any) -> None:
         backend.normalizer = Both([Lowercase(), *steps])
 
 
-def lowercases(backend: Any) -> bool:
+def lowercases(backend: Tokenizer) -> bool:
     """Whether a `tokenizers.Tokenizer` reads texts in lower case."""
     from tokenizers.normalizers import BertNormalizer, Lowercase, Sequence as Several
 

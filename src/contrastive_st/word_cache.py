@@ -6,10 +6,13 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 Ids = NDArray[np.int32]
 Lengths = NDArray[np.int64]
@@ -72,7 +75,7 @@ class WordCache:
         ([0, 1, 2, 0, 3], [3, 0, 2])
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self._forget()
 
@@ -130,14 +133,14 @@ class WordCache:
         return (ids[~is_mark], np.diff(ends, prepend=-1) - 1) if len(ends) == len(words) else None
 
 
-def _marks(tokenizer: Any) -> Iterator[str]:
+def _marks(tokenizer: Tokenizer) -> Iterator[str]:
     """Special tokens whose ids stand for themselves alone, whatever the words around them are."""
     for token in tokenizer.get_added_tokens_decoder().values():
         if token.special and not token.normalized and token.content != getattr(tokenizer.model, "unk_token", None):
             yield token.content
 
 
-def reads_word_by_word(tokenizer: Any) -> bool:
+def reads_word_by_word(tokenizer: Tokenizer) -> bool:
     """Whether the tokens of a text are those of its words between spaces, each tokenized alone.
 
     That is known of BERT's tokenizer and its relatives, and of those that this package makes. The start of a text, or a

@@ -13,7 +13,7 @@ import copy
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import load_file
@@ -25,6 +25,9 @@ from contrastive_st.files.folders import ADAPTER_WEIGHTS, check_weights
 from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.models.saving import check_floats, write_tensors
 from contrastive_st.random_state import preserved_random_state
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 logger = logging.getLogger(__name__)
 ALL = "all-linear"
@@ -75,7 +78,7 @@ def add_lora(
     return model
 
 
-def attach(model: Any, config: Any, name: str = "default") -> None:
+def attach(model: Any, config: PreTrainedConfig, name: str = "default") -> None:
     """Add a LoRA adapter with peft's `config` to the encoder of a model; see `add_lora`.
 
     Raises:
@@ -126,7 +129,7 @@ def adopt(wrapped: Any) -> Any:
     return model
 
 
-def _settle(model: Any, config: Any) -> None:
+def _settle(model: Any, config: PreTrainedConfig) -> None:
     """Record the base of an adapter and, in place of a pattern or a path, the names in the encoder; log its size."""
     base = model.name_or_path
     config.base_model_name_or_path = str(Path(base).resolve()) if Path(base).is_dir() else base
@@ -273,12 +276,12 @@ def open_adapter(backbone: Any, folder: Path, name: object, merge: bool = False)
             holder.merge_and_unload(safe_merge=True)
 
 
-def _check_type(config: Any, name: object) -> None:
+def _check_type(config: PreTrainedConfig, name: object) -> None:
     if str(getattr(config.peft_type, "value", config.peft_type)) != "LORA":
         raise InputError(f"{name} is of type {config.peft_type}; only LoRA adapters can be opened")
 
 
-def _inject(backbone: Any, config: Any, name: str) -> None:
+def _inject(backbone: Any, config: PreTrainedConfig, name: str) -> None:
     """Add an adapter as `add_adapter` of transformers does, which refuses a peft that is older than it expects."""
     peft = require("LoRA", "lora", "peft")
     peft.inject_adapter_in_model(config, backbone, name)

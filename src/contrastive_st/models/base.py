@@ -36,7 +36,11 @@ from contrastive_st.models.saving import (
 from contrastive_st.models.words import Words
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel as _Base  # the base of every class that uses this mixin
+    from transformers import PreTrainedModel
+
+    class _Base(PreTrainedModel):  # the base of every class that uses this mixin
+        def __getattr__(self, name: str) -> Any: ...  # what subclasses add: encoders, heads
+
 else:
     _Base = object
 
@@ -328,7 +332,7 @@ class ForCL(_Base):
             model.config._commit_hash = folder.name
         return (model, info) if asked else model
 
-    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:  # type: ignore[override]
+    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:  # type: ignore[override]
         """Save weights, config and the files of sentence-transformers, so that all three loaders open the folder.
 
         The weights are saved in `save_dtype` if there is one, else as they are.
@@ -344,7 +348,7 @@ class ForCL(_Base):
                 if path.parent == Path(save_directory) or path.parent.name[:1].isdigit():
                     path.chmod(mode)  # safetensors makes it readable for the owner only
 
-    def write_other_loaders(self, folder: Any, state_dict: dict[str, Tensor] | None) -> None:
+    def write_other_loaders(self, folder: str | Path, state_dict: dict[str, Tensor] | None) -> None:
         """Write the files that loaders other than transformers read."""
         write_sentence_transformers(self, folder, state_dict)
 
@@ -377,7 +381,7 @@ class OwnArchitecture(RemoteCodeMixin, ForCL):
 
     _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"^loss_head\."]
 
-    def __init__(self, config: Any, **settings: Any) -> None:
+    def __init__(self, config: PreTrainedConfig, **settings: Any) -> None:
         parsed = self.parse_settings(config, settings)
         super().__init__(config)
         self.settings = parsed

@@ -9,7 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from contrastive_st.files.repositories import default_model, local_folder
 from contrastive_st.models.poolings import POOLINGS, recorded_pooling
 from contrastive_st.options import PROMPTS, Count, checked
 from contrastive_st.vectors import SIMILARITIES
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 PROMPTS_FILE = "config_sentence_transformers.json"
 #: Where that file says which prompt its prompt `document`, which sentence-transformers always has, repeats
@@ -451,7 +455,7 @@ def _tail(entries: list[tuple[str, Path]]) -> dict[str, Any]:
 # --- How long a text may be: of a config of transformers, or of its fields.
 
 
-def max_positions(config: Any) -> int:
+def max_positions(config: PreTrainedConfig | SimpleNamespace) -> int:
     """Longest input in tokens. (RoBERTa's kin and MPNet number positions from `pad_token_id + 1`.)"""
     of_decoder = getattr(config, "max_decoder_position_embeddings", -1)  # of LED, whose decoder reads it too
     limit = int(getattr(config, "max_position_embeddings", of_decoder))
@@ -461,7 +465,7 @@ def max_positions(config: Any) -> int:
     return limit - 2 if config.model_type == "mpnet" else limit
 
 
-def most_tokens(asked: float, config: Any) -> int | None:
+def most_tokens(asked: float, config: PreTrainedConfig | SimpleNamespace) -> int | None:
     """Maximum number of tokens of a text, at most the model's number of positions; None if there is no limit."""
     length = min(asked, max_positions(config))
     return int(length) if length < 1 << 29 else None

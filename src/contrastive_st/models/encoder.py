@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # torch and transformers are imported where they are needed: 
     from typing import Self
 
     import torch
+    from transformers import PreTrainedTokenizerBase
 
     from contrastive_st.models.graph import GraphVectors
     from contrastive_st.models.running import Running
@@ -96,7 +97,7 @@ class SentenceEncoder:
     def __init__(
         self,
         model: Any = None,
-        tokenizer: Any = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
         *,
         device: str | torch.device | None = None,
         pooling: str | None = None,
@@ -423,7 +424,7 @@ class SentenceEncoder:
         return self._tokenizer if self._static is None else self._static.opened[1]
 
     @tokenizer.setter
-    def tokenizer(self, tokenizer: Any) -> None:
+    def tokenizer(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._model, self._tokenizer, self._static = self.model, tokenizer, None
 
     @property

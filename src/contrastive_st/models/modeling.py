@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -155,7 +156,7 @@ class ContrastiveMixin(ForCL):
             logger.info("the projection head is newly initialised")
         return loaded
 
-    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:  # type: ignore[override]
+    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:  # type: ignore[override]
         """As `ForCL.save_pretrained`; of a model with an adapter, only the adapter is saved."""
         if not has_adapter(self):
             super().save_pretrained(save_directory, **kwargs)
@@ -411,7 +412,7 @@ class ContrastiveMixin(ForCL):
     def mlm_logits(self, hidden: Tensor) -> Tensor:
         """Vocabulary scores `[n, vocabulary]` of token states `[n, d]`, from the family's MLM head."""
         if hasattr(self, "lm_predictions"):  # the later head of DeBERTa reads the word embeddings, too
-            return self.lm_predictions(hidden, self.get_input_embeddings())  # type: ignore[no-any-return, operator]
+            return self.lm_predictions(hidden, self.get_input_embeddings())  # type: ignore[no-any-return]
         for name in self.words or ():
             hidden = getattr(self, name)(hidden)
         return hidden

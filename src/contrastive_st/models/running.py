@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -57,6 +57,9 @@ from contrastive_st.tokens import (
     token_ids,
     tokenizer_state,
 )
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 #: Options of `bucket_rows` for a forward pass; on a CPU all have about as many tokens, so that few shapes are compiled
 _BUCKETS: dict[str, dict[str, float]] = {
@@ -106,7 +109,7 @@ def opened(
     return model, tokenizer, found
 
 
-def in_memory(model: Any, tokenizer: Any) -> tuple[Any, Any, Checkpoint]:
+def in_memory(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> tuple[Any, Any, Checkpoint]:
     """A model that the caller opened; arguments as for `SentenceEncoder`.
 
     Raises:
@@ -157,7 +160,7 @@ class Running:
     """
 
     model: Any
-    tokenizer: Any
+    tokenizer: PreTrainedTokenizerBase
     name: str
     max_length: int | None = None
 
@@ -373,7 +376,7 @@ class Running:
 
     @property
     def _vectors(self) -> int | None:
-        config: Any = getattr(self.model, "config", None)
+        config: PreTrainedConfig | None = getattr(self.model, "config", None)
         rows = getattr(config and config.get_text_config(), "vocab_size", None)
         return rows if isinstance(rows, int) else None
 
@@ -452,7 +455,7 @@ class _Modules(nn.Module):
         first = modules[0]
         self.encoder = source
         self.is_static = type(first).__name__ == "StaticEmbedding"
-        self.config: Any = PreTrainedConfig() if self.is_static else first.auto_model.config
+        self.config: PreTrainedConfig = PreTrainedConfig() if self.is_static else first.auto_model.config
         if self.is_static:
             self.config.vocab_size = first.num_embeddings
         #: How its tokenizer is called, if not as others are
@@ -490,7 +493,7 @@ class _Modules(nn.Module):
         return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=features["sentence_embedding"])
 
 
-def model_hash(weights: dict[str, Tensor], tokenizer: Any, *settings: object) -> str:
+def model_hash(weights: dict[str, Tensor], tokenizer: PreTrainedTokenizerBase, *settings: object) -> str:
     """A hash (32 hexadecimal digits) of the weights, the tokenizer and the settings that decide an embedding."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(weights):

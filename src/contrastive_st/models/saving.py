@@ -30,7 +30,11 @@ from contrastive_st.models.poolings import POOLINGS, pooling_of
 from contrastive_st.tokens import DOCUMENT, lowercases, tokenizer_state
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel as _Base  # the base of every class that uses this mixin
+    from transformers import (
+        PreTrainedConfig,
+        PreTrainedModel as _Base,  # the base of every class that uses this mixin
+        PreTrainedTokenizerBase,
+    )
 else:
     _Base = object
 
@@ -100,12 +104,12 @@ class RemoteCodeMixin(_Base):
 
     code_class: ClassVar[Any]
 
-    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:  # type: ignore[override]
+    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:  # type: ignore[override]
         """Save weights, config and code."""
         self.config.auto_map = {"AutoConfig": _address(self.config_class), "AutoModel": _address(self.code_class)}
         super().save_pretrained(save_directory, **kwargs)
 
-    def write_other_loaders(self, folder: Any, state_dict: dict[str, Tensor] | None) -> None:
+    def write_other_loaders(self, folder: str | Path, state_dict: dict[str, Tensor] | None) -> None:
         """Write the code, and the files that tell sentence-transformers that `pooler_output` is the embedding."""
         classes: tuple[Any, Any] = (self.config_class, self.code_class)
         for cls in classes:
@@ -115,7 +119,7 @@ class RemoteCodeMixin(_Base):
         write_pooler_output_module(folder, self.settings)
 
 
-def write_tokenizer(tokenizer: Any, folder: str | Path) -> None:
+def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> None:
     """Write a tokenizer so that `AutoTokenizer` reads it with the same ids; the model's config is there already.
 
     A class of a family, such as `BertTokenizer`, makes its own normalizer when it is opened, and so forgets a
@@ -143,7 +147,7 @@ def write_tokenizer(tokenizer: Any, folder: str | Path) -> None:
         write_json(path, read_json(path, dict) | {"do_lower_case": True})
 
 
-def of_one_file(tokenizer: Any) -> Any:
+def of_one_file(tokenizer: PreTrainedTokenizerBase) -> Any:
     """A tokenizer in the class whose `save_pretrained` keeps all that was changed in it (see `write_tokenizer`)."""
     with tempfile.TemporaryDirectory() as folder:
         write_tokenizer(tokenizer, folder)
@@ -293,7 +297,7 @@ def check_floats(tensors: Mapping[str, Tensor], name: object) -> None:
         raise InputError(f"{name}: the weights {whole} are integers; save them in float32")
 
 
-def check_built(kind: Any, config: Any, name: object, folder: Path) -> None:
+def check_built(kind: Any, config: PreTrainedConfig, name: object, folder: Path) -> None:
     """Refuse a config with far more weights and buffers than its files have bytes; allocates no memory for them.
 
     Args:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import torch
@@ -31,6 +31,9 @@ from contrastive_st.prefetch import in_chunks
 from contrastive_st.static_vectors import Reading, StaticVectors
 from contrastive_st.tokens import each_text, flat_indices
 from contrastive_st.vectors import check_finite, unit_vectors
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 
 @register
@@ -110,7 +113,7 @@ class StaticEncoder(OwnArchitecture, StaticModel):
         self.config.storage = "float32"
 
     def save_pretrained(  # type: ignore[override]
-        self, save_directory: Any, storage: str | None = None, **kwargs: Any
+        self, save_directory: str | Path, storage: str | None = None, **kwargs: Any
     ) -> None:
         """Save the table, the config, the code and the files of the other loaders.
 
@@ -130,7 +133,7 @@ class StaticEncoder(OwnArchitecture, StaticModel):
         if storage != "float32" and kwargs.get("is_main_process", True):
             self._store(Path(save_directory), storage)
 
-    def write_other_loaders(self, folder: Any, state_dict: dict[str, Tensor] | None) -> None:
+    def write_other_loaders(self, folder: str | Path, state_dict: dict[str, Tensor] | None) -> None:
         """Write the code, and the files that sentence-transformers and model2vec read."""
         super().write_other_loaders(folder, state_dict)
         write_static_modules(Path(folder), self.config)
@@ -197,7 +200,7 @@ def int8_rows(table: Tensor) -> tuple[Tensor, Tensor]:
     return values.to(torch.int8), scales
 
 
-def write_static_modules(folder: Path, config: Any) -> None:
+def write_static_modules(folder: Path, config: PreTrainedConfig) -> None:
     """Write `modules.json` for sentence-transformers, and the entries of `config.json` that model2vec reads."""
     modules = [{"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}]
     if config.normalize:
@@ -219,7 +222,7 @@ def edit_config(folder: Path, **values: Any) -> None:
     write_json(path, read_json(path, dict) | values, sort_keys=True)
 
 
-def static_tokenizer(tokenizer: Any, max_length: int | None = None) -> PreTrainedTokenizerFast:
+def static_tokenizer(tokenizer: PreTrainedTokenizerBase, max_length: int | None = None) -> PreTrainedTokenizerFast:
     """A copy of a fast tokenizer without special tokens and padding, for a static model.
 
     Args:
@@ -254,12 +257,12 @@ def static_tokenizer(tokenizer: Any, max_length: int | None = None) -> PreTraine
 _SPECIAL = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 
 
-def special_tokens(tokenizer: Any) -> dict[str, Any]:
+def special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     """The special tokens of a tokenizer, as arguments of a copy."""
     return {name: token for name in _SPECIAL if (token := getattr(tokenizer, name, None)) is not None}
 
 
-def silent_ids(tokenizer: Any) -> list[int]:
+def silent_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """Ids that get a zero vector: the special tokens, including that of unknown words, which model2vec leaves out.
 
     With zero vectors and normalization, every loader gives the same vectors, whether it counts these tokens or not.
@@ -357,7 +360,7 @@ class StaticFit:
     def encoder(
         self,
         teacher: Embed,
-        tokenizer: Any,
+        tokenizer: PreTrainedTokenizerBase,
         projection: NDArray[np.floating],
         regularization: float = 0.1,
         steps: int = 25,
@@ -381,7 +384,7 @@ class StaticFit:
 def fit_static(
     teacher: Embed,
     texts: Iterable[str],
-    tokenizer: Any,
+    tokenizer: PreTrainedTokenizerBase,
     dim: int = 256,
     *,
     regularization: float = 0.1,
@@ -426,9 +429,9 @@ def fit_static(
     return fit.encoder(teacher, own, fit.projection(dim), regularization, steps), own
 
 
-def token_prior(teacher: Embed, tokenizer: Any, batch_size: int = 8192) -> NDArray[np.float32]:
+def token_prior(teacher: Embed, tokenizer: PreTrainedTokenizerBase, batch_size: int = 8192) -> NDArray[np.float32]:
     """The teacher's vector of each token as a text, centred, times its SIF weight (frequency from the id, by Zipf)."""
-    tokens = [token.removeprefix("##") for token in tokenizer.convert_ids_to_tokens(range(len(tokenizer)))]
+    tokens = [token.removeprefix("##") for token in tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))]
     once = {token: number for number, token in enumerate(dict.fromkeys(tokens))}  # "##s" is read as "s" is
     vectors = np.concatenate([np.asarray(teacher(batch), np.float32) for batch in in_chunks(once, batch_size)])
     vectors = unit_vectors(vectors)[[once[token] for token in tokens]]
@@ -478,7 +481,7 @@ def conjugate_gradients(
     return solution
 
 
-def token_rows(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+def token_rows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
     """Token ids of each text, for a tokenizer from `static_tokenizer`."""
     backend = tokenizer.backend_tokenizer
     return [row.ids for row in backend.encode_batch_fast(list(texts), add_special_tokens=False)]

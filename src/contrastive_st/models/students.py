@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,6 +25,9 @@ from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.static_encoder import special_tokens
 from contrastive_st.prefetch import in_chunks
 from contrastive_st.vectors import check_finite, unit_vectors
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _COUNTS = ("num_hidden_layers", "n_layers")  # names of the number of layers in configs
 
@@ -115,7 +118,9 @@ def embedding_name(model: Any) -> str:
     return next(str(name) for name, weight in model.named_parameters() if weight is wanted)
 
 
-def trimmed_tokenizer(tokenizer: Any, vocabulary: Iterable[str]) -> tuple[PreTrainedTokenizerFast, list[int]]:
+def trimmed_tokenizer(
+    tokenizer: PreTrainedTokenizerBase, vocabulary: Iterable[str]
+) -> tuple[PreTrainedTokenizerFast, list[int]]:
     """A WordPiece tokenizer with only some of the tokens, and for each of its ids the original id.
 
     Raises:

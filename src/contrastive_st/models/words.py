@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,6 +25,9 @@ from contrastive_st.errors import InputError
 from contrastive_st.losses.functional import at_least_float32
 from contrastive_st.models.architectures.quickthoughts import PackedGRU, Packing
 from contrastive_st.tokens import flat_indices, on_device
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 Rows = NDArray[np.int64] | None  # numbers of the rows of a chunk; None: all rows of the batch
 Pairs = list[tuple[Tensor, Tensor]]  # for each decoder, row numbers `[m]` of vectors and of sentences to generate
@@ -94,7 +97,7 @@ class VectorDecoder(nn.Module):
         InputError: a config of another family, whose layers have another structure.
     """
 
-    def __init__(self, config: Any, width: int) -> None:
+    def __init__(self, config: PreTrainedConfig, width: int) -> None:
         super().__init__()
         if config.model_type not in ("bert", "roberta", "xlm-roberta", "camembert"):
             raise InputError(

@@ -163,7 +163,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
         return BaseModelOutputWithPooling(pooler_output=vectors)
 
     def save_pretrained(  # type: ignore[override]
-        self, save_directory: Any, state_dict: Any = None, **kwargs: Any
+        self, save_directory: str | Path, state_dict: Any = None, **kwargs: Any
     ) -> None:
         """Save the module as its library does; a plain module as `model.safetensors` of its own `state_dict`.
 

@@ -123,7 +123,7 @@ class UniversalModel(PreTrainedModel):
 class DeepAveragingEncoder(nn.Module):
     """Feed-forward layers over the mean of the vectors of a sentence's words and bigrams (Iyyer et al. 2015)."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: PreTrainedConfig) -> None:
         super().__init__()
         dim, hidden = config.embedding_size, config.hidden_size
         self.words = nn.Embedding(config.vocab_size, dim, padding_idx=config.pad_token_id)
@@ -154,7 +154,7 @@ class DeepAveragingEncoder(nn.Module):
 class SummingTransformer(nn.Module):
     """A transformer whose embedding is the sum of the words' states divided by the square root of their number."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: PreTrainedConfig) -> None:
         super().__init__()
         dim = config.hidden_size
         self.words = nn.Embedding(config.vocab_size, dim, padding_idx=config.pad_token_id)

@@ -118,7 +118,7 @@ class StaticTable:
 
     def __init__(
         self,
-        embeddings: NDArray[Any],
+        embeddings: np.ndarray,
         weights: NDArray[np.floating] | None = None,
         normalize: bool = True,
         left_out: int | None = None,
@@ -192,7 +192,7 @@ class StaticTable:
         """The vectors of all tokens `[V, d]`, weighted, in float32."""
         return self._rows(np.arange(len(self.embeddings)))
 
-    def _rows(self, ids: NDArray[Any]) -> Vectors:
+    def _rows(self, ids: np.ndarray) -> Vectors:
         vectors = np.asarray(self.embeddings[ids], np.float32)
         if self.weights is not None:
             vectors *= self.weights[ids][:, None].astype(np.float32)
@@ -232,7 +232,7 @@ class StaticVectors(StaticTable):
 
     def __init__(
         self,
-        embeddings: NDArray[Any],
+        embeddings: np.ndarray,
         tokenizer: Tokenizer,
         weights: NDArray[np.floating] | None = None,
         normalize: bool = True,

@@ -22,7 +22,7 @@ _CHARACTERS = 64  # characters read at first for each token wanted: more than an
 _NO_LIMIT = 1 << 20  # transformers sets a `model_max_length` above this where there is no limit
 
 
-def items_in_order(texts: Any) -> list[Any]:
+def items_in_order(texts: object) -> list[Any]:
     """The items of what people have texts in, in order.
 
     Args:
@@ -55,7 +55,7 @@ def _iterable(texts: Any) -> Iterable[Any]:
     return texts
 
 
-def list_of_texts(texts: Any) -> list[str]:
+def list_of_texts(texts: object) -> list[str]:
     """The texts as a list, from one string or from anything that `items_in_order` takes.
 
     Args:
@@ -75,7 +75,7 @@ def list_of_texts(texts: Any) -> list[str]:
     return [texts] if isinstance(texts, str) else list(each_text(texts))
 
 
-def each_text(texts: Any) -> Iterator[str]:
+def each_text(texts: object) -> Iterator[str]:
     """The texts one by one, as they are read.
 
     Args:
@@ -116,7 +116,7 @@ def texts_or_vectors(given: Any) -> list[str] | NDArray[np.float32]:
     return np.asarray(given, np.float32)
 
 
-def _is_numeric(given: Any) -> bool:
+def _is_numeric(given: object) -> bool:
     """Whether it is an array of numbers."""
     return getattr(getattr(given, "dtype", None), "kind", "O") in "biuf"
 
@@ -560,7 +560,7 @@ def in_order(outputs: Sequence[Tensor], buckets: list[NDArray[np.int64]]) -> Ten
     return torch.cat(list(outputs))[on_device(np.argsort(np.concatenate(buckets)), outputs[0].device)]
 
 
-def on_device(values: NDArray[Any] | Tensor, device: torch.device) -> Tensor:
+def on_device(values: np.ndarray | Tensor, device: torch.device) -> Tensor:
     """Copy from the host, which does not wait: a GPU copies more than 64 KiB at once from pinned memory alone.
 
     Args:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from contrastive_st.errors import InputError, choice
 from contrastive_st.precision import ALL_CODES, OTHER_CODES
@@ -22,7 +21,7 @@ Compare = Callable[[slice, slice], NDArray[np.floating]]  # queries and candidat
 _Passed = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.floating]]  # queries, numbers, scores
 
 
-def unit_vectors(vectors: ArrayLike, dtype: Any = None, of: str | None = None) -> NDArray[Any]:
+def unit_vectors(vectors: ArrayLike, dtype: DTypeLike | None = None, of: str | None = None) -> np.ndarray:
     """Divide each row of `[N, d]` by its length; a row of zeros stays zero.
 
     Args:
@@ -45,7 +44,7 @@ def unit_vectors(vectors: ArrayLike, dtype: Any = None, of: str | None = None) -
     return np.asarray(rows / np.maximum(lengths, 1e-12))
 
 
-def check_finite(vectors: NDArray[Any], of: str) -> NDArray[Any]:
+def check_finite(vectors: np.ndarray, of: str) -> np.ndarray:
     """The vectors `[N, d]`.
 
     Raises:
@@ -81,7 +80,7 @@ def _distances(a: NDArray[np.float32], b: NDArray[np.float32], metric: str) -> N
 
 
 #: How similar each vector of `[M, d]` is to each of `[N, d]`, by name: `[M, N]`
-SIMILARITIES: dict[str, Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[Any]]] = {
+SIMILARITIES: dict[str, Callable[[NDArray[np.float32], NDArray[np.float32]], np.ndarray]] = {
     "cosine": lambda a, b: unit_vectors(a) @ unit_vectors(b).T,
     "dot": lambda a, b: a @ b.T,
     "euclidean": lambda a, b: -_distances(a, b, "euclidean"),
@@ -90,7 +89,7 @@ SIMILARITIES: dict[str, Callable[[NDArray[np.float32], NDArray[np.float32]], NDA
 }
 
 #: The same of each vector of `[N, d]` with that in its row: `[N]`
-PAIRWISE: dict[str, Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[Any]]] = {
+PAIRWISE: dict[str, Callable[[NDArray[np.float32], NDArray[np.float32]], np.ndarray]] = {
     "cosine": cosine,
     "dot": lambda a, b: (a * b).sum(1),
     "euclidean": lambda a, b: -np.linalg.norm(a - b, axis=1),
@@ -214,7 +213,7 @@ def _merged(best: Best, passed: list[_Passed], width: int) -> Best:
 # --- Quantization to a byte or a bit per number.
 
 
-def quantize(vectors: ArrayLike, precision: str, ranges: ArrayLike | None = None) -> NDArray[Any]:
+def quantize(vectors: ArrayLike, precision: str, ranges: ArrayLike | None = None) -> np.ndarray:
     """Quantize vectors to a quarter (int8) or a thirty-second (ubinary) of the memory.
 
     `int8` divides the range of each dimension into 256 buckets; `ubinary` keeps only the sign, eight dimensions per
@@ -259,7 +258,7 @@ def quantize(vectors: ArrayLike, precision: str, ranges: ArrayLike | None = None
     return np.asarray((bucket - 128).astype(np.int8))
 
 
-def dequantize(codes: NDArray[Any], precision: str, dim: int, ranges: ArrayLike | None = None) -> NDArray[np.float32]:
+def dequantize(codes: np.ndarray, precision: str, dim: int, ranges: ArrayLike | None = None) -> NDArray[np.float32]:
     """Approximate vectors from their codes: the middle of each int8 bucket, or 1 and -1 for the signs of ubinary.
 
     Args:
@@ -302,7 +301,7 @@ def quantization_ranges(vectors: ArrayLike) -> NDArray[np.float32]:
     return np.stack([rows.min(axis=0), rows.max(axis=0)]).astype(np.float32)
 
 
-def buckets(ranges: ArrayLike, dim: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def buckets(ranges: ArrayLike, dim: int) -> tuple[np.ndarray, np.ndarray]:
     """Start of the first of the 256 buckets of int8, and width of each bucket, both `[d]`.
 
     They are float32, but float64 if a width would be too large or too small for float32.

@@ -283,8 +283,8 @@ def head_of(loss: Loss) -> nn.Module:
     Raises:
         InputError: there is none.
     """
-    head = getattr(loss, "head", None)
-    if not isinstance(head, nn.Module):
+    head: nn.Module | None = getattr(loss, "head", None)
+    if head is None:
         raise InputError("this model was saved without the head of its loss; open it with with_head=True for a new one")
     return head
 
@@ -316,7 +316,7 @@ def loss_class(name: object) -> type[Loss]:
     return LOSSES[name]
 
 
-def parse_loss(settings: Mapping[str, Any]) -> Loss:
+def parse_loss(settings: Mapping[str, object]) -> Loss:
     """Make a loss from its name and its settings.
 
     Args:

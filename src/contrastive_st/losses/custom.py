@@ -35,7 +35,7 @@ class CallableLoss(Loss, register=False):
         ('spread', 25.0)
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Tensor]) -> None:
         self.function = function
         name = _name(function)
         self.name = f"custom_{name}" if name in LOSSES else name  # type: ignore[misc]
@@ -87,15 +87,15 @@ class UndefinedLoss(Loss, register=False):
         missing: the name that is not defined: its own, or that of a loss inside it.
     """
 
-    def __init__(self, recorded: Mapping[str, Any], missing: str) -> None:
+    def __init__(self, recorded: Mapping[str, object], missing: str) -> None:
         self.recorded, self.missing = dict(recorded), missing
         self.name = str(recorded["loss"])  # type: ignore[misc]
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """What the checkpoint records."""
         return dict(self.recorded)
 
-    def with_head(self, head: Any) -> NoReturn:
+    def with_head(self, head: nn.Module | None) -> NoReturn:
         """Raise an `InputError`: the loss is asked for, and there is none.
 
         Raises:
@@ -106,7 +106,7 @@ class UndefinedLoss(Loss, register=False):
         )
 
 
-def as_loss(loss: Any) -> Loss:
+def as_loss(loss: object) -> Loss:
     """A `Loss` as it is, and any other callable as a `CallableLoss`.
 
     Raises:
@@ -122,7 +122,7 @@ def as_loss(loss: Any) -> Loss:
     return loss if isinstance(loss, Loss) else CallableLoss(loss)
 
 
-def recorded_loss(settings: Mapping[str, Any]) -> Loss:
+def recorded_loss(settings: Mapping[str, object]) -> Loss:
     """The loss that a checkpoint records; an `UndefinedLoss` if it, or a loss inside it, is not defined here.
 
     Raises:
@@ -138,7 +138,7 @@ def recorded_loss(settings: Mapping[str, Any]) -> Loss:
         return UndefinedLoss(settings, error.name)
 
 
-def _name(function: Any) -> str:
+def _name(function: object) -> str:
     if isinstance(function, functools.partial):
         return _name(function.func)
     return str(getattr(function, "__name__", type(function).__name__)).strip("<>")

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional
 
 from contrastive_st.errors import InputError, choice
@@ -205,7 +205,7 @@ def in_blocks(
 class _Blocked(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, anchors: Tensor, candidates: Tensor, blocks: list[slice], rows_loss: RowsLoss
+        ctx: FunctionCtx, anchors: Tensor, candidates: Tensor, blocks: list[slice], rows_loss: RowsLoss
     ) -> tuple[Tensor, Tensor]:
         leaves = [anchors.detach().requires_grad_(), candidates.detach().requires_grad_()]
         sums = [torch.zeros_like(leaf) for leaf in leaves]
@@ -222,7 +222,7 @@ class _Blocked(torch.autograd.Function):
         return total, count
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
         anchors, candidates = ctx.saved_tensors
         return grad * anchors, grad * candidates, None, None
 
@@ -289,7 +289,7 @@ class _OneDNNProduct(torch.autograd.Function):
     """`a @ b.T` and its gradient. torch's library for float32 products takes twice as long on AMD processors."""
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+    def forward(ctx: FunctionCtx, a: Tensor, b: Tensor) -> Tensor:
         a, b = a.contiguous(), b.contiguous()  # for rows with gaps, such as every second one, oneDNN has no fast code
         ctx.save_for_backward(a, b)
         return _OneDNNProduct.product(a, b)

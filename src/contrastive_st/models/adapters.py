@@ -27,7 +27,10 @@ from contrastive_st.models.saving import check_floats, write_tensors
 from contrastive_st.random_state import preserved_random_state
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
+    from peft import PeftConfig
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    from contrastive_st.models.base import ForCL
 
 logger = logging.getLogger(__name__)
 ALL = "all-linear"
@@ -36,12 +39,12 @@ _PREFIX = "base_model.model."  # what peft puts before each name
 
 
 def add_lora(
-    model: Any,
+    model: ForCL,
     r: int = 16,
     alpha: float | None = None,
     dropout: float = 0.0,
     target_modules: Sequence[str] | None = None,
-) -> Any:
+) -> ForCL:
     """Freeze the encoder of a model and add a LoRA adapter to it, in place; saving the model then saves the adapter.
 
     The head of the loss and the projection head of the pooling `cls` are trained as well; dense layers after the
@@ -78,16 +81,16 @@ def add_lora(
     return model
 
 
-def attach(model: Any, config: PreTrainedConfig, name: str = "default") -> None:
+def attach(model: ForCL, config: Any, name: str = "default") -> None:
     """Add a LoRA adapter with peft's `config` to the encoder of a model; see `add_lora`.
 
     Raises:
         InputError: as for `add_lora`.
     """
-    backbone = getattr(model, "backbone", None)
     for fault in _faults(model):
         raise InputError(fault)
     _check_type(config, "this adapter")
+    backbone: PreTrainedModel = model.backbone
     targets = [config.target_modules] if isinstance(config.target_modules, str) else sorted(config.target_modules or [])
     if hasattr(backbone, "pooler") and any(t == ALL or f".{_HEAD}".endswith(f".{t}") for t in targets):
         config.exclude_modules = config.exclude_modules or [_HEAD]
@@ -97,7 +100,7 @@ def attach(model: Any, config: PreTrainedConfig, name: str = "default") -> None:
     _settle(model, config)
 
 
-def adopt(wrapped: Any) -> Any:
+def adopt(wrapped: Any) -> ForCL:
     """The model inside a `PeftModel`, with its adapter where `add_lora` has it, so that it is saved in the same way.
 
     The weights that peft has frozen stay frozen, heads included.
@@ -108,7 +111,7 @@ def adopt(wrapped: Any) -> Any:
     Raises:
         InputError: as for `add_lora`, or peft adapts a head, which the folder of an adapter has no place for.
     """
-    model = wrapped.get_base_model()
+    model: ForCL = wrapped.get_base_model()
     backbone = getattr(model, "backbone", None)
     if getattr(backbone, "peft_config", None) is wrapped.peft_config:
         return model  # adopted before
@@ -129,9 +132,9 @@ def adopt(wrapped: Any) -> Any:
     return model
 
 
-def _settle(model: Any, config: PreTrainedConfig) -> None:
+def _settle(model: ForCL, config: Any) -> None:
     """Record the base of an adapter and, in place of a pattern or a path, the names in the encoder; log its size."""
-    base = model.name_or_path
+    base = str(model.name_or_path)
     config.base_model_name_or_path = str(Path(base).resolve()) if Path(base).is_dir() else base
     config.revision = getattr(model.config, "_commit_hash", None)
     if isinstance(config.target_modules, str) or any("." in name for name in config.target_modules):
@@ -143,7 +146,7 @@ def _settle(model: Any, config: PreTrainedConfig) -> None:
     )
 
 
-def _faults(model: Any) -> Iterator[str]:
+def _faults(model: ForCL) -> Iterator[str]:
     """Why a model cannot get an adapter."""
     if not isinstance(getattr(model, "backbone", None), PreTrainedModel):
         yield f"LoRA needs an encoder of transformers, and {type(model).__name__} is not one"
@@ -173,7 +176,7 @@ def _faults(model: Any) -> Iterator[str]:
         )
 
 
-def _changed_weight(model: Any, base: Checkpoint) -> str | None:
+def _changed_weight(model: ForCL, base: Checkpoint) -> str | None:
     """The first weight of the encoder of a model that differs from that of its checkpoint; None if they are equal."""
     with preserved_random_state():
         opened = type(model).from_pretrained(base.model, dtype="auto", pooling=model.settings.pooling, new_head=False)
@@ -190,12 +193,12 @@ def _changed_weight(model: Any, base: Checkpoint) -> str | None:
     return None
 
 
-def has_adapter(model: Any) -> bool:
+def has_adapter(model: object) -> bool:
     """Whether a model has a frozen encoder with an adapter."""
     return bool(getattr(getattr(model, "backbone", None), "peft_config", None))
 
 
-def train_head(model: Any) -> None:
+def train_head(model: ForCL) -> None:
     """Make the projection head of a model with an adapter trainable if the pooling uses it, and freeze dense layers.
 
     The methods that transformers has for adapters then work on the model, too.
@@ -206,7 +209,7 @@ def train_head(model: Any) -> None:
         model.projection.requires_grad_(model.settings.pooling == "cls")
 
 
-def save_adapter(model: Any, folder: str | Path, state_dict: dict[str, Tensor] | None = None) -> None:
+def save_adapter(model: ForCL, folder: str | Path, state_dict: dict[str, Tensor] | None = None) -> None:
     """Write `adapter_config.json` and `adapter_model.safetensors` of a model with an adapter.
 
     Args:
@@ -234,7 +237,7 @@ def save_adapter(model: Any, folder: str | Path, state_dict: dict[str, Tensor] |
     config.save_pretrained(str(folder))
 
 
-def open_adapter(backbone: Any, folder: Path, name: object, merge: bool = False) -> None:
+def open_adapter(backbone: object, folder: Path, name: object, merge: bool = False) -> None:
     """Add the adapter of a folder to its base in place, either for training or merged into the weights.
 
     Args:
@@ -276,12 +279,12 @@ def open_adapter(backbone: Any, folder: Path, name: object, merge: bool = False)
             holder.merge_and_unload(safe_merge=True)
 
 
-def _check_type(config: PreTrainedConfig, name: object) -> None:
+def _check_type(config: PeftConfig, name: object) -> None:
     if str(getattr(config.peft_type, "value", config.peft_type)) != "LORA":
         raise InputError(f"{name} is of type {config.peft_type}; only LoRA adapters can be opened")
 
 
-def _inject(backbone: Any, config: PreTrainedConfig, name: str) -> None:
+def _inject(backbone: PreTrainedModel, config: PeftConfig, name: str) -> None:
     """Add an adapter as `add_adapter` of transformers does, which refuses a peft that is older than it expects."""
     peft = require("LoRA", "lora", "peft")
     peft.inject_adapter_in_model(config, backbone, name)
@@ -293,7 +296,7 @@ def _inject(backbone: Any, config: PreTrainedConfig, name: str) -> None:
             parameter.data = parameter.data.float()
 
 
-def _adapted(backbone: Any) -> Iterator[Any]:
+def _adapted(backbone: PreTrainedModel) -> Iterator[BaseTunerLayer]:
     """The layers with an adapter."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import torch
 from annotated_types import Ge
@@ -33,6 +33,9 @@ from contrastive_st.models.saving import load_dense, of_one_file
 from contrastive_st.options import checked
 from contrastive_st.static_vectors import Reading, StaticVectors
 from contrastive_st.tokens import lowercase, lowercases
+
+if TYPE_CHECKING:
+    from contrastive_st.models.modeling import ContrastiveMixin
 
 logger = logging.getLogger(__name__)
 #: The module and class of this package's architectures, by model_type; only the one that is opened is imported
@@ -110,12 +113,12 @@ def open_model(
     if checkpoint.needs_sentence_transformers or (checkpoint.is_refused and pooling is None):
         raise unknown_pooling(checkpoint)
     name, config = checkpoint.name, config or load_config(checkpoint)
-    kind = _class(config, name)
+    kind: Any = _class(config, name)
     if read_json(checkpoint.model / "config.json", dict).get("model_type") != config.model_type:
         logger.warning(f"{name} is opened by its text part ({config.model_type})")
         # what weights of the text part have before their names in the files of a model of several modalities
         with torch.device("meta"):
-            names = list(kind.backbone_class(copy.deepcopy(config)).state_dict())  # type: ignore[attr-defined]
+            names = list(kind.backbone_class(copy.deepcopy(config)).state_dict())
         held = weight_types(checkpoint.model)
         prefixes = {key.removesuffix(names[0]) for key in held if key.endswith(names[0])}
         prefix = max(prefixes, key=lambda prefix: sum(prefix + name in held for name in names), default="")
@@ -165,7 +168,7 @@ def _of_table(checkpoint: Checkpoint, pooling: str | None, settings: dict[str, A
     _check_fixed(checkpoint, pooling)
     table = StaticVectors.from_pretrained(checkpoint.folder)
     settings = {**checkpoint.use, **{key: value for key, value in settings.items() if key not in ("dtype", "new_head")}}
-    model: Any = StaticEncoder.from_vectors(table, **settings)
+    model = StaticEncoder.from_vectors(table, **settings)
     kind = str(table.embeddings.dtype)
     model.save_dtype = getattr(torch, kind) if kind in STORAGES else None
     model.name_or_path = model.config._name_or_path = checkpoint.name
@@ -173,7 +176,7 @@ def _of_table(checkpoint: Checkpoint, pooling: str | None, settings: dict[str, A
 
 
 def _pooled(
-    checkpoint: Checkpoint, config: PreTrainedConfig, kind: Any, pooling: str | None, train: bool
+    checkpoint: Checkpoint, config: PreTrainedConfig, kind: type[ContrastiveMixin], pooling: str | None, train: bool
 ) -> tuple[Checkpoint, Path | None, dict[str, Any]]:
     """The checkpoint with the pooling that is asked for, the folder of its projection head, and settings of a model."""
     head: Path | None = None
@@ -203,7 +206,7 @@ def _class(config: PreTrainedConfig, name: object) -> type[ForCL]:
             f"{name} has model_type {config.model_type!r}, which does not encode texts; use {', '.join(FAMILIES)}, or "
             "another text encoder of transformers"
         )
-    return cast("type[ForCL]", kind)
+    return kind  # type: ignore[no-any-return]
 
 
 def _found(name: str | Path | Checkpoint, revision: str | None = None, **options: Any) -> Checkpoint:

@@ -62,7 +62,7 @@ class ForCL(_Base):
 
     settings: Any = None  # the parsed `config.contrastive`, a `settings_class`; a user's own class may have none
     settings_class: ClassVar[type[LossConfig]] = LossConfig
-    default_settings: ClassVar[Mapping[str, Any]] = {"loss": "info_nce"}
+    default_settings: ClassVar[Mapping[str, object]] = {"loss": "info_nce"}
     citation: ClassVar[str] = ""  # BibTeX entries of the architecture
     suitable_losses: ClassVar[tuple[str, ...]] = ()  # those that its views are made for; none named is all
     takes_lengths: ClassVar[bool] = False  # whether `_encode` has use for `lengths` `[N]`, known on the host
@@ -114,7 +114,7 @@ class ForCL(_Base):
             check_first_step(self)
         if isinstance(self.settings.loss, WordsLoss):
             return 0.0 * views.sum()
-        queued: dict[str, Any] = {} if queue is None else {"queue": queue}  # only InfoNCE accepts one
+        queued: dict[str, Queue] = {} if queue is None else {"queue": queue}  # only InfoNCE accepts one
         gather = default_gather() if self.training else LOCAL
         loss_fn = self.loss_fn if task is None else self.loss_fn.of_task(task)
         try:
@@ -139,7 +139,7 @@ class ForCL(_Base):
         return None
 
     @classmethod
-    def parse_settings(cls, config: PreTrainedConfig, given: Mapping[str, Any]) -> Any:
+    def parse_settings(cls, config: PreTrainedConfig, given: Mapping[str, object]) -> Any:
         """Combine `given` settings with those of `config`, and write the result into `config.contrastive`.
 
         Settings that are given replace those of the config, and the defaults are used if the config has none. If
@@ -180,7 +180,7 @@ class ForCL(_Base):
             given.setdefault("loss", self.settings.loss)
         self.settings = self.parse_settings(self.config, given)
 
-    def use_loss(self, loss: Any) -> None:
+    def use_loss(self, loss: object) -> None:
         """Train with another loss, a `Loss` or any callable of views, and with a new head if it has one."""
         self.change_settings(loss=loss, with_head=True)
         self.loss_is_recorded = False

@@ -41,7 +41,7 @@ _READERS = {"BoW", "WordEmbeddings", "Router", "Asym", *(f"Transformer with {nam
 _SETTINGS = {"max_seq_length", "do_lower_case", "unpad_inputs", "modality_config", "module_output_name"}
 #: The backends that run exported graphs, and what a folder of each holds, where sentence-transformers looks for it
 BACKENDS = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
-_EMPTY: tuple[Any, ...] = (None, {}, [])
+_EMPTY: tuple[object, ...] = (None, {}, [])
 #: Values of other settings that change no vector
 _PLAIN = {"transformer_task": (*_EMPTY, "feature-extraction"),
           "config_args": (*_EMPTY, {"output_hidden_states": True}),
@@ -255,7 +255,7 @@ def unknown_pooling(checkpoint: Checkpoint) -> InputError:
     )
 
 
-def of_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def of_settings(settings: Mapping[str, object]) -> dict[str, Any]:
     """The fields of `Checkpoint` that are in `config.contrastive`, except the pooling."""
     return {
         "include_prompt": settings.get("include_prompt", True) is not False,

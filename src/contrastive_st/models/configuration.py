@@ -76,7 +76,7 @@ class LossConfig(Options):
         """The names of the settings that are not those of the loss."""
         return [field.name for field in fields(cls) if field.name != "loss"]
 
-    def section(self) -> dict[str, Any]:
+    def section(self) -> dict[str, object]:
         """The flat section, as JSON values."""
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "loss"}
         return {**self.loss.settings(), **own}
@@ -105,7 +105,7 @@ class ContrastiveConfig(LossConfig):
     cutoff: Literal["token", "span", "feature"] | None = None
     cutoff_ratio: Share = 0.1
     include_prompt: bool = True
-    dense: Sequence[Mapping[str, Any]] = ()
+    dense: Sequence[Mapping[str, object]] = ()
     normalize: bool = False
 
     def __post_init__(self) -> None:
@@ -116,7 +116,7 @@ class ContrastiveConfig(LossConfig):
             raise InputError(f"pooling cls does not support include_prompt=False; choose {WITHOUT_HEAD}")
 
 
-def dense_settings(given: Any) -> dict[str, Any]:
+def dense_settings(given: object) -> dict[str, object]:
     """The settings of a dense layer, complete; by default it has a bias and Tanh, as in sentence-transformers.
 
     Args:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError, choice
@@ -37,13 +37,14 @@ if TYPE_CHECKING:  # torch and transformers are imported where they are needed: 
     import torch
     from transformers import PreTrainedTokenizerBase
 
-    from contrastive_st.models.graph import GraphVectors
+    from contrastive_st.models.graph import FileTokenizer, GraphVectors
     from contrastive_st.models.running import Running
 
     Engine = StaticVectors | GraphVectors | Running
 
 Item = TypeVar("Item")
 Vectors = NDArray[np.float32]
+Given = str | Sequence[str] | ArrayLike  # texts or vectors
 
 
 class SentenceEncoder:
@@ -123,7 +124,8 @@ class SentenceEncoder:
                 setattr(self, slot, getattr(model, slot))
         else:
             self.folder, self.name, self._fingerprint = None, "model", None
-            self._model, self._tokenizer, self._static = None, None, None
+            self._model, self._static = None, None
+            self._tokenizer: PreTrainedTokenizerBase | FileTokenizer | None = None
             if by_name:
                 self._open(model, device, pooling, backend, precision, revision=revision, token=token, **hub)
             elif isinstance(model, StaticVectors):
@@ -151,7 +153,13 @@ class SentenceEncoder:
             self.model = own.bfloat16()
 
     def _open(
-        self, name: str | Path, device: Any, pooling: str | None, backend: str | None, precision: str, **hub: Any
+        self,
+        name: str | Path,
+        device: str | torch.device | None,
+        pooling: str | None,
+        backend: str | None,
+        precision: str,
+        **hub: Any,
     ) -> None:
         """Open a folder or Hub name: an exported graph, a static model for numpy, or a torch model."""
         found = self.checkpoint = Checkpoint.find(name, **hub)
@@ -379,11 +387,11 @@ class SentenceEncoder:
         result = self._running.stream(bucket and (bucket[0], self._unpooled(bucket[1])) for bucket in buckets)
         yield from (check_finite(vectors, self.name)[:, : self.truncate_dim] for vectors in result)
 
-    def similarity(self, a: Any, b: Any) -> NDArray[np.float32]:
+    def similarity(self, a: Given | torch.Tensor, b: Given | torch.Tensor) -> NDArray[np.float32]:
         """Similarities `[len(a), len(b)]` of texts or vectors: cosines, unless the checkpoint records another kind."""
         return np.asarray(SIMILARITIES[self.similarity_fn_name](self._as_vectors(a), self._as_vectors(b)), np.float32)
 
-    def similarity_pairwise(self, a: Any, b: Any) -> NDArray[np.float32]:
+    def similarity_pairwise(self, a: Given | torch.Tensor, b: Given | torch.Tensor) -> NDArray[np.float32]:
         """Similarity `[n]` of each text or vector of `a` with the same one of `b`.
 
         Example:
@@ -610,7 +618,7 @@ class SentenceEncoder:
         """Number of tokens at the start of each row that are not pooled."""
         return 0 if not prompt or self.checkpoint.include_prompt else self._torch.prompt_length(prompt)
 
-    def _as_vectors(self, x: Any) -> Vectors:
+    def _as_vectors(self, x: Given | torch.Tensor) -> Vectors:
         given = texts_or_vectors(x)
         return np.atleast_2d(self.encode(given) if isinstance(given, list) else given)
 
@@ -626,7 +634,7 @@ class _Static:
         self.vectors = vectors
 
     @cached_property
-    def opened(self) -> tuple[Any, Any]:
+    def opened(self) -> tuple[Any, PreTrainedTokenizerBase]:
         """The torch model and the tokenizer of transformers."""
         from contrastive_st.models.running import of_vectors
 

@@ -24,7 +24,7 @@ import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -39,6 +39,9 @@ from contrastive_st.models.checkpoint import BACKENDS
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.graph import EMBEDDING, INPUTS, STATES, Arrays, GraphVectors, open_session
 from contrastive_st.models.read_back import check_read_back
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto
 
 CALIBRATION_TEXTS, CALIBRATION_TOKENS = 256, 128  # the most that are read, and of each
 _NEEDED = {"onnx": ["onnxruntime"], "openvino": ["onnxruntime", "openvino"]}  # onnxruntime finds the ranges of int8
@@ -179,8 +182,8 @@ def _to_int8(path: Path, rows: Iterable[Arrays]) -> None:
         node.output[0]: node for node in graph.node if node.op_type == "MatMul" and node.input[1] in weights
     }  # fmt: skip
     ranges = _ranges(model, list(dict.fromkeys(node.input[0] for node in products.values())), path.parent, rows)
-    nodes: list[Any] = []
-    made: dict[str, NDArray[Any]] = {}
+    nodes: list[NodeProto] = []
+    made: dict[str, np.ndarray] = {}
     ready: set[str] = set()
     for node in graph.node:
         if node.output[0] in products:
@@ -210,13 +213,13 @@ def _to_int8(path: Path, rows: Iterable[Arrays]) -> None:
     _save(onnx.helper.make_model(whole, opset_imports=model.opset_import, ir_version=model.ir_version), path)
 
 
-def _is_table(node: Any, weights: Mapping[str, NDArray[Any]]) -> bool:
+def _is_table(node: NodeProto, weights: Mapping[str, np.ndarray]) -> bool:
     """Whether a Gather takes whole rows of a table that is worth int8."""
     whole_rows = all(attribute.i == 0 for attribute in node.attribute)  # its only attribute is the axis
     return whole_rows and node.input[0] in weights and weights[node.input[0]].size >= _TABLE
 
 
-def _lookup(table: str, ids: str, output: str) -> list[Any]:
+def _lookup(table: str, ids: str, output: str) -> list[NodeProto]:
     """Rows of an int8 table, each times its scale: only these become float32, not the table."""
     from onnx import TensorProto, helper
 
@@ -229,13 +232,15 @@ def _lookup(table: str, ids: str, output: str) -> list[Any]:
     ]
 
 
-def _save(model: Any, path: Path) -> None:
+def _save(model: ModelProto, path: Path) -> None:
     import onnx
 
     onnx.save(model, path, save_as_external_data=model.ByteSize() > _LARGE, location=f"{path.name}.data")
 
 
-def _ranges(model: Any, watched: list[str], folder: Path, rows: Iterable[Arrays]) -> dict[str, tuple[float, float]]:
+def _ranges(
+    model: ModelProto, watched: list[str], folder: Path, rows: Iterable[Arrays]
+) -> dict[str, tuple[float, float]]:
     """The least and the greatest value of each of the named tensors; the range always includes 0."""
     import onnx
 
@@ -253,23 +258,23 @@ def _ranges(model: Any, watched: list[str], folder: Path, rows: Iterable[Arrays]
     return {name: (float(a), float(b)) for name, a, b in zip(watched, low, high, strict=True)}
 
 
-def _scale_and_zero(name: str, low: float, high: float) -> dict[str, NDArray[Any]]:
+def _scale_and_zero(name: str, low: float, high: float) -> dict[str, np.ndarray]:
     scale = max(high - low, 1e-6) / 255
     return {f"{name}.scale": np.array(scale, np.float32), f"{name}.zero": np.array(round(-low / scale), np.uint8)}
 
 
-def _int8_weight(name: str, weight: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def _int8_weight(name: str, weight: np.ndarray) -> dict[str, np.ndarray]:
     """A weight `[in, out]` in int8, with a scale for each output."""
     rounded, scale = _int8(weight, 0)
     return {f"{name}.int8": rounded, f"{name}.scale": scale[0], f"{name}.zero": np.zeros(scale.size, np.int8)}
 
 
-def _int8_table(name: str, table: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def _int8_table(name: str, table: np.ndarray) -> dict[str, np.ndarray]:
     """A table `[V, d]` in int8, with a scale for each row."""
     rounded, scale = _int8(table, 1)
     return {f"{name}.codes": rounded, f"{name}.row_scales": scale}
 
 
-def _int8(weight: NDArray[Any], along: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+def _int8(weight: np.ndarray, along: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     scale = np.maximum(np.abs(weight).max(along, keepdims=True), 1e-12).astype(np.float32) / 127
     return np.round(weight / scale).astype(np.int8), scale

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar
 
@@ -80,7 +81,7 @@ class DecoderMixin(ContrastiveMixin):
             that the family's code does not implement exactly.
     """
 
-    default_settings: ClassVar[dict[str, Any]] = {"loss": "info_nce", "pooling": "last"}
+    default_settings: ClassVar[dict[str, object]] = {"loss": "info_nce", "pooling": "last"}
     packable = False  # a token sees those before it alone
 
     def __init__(self, config: PreTrainedConfig, *, bidirectional: bool | None = None, **settings: Any) -> None:
@@ -100,7 +101,7 @@ class DecoderMixin(ContrastiveMixin):
         super().__init__(config, **settings)
 
     @classmethod
-    def parse_settings(cls, config: PreTrainedConfig, given: Any) -> Any:
+    def parse_settings(cls, config: PreTrainedConfig, given: Mapping[str, object]) -> Any:
         """As `ForCL.parse_settings`; raises `InputError` for settings that decoders do not support."""
         settings = super().parse_settings(config, given)
         asked = {"do_mlm": settings.do_mlm, "cutoff": settings.cutoff, "tsdae": settings.loss.name == "tsdae"}
@@ -110,7 +111,7 @@ class DecoderMixin(ContrastiveMixin):
 
 
 @cache
-def transformers_family(model_type: str) -> Any:
+def transformers_family(model_type: str) -> type[ContrastiveMixin] | None:
     """The ForCL class of an encoder of transformers; None for what does not encode texts.
 
     Of an encoder-decoder, its encoder; of BART and the like, all of it, with the states of the decoder.
@@ -129,7 +130,7 @@ def transformers_family(model_type: str) -> Any:
     config_class = CONFIG_MAPPING[model_type]
     backbone: Any = MODEL_FOR_TEXT_ENCODING_MAPPING.get(config_class, None) or MODEL_MAPPING.get(config_class, None)
     backbone = getattr(transformers, _ENCODERS_ALONE.get(model_type, ""), backbone)
-    takes: Any = inspect.signature(backbone.forward).parameters if hasattr(backbone, "forward") else {}
+    takes: Mapping[str, object] = inspect.signature(backbone.forward).parameters if hasattr(backbone, "forward") else {}
     if not {"input_ids", "attention_mask"} <= set(takes) or "pixel_values" in takes:
         return None
     row = dict(ENCODERS.get(model_type) or DECODERS.get(model_type) or _OTHERS)

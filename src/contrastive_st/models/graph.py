@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from contrastive_st.tokens import Pass, bucket_rows, check_id, lowercase, padded
 INPUTS = ("input_ids", "attention_mask", "text_mask")
 EMBEDDING, STATES = "sentence_embedding", "last_hidden_state"
 _TOKENIZING = threading.Lock()  # how long rows may be is a state of the tokenizer
-Arrays = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, np.ndarray]
 Vectors = NDArray[np.float32]
 
 
@@ -39,7 +39,7 @@ class FileTokenizer:
         from tokenizers import Tokenizer
 
         with about(folder / "tokenizer.json"):
-            self.backend_tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
+            self.backend_tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.backend_tokenizer.no_padding()
         if lower_case:
             lowercase(self.backend_tokenizer)
@@ -132,7 +132,7 @@ class GraphVectors:
         """The fingerprint of the checkpoint that was exported."""
         return str(self.fingerprint)
 
-    def on(self, device: object) -> Any:
+    def on(self, device: object) -> NoReturn:
         """Raises `InputError` for any device but the CPU."""
         raise InputError(f"{self.name} is an exported model, which runs only on the cpu")
 
@@ -157,7 +157,7 @@ class GraphVectors:
     def vectors(self, rows: list[list[int]], before: int, run: Pass) -> Vectors:
         """Vectors `[len(rows), d]` of token ids, of which the first `before` of each row are not pooled."""
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        result: list[Any] = [None] * len(rows)
+        result: list[np.ndarray] = [np.empty(0)] * len(rows)
         for bucket in bucket_rows(lengths, **{**self.bucket_limits, **run.limits}):  # type: ignore[arg-type]
             for place, vector in zip(bucket, self._forward([rows[i] for i in bucket], before), strict=True):
                 result[place] = vector
@@ -168,7 +168,7 @@ class GraphVectors:
         """Vectors of each bucket of rows."""
         return (self._forward(*bucket) for bucket in buckets if bucket is not None)
 
-    def token_vectors(self, rows: object, run: Pass) -> list[Any]:
+    def token_vectors(self, rows: object, run: Pass) -> NoReturn:
         """Raises `InputError`: a graph gives the vectors of texts alone."""
         raise InputError(f"{self.name} does not return the vectors of tokens; leave output_value out")
 

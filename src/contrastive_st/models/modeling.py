@@ -6,13 +6,13 @@ import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import PreTrainedConfig
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError
@@ -30,6 +30,9 @@ from contrastive_st.speed.dropout import use_integer_dropout
 from contrastive_st.speed.packing import PackedRows, has_spare
 from contrastive_st.tokens import in_buckets, in_order, row_lengths, training_buckets
 
+if TYPE_CHECKING:
+    from peft import PeftConfig
+
 logger = logging.getLogger(__name__)
 _UNUSED = {"pooler", "contact_head", "embed_positions"}
 
@@ -45,8 +48,8 @@ class ContrastiveMixin(ForCL):
     and `normalize` say. They are trained with the encoder.
     """
 
-    backbone_class: ClassVar[Any]
-    mlm_class: ClassVar[Any]
+    backbone_class: ClassVar[type[PreTrainedModel]]
+    mlm_class: ClassVar[type[PreTrainedModel]]
     settings_class = ContrastiveConfig
     takes_lengths = True
     length_bucketing = True
@@ -58,7 +61,7 @@ class ContrastiveMixin(ForCL):
     pooled: ClassVar[bool] = False  # whether the backbone's pooler is a Linear and Tanh over the first token
     words: ClassVar[Sequence[str] | None] = ("lm_head",)  # from states of tokens to scores of words, if that is known
     embedding_width: ClassVar[str] = "hidden_size"  # where the config has the width of the embedding layer
-    bucket_options: ClassVar[dict[str, Any]] = {}  # for `contrastive_st.tokens.bucket_rows`, in place of the device's
+    bucket_options: ClassVar[dict[str, float]] = {}  # for `contrastive_st.tokens.bucket_rows`, in place of the device's
     _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.", r"^(loss_head|after)\."]
 
     def __init__(self, config: PreTrainedConfig, **settings: Any) -> None:
@@ -165,7 +168,7 @@ class ContrastiveMixin(ForCL):
                 save_adapter(self, save_directory, kwargs.get("state_dict"))
                 self.write_other_loaders(save_directory, kwargs.get("state_dict"))
 
-    def add_adapter(self, adapter_config: Any, adapter_name: str = "default") -> None:  # type: ignore[override]
+    def add_adapter(self, adapter_config: PeftConfig, adapter_name: str = "default") -> None:  # type: ignore[override]
         """Freeze the encoder and add a LoRA adapter to it, in place, as transformers does; see `add_lora`.
 
         Args:
@@ -359,7 +362,7 @@ class ContrastiveMixin(ForCL):
         """The vocabulary matrix of the MLM head, tied to the input embeddings; None without one."""
         return self.mlm_class.get_output_embeddings(self) if self.writes_words else None
 
-    def set_output_embeddings(self, new_embeddings: Any) -> None:
+    def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
         """Replace the vocabulary matrix of the MLM head."""
         self.mlm_class.set_output_embeddings(self, new_embeddings)
 

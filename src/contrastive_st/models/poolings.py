@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from contrastive_st.errors import choice
 
@@ -93,15 +93,17 @@ def pooling_of(name: str) -> Pooling:
     return POOLINGS[choice("pooling", name, POOLINGS)]
 
 
-def recorded_pooling(settings: Mapping[str, Any]) -> str | None:
+def recorded_pooling(settings: Mapping[str, object]) -> str | None:
     """The pooling with which a model of these settings (`config.contrastive`) is used: after training, without a head.
 
     Example:
         >>> recorded_pooling({"pooling": "cls", "mlp_only_train": True}), recorded_pooling({})
         ('cls_before_pooler', None)
     """
-    pooling: str | None = settings.get("pooling")
-    return "cls_before_pooler" if pooling == "cls" and settings.get("mlp_only_train") else pooling
+    pooling = settings.get("pooling")
+    if pooling == "cls" and settings.get("mlp_only_train"):
+        return "cls_before_pooler"
+    return None if pooling is None else str(pooling)
 
 
 def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str) -> Tensor:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.static_vectors import StaticVectors
@@ -33,16 +34,16 @@ class Encoder(Protocol):
     def fingerprint(self) -> str | None:
         """A hash of everything that determines a vector; None if embeddings must not be cached on disk."""
 
-    def encode(self, texts: list[str]) -> Any:
+    def encode(self, texts: list[str]) -> np.ndarray:
         """`[N] texts -> [N, d]`, in their order."""
 
-    def knows(self, texts: list[str]) -> Any:
+    def knows(self, texts: list[str]) -> NDArray[np.bool_]:
         """Which texts have a token that it knows, bool `[N]`."""
 
-    def encode_query(self, texts: list[str]) -> Any:
+    def encode_query(self, texts: list[str]) -> np.ndarray:
         """As `encode`, for queries: with the prompt for queries if the encoder has one."""
 
-    def encode_document(self, texts: list[str]) -> Any:
+    def encode_document(self, texts: list[str]) -> np.ndarray:
         """As `encode`, for documents."""
 
 
@@ -62,24 +63,24 @@ class FunctionEncoder:
     """
 
     name: str
-    encode: Callable[[list[str]], Any]
+    encode: Callable[..., np.ndarray]
     pooling: str = "the callable's own"
     max_length: int | None = None
     fingerprint: str | None = None
-    query: Callable[[list[str]], Any] | None = None
-    document: Callable[[list[str]], Any] | None = None
+    query: Callable[..., np.ndarray] | None = None
+    document: Callable[..., np.ndarray] | None = None
     similarity_fn_name: str = "cosine"
     prompts: Mapping[str, str] = field(default_factory=dict)
 
-    def knows(self, texts: list[str]) -> Any:
+    def knows(self, texts: list[str]) -> NDArray[np.bool_]:
         """All of them, since it is not known what a function reads."""
         return np.ones(len(texts), dtype=bool)
 
-    def encode_query(self, texts: list[str], **options: Any) -> Any:
+    def encode_query(self, texts: list[str], **options: Any) -> np.ndarray:
         """`query`, or else `encode`."""
         return (self.query or self.encode)(texts, **options)
 
-    def encode_document(self, texts: list[str], **options: Any) -> Any:
+    def encode_document(self, texts: list[str], **options: Any) -> np.ndarray:
         """`document`, or else `encode`."""
         return (self.document or self.encode)(texts, **options)
 
@@ -134,10 +135,10 @@ def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encod
 def with_options(
     encoder: Encoder,
     *,
-    query: dict[str, Any] | None = None,
-    document: dict[str, Any] | None = None,
+    query: dict[str, object] | None = None,
+    document: dict[str, object] | None = None,
     truncate_dim: int | None = None,
-    **options: Any,
+    **options: object,
 ) -> Encoder:
     """An encoder that is called with some options; those that are None are left out.
 
@@ -159,7 +160,7 @@ def with_options(
     if not (shared or asked or held or truncate_dim):
         return encoder
 
-    def encoding(encode: Callable[..., Any], prompts: dict[str, Any]) -> Callable[[list[str]], Any]:
+    def encoding(encode: Callable[..., np.ndarray], prompts: dict[str, object]) -> Callable[..., np.ndarray]:
         return lambda texts: encode(texts, **shared, **prompts)[:, :truncate_dim]
 
     return FunctionEncoder(

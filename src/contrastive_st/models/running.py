@@ -59,6 +59,7 @@ from contrastive_st.tokens import (
 )
 
 if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
     from transformers import PreTrainedTokenizerBase
 
 #: Options of `bucket_rows` for a forward pass; on a CPU all have about as many tokens, so that few shapes are compiled
@@ -71,14 +72,13 @@ _TURNS: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDi
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Vectors = NDArray[np.float32]
+Opened = tuple[Any, PreTrainedTokenizerBase, Checkpoint]  # a model, its tokenizer and what is recorded of it
 
 
 # --- Opening.
 
 
-def opened(
-    found: Checkpoint, device: str | torch.device | None, pooling: str | None
-) -> tuple[nn.Module, Any, Checkpoint]:
+def opened(found: Checkpoint, device: str | torch.device | None, pooling: str | None) -> Opened:
     """The model of a folder, its tokenizer, and what is recorded of it.
 
     Raises:
@@ -109,7 +109,7 @@ def opened(
     return model, tokenizer, found
 
 
-def in_memory(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> tuple[Any, Any, Checkpoint]:
+def in_memory(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> Opened:
     """A model that the caller opened; arguments as for `SentenceEncoder`.
 
     Raises:
@@ -136,7 +136,7 @@ def in_memory(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> tuple[An
     return model, tokenizer, Checkpoint.in_memory(**recorded)
 
 
-def of_vectors(vectors: StaticVectors) -> tuple[Any, Any, Checkpoint]:
+def of_vectors(vectors: StaticVectors) -> Opened:
     """The torch model of a static model: that of its folder, or one with the same table."""
     if vectors.folder is not None:
         return opened(Checkpoint.read(vectors.folder), "cpu", None)
@@ -328,7 +328,7 @@ class Running:
             least = int(padded_widths(np.array([least]), self.max_length or least)[0])
         padded = pad_rows(rows, self.tokenizer.pad_token_id, least=least)
         ids, mask = (on_device(x, self.device) for x in padded)
-        text: dict[str, Any] = (
+        text: dict[str, Tensor | NDArray[np.int64]] = (
             {"text_mask": mask * (torch.arange(mask.shape[1], device=mask.device) >= before)} if before else {}
         )
         if self._most_packed or (self.device.type != "cpu" and getattr(self.model, "takes_lengths", False)):
@@ -448,24 +448,24 @@ def _usable(asked: str | torch.device | None) -> torch.device:
 class _Modules(nn.Module):
     """The modules of a `SentenceTransformer` as a model with `pooler_output`."""
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: SentenceTransformer) -> None:
         super().__init__()
         check_modules(source)
         modules = modules_of(source)
-        first = modules[0]
+        first: Any = modules[0]
         self.encoder = source
         self.is_static = type(first).__name__ == "StaticEmbedding"
-        self.config: PreTrainedConfig = PreTrainedConfig() if self.is_static else first.auto_model.config
+        self.config: Any = PreTrainedConfig() if self.is_static else first.auto_model.config
         if self.is_static:
             self.config.vocab_size = first.num_embeddings
         #: How its tokenizer is called, if not as others are
-        self.settings_of_calls: dict[str, Any] = getattr(first, "processing_kwargs", {})
+        self.settings_of_calls: dict[str, dict[str, int]] = getattr(first, "processing_kwargs", {})
         modes = [getattr(module, "pooling_mode", None) for module in modules]
         self.pooling = next((mode for mode in modes if isinstance(mode, str)), "sentence-transformers' own")
 
     @property
-    def device(self) -> Any:
-        return self.encoder.device
+    def device(self) -> torch.device:
+        return torch.device(self.encoder.device)
 
     @property
     def max_length(self) -> int | None:

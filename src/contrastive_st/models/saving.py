@@ -13,7 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -35,10 +35,15 @@ if TYPE_CHECKING:
         PreTrainedModel as _Base,  # the base of every class that uses this mixin
         PreTrainedTokenizerBase,
     )
+
+    from contrastive_st.models.base import ForCL
+    from contrastive_st.models.checkpoint import Checkpoint
+    from contrastive_st.models.configuration import LossConfig
 else:
     _Base = object
 
 _MODULES = "sentence_transformers.models."
+Registered = TypeVar("Registered", bound="type[RemoteCodeMixin]")
 TRANSFORMER_FILE = "sentence_bert_config.json"
 
 
@@ -102,18 +107,20 @@ class RemoteCodeMixin(_Base):
     flag.
     """
 
-    code_class: ClassVar[Any]
+    code_class: ClassVar[type[PreTrainedModel]]
+    settings: Any
 
     def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:  # type: ignore[override]
         """Save weights, config and code."""
-        self.config.auto_map = {"AutoConfig": _address(self.config_class), "AutoModel": _address(self.code_class)}
+        classes = {"AutoConfig": type(self.config), "AutoModel": self.code_class}
+        names = {name: f"{kind.__module__.rsplit('.', 1)[-1]}.{kind.__name__}" for name, kind in classes.items()}
+        self.config.auto_map = names
         super().save_pretrained(save_directory, **kwargs)
 
     def write_other_loaders(self, folder: str | Path, state_dict: dict[str, Tensor] | None) -> None:
         """Write the code, and the files that tell sentence-transformers that `pooler_output` is the embedding."""
-        classes: tuple[Any, Any] = (self.config_class, self.code_class)
-        for cls in classes:
-            own = inspect.getfile(cls)
+        for kind in (type(self.config), self.code_class):
+            own = inspect.getfile(kind)
             for file in (own, *get_relative_import_files(own)):
                 shutil.copyfile(file, Path(folder) / Path(file).name)
         write_pooler_output_module(folder, self.settings)
@@ -147,25 +154,26 @@ def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> N
         write_json(path, read_json(path, dict) | {"do_lower_case": True})
 
 
-def of_one_file(tokenizer: PreTrainedTokenizerBase) -> Any:
+def of_one_file(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
     """A tokenizer in the class whose `save_pretrained` keeps all that was changed in it (see `write_tokenizer`)."""
     with tempfile.TemporaryDirectory() as folder:
         write_tokenizer(tokenizer, folder)
-        opened = PreTrainedTokenizerFast.from_pretrained(folder)
+        opened: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(folder)
     opened.name_or_path = tokenizer.name_or_path
     return opened
 
 
-def register(model_class: Any) -> Any:
+def register(model_class: Registered) -> Registered:
     """A decorator that registers `model_class` with `AutoConfig` and `AutoModel` of this process."""
-    AutoConfig.register(model_class.config_class.model_type, model_class.config_class)
-    AutoModel.register(model_class.config_class, model_class)
+    config: Any = model_class.config_class
+    AutoConfig.register(config.model_type, config)
+    AutoModel.register(config, model_class)
     return model_class
 
 
-def write_pooler_output_module(folder: str | Path, settings: Any) -> None:
+def write_pooler_output_module(folder: str | Path, settings: LossConfig | Checkpoint) -> None:
     """Write the files that make sentence-transformers use a model's `pooler_output` as the sentence embedding."""
-    files: dict[str, Any] = {
+    files: dict[str, object] = {
         "modules.json": [
             {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"}
         ],
@@ -180,7 +188,7 @@ def write_pooler_output_module(folder: str | Path, settings: Any) -> None:
     write_use(Path(folder), settings)
 
 
-def write_use(folder: Path, settings: Any, by_another: bool = False) -> None:
+def write_use(folder: Path, settings: LossConfig | Checkpoint, by_another: bool = False) -> None:
     """Write the prompts, the number of dimensions to keep and the similarity of a model's settings.
 
     Args:
@@ -200,11 +208,7 @@ def write_use(folder: Path, settings: Any, by_another: bool = False) -> None:
     write_json(path, {**about, **({} if dim is None else {"truncate_dim": dim})})
 
 
-def _address(cls: Any) -> str:
-    return f"{cls.__module__.rsplit('.', 1)[-1]}.{cls.__name__}"
-
-
-def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict[str, Tensor] | None = None) -> None:
+def write_sentence_transformers(model: ForCL, folder: str | Path, state_dict: dict[str, Tensor] | None = None) -> None:
     """Write `modules.json`, the pooling, and after it the projection head, the dense layers and `Normalize`.
 
     Args:
@@ -215,7 +219,7 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
     folder, settings = Path(folder), model.settings
     dim = model.config.hidden_size
     modules = [("", "Transformer")]
-    about: dict[str, Any] = {"max_seq_length": None, "do_lower_case": False}
+    about: dict[str, object] = {"max_seq_length": None, "do_lower_case": False}
     row = pooling_of(settings.pooling)
     if len(row.layers) > 1:
         if not (folder / "config.json").is_file():  # an adapter: the config of its base does not return all layers
@@ -268,7 +272,7 @@ def _write_dense(folder: Path, weights: Mapping[str, Tensor], prefix: str, activ
 # --- Reading weights back.
 
 
-def load_dense(folder: Path, linear: Any) -> None:
+def load_dense(folder: Path, linear: nn.Linear) -> None:
     """Copy the weights of a dense layer's folder into a layer of a model, such as the projection head.
 
     Raises:

@@ -83,7 +83,7 @@ class StaticEncoder(OwnArchitecture, StaticModel):
         return model
 
     @classmethod
-    def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def from_pretrained(cls, name: str | Path, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """Open a folder or Hub name, as for all models of this package; the table becomes float32 for training."""
         loaded = super().from_pretrained(name, *args, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
@@ -216,7 +216,7 @@ def _cut(tokenizer: Tokenizer, length: int | None) -> None:
     tokenizer.no_truncation() if length is None else tokenizer.enable_truncation(length)
 
 
-def edit_config(folder: Path, **values: Any) -> None:
+def edit_config(folder: Path, **values: object) -> None:
     """Change entries of a saved `config.json`."""
     path = folder / "config.json"
     write_json(path, read_json(path, dict) | values, sort_keys=True)
@@ -250,14 +250,14 @@ def static_tokenizer(tokenizer: PreTrainedTokenizerBase, max_length: int | None 
     if own.normalizer is None:
         own.normalizer = normalizers.Sequence([])
     special = special_tokens(tokenizer)
-    special.setdefault("pad_token", own.id_to_token(0))
+    special.setdefault("pad_token", str(own.id_to_token(0)))
     return PreTrainedTokenizerFast(tokenizer_object=own, model_max_length=max_length or int(1e30), **special)
 
 
 _SPECIAL = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 
 
-def special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+def special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
     """The special tokens of a tokenizer, as arguments of a copy."""
     return {name: token for name in _SPECIAL if (token := getattr(tokenizer, name, None)) is not None}
 
@@ -295,8 +295,8 @@ class StaticFit:
 
     def __post_init__(self) -> None:
         self.texts = 0
-        self.rows: list[Any] = []  # blocks of X, as long as they have few entries
-        self.counts: Any = None  # X'X of all blocks before those
+        self.rows: list[sparse.csr_matrix] = []  # blocks of X, as long as they have few entries
+        self.counts: sparse.csr_matrix | None = None  # X'X of all blocks before those
         self.products = np.zeros((self.vocab_size, self.dim), np.float64)  # X'T
         self.totals = np.zeros(self.vocab_size)  # X'1
         self.mean = np.zeros(self.dim)  # sum of T
@@ -390,7 +390,7 @@ def fit_static(
     regularization: float = 0.1,
     steps: int = 25,
     batch_size: int = 8192,
-) -> tuple[StaticEncoder, Any]:
+) -> tuple[StaticEncoder, PreTrainedTokenizerFast]:
     """Fit a static encoder to a teacher's vectors of texts, in closed form; also returns its tokenizer.
 
     The texts are read once; memory does not grow with their number.
@@ -440,7 +440,7 @@ def token_prior(teacher: Embed, tokenizer: PreTrainedTokenizerBase, batch_size: 
     return np.asarray((vectors - vectors.mean(0)) * weights[:, None], np.float32)
 
 
-def count_rows(rows: Sequence[Sequence[int]], vocab_size: int) -> Any:
+def count_rows(rows: Sequence[Sequence[int]], vocab_size: int) -> sparse.csr_matrix:
     """Token counts of texts divided by the square root of the text's number of tokens, a sparse matrix `[n, V]`.
 
     Example:

@@ -27,7 +27,9 @@ from contrastive_st.prefetch import in_chunks
 from contrastive_st.vectors import check_finite, unit_vectors
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from contrastive_st.models.base import ForCL
 
 _COUNTS = ("num_hidden_layers", "n_layers")  # names of the number of layers in configs
 
@@ -80,7 +82,7 @@ def student_of(
         weights[name] = weights[name][torch.tensor(rows)].clone()
         config.vocab_size, config.pad_token_id = len(rows), tokenizer.pad_token_id
     # it learns from texts without prompts
-    own: dict[str, Any] = {"prompts": {}, "default_prompt_name": None, "truncate_dim": None}
+    own: dict[str, object] = {"prompts": {}, "default_prompt_name": None, "truncate_dim": None}
     student = AutoModelForCL.from_config(config, **{**own, **settings})
     student.load_state_dict({k: v for k, v in weights.items() if k in student.state_dict()}, strict=False)
     return SentenceEncoder(student, tokenizer)
@@ -112,7 +114,7 @@ def kept_layers(model: nn.Module, layers: Sequence[int]) -> dict[str, Tensor]:
     return weights
 
 
-def embedding_name(model: Any) -> str:
+def embedding_name(model: PreTrainedModel) -> str:
     """The name of the weight of the token embeddings."""
     wanted = model.get_input_embeddings().weight
     return next(str(name) for name, weight in model.named_parameters() if weight is wanted)
@@ -160,7 +162,9 @@ def trimmed_tokenizer(
     return own, [number for number, _ in chosen]
 
 
-def _parts(teacher: str | Path | SentenceEncoder, pooling: str | None, max_length: int | None) -> tuple[Any, Any]:
+def _parts(
+    teacher: str | Path | SentenceEncoder, pooling: str | None, max_length: int | None
+) -> tuple[ForCL, PreTrainedTokenizerBase]:
     """The teacher as a ForCL model, and its tokenizer."""
     if isinstance(teacher, SentenceEncoder):
         return teacher.model, teacher.tokenizer

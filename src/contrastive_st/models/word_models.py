@@ -54,7 +54,7 @@ class SkipThoughts(OwnArchitecture, SkipThoughtsModel):
 
     citation = SkipThoughtsLoss.citation
     code_class = SkipThoughtsModel
-    default_settings: ClassVar[dict[str, Any]] = {"loss": "skip_thoughts"}
+    default_settings: ClassVar[dict[str, object]] = {"loss": "skip_thoughts"}
     suitable_losses = ("skip_thoughts",)
 
     def add_head(self) -> None:
@@ -142,7 +142,7 @@ class InferSentBiLSTM(OwnArchitecture, InferSentModel):
     citation = cited("conneau2017supervised")
     code_class = InferSentModel
     takes_lengths = True
-    default_settings: ClassVar[dict[str, Any]] = {"loss": "softmax", "features": ("u", "v", "abs(u-v)", "u*v")}
+    default_settings: ClassVar[dict[str, object]] = {"loss": "softmax", "features": ("u", "v", "abs(u-v)", "u*v")}
 
 
 @register
@@ -196,7 +196,7 @@ class QuickThoughtsGRU(OwnArchitecture, QuickThoughtsModel):
     citation = TargetsLoss.citation
     code_class = QuickThoughtsModel
     takes_lengths = True
-    default_settings: ClassVar[dict[str, Any]] = {"loss": "targets", "targets": "window"}
+    default_settings: ClassVar[dict[str, object]] = {"loss": "targets", "targets": "window"}
     suitable_losses = ("targets", "relational_distillation", "reconstruction")
 
     def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:

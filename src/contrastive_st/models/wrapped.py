@@ -73,9 +73,11 @@ class EncoderForCL(ForCL, PreTrainedModel):
     supports_gradient_checkpointing = False
     takes_lengths = True
     length_bucketing = True
-    bucket_options: ClassVar[dict[str, Any]] = {}  # for `contrastive_st.tokens.bucket_rows`
+    bucket_options: ClassVar[dict[str, float]] = {}  # for `contrastive_st.tokens.bucket_rows`
 
-    def __init__(self, encoder: nn.Module, loss: Any = None, pooling: Pooling | None = None, **settings: Any) -> None:
+    def __init__(
+        self, encoder: nn.Module, loss: object = None, pooling: Pooling | None = None, **settings: Any
+    ) -> None:
         own_code = not type(encoder).__module__.startswith("transformers.")
         if pooling is None and isinstance(encoder, PreTrainedModel) and not own_code:
             raise InputError(
@@ -100,7 +102,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
         self.train(encoder.training)
 
     @classmethod
-    def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def from_pretrained(cls, name: object, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """Refuse: only the code that made the module can open it.
 
         Raises:
@@ -163,7 +165,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
         return BaseModelOutputWithPooling(pooler_output=vectors)
 
     def save_pretrained(  # type: ignore[override]
-        self, save_directory: str | Path, state_dict: Any = None, **kwargs: Any
+        self, save_directory: str | Path, state_dict: object = None, **kwargs: Any
     ) -> None:
         """Save the module as its library does; a plain module as `model.safetensors` of its own `state_dict`.
 
@@ -205,7 +207,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
         self.encoder.load_state_dict(own, strict=False)  # a weight with two names is written under one
 
 
-def contrastive(model: Any, loss: Any = None) -> Any:
+def contrastive(model: Any, loss: object = None) -> Any:
     """The model that a trainer trains: a `ForCL` model with this loss, or an `EncoderForCL` around another module.
 
     Args:
@@ -253,7 +255,7 @@ def own_module(model: Any) -> Any:
     return model.encoder if plain else model
 
 
-def sentence_vectors(output: Any) -> Tensor:
+def sentence_vectors(output: object) -> Tensor:
     """The vectors `[N, d]` in the output of a module: itself, its `pooler_output` or its `sentence_embedding`.
 
     Raises:
@@ -275,7 +277,7 @@ def sentence_vectors(output: Any) -> Tensor:
     )
 
 
-def features_of(encoder: Any, ids: Tensor, mask: Tensor, text_mask: Tensor | None) -> dict[str, Any]:
+def features_of(encoder: nn.Module, ids: Tensor, mask: Tensor, text_mask: Tensor | None) -> dict[str, Tensor | int]:
     """The features that a `SentenceTransformer` takes; those of its `StaticEmbedding` are ids without padding."""
     if type(modules_of(encoder)[0]).__name__ == "StaticEmbedding":
         lengths = (mask != 0).sum(1)
@@ -284,7 +286,7 @@ def features_of(encoder: Any, ids: Tensor, mask: Tensor, text_mask: Tensor | Non
     return {"input_ids": ids, "attention_mask": mask, **before}
 
 
-def recorded_modules(source: Any) -> Checkpoint:
+def recorded_modules(source: nn.Module) -> Checkpoint:
     """The kind of a model of sentence-transformers, and its modules, as `Checkpoint` has them of a folder."""
     modules = modules_of(source)
     roles = (f"Transformer with {name}" for name in TRANSFORMER_ROLES if getattr(modules[0], name, None) is not None)
@@ -292,22 +294,22 @@ def recorded_modules(source: Any) -> Checkpoint:
     return Checkpoint.in_memory(kind=getattr(source, "model_type", ONE_VECTOR), foreign=(*kinds, *roles))
 
 
-def modules_of(source: Any) -> list[Any]:
+def modules_of(source: Any) -> list[nn.Module]:
     """The modules of a model of sentence-transformers; in place of a `Router` whose routes are all the same, these."""
-    result: list[Any] = []
+    result: list[nn.Module] = []
     for module in source:
         routes = [list(route) for route in getattr(module, "sub_modules", {}).values()]
         result += routes[0] if routes and all(route == routes[0] for route in routes) else [module]
     return result
 
 
-def check_modules(source: Any) -> None:
+def check_modules(source: nn.Module) -> None:
     """Raise `InputError` for a model of sentence-transformers that this package does not compute."""
     if (recorded := recorded_modules(source)).is_refused:
         raise unknown_pooling(recorded)
 
 
-def is_sentence_transformer(model: Any) -> bool:
+def is_sentence_transformer(model: object) -> bool:
     """Whether it is a model of sentence-transformers."""
     return hasattr(model, "max_seq_length") and hasattr(model, "prompts")
 

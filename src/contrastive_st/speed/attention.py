@@ -99,7 +99,7 @@ def _is_plain(query: Tensor, dropout: float) -> bool:
     return here and (query.shape[-2] <= _SHORT or bool(dropout))
 
 
-def _has_mask_alone(module: torch.nn.Module, mask: Tensor | None, options: dict[str, Any]) -> bool:
+def _has_mask_alone(module: torch.nn.Module, mask: Tensor | None, options: dict[str, object]) -> bool:
     """Whether the mask says all of which tokens attend to which: no causality, no bias, no cache."""
     causal = options.get("is_causal")
     causal = getattr(module, "is_causal", True) if causal is None else causal

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import time
-from typing import Any
 
 import torch
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainingArguments
 
 from contrastive_st.processors import Others, affinity
 from contrastive_st.speed import speed_is_on
@@ -32,7 +31,7 @@ class FreeCores(TrainerCallback):
         self.most = self.wanted = torch.get_num_threads()
         self.others, self.next_look = Others(), 0.0
 
-    def on_step_begin(self, args: Any, *rest: Any, **options: Any) -> None:
+    def on_step_begin(self, args: TrainingArguments, *rest: object, **options: object) -> None:
         """Look every few seconds how many cores other processes use, and set the number of threads."""
         fixed = args.full_determinism or "OMP_NUM_THREADS" in os.environ or not speed_is_on()
         if fixed or self.most == 1 or args.device.type != "cpu" or time.monotonic() < self.next_look:
@@ -46,7 +45,7 @@ class FreeCores(TrainerCallback):
                 f"other processes use {taken:.1f} of {affinity()} cores: this one computes with {self.wanted} threads"
             )
 
-    def on_train_end(self, *args: Any, **options: Any) -> None:
+    def on_train_end(self, *args: object, **options: object) -> None:
         """Set the number of threads back."""
         if torch.get_num_threads() < self.most:
             torch.set_num_threads(self.most)

@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from transformers import PreTrainedTokenizerBase
 
+    Opened = tuple[Any, PreTrainedTokenizerBase, Checkpoint]  # a model, its tokenizer and what is recorded of it
+
 #: Options of `bucket_rows` for a forward pass; on a CPU all have about as many tokens, so that few shapes are compiled
 _BUCKETS: dict[str, dict[str, float]] = {
     "cpu": {"min_tokens": 2048, "max_tokens": 2048},
@@ -72,7 +74,6 @@ _TURNS: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDi
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Vectors = NDArray[np.float32]
-Opened = tuple[Any, PreTrainedTokenizerBase, Checkpoint]  # a model, its tokenizer and what is recorded of it
 
 
 # --- Opening.

@@ -112,14 +112,15 @@ class RemoteCodeMixin(_Base):
 
     def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:  # type: ignore[override]
         """Save weights, config and code."""
-        classes = {"AutoConfig": type(self.config), "AutoModel": self.code_class}
+        classes: dict[str, Any] = {"AutoConfig": self.config_class, "AutoModel": self.code_class}
         names = {name: f"{kind.__module__.rsplit('.', 1)[-1]}.{kind.__name__}" for name, kind in classes.items()}
         self.config.auto_map = names
         super().save_pretrained(save_directory, **kwargs)
 
     def write_other_loaders(self, folder: str | Path, state_dict: dict[str, Tensor] | None) -> None:
         """Write the code, and the files that tell sentence-transformers that `pooler_output` is the embedding."""
-        for kind in (type(self.config), self.code_class):
+        classes: tuple[Any, ...] = (self.config_class, self.code_class)
+        for kind in classes:
             own = inspect.getfile(kind)
             for file in (own, *get_relative_import_files(own)):
                 shutil.copyfile(file, Path(folder) / Path(file).name)

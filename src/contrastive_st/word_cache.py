@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +104,9 @@ class WordCache:
         """Tokenize the new words."""
         new = self._numbers.new
         try:
-            ids, lengths = self._marked(new) or self._alone(new)
+            ids, lengths = self._marked(new) or flat(
+                [row.ids for row in self.tokenizer.encode_batch_fast(new, add_special_tokens=False)]
+            )
         except BaseException:
             self._forget()
             raise
@@ -113,16 +115,14 @@ class WordCache:
         self._characters += sum(map(len, new))
         self._numbers.new = []
 
-    def _alone(self, words: list[str]) -> tuple[Ids, Lengths]:
-        """The ids of each word, as a separate text."""
-        return flat([row.ids for row in self.tokenizer.encode_batch_fast(words, add_special_tokens=False)])
-
     def _marked(self, words: list[str]) -> tuple[Ids, Lengths] | None:
-        """The same, of texts of many words with a special token after each, since a text takes longer than a word.
+        """The ids of each word, from texts of many words with a special token after each: texts take longer than words.
 
-        None if the tokenizer has no such token, or a word holds it.
+        None if the tokenizer has no token whose id stands for itself alone, whatever is around it, or a word holds it.
         """
-        mark = next(iter(_marks(self.tokenizer)), None)
+        unknown, added = getattr(self.tokenizer.model, "unk_token", None), self.tokenizer.get_added_tokens_decoder()
+        marks = (x.content for x in added.values() if x.special and not x.normalized and x.content != unknown)
+        mark = next(marks, None)
         if mark is None or any(mark in word for word in words):
             return None
         texts = [f" {mark} ".join([*words[i : i + _TOGETHER], ""]) for i in range(0, len(words), _TOGETHER)]
@@ -131,13 +131,6 @@ class WordCache:
         is_mark = ids == self.tokenizer.token_to_id(mark)
         ends = np.flatnonzero(is_mark)
         return (ids[~is_mark], np.diff(ends, prepend=-1) - 1) if len(ends) == len(words) else None
-
-
-def _marks(tokenizer: Tokenizer) -> Iterator[str]:
-    """Special tokens whose ids stand for themselves alone, whatever the words around them are."""
-    for token in tokenizer.get_added_tokens_decoder().values():
-        if token.special and not token.normalized and token.content != getattr(tokenizer.model, "unk_token", None):
-            yield token.content
 
 
 def reads_word_by_word(tokenizer: Tokenizer) -> bool:

@@ -12,6 +12,7 @@ import importlib
 import logging
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -69,6 +70,9 @@ class AutoModelForCL:
             pretrained_model_name_or_path: folder, Hub name, or the `Checkpoint` of one.
             kwargs: options of finding a Hub name, such as `revision` and `token`, and those of `open_model`.
 
+        Returns:
+            The model, in float32 and in evaluation mode.
+
         Raises:
             InputError: as for `open_model`, or the checkpoint does not exist.
         """
@@ -77,7 +81,15 @@ class AutoModelForCL:
 
     @classmethod
     def from_config(cls, config: PreTrainedConfig, **settings: Any) -> ForCL:
-        """A newly initialised model of the config's family."""
+        """A newly initialised model of the config's family.
+
+        Args:
+            config: of transformers.
+            settings: `pooling`, `loss` and so on.
+
+        Raises:
+            InputError: a family that does not encode texts, or a setting that is not valid.
+        """
         return _class(config, "this config")(config, **settings)
 
 
@@ -184,11 +196,13 @@ def _pooled(
     held = (getattr(config, "contrastive", None) or {}).get("pooling")
     asked = pooling is not None and not (train and checkpoint.own and pooling == held)
     if asked:
-        checkpoint = checkpoint.pooled_with(pooling)
+        if pooling != checkpoint.pooling:  # the layers after it were trained with the recorded one
+            checkpoint = replace(checkpoint, pooling=pooling, modules=True, dense=(), normalized=False, foreign=())
     elif checkpoint.foreign or (checkpoint.pooling is None and not checkpoint.own):
         raise unknown_pooling(checkpoint)
     elif train and not checkpoint.own and kind.pooled and checkpoint.head:
-        head, checkpoint, settings = checkpoint.head, checkpoint.with_head(), {"mlp_only_train": False}
+        head, settings = checkpoint.head, {"mlp_only_train": False}
+        checkpoint = replace(checkpoint, pooling="cls", dense=checkpoint.dense[1:])
     if checkpoint.pooling == "cls" and not train:
         names = weight_types(checkpoint.model)
         if is_plain_encoder(config) or not kind.pooled or not any(key.endswith(_HEAD) for key in names):

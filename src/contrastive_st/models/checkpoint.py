@@ -112,16 +112,6 @@ class Checkpoint:
             return self.dense[0] if square and str(about.get("activation_function", "")).endswith(".Tanh") else None
         return None
 
-    def pooled_with(self, pooling: str | None) -> Checkpoint:
-        """The same with another pooling, if one is given; the layers after it were trained with the recorded one."""
-        if pooling in (None, self.pooling):
-            return self
-        return replace(self, pooling=pooling, modules=True, dense=(), normalized=False, foreign=())
-
-    def with_head(self) -> Checkpoint:
-        """The same with the pooling `cls`, whose projection head is the first dense layer (`head`)."""
-        return replace(self, pooling="cls", dense=self.dense[1:])
-
     @property
     def final_layers(self) -> dict[str, Any]:
         """The layers after the pooling, as settings of a model; nothing if its config has them."""

@@ -189,7 +189,16 @@ class SentenceEncoder:
 
     @classmethod
     def from_pretrained(cls, name: str | Path, device: str | torch.device | None = None, **options: Any) -> Self:
-        """The same as `SentenceEncoder(name, device=device, ...)`, under the name used in transformers."""
+        """The same as `SentenceEncoder(name, device=device, ...)`, under the name used in transformers.
+
+        Args:
+            name: folder or Hub name.
+            device: where to run the model.
+            options: other arguments of `SentenceEncoder`.
+
+        Returns:
+            The encoder.
+        """
         return cls(name, device=device, **options)
 
     # ------------------------------------------------------------------ texts to vectors
@@ -232,6 +241,10 @@ class SentenceEncoder:
             batch_tokens: most tokens in a forward pass, padding included.
             dtype: `torch.bfloat16` runs the matrix products of float32 weights under autocast in bfloat16.
 
+        Returns:
+            Float32 `[d]` or `[len(texts), d]`: an array, a tensor or a list of tensors. With codes of a byte per
+            dimension int8 or uint8 of the same shape, with codes of a bit bytes `[len(texts), ceil(d / 8)]`.
+
         Raises:
             InputError: a text is not a string, the prompt does not exist, or the model gives NaN or infinite numbers.
         """
@@ -270,11 +283,27 @@ class SentenceEncoder:
         return tensor[0] if isinstance(texts, str) else tensor if convert_to_tensor else list(tensor)
 
     def encode_query(self, texts: str | Sequence[str], **options: Any) -> Any:
-        """`encode` with the prompt named `query`, or without a prompt if the checkpoint has none of that name."""
+        """`encode` with the prompt named `query`, or without a prompt if the checkpoint has none of that name.
+
+        Args:
+            texts: as for `encode`.
+            options: other arguments of `encode`; a prompt among them replaces that of the role.
+
+        Returns:
+            As `encode`.
+        """
         return self.encode(texts, **self._for_role(QUERY, options))
 
     def encode_document(self, texts: str | Sequence[str], **options: Any) -> Any:
-        """`encode` with the prompt named `document`, `passage` or `corpus`, or without a prompt if there is none."""
+        """`encode` with the prompt named `document`, `passage` or `corpus`, or without a prompt if there is none.
+
+        Args:
+            texts: as for `encode`.
+            options: other arguments of `encode`; a prompt among them replaces that of the role.
+
+        Returns:
+            As `encode`.
+        """
         return self.encode(texts, **self._for_role(DOCUMENT, options))
 
     def encode_stream(
@@ -291,6 +320,12 @@ class SentenceEncoder:
             items: lists of texts, or any objects for which `texts_of` is given.
             texts_of: returns the texts of an item. One of which the model knows no token (see `knows`) gets zeros.
             longer: called with an item and the positions of its texts that are longer than `max_length`.
+
+        Returns:
+            An iterator of items, each with float32 vectors `[n, d]`.
+
+        Raises:
+            InputError: a text is not a string, or the model gives NaN or infinite numbers.
         """
         prompt = role_prompt(self.checkpoint.prompts, DOCUMENT)
 
@@ -336,6 +371,9 @@ class SentenceEncoder:
             prompt: put before each text.
             max_length: maximum number of tokens; by default that of the encoder.
 
+        Returns:
+            A list of token ids for each text.
+
         Raises:
             InputError: a text is not a string.
         """
@@ -343,6 +381,14 @@ class SentenceEncoder:
 
     def truncated(self, texts: Sequence[str], rows: Sequence[Sequence[int]], prompt: str = "") -> list[int]:
         """Positions of the texts that have more tokens than their `token_rows`, which end at `max_length`.
+
+        Args:
+            texts: the texts.
+            rows: their `token_rows`.
+            prompt: the prompt that the rows begin with.
+
+        Returns:
+            Positions in `texts`, ascending.
 
         Example:
             >>> encoder = SentenceEncoder(max_length=3)
@@ -361,6 +407,9 @@ class SentenceEncoder:
         Args:
             rows: the result of `token_rows`.
             prompt: the prompt that the rows begin with; it is not pooled if the checkpoint has `include_prompt` false.
+
+        Returns:
+            Float32 vectors `[len(rows), d]`.
 
         Raises:
             InputError: the model gives NaN or infinite numbers.
@@ -388,11 +437,29 @@ class SentenceEncoder:
         yield from (check_finite(vectors, self.name)[:, : self.truncate_dim] for vectors in result)
 
     def similarity(self, a: Given | torch.Tensor, b: Given | torch.Tensor) -> NDArray[np.float32]:
-        """Similarities `[len(a), len(b)]` of texts or vectors: cosines, unless the checkpoint records another kind."""
+        """Similarities of texts or vectors: cosines, unless the checkpoint records another kind.
+
+        Args:
+            a: a text, a list of texts, a vector `[d]` or vectors `[n, d]`.
+            b: the same.
+
+        Returns:
+            Float32 `[len(a), len(b)]`.
+        """
         return np.asarray(SIMILARITIES[self.similarity_fn_name](self._as_vectors(a), self._as_vectors(b)), np.float32)
 
     def similarity_pairwise(self, a: Given | torch.Tensor, b: Given | torch.Tensor) -> NDArray[np.float32]:
-        """Similarity `[n]` of each text or vector of `a` with the same one of `b`.
+        """Similarity of each text or vector of `a` with the same one of `b`.
+
+        Args:
+            a: a text, a list of texts, a vector `[d]` or vectors `[n, d]`.
+            b: as many.
+
+        Returns:
+            Float32 `[n]`.
+
+        Raises:
+            InputError: the vectors have other shapes.
 
         Example:
             >>> SentenceEncoder().similarity_pairwise(["a cat", "a dog"], ["a cat", "rain"]).round(1).tolist()[0]
@@ -561,6 +628,17 @@ class SentenceEncoder:
         """Save to a repository of the Hub, which is created if needed; returns its address.
 
         `contrastive-st push` also adds a model card, and checks for content that should not be published.
+
+        Args:
+            repo_id: user and name.
+            private: create a private repository.
+            token: access token with the right to write; by default that of `hf auth login`.
+
+        Returns:
+            The address of the repository.
+
+        Raises:
+            InputError: the Hub cannot be reached or refuses.
         """
         from huggingface_hub import HfApi
 

@@ -189,18 +189,23 @@ def _to_int8(path: Path, rows: Iterable[Arrays]) -> None:
         if node.output[0] in products:
             x, weight = node.input
             if x not in ready:
-                made |= _scale_and_zero(x, *ranges[x])
+                low, high = ranges[x]
+                step = max(high - low, 1e-6) / 255
+                made |= {f"{x}.scale": np.array(step, np.float32), f"{x}.zero": np.array(round(-low / step), np.uint8)}
                 nodes.append(make("QuantizeLinear", [x, f"{x}.scale", f"{x}.zero"], [f"{x}.int8"]))
                 nodes.append(make("DequantizeLinear", [f"{x}.int8", f"{x}.scale", f"{x}.zero"], [f"{x}.back"]))
             if weight not in ready:
-                made |= _int8_weight(weight, weights[weight])
+                rounded, scale = _int8(weights[weight], 0)  # `[in, out]`, with a scale for each output
+                made |= {f"{weight}.int8": rounded, f"{weight}.scale": scale[0]}
+                made[f"{weight}.zero"] = np.zeros(scale.size, np.int8)
                 parts = [f"{weight}.{part}" for part in ("int8", "scale", "zero")]
                 nodes.append(make("DequantizeLinear", parts, [f"{weight}.back"], axis=1))
             ready |= {x, weight}
             node.input[:] = [f"{x}.back", f"{weight}.back"]
         elif node.op_type == "Gather" and _is_table(node, weights):
             table, ids = node.input
-            made |= _int8_table(table, weights[table])
+            rounded, scale = _int8(weights[table], 1)  # `[V, d]`, with a scale for each row
+            made |= {f"{table}.codes": rounded, f"{table}.row_scales": scale}
             nodes += _lookup(table, ids, node.output[0])
             continue
         nodes.append(node)
@@ -256,23 +261,6 @@ def _ranges(
         low = np.minimum(low, [value.min() for value in values])
         high = np.maximum(high, [value.max() for value in values])
     return {name: (float(a), float(b)) for name, a, b in zip(watched, low, high, strict=True)}
-
-
-def _scale_and_zero(name: str, low: float, high: float) -> dict[str, np.ndarray]:
-    scale = max(high - low, 1e-6) / 255
-    return {f"{name}.scale": np.array(scale, np.float32), f"{name}.zero": np.array(round(-low / scale), np.uint8)}
-
-
-def _int8_weight(name: str, weight: np.ndarray) -> dict[str, np.ndarray]:
-    """A weight `[in, out]` in int8, with a scale for each output."""
-    rounded, scale = _int8(weight, 0)
-    return {f"{name}.int8": rounded, f"{name}.scale": scale[0], f"{name}.zero": np.zeros(scale.size, np.int8)}
-
-
-def _int8_table(name: str, table: np.ndarray) -> dict[str, np.ndarray]:
-    """A table `[V, d]` in int8, with a scale for each row."""
-    rounded, scale = _int8(table, 1)
-    return {f"{name}.codes": rounded, f"{name}.row_scales": scale}
 
 
 def _int8(weight: np.ndarray, along: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:

@@ -375,26 +375,23 @@ class ContrastiveMixin(ForCL):
     def words_of(self, batch: Mapping[str, Any]) -> Words | None:
         """The masked words of the auxiliary loss (`do_mlm`), or with TSDAE those of the whole sentences."""
         if isinstance(self.settings.loss, TSDAELoss):
-            return self._whole_sentences(batch)
-        return self._masked(batch) if self.settings.do_mlm and batch.get("mlm_targets") is not None else None
+            targets: Tensor | None = batch.get("targets")
+            if targets is None or targets.dim() != 2 or batch["input_ids"].shape[1] != 1:
+                raise InputError(
+                    "tsdae needs both a part of each sentence and the whole sentence; use DeletionCollator"
+                )
+            if not self.settings.with_head:
+                raise InputError("this encoder was saved without its decoder; open it with with_head=True to train")
+            whole, written = targets, row_lengths(targets[:, 1:] != -100, batch.get("predicted"))
 
-    def _whole_sentences(self, batch: Mapping[str, Any]) -> Words:
-        targets: Tensor | None = batch.get("targets")
-        if targets is None or targets.dim() != 2 or batch["input_ids"].shape[1] != 1:
-            raise InputError("tsdae needs both a part of each sentence and the whole sentence; use DeletionCollator")
-        if not self.settings.with_head:
-            raise InputError("this encoder was saved without its decoder; open it with with_head=True to train")
-        whole = targets
-        predicted = row_lengths(whole[:, 1:] != -100, batch.get("predicted"))
+            def sum_of_written(vectors: Tensor, rows: Rows) -> Tensor:
+                own, counts = whole[row_index(rows, whole.device)], written[slice(None) if rows is None else rows]
+                states = self.loss_head(self.backbone, own[:, :-1].clamp(min=0), vectors)
+                return cross_entropies(self.mlm_logits, states, own[:, 1:], int(counts.sum()))
 
-        def sum_of(vectors: Tensor, rows: Rows) -> Tensor:
-            own, counts = whole[row_index(rows, whole.device)], predicted[slice(None) if rows is None else rows]
-            states = self.loss_head(self.backbone, own[:, :-1].clamp(min=0), vectors)
-            return cross_entropies(self.mlm_logits, states, own[:, 1:], int(counts.sum()))
-
-        return Words(1.0, int(predicted.sum()), sum_of)
-
-    def _masked(self, batch: Mapping[str, Any]) -> Words:
+            return Words(1.0, int(written.sum()), sum_of_written)
+        if not self.settings.do_mlm or batch.get("mlm_targets") is None:
+            return None
         wanted, known = batch["mlm_targets"].flatten(0, -2), batch.get("lengths")
         attends: Any = self.backbone.config
         predicted = row_lengths(batch["mlm_targets"] != -100, batch.get("predicted")).reshape(-1)

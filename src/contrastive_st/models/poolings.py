@@ -115,6 +115,12 @@ def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str) 
         attention_mask: `[N, L]`, 1 on the tokens to pool: all real tokens, or those after a prompt.
         pooling: one of `POOLINGS`.
 
+    Returns:
+        Vectors `[N, d]`, in the type of the states.
+
+    Raises:
+        InputError: there is no such pooling.
+
     Example:
         >>> import torch
         >>> states = torch.tensor([[[1.0], [3.0], [9.0]]])

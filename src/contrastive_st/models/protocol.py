@@ -107,6 +107,12 @@ def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encod
         name: its name in reports.
         options: options of `open_encoder`.
 
+    Returns:
+        The encoder.
+
+    Raises:
+        InputError: as for `SentenceEncoder`.
+
     Example:
         >>> import numpy as np
         >>> as_encoder(lambda texts: np.array([[len(text), 1.0] for text in texts]), name="lengths").encode(["ab"])
@@ -148,6 +154,9 @@ def with_options(
         document: the same for documents.
         truncate_dim: give only the first so many dimensions.
         options: `batch_size` and `show_progress_bar`, which a function from texts to vectors does not get.
+
+    Returns:
+        An encoder; the same one if there is nothing to change.
 
     Example:
         >>> with_options(open_encoder(), truncate_dim=8, batch_size=2).encode(["a cat", "a dog"]).shape

@@ -263,7 +263,7 @@ class Running:
             self.check_rows(rows)
             run.done(len(rows))
             return table.encode_rows(rows)
-        buckets = self._buckets(_lengths(rows), run.limits)
+        buckets = self._buckets(np.fromiter(map(len, rows), np.int64, len(rows)), run.limits)
         forward = lambda bucket: self.forward([rows[i] for i in bucket], before)
         output: Vectors | None = None
         with self.ready(run.dtype):
@@ -285,7 +285,7 @@ class Running:
         if (table := self._table) is not None:
             run.done(len(rows))
             return [torch.from_numpy(table.token_vectors(row)) for row in rows]
-        lengths = _lengths(rows)
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         result: dict[int, Tensor] = {}
         with self.ready(None):
             for bucket in self._buckets(lengths, run.limits):
@@ -311,7 +311,7 @@ class Running:
             rows = [list(row) for row in bucket[0]]
             if not self._most_packed:
                 return self.forward(rows, bucket[1])
-            parts = self._buckets(_lengths(rows), {})
+            parts = self._buckets(np.fromiter(map(len, rows), np.int64, len(rows)), {})
             return in_order([self.forward([rows[i] for i in part], bucket[1]) for part in parts], parts)
 
         with self.ready(None):
@@ -323,7 +323,7 @@ class Running:
         return sentence_vectors(self._output(rows, before)).float()
 
     def _output(self, rows: list[list[int]], before: int) -> Any:
-        lengths = _lengths(rows)
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         least = max(int(lengths.max()), 1)
         if not self._most_packed:
             least = int(padded_widths(np.array([least]), self.max_length or least)[0])
@@ -405,10 +405,6 @@ class Running:
         if self.device.type == "cpu":
             return (forward(bucket) for bucket in buckets if bucket is not None)
         return _one_ahead(forward, buckets)
-
-
-def _lengths(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-    return np.array([len(row) for row in rows], dtype=np.int64)
 
 
 def _one_ahead(work: Callable[[Item], Result], items: Iterable[Item | None]) -> Iterator[Result]:

@@ -404,6 +404,9 @@ def fit_static(
         steps: number of steps of conjugate gradients.
         batch_size: number of texts given to the teacher at a time.
 
+    Returns:
+        The encoder, in float32, and its tokenizer, without special tokens.
+
     Raises:
         InputError: there are no texts, `dim` is above the teacher's, or a vector is not finite.
 

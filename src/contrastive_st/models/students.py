@@ -56,6 +56,9 @@ def student_of(
         max_length: maximum number of tokens of a text; by default that of the teacher's folder.
         settings: settings of the student's loss, such as `loss="info_nce"`.
 
+    Returns:
+        The student with its tokenizer.
+
     Raises:
         InputError: the model has no layers, or not those asked for, or its pooling is not known.
 
@@ -195,6 +198,9 @@ def teacher_vectors(
         folder: folder of the files.
         fingerprint: a hash of everything that decides the teacher's vectors.
         progress: print the rate and the time left to stderr.
+
+    Returns:
+        float16 `[N, D]`, of length 1.
 
     Raises:
         InputError: the teacher gives vectors that are not finite.

@@ -25,6 +25,7 @@ from contrastive_st.speed.packing import PackedRows
 
 NAME = "contrastive_st"
 _SHORT = 128  # up to this many tokens plain attention is faster in bfloat16 without dropout too
+_OTHERS = ("position_bias", "cache", "softcap")  # what else an attention function may be given
 _NEVER = torch.finfo(torch.bfloat16).min
 
 
@@ -86,7 +87,11 @@ def _attention(
     if choice.rows is not None:
         kernel = _kernel if choice.kernels else scaled_dot_product_attention
         return choice.rows.attend(kernel, query, key, value, **known).transpose(1, 2).contiguous(), None
-    if choice.kernels and _is_plain(query, dropout) and _has_mask_alone(module, attention_mask, options):
+    causal = options.get("is_causal")
+    causal = getattr(module, "is_causal", True) if causal is None else causal
+    # whether the mask says all of which tokens attend to which: no causality, no bias, no cache
+    masked = (attention_mask is not None or not causal) and all(options.get(name) is None for name in _OTHERS)
+    if choice.kernels and masked and _is_plain(query, dropout):
         groups = getattr(module, "num_key_value_groups", 1)
         key, value = repeat_kv(key, groups), repeat_kv(value, groups)
         return plain_attention(query, key, value, attention_mask, **known).transpose(1, 2).contiguous(), None
@@ -97,14 +102,6 @@ def _is_plain(query: Tensor, dropout: float) -> bool:
     """Whether `plain_attention` is the faster kernel."""
     here = query.device.type == "cpu" and torch.is_autocast_enabled("cpu")
     return here and (query.shape[-2] <= _SHORT or bool(dropout))
-
-
-def _has_mask_alone(module: torch.nn.Module, mask: Tensor | None, options: dict[str, object]) -> bool:
-    """Whether the mask says all of which tokens attend to which: no causality, no bias, no cache."""
-    causal = options.get("is_causal")
-    causal = getattr(module, "is_causal", True) if causal is None else causal
-    others = ("position_bias", "cache", "softcap")
-    return (mask is not None or not causal) and all(options.get(name) is None for name in others)
 
 
 def _kernel(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:

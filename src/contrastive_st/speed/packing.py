@@ -76,37 +76,25 @@ class PackedRows:
         """
         tokens = [x[0].transpose(0, 1) for x in (query, key, value)]  # [T, heads, d]
         if self.groups:
-            attended = self._in_groups(kernel, *tokens, **options)
+            shapes = [(len(rows), most) for rows, most in self.groups]
+            parts = zip(*(x.split([rows * most for rows, most in shapes] + [self.spare]) for x in tokens), strict=True)
+            result = []
+            for own, shape, mask in zip(parts, shapes, self.masks, strict=False):  # the spare tokens are the last part
+                rows = [x.unflatten(0, shape).transpose(1, 2) for x in own]
+                result.append(kernel(*rows, attn_mask=mask, **options).transpose(1, 2).flatten(0, 1))
+            attended = torch.cat([*result, tokens[2][len(self.places) :].to(result[0].dtype)])
         elif query.dtype in _HALF and query.shape[3] % 8 == 0 and has_flash_attention(query.device):
-            attended = self._flash(*tokens, **options)
+            # what torch's own jagged tensors call; torch's public function for it has no dropout
+            starts, most = (self.starts, self.starts), (self.longest, self.longest)
+            flash, drop = torch.ops.aten._flash_attention_forward, options.get("dropout_p", 0.0)
+            whole = (x.contiguous() for x in tokens)
+            attended = flash(*whole, *starts, *most, drop, False, False, scale=options.get("scale"))[0]
         else:
-            attended = self._padded(kernel, *tokens, **options)
+            seen = torch.arange(self.shape[1], device=self.starts.device) < self.starts.diff()[:, None]
+            rows = [self.unpack(x[None]).transpose(1, 2) for x in tokens]
+            padded = kernel(*rows, attn_mask=seen[:, None, None], **options)
+            attended = padded.transpose(1, 2).flatten(0, 1)[self.places]
         return attended.transpose(0, 1)[None]
-
-    def _in_groups(self, kernel: Kernel, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
-        shapes = [(len(rows), most) for rows, most in self.groups]
-        sizes = [rows * most for rows, most in shapes]
-        parts = zip(*(x.split([*sizes, self.spare]) for x in (query, key, value)), strict=True)
-        result = []
-        for own, shape, mask in zip(parts, shapes, self.masks, strict=False):  # the spare tokens are the last part
-            q, k, v = (x.unflatten(0, shape).transpose(1, 2) for x in own)
-            result.append(kernel(q, k, v, attn_mask=mask, **options))
-        tokens = [x.transpose(1, 2).flatten(0, 1) for x in result]
-        return torch.cat([*tokens, value[len(self.places) :].to(tokens[0].dtype)])
-
-    def _flash(self, *tokens: Tensor, dropout_p: float = 0.0, scale: float | None = None) -> Tensor:
-        """The operation of torch that its own jagged tensors call; torch's public function for it has no dropout."""
-        starts, most = (self.starts, self.starts), (self.longest, self.longest)
-        result: Tensor = torch.ops.aten._flash_attention_forward(
-            *(x.contiguous() for x in tokens), *starts, *most, dropout_p, False, False, scale=scale
-        )[0]
-        return result
-
-    def _padded(self, kernel: Kernel, *tokens: Tensor, **options: Any) -> Tensor:
-        seen = torch.arange(self.shape[1], device=self.starts.device) < self.starts.diff()[:, None]
-        rows = [self.unpack(x[None]).transpose(1, 2) for x in tokens]
-        attended = kernel(*rows, attn_mask=seen[:, None, None], **options)
-        return attended.transpose(1, 2).flatten(0, 1)[self.places]
 
 
 def has_flash_attention(device: torch.device) -> bool:

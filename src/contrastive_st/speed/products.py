@@ -42,7 +42,9 @@ def packed_products(model: nn.Module, keep: bool = False) -> Iterator[None]:
         True
     """
     sharded = hasattr(model, "unshard")  # by FSDP 2: a layer has its whole weight only while it computes
-    layers = [] if sharded else [one for one in model.modules() if type(one) is nn.Linear and _can_be_packed(one)]
+    packs = not sharded and torch.backends.mkldnn.is_available() and hasattr(_OPS, "_reorder_linear_weight")
+    layers = [one for one in model.modules() if type(one) is nn.Linear] if packs else []
+    layers = [one for one in layers if one.weight.is_cpu and one.weight.dtype == torch.float32 and one.weight.numel()]
     state: list[object] = [_state(layer) for layer in layers] if keep else []
     before, products = _KEPT.get(model, ([], []))
     if not keep or state != before:
@@ -58,11 +60,6 @@ def packed_products(model: nn.Module, keep: bool = False) -> Iterator[None]:
     finally:
         for layer in layers:
             del layer.forward
-
-
-def _can_be_packed(layer: nn.Linear) -> bool:
-    here = layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32 and layer.weight.numel() > 0
-    return here and torch.backends.mkldnn.is_available() and hasattr(_OPS, "_reorder_linear_weight")
 
 
 def _state(layer: nn.Linear) -> tuple[object, ...]:

@@ -317,7 +317,7 @@ class Contrast:
     def scores(self, anchors: Tensor, candidates: Tensor, rows: slice, loss: InfoNCE) -> tuple[Tensor, Tensor]:
         """Scores of a block of rows, -inf for masked candidates, and which of the rows have a negative."""
         scores = self._cosines(anchors, candidates) / loss.temperature
-        # a column is no candidate if it has the text of the anchor or of its positive, is the positive of an equal
+        # a column is left out if it has the text of the anchor or of its positive, is the positive of an equal
         # anchor or of the anchor's document, or is empty, where a row has fewer hard negatives than the others
         anchor, positive, *document = self.text_hashes[rows].split(1, dim=1)
         text, anchor_of, *document_of = self.columns.T.contiguous()  # strided integers compare at half the speed

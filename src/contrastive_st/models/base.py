@@ -394,6 +394,28 @@ class OwnArchitecture(RemoteCodeMixin, ForCL):
         return result
 
 
+def sentence_vectors(output: object) -> Tensor:
+    """The vectors `[N, d]` in the output of a module: itself, its `pooler_output` or its `sentence_embedding`.
+
+    Raises:
+        InputError: there are none.
+
+    Example:
+        >>> sentence_vectors({"sentence_embedding": torch.ones(2, 3)}).shape
+        torch.Size([2, 3])
+    """
+    if isinstance(output, Tensor):
+        return output
+    for name in ("pooler_output", "sentence_embedding"):
+        result = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
+        if isinstance(result, Tensor):
+            return result
+    raise InputError(
+        f"the module returned a {type(output).__name__}; return vectors [N, d], or an output with pooler_output or "
+        "sentence_embedding"
+    )
+
+
 def with_key_embeddings(views: Tensor, key_embeddings: Tensor | None) -> Tensor:
     """Append `key_embeddings`, the separately encoded positives and hard negatives, to the anchors: `[B, V, d]`."""
     return views if key_embeddings is None else torch.cat([views, key_embeddings.to(views.dtype)], 1)

@@ -303,7 +303,7 @@ def _read_whole(folder: Path) -> Checkpoint:
         length = given.get("model_max_length", about.get("max_seq_length"))
         rest = {key: value for key, value in given.items() if key != "model_max_length"}
         about = {**about, "max_seq_length": length, name: rest}
-    length = _typed(about, "max_seq_length", Count, place)
+    length, changed = _typed(about, "max_seq_length", Count, place), written_by_another(folder)
     recorded = replace(
         recorded, modules=True, model=place, max_length=length, lower_case=bool(about.get("do_lower_case")),
         **_about(folder),
@@ -311,7 +311,7 @@ def _read_whole(folder: Path) -> Checkpoint:
     if pooling := next((path for kind, path in entries if kind == "Pooling"), None):
         included = read_json(pooling / "config.json", dict).get("include_prompt") is not False
         recorded = replace(recorded, include_prompt=included)
-    if settings is not None and written_by_another(folder) and _pooled(entries).get("pooling") != recorded.pooling:
+    if settings is not None and changed and _pooled(entries).get("pooling") != recorded.pooling:
         settings, recorded = None, replace(recorded, own=False, pooling=None)
     whole = settings is not None and "pooling" not in settings  # a model that pools itself
     strange: list[str] = []  # settings of a `Transformer` module that only sentence-transformers obeys
@@ -322,7 +322,7 @@ def _read_whole(folder: Path) -> Checkpoint:
         output = text.get("method_output_name") if text.get("method", "forward") == "forward" else None
         if output != ("pooler_output" if whole else "last_hidden_state"):
             strange.append(f"the output {output}" if output else "another method")
-    if recorded.kind != ONE_VECTOR or (strange and (settings is None or written_by_another(folder))):
+    if recorded.kind != ONE_VECTOR or (strange and (settings is None or changed)):
         beyond = (f"Transformer with {name}" for name in strange)
         return replace(recorded, own=False, pooling=None, foreign=(*beyond, *kinds[1:]))
     if settings is not None:

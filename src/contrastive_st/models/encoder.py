@@ -178,7 +178,8 @@ class SentenceEncoder:
             self._tokenizer, self._fingerprint = self._model.tokenizer, self._model.fingerprint
         elif pooling is None and (vectors := static_vectors_of(found)):
             self._static = _Static(vectors)
-            self.to(device or asked_device() or "cpu")
+            if asked := device or asked_device():
+                self.to(asked)
         else:
             from contrastive_st.models.running import opened
 
@@ -254,7 +255,8 @@ class SentenceEncoder:
         prompt = self.prompt_text(prompt_name) if prompt is None else prompt
         sizes = {"batch_size": batch_size, "batch_tokens": batch_tokens, "truncate_dim": truncate_dim}
         for name, size in sizes.items():
-            checked(name, size, Count | None)
+            if size is not None:
+                checked(name, size, Count)
         asked = {"max_rows": batch_size, "min_tokens": batch_tokens and batch_tokens // 2, "max_tokens": batch_tokens}
         limits = {name: limit for name, limit in asked.items() if limit is not None}
         choice("output_value", output_value, ("sentence_embedding", "token_embeddings"))

@@ -21,7 +21,7 @@ from contrastive_st.losses.functional import normalize
 from contrastive_st.models.adapters import attach, has_adapter, save_adapter
 from contrastive_st.models.base import ForCL
 from contrastive_st.models.configuration import ContrastiveConfig, is_plain_encoder
-from contrastive_st.models.poolings import WITHOUT_HEAD, pool, pooling_of
+from contrastive_st.models.poolings import POOLINGS, WITHOUT_HEAD
 from contrastive_st.models.saving import weights_as
 from contrastive_st.models.words import Rows, VectorDecoder, Words, cross_entropies, row_index
 from contrastive_st.speed import speed_is_on
@@ -67,7 +67,7 @@ class ContrastiveMixin(ForCL):
     def __init__(self, config: PreTrainedConfig, **settings: Any) -> None:
         plain = is_plain_encoder(config)
         parsed = self.parse_settings(config, settings)
-        if len(pooling_of(parsed.pooling).layers) > 1:
+        if len(POOLINGS[parsed.pooling].layers) > 1:
             config.output_hidden_states = True  # so that every loader returns the layers that this pooling reads
         if self.decodes:
             config.use_cache = False  # an embedding needs only one forward pass
@@ -266,8 +266,8 @@ class ContrastiveMixin(ForCL):
         lengths: NDArray[np.int64] | None = None,
         **rows: Any,
     ) -> BaseModelOutputWithPooling:
-        settings = self.settings
-        all_layers = len(pooling_of(settings.pooling).layers) > 1
+        settings, pooling = self.settings, POOLINGS[self.settings.pooling]
+        all_layers = len(pooling.layers) > 1
         if all_layers:
             rows["output_hidden_states"] = True
         cut: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
@@ -305,13 +305,13 @@ class ContrastiveMixin(ForCL):
         elif packed is not None and exact:  # sums over padding would be rounded otherwise
             embedding = in_order(
                 [
-                    pool([states[rows, :length] for states in layers], pooled[rows, :length], settings.pooling)
+                    pooling.of([states[rows, :length] for states in layers], pooled[rows, :length])
                     for rows, length in packed.groups
                 ],
                 [rows for rows, _ in packed.groups],
             )
         else:
-            embedding = pool(layers, pooled, settings.pooling)
+            embedding = pooling.of(layers, pooled)
         return BaseModelOutputWithPooling(
             last_hidden_state=output.last_hidden_state, pooler_output=self.after(embedding),
             hidden_states=states, attentions=weights,

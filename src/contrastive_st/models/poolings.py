@@ -70,6 +70,11 @@ class Pooling:
     mode: str | None = None
     layers: tuple[int, ...] = (-1,)
 
+    def of(self, hidden_states: Sequence[Tensor], attention_mask: Tensor) -> Tensor:
+        """The vectors of texts; arguments as for `pool`."""
+        states, *more = [hidden_states[layer] for layer in self.layers]
+        return self.pool(sum(more, states) / len(self.layers) if more else states, attention_mask)
+
 
 #: `cls` is the first token, with the projection head on top, which is the backbone's pooler. `avg_first_last` averages
 #: the first and the last *transformer* layer, not the embedding layer (a known error in early SimCSE results)
@@ -86,11 +91,6 @@ POOLINGS = {
 }
 #: The names of those that need no head
 WITHOUT_HEAD = ", ".join(name for name in POOLINGS if name != "cls")
-
-
-def pooling_of(name: str) -> Pooling:
-    """The row of a pooling, or `InputError` with the list."""
-    return POOLINGS[choice("pooling", name, POOLINGS)]
 
 
 def recorded_pooling(settings: Mapping[str, object]) -> str | None:
@@ -127,6 +127,4 @@ def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str) 
         >>> pool([states], torch.tensor([[1, 1, 0]]), "mean")
         tensor([[2.]])
     """
-    row = pooling_of(pooling)
-    states, *more = [hidden_states[layer] for layer in row.layers]
-    return row.pool(sum(more, states) / len(row.layers) if more else states, attention_mask)
+    return POOLINGS[choice("pooling", pooling, POOLINGS)].of(hidden_states, attention_mask)

@@ -26,6 +26,7 @@ from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
 from contrastive_st.models.auto import family, load_tokenizer, open_model
+from contrastive_st.models.base import sentence_vectors
 from contrastive_st.models.checkpoint import Checkpoint, most_tokens, of_settings
 from contrastive_st.models.configuration import LossConfig, asks_for_code
 from contrastive_st.models.poolings import recorded_pooling
@@ -37,7 +38,6 @@ from contrastive_st.models.wrapped import (
     features_of,
     is_sentence_transformer,
     modules_of,
-    sentence_vectors,
 )
 from contrastive_st.precision import bf16_is_fast
 from contrastive_st.prefetch import in_forked_processes
@@ -235,7 +235,8 @@ class Running:
 
     def token_rows(self, texts: list[str], longest: int | None = None) -> list[list[int]]:
         """Token ids of each text, at most `longest`."""
-        texts = self._reading.beginnings(texts, longest)
+        if getattr(self.model, "is_table", False):
+            texts = list(self._reading.beginnings(texts, longest))
         with _TOKENIZING:
             if isinstance(self.model, _Modules) and self.model.settings_of_calls:
                 return self.model.token_rows(texts, longest or self.tokenizer.model_max_length)

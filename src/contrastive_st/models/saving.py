@@ -26,7 +26,7 @@ from contrastive_st.files.folders import check_weights
 from contrastive_st.files.reading import read_json, weight_types
 from contrastive_st.files.writing import write_json
 from contrastive_st.models.checkpoint import PROMPTS_FILE, SAME_PROMPT
-from contrastive_st.models.poolings import POOLINGS, pooling_of
+from contrastive_st.models.poolings import POOLINGS
 from contrastive_st.tokens import DOCUMENT, lowercases, tokenizer_state
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
     dim = model.config.hidden_size
     modules = [("", "Transformer")]
     about: dict[str, object] = {"max_seq_length": None, "do_lower_case": False}
-    row = pooling_of(settings.pooling)
+    row = POOLINGS[settings.pooling]
     if len(row.layers) > 1:
         if not (folder / "config.json").is_file():  # an adapter: the config of its base does not return all layers
             about["config_args"] = {"output_hidden_states": True}

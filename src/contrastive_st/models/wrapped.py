@@ -18,7 +18,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from contrastive_st.errors import InputError
 from contrastive_st.losses import Loss
 from contrastive_st.models.adapters import adopt, has_adapter
-from contrastive_st.models.base import ForCL
+from contrastive_st.models.base import ForCL, sentence_vectors
 from contrastive_st.models.checkpoint import ONE_VECTOR, TRANSFORMER_ROLES, Checkpoint, unknown_pooling
 from contrastive_st.models.configuration import LossConfig
 from contrastive_st.models.saving import weights_as, write_tensors
@@ -253,28 +253,6 @@ def own_module(model: Any) -> Any:
     """The module inside an `EncoderForCL`; any other model as it is."""
     plain = isinstance(model, EncoderForCL) and model.pooling_function is None
     return model.encoder if plain else model
-
-
-def sentence_vectors(output: object) -> Tensor:
-    """The vectors `[N, d]` in the output of a module: itself, its `pooler_output` or its `sentence_embedding`.
-
-    Raises:
-        InputError: there are none.
-
-    Example:
-        >>> sentence_vectors({"sentence_embedding": torch.ones(2, 3)}).shape
-        torch.Size([2, 3])
-    """
-    if isinstance(output, Tensor):
-        return output
-    for name in ("pooler_output", "sentence_embedding"):
-        result = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
-        if isinstance(result, Tensor):
-            return result
-    raise InputError(
-        f"the module returned a {type(output).__name__}; return vectors [N, d], or an output with pooler_output or "
-        "sentence_embedding"
-    )
 
 
 def features_of(encoder: nn.Module, ids: Tensor, mask: Tensor, text_mask: Tensor | None) -> dict[str, Tensor | int]:

@@ -32,7 +32,6 @@ from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.bm25 import Segment, best, norms_of, shares
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import as_filter
-from contrastive_st.search.held import given_and_own
 from contrastive_st.search.index import _COSINES, _SHARES
 from contrastive_st.search.ingest import index_corpus, load_shards
 from contrastive_st.search.lexemes import query_keys
@@ -41,7 +40,7 @@ from contrastive_st.search.postgres import naming
 from contrastive_st.search.postgres.database import Database
 from contrastive_st.search.postgres.store import VectorStore
 from contrastive_st.search.shards import FIRST, Encoding, ShardFolder
-from contrastive_st.search.values import OWN, as_id, json_id, nfc, plain
+from contrastive_st.search.values import OWN, as_id, given_and_own, json_id, nfc, plain
 from meetings.store_writer import SHARD_ROWS, SOURCES, corpus_of, index
 
 pytestmark = pytest.mark.slow

@@ -20,10 +20,9 @@ from contrastive_st.errors import InputError
 from contrastive_st.search import filters
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import Condition, Filter, as_filter, parse
-from contrastive_st.search.held import as_held
 from contrastive_st.search.index import fuse, unmet
 from contrastive_st.search.postgres.predicates import as_jsonpath
-from contrastive_st.search.values import as_id, plain
+from contrastive_st.search.values import as_held, as_id, plain
 
 ROOT = Path(__file__).parents[2]
 

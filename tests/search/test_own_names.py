@@ -11,10 +11,9 @@ from contrastive_st.cli import main
 from contrastive_st.search.documents import identified, open_corpus, texts_corpus
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import as_filter
-from contrastive_st.search.held import as_held, given_and_own
 from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres.store import VectorStore
-from contrastive_st.search.values import as_id
+from contrastive_st.search.values import as_held, as_id, given_and_own
 
 pytestmark = pytest.mark.slow
 MINE = {"document": "contract 7", "part": "II", "_id": "x", "id": "y", "(id)": 1, "(part)": ["a"], "(given)": {"b": 2}}

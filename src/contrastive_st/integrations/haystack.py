@@ -32,10 +32,9 @@ from contrastive_st.search.filters import (
     as_filter,
     with_document,
 )
-from contrastive_st.search.held import as_held
 from contrastive_st.search.index import Hit, at_least
 from contrastive_st.search.opening import open_collection, open_index
-from contrastive_st.search.values import as_id
+from contrastive_st.search.values import as_held, as_id
 
 
 class _Described:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le
 
 from contrastive_st.commands import MODEL_HELP, POOLING_HELP, PRECISION_HELP
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, about, first_line
 from contrastive_st.options import Count, CountOrZero, Options, option
 from contrastive_st.search.mining.negative_rules import MiningOptions
 from contrastive_st.terminal import note, progress_is_shown, say, tell
 
 if TYPE_CHECKING:
     from contrastive_st.models.encoder import SentenceEncoder
-    from contrastive_st.search.index import VectorIndex
+    from contrastive_st.search.index import Hit, VectorIndex
 
 FILTER_HELP = (
     "condition on metadata, such as topic=sea; topic=sea,sky (sea or sky); topic!=sea; year>=2000; day<2024-05-01. "
@@ -95,7 +95,7 @@ class _HitsCommand(CollectionCommand):
     json: bool = option("print one JSON object per hit", default=False)
 
     @abstractmethod
-    def hits(self, index: VectorIndex) -> Sequence[Any]:
+    def hits(self, index: VectorIndex) -> Sequence[Hit]:
         """The documents that are printed."""
 
     def run(self) -> None:
@@ -139,20 +139,20 @@ class Search(_HitsCommand):
     rerank: str | None = option(RERANK_HELP, metavar="MODEL")
     rerank_top: Count = option(RERANK_TOP, default=50)
 
-    def hits(self, index: VectorIndex) -> Sequence[Any]:
+    def hits(self, index: VectorIndex) -> Sequence[Hit]:
         """The hits of the query."""
         from contrastive_st.search.index import at_least
         from contrastive_st.search.opening import open_encoder_for, query_vector
         from contrastive_st.search.reranking import open_cross_encoder, rerank, unscored
 
         query = sys.stdin.buffer.read().decode("utf-8", "replace") if self.query == "-" else self.query
-        options: dict[str, Any] = {"exact": True} if self.exact else {}
-        options |= {"ef_search": self.ef_search} if self.ef_search is not None else {}
         encoder = open_encoder_for(index, self.model)
         cross_encoder = open_cross_encoder(self.rerank) if self.rerank else None
         vector, text = query_vector(encoder, query), query if self.hybrid else None
         k = max(self.k, self.rerank_top) if cross_encoder else self.k
-        (result,) = index.search(vector, k, filter=self.filter, text=text, **options)
+        (result,) = index.search(
+            vector, k, filter=self.filter, text=text, exact=self.exact or None, ef_search=self.ef_search
+        )
         hits, left = at_least(result, self.min_score)
         if cross_encoder:
             hits = rerank(query, hits, cross_encoder, self.rerank_top)[: self.k]
@@ -171,7 +171,7 @@ class Similar(_HitsCommand):
 
     id: str = option("id of the document, as in the output of search or in the corpus", positional=True)
 
-    def hits(self, index: VectorIndex) -> Sequence[Any]:
+    def hits(self, index: VectorIndex) -> Sequence[Hit]:
         """The hits of the document."""
         return index.similar(self.id, self.k, filter=self.filter)
 
@@ -200,13 +200,18 @@ class Delete(StoreCommand):
 
     def run(self) -> None:
         """Print what will be deleted, ask, and delete it."""
+        from contrastive_st.data.reading import decode
         from contrastive_st.search.filters import as_filter
         from contrastive_st.search.index import check_filter
         from contrastive_st.search.opening import open_index, writable
         from contrastive_st.search.values import as_id, one_line
 
-        filter = as_filter(self.filter)
-        ids = {as_id(line): line.strip() for line in _lines(self.ids) if line.strip()} if self.ids else {}
+        filter, ids = as_filter(self.filter), dict[int, str]()
+        if self.ids:
+            with about(f"--ids {self.ids}"):
+                content = sys.stdin.buffer.read() if self.ids == "-" else Path(self.ids).expanduser().read_bytes()
+            lines = decode(content, f"--ids {self.ids}")[0].splitlines()
+            ids = {as_id(line): line.strip() for line in lines if line.strip()}
         with closing(open_index(self.store, self.collection)) as opened:
             index = writable(opened, str(self.store or "the store"))
             known = set() if filter else set(index.known(list(ids)))
@@ -217,29 +222,15 @@ class Delete(StoreCommand):
             which = f"with {filter}" if filter else f"of {len(ids):,} ids"
             tell(f"{count:,} of {len(index):,} documents in {self.collection!r} {which}")
             check_filter(index, filter, count > 0)
-            if count and not (self.yes or _confirmed(f"delete {count:,} documents? [y/N] ")):
+            sure = self.yes or not count
+            if not sure and sys.stdin.isatty() and sys.stderr.isatty():
+                say(f"delete {count:,} documents? [y/N] ", file=sys.stderr, end="")
+                sys.stderr.flush()
+                sure = sys.stdin.readline().strip().lower() in ("y", "yes")
+            if not sure:
                 raise InputError("nothing was deleted; without a terminal to ask on, give --yes")
             deleted = index.delete_matching(filter) if count and filter else index.delete(list(ids))
             note(f"deleted {deleted:,} documents; {len(index):,} are left in {self.collection!r}")
-
-
-def _confirmed(question: str) -> bool:
-    """Ask on the terminal; False if there is none."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    say(question, file=sys.stderr, end="")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _lines(name: str) -> list[str]:
-    """The lines of a file, or of stdin."""
-    from contrastive_st.data.reading import decode
-    from contrastive_st.errors import about
-
-    with about(f"--ids {name}"):
-        content = sys.stdin.buffer.read() if name == "-" else Path(name).expanduser().read_bytes()
-    return decode(content, f"--ids {name}")[0].splitlines()
 
 
 # --- trends, duplicates, group
@@ -386,8 +377,8 @@ class Group(Options):
         """Print the groups, or write them."""
         from contrastive_st.data.reading import open_table
         from contrastive_st.data.reading.texts import column_of, rows_with_text
-        from contrastive_st.data.table_writers import FORMATS
-        from contrastive_st.files.writing import check_target
+        from contrastive_st.data.table_writers import FORMATS, write_table
+        from contrastive_st.files.writing import atomic_write, check_target
         from contrastive_st.models.protocol import open_encoder
         from contrastive_st.search.in_memory import community_detection
         from contrastive_st.search.report import UNKNOWN
@@ -410,22 +401,15 @@ class Group(Options):
             say(f"{len(group):,} texts: {one_line(texts[group[0]])}")
             for number in group[1 : self.examples + 1]:
                 say(f"    {one_line(texts[number])}")
-        if self.output:
-            self._write([[rows[member] for member in group] for group in groups], column, table.names)
+        if self.output:  # the rows of all groups, each with the number of its group and the central text
+            new = [name if name not in table.names else f"found_{name}" for name in ("group", "typical")]
+            written = [{new[0]: number, new[1]: texts[members[0]], **rows[member]}
+                       for number, members in enumerate(groups, 1) for member in members]  # fmt: skip
+            with atomic_write(self.output, self.overwrite) as path:
+                write_table(path, written, [*new, *table.names])
         note(f"{len(groups):,} groups of {sum(map(len, groups)):,} of {len(texts):,} texts")
         if not known.all():
             note(f"left out: {int((~known).sum()):,} texts {UNKNOWN}")
-
-    def _write(self, groups: Sequence[Sequence[dict[str, Any]]], column: str, names: Sequence[str]) -> None:
-        """Write the rows of all groups, each with the number of its group and the central text in new columns."""
-        from contrastive_st.data.table_writers import write_table
-        from contrastive_st.files.writing import atomic_write
-
-        group, typical = (name if name not in names else f"found_{name}" for name in ("group", "typical"))
-        rows = [{group: number, typical: members[0][column], **row}
-                for number, members in enumerate(groups, 1) for row in members]  # fmt: skip
-        with atomic_write(self.output or "", self.overwrite) as path:
-            write_table(path, rows, [group, typical, *names])
 
 
 # --- mine

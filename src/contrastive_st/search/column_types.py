@@ -13,11 +13,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from contrastive_st.data.profile import NUMBER, is_blank, items_of
 from contrastive_st.errors import InputError, choice
-from contrastive_st.search.values import OWN, moment, one_line, plain
+from contrastive_st.search.values import OWN, Row, moment, one_line, plain
 
 #: The types that `--types` takes, each as messages name its values
 TYPES = {"number": "numbers", "date": "dates", "text": "text", "boolean": "true and false", "list": "lists"}
@@ -29,7 +28,7 @@ _BOOLEANS = {form: form.lower() == "true" for form in ("true", "false", "True", 
 _YES_NO = {"t": True, "yes": True, "y": True, "1": True, "f": False, "no": False, "n": False, "0": False}
 
 
-def type_of(value: Any) -> str | None:
+def type_of(value: object) -> str | None:
     """The type of a value of JSON; None for null, a blank text and an empty list.
 
     Example:
@@ -72,7 +71,7 @@ def joined_types(*types: Mapping[str, str]) -> dict[str, str]:
     return result
 
 
-def types_of(items: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def types_of(items: Iterable[Mapping[str, object]]) -> dict[str, str]:
     """The types of the columns of metadata.
 
     Example:
@@ -103,7 +102,7 @@ def parse_types(given: Iterable[str]) -> dict[str, str]:
     return result
 
 
-def as_type(value: Any, kind: str) -> Any:
+def as_type(value: object, kind: str) -> object:
     """A value as one of the type that its column has; of a list, each element.
 
     Raises:
@@ -143,12 +142,12 @@ _A = {"number": "a number", "date": "a date", "boolean": "true or false", "list"
 
 def _number(cell: str) -> int | float | None:
     """The number of which this is the text."""
-    if _INTEGER.fullmatch(cell):
-        return int(cell) if cell != "-0" else None
+    if _INTEGER.fullmatch(cell) and cell != "-0":
+        return int(cell)
     return float(cell) if _DECIMAL.fullmatch(cell) and repr(float(cell)) == cell else None
 
 
-def _listed(cell: str) -> list[Any] | dict[str, Any] | None:
+def _listed(cell: str) -> list[object] | Row | None:
     """The list or the object of which this is the text.
 
     Example:
@@ -158,12 +157,12 @@ def _listed(cell: str) -> list[Any] | dict[str, Any] | None:
     if (items := items_of(cell)) is not None:
         return items
     with suppress(ValueError, TypeError, RecursionError):
-        written = json.loads(cell)
-        return plain(written) if isinstance(written, dict) else None
+        written = plain(json.loads(cell))
+        return written if isinstance(written, dict) else None
     return None
 
 
-_WRITTEN: dict[str, Callable[[str], Any]] = {
+_WRITTEN: dict[str, Callable[[str], object]] = {
     "number": _number, "date": moment, "boolean": _BOOLEANS.get, "list": _listed,
 }  # fmt: skip
 
@@ -188,7 +187,7 @@ class Column:
     _numeric: bool = True
     _items: str | None = None
 
-    def see(self, cell: Any) -> None:
+    def see(self, cell: object) -> None:
         """Look at one more cell."""
         if is_blank(cell):
             return
@@ -202,7 +201,7 @@ class Column:
             left.remove("number")
         if self._numeric:
             self._numeric = NUMBER.fullmatch(text) is not None
-            self.why = self.why or ("" if "number" in left else cell) if self._numeric else ""
+            self.why = self.why or ("" if "number" in left else str(cell)) if self._numeric else ""
         self.left, self._seen = left, True
 
     @property
@@ -212,7 +211,7 @@ class Column:
         return self._items or LIST + "text" if written == "list" else written
 
 
-def value_in(cell: Any, kind: str | None, written: bool) -> Any:
+def value_in(cell: object, kind: str | None, written: bool) -> object:
     """A cell of a column of this type as a value of JSON, None if there is none.
 
     Args:

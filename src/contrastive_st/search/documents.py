@@ -43,11 +43,23 @@ from contrastive_st.search.folder import (
     files_in,
     files_like,
 )
-from contrastive_st.search.held import as_held, as_metadata, given_and_own, with_own_id
 from contrastive_st.search.index import Files
 from contrastive_st.search.report import LeftOut, Report
 from contrastive_st.search.splitting import FILES, LINES, WHOLE, is_list, split
-from contrastive_st.search.values import OF_DOCUMENT, OWN, OWN_ID, PART, as_id, hashed, nfc, plain
+from contrastive_st.search.values import (
+    OF_DOCUMENT,
+    OWN,
+    OWN_ID,
+    PART,
+    as_held,
+    as_id,
+    as_metadata,
+    given_and_own,
+    hashed,
+    nfc,
+    plain,
+    with_own_id,
+)
 
 _LONGEST_VALUE = 1000  # characters: longer texts (and lists, as JSON) are not kept as metadata by default
 _LONGEST_DOCUMENT = 1 << 24  # bytes; a larger text file is a list, unless `lines` is False

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -31,7 +31,7 @@ from contrastive_st.vectors import quantization_ranges, quantize, unit_vectors
 PIECE = 16_384  # texts that are encoded and committed together: a kill loses at most one such block
 _FORMATS = (".npy", ".parquet")
 _ROWS, _WHOLE, _STATE, _STDIN, _LOCK = "rows", "whole.parquet", "state.json", "stdin.txt", "lock"  # in OUTPUT.part
-_KINDS: Mapping[str, Any] = {"float32": np.float32, "int8": np.int8, "ubinary": np.uint8}
+_KINDS = {"float32": np.float32, "int8": np.int8, "ubinary": np.uint8}
 Texts = Callable[[], Iterator[str]]
 
 
@@ -56,7 +56,7 @@ class Encoded(NamedTuple):
 def encode_file(
     source: str,
     output: str | Path,
-    model: Any = None,
+    model: object = None,
     *,
     column: str | int | None = None,
     normalize: bool = False,
@@ -100,8 +100,15 @@ def encode_file(
         ...     encode_file(str(texts), Path(folder, "vectors.npy"))
         Encoded(rows=2, dimension=256, encoded=2, truncated=0, unknown=0)
     """
-    output = _checked(Path(output), precision, ranges, overwrite)
-    given = None if ranges is None else _read_ranges(Path(ranges))
+    if choice("precision", precision, VECTOR_PRECISIONS) != "int8" and ranges is not None:
+        raise InputError(f"ranges are for int8, not for {precision}; leave them out")
+    output, given = check_target(Path(output), overwrite, formats=_FORMATS), None
+    if ranges is not None:
+        with about(ranges):
+            given = np.lib.format.read_array(io.BytesIO(Path(ranges).read_bytes()), allow_pickle=False)
+            if given.ndim != 2 or len(given) != 2 or not np.isfinite(given).all():
+                raise InputError(f"{ranges}: give a .npy file [2, d] with the lowest and the highest values, finite")
+        given = given.astype(np.float32)
     with _part_folder(output) as folder:
         texts, fingerprint, total = _opened(source, column, folder, output)
         encoder = open_encoder(model, precision=model_precision, **options)
@@ -111,47 +118,23 @@ def encode_file(
             "ranges": None if given is None else hashlib.blake2b(given.tobytes(), digest_size=16).hexdigest(),
         }  # fmt: skip
         with contextlib.closing(_Growing(output, folder, made_of, encoder.dimension, given, overwrite)) as growing:
-            bar = tqdm(total=total, initial=growing.rows, disable=not show_progress_bar, unit=" texts", desc="encode")
-            return _grow(growing, texts, encoder, normalize, bar)
-
-
-def _grow(growing: _Growing, texts: Texts, encoder: Any, normalize: bool, bar: Any) -> Encoded:
-    """Encode the missing texts and finish the file."""
-    before, truncated, unknown = growing.rows, 0, 0
-    with bar:
-        for piece in prefetch(_pieces(texts(), before)):
-            vectors, cut, silent = _encoded(encoder, piece, {"normalize_embeddings": True} if normalize else {})
-            truncated, unknown = truncated + cut, unknown + silent
-            growing.add(vectors)
-            bar.update(len(piece))
-        growing.finish(texts)
-    return Encoded(growing.rows, encoder.dimension, growing.rows - before, truncated, unknown)
-
-
-def _encoded(encoder: Any, texts: list[str], options: dict[str, Any]) -> tuple[NDArray[np.float32], int, int]:
-    """The vectors of texts, how many the model does not read to their end, and of how many it knows no token."""
-    if encoder.max_length is None:
-        vectors = encoder.encode(texts, **options)
-        return vectors, 0, int((~vectors.any(axis=1)).sum())
-    prompt = encoder.prompt_text()
-    rows = encoder.token_rows(texts, prompt)
-    vectors = encoder.encode_rows(rows, prompt)
-    silent = int((~encoder.known_rows(rows, prompt)).sum())
-    return unit_vectors(vectors) if options else vectors, len(encoder.truncated(texts, rows, prompt)), silent
-
-
-def _checked(output: Path, precision: str, ranges: str | Path | None, overwrite: bool) -> Path:
-    if choice("precision", precision, VECTOR_PRECISIONS) != "int8" and ranges is not None:
-        raise InputError(f"ranges are for int8, not for {precision}; leave them out")
-    return check_target(output, overwrite, formats=_FORMATS)
-
-
-def _read_ranges(path: Path) -> NDArray[np.float32]:
-    with about(path):
-        ranges = np.lib.format.read_array(io.BytesIO(path.read_bytes()), allow_pickle=False)
-        if ranges.ndim != 2 or len(ranges) != 2 or not np.isfinite(ranges).all():
-            raise InputError(f"{path}: give a .npy file [2, d] with the lowest and the highest values, finite numbers")
-    return ranges.astype(np.float32)
+            before, truncated, unknown = growing.rows, 0, 0
+            with tqdm(total=total, initial=before, disable=not show_progress_bar, unit=" texts", desc="encode") as bar:
+                for piece in prefetch(_pieces(texts(), before)):
+                    if encoder.max_length is None:
+                        vectors = encoder.encode(piece, normalize_embeddings=normalize)
+                        unknown += int((~vectors.any(axis=1)).sum())
+                    else:
+                        prompt = encoder.prompt_text()
+                        rows = encoder.token_rows(piece, prompt)
+                        vectors = encoder.encode_rows(rows, prompt)
+                        vectors = unit_vectors(vectors) if normalize else vectors
+                        truncated += len(encoder.truncated(piece, rows, prompt))
+                        unknown += int((~encoder.known_rows(rows, prompt)).sum())
+                    growing.add(vectors)
+                    bar.update(len(piece))
+                growing.finish(texts)
+            return Encoded(growing.rows, encoder.dimension, growing.rows - before, truncated, unknown)
 
 
 @contextlib.contextmanager
@@ -211,13 +194,13 @@ class _Growing:
         self,
         output: Path,
         folder: Path,
-        made_of: dict[str, Any],
+        made_of: dict[str, object],
         dimension: int,
         ranges: NDArray[np.float32] | None,
         overwrite: bool,
     ) -> None:
         self.output, self.folder, self.made_of, self.overwrite = output, folder, made_of, overwrite
-        self.precision, self.ranges, self.rows = made_of["precision"], ranges, 0
+        self.precision, self.ranges, self.rows = str(made_of["precision"]), ranges, 0
         self.ranges_file = output.with_name(f"{output.stem}.ranges.npy")
         self.kind = np.dtype(_KINDS[self.precision])
         self.width = -(-dimension // 8) if self.precision == "ubinary" else dimension
@@ -247,9 +230,23 @@ class _Growing:
             with atomic_write(self.ranges_file, overwrite=True) as path:
                 np.save(path, self.ranges)
         if self.output.suffix == ".parquet":
-            whole = self.folder / _WHOLE
-            with atomic_write(whole, overwrite=True) as path:
-                self._write_parquet(path, texts())
+            import pyarrow as pa
+            from pyarrow import parquet
+
+            kind, whole = pa.list_(pa.from_numpy_dtype(self.kind), self.width), self.folder / _WHOLE
+            schema = pa.schema([("text", pa.string()), ("embedding", kind)])
+            self.file.seek(_HEADER)
+            with (
+                atomic_write(whole, overwrite=True) as path,
+                parquet.ParquetWriter(path, schema, use_dictionary=False) as writer,
+            ):
+                for piece in _pieces(texts()):
+                    stored = np.frombuffer(self.file.read(len(piece) * self.width * self.kind.itemsize), self.kind)
+                    if len(stored) != len(piece) * self.width:
+                        raise InputError("the source has changed since it was encoded; give --overwrite to start again")
+                    vectors = pa.FixedSizeListArray.from_arrays(pa.array(stored), self.width)
+                    table = pa.table([pa.array(piece, pa.string()), vectors], schema=schema)
+                    writer.write_table(table, row_group_size=len(piece))
         else:
             whole = self.folder / _ROWS
             with write_errors(self.output):
@@ -294,7 +291,7 @@ class _Growing:
         if self._writing is not None:
             self._writing.result()
 
-    def _commit(self, stored: NDArray[Any]) -> None:
+    def _commit(self, stored: NDArray[np.generic]) -> None:
         with write_errors(self.output):
             self.file.write(stored.data)
             self._to_disk()
@@ -305,23 +302,6 @@ class _Growing:
     def _to_disk(self) -> None:
         self.file.flush()
         os.fsync(self.file.fileno())
-
-    def _write_parquet(self, path: Path, texts: Iterator[str]) -> None:
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        schema = pa.schema([("text", pa.string()), ("embedding", pa.list_(pa.from_numpy_dtype(self.kind), self.width))])
-        self.file.seek(_HEADER)
-        with parquet.ParquetWriter(path, schema, use_dictionary=False) as writer:
-            for piece in _pieces(texts):
-                stored = np.frombuffer(self.file.read(len(piece) * self.width * self.kind.itemsize), self.kind)
-                if len(stored) != len(piece) * self.width:
-                    raise InputError("the source has changed since it was encoded; give --overwrite to start again")
-                columns = [
-                    pa.array(piece, pa.string()),
-                    pa.FixedSizeListArray.from_arrays(pa.array(stored), self.width),
-                ]
-                writer.write_table(pa.table(columns, schema=schema), row_group_size=len(piece))
 
 
 def _header(kind: np.dtype[Any], shape: tuple[int, int]) -> bytes:

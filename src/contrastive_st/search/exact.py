@@ -7,9 +7,8 @@ import math
 import mmap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,6 @@ from contrastive_st.precision import VECTOR_PRECISIONS
 from contrastive_st.search.bm25 import Postings, Segment, best, norms_of, shares
 from contrastive_st.search.column_types import joined_types, types_of
 from contrastive_st.search.filters import Filter, Filterable, as_filter, values_of, with_document
-from contrastive_st.search.held import as_documents, given_and_own
 from contrastive_st.search.index import (
     FUSED,
     Batch,
@@ -38,7 +36,7 @@ from contrastive_st.search.index import (
 from contrastive_st.search.languages import language_of
 from contrastive_st.search.lexemes import query_keys
 from contrastive_st.search.shards import RECORD, ShardFolder, read_table
-from contrastive_st.search.values import GIVEN, OWN_ID, as_id, as_ids, storable
+from contrastive_st.search.values import GIVEN, OWN_ID, Row, as_documents, as_id, as_ids, given_and_own, storable
 from contrastive_st.vectors import (
     buckets,
     dequantize,
@@ -51,12 +49,16 @@ from contrastive_st.vectors import (
     unit_vectors,
 )
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 OVERSAMPLE = 40  # candidates of the first pass for each hit; benchmarks/quantized.py shows others
 _BLOCK = 32_768  # rows that are multiplied at a time: 48 MB at 384 dimensions
 _CACHED = 1 << 18  # int8 numbers that are converted to float32 at a time: as many as a processor's cache holds
 _ROTATIONS = 2  # signs for each dimension: a sixteenth of float32
 _NO_VALUE = (list, dict, type(None))  # what a filter does not compare
 Rows = slice | Ids  # which rows
+Fill = Callable[[int, NDArray[np.generic]], None]
 
 
 class Codes:
@@ -155,7 +157,7 @@ class ExactIndex:
 
     def __init__(
         self,
-        ids: Any,
+        ids: object,
         texts: Sequence[str],
         vectors: NDArray[np.floating] | Codes,
         metadata: Metadata | None = None,
@@ -163,10 +165,11 @@ class ExactIndex:
         model: str = "",
         codes: Codes | None = None,
     ) -> None:
-        given: Any = ids, texts, metadata
-        if not isinstance(texts, _Column):
-            given = as_documents(ids, texts, metadata, len(vectors))
-        self.ids, self._texts, self._metadata = given
+        self._texts, self._metadata = texts, metadata or ()
+        if isinstance(ids, np.ndarray) and isinstance(texts, _Column):
+            self.ids: Ids = ids
+        else:
+            self.ids, self._texts, self._metadata = as_documents(ids, texts, metadata, len(vectors))
         self._vectors = vectors
         self._codes = vectors if isinstance(vectors, Codes) else codes
         self.fingerprint, self.model, self.dimension = fingerprint, model, vectors.shape[1]
@@ -208,10 +211,9 @@ class ExactIndex:
         place = _laid_out(shards)
         with pa.memory_map(str(place / "documents.arrow")) as file:
             table = pa.ipc.open_file(file).read_all()
-        texts, metadata = _Column(table["text"]), _Column(table["metadata"], parse=True)
+        texts, metadata = _Column(table["text"]), _Column(table["metadata"], json.loads)
         vectors, codes = _opened(shards, place, precision or made.precision)
-        made_by = made.fingerprint, made.model
-        index = cls(table["id"].to_numpy(), texts, vectors, metadata, *made_by, codes)  # type: ignore[arg-type]
+        index = cls(table["id"].to_numpy(), texts, vectors, metadata, made.fingerprint, made.model, codes)
         index.recorded_types = made.types
         return index
 
@@ -246,10 +248,11 @@ class ExactIndex:
         queries, chosen = check_search(vectors, self.dimension, k, filter, self.types() if filter else {}, text)
         rows = self._matching(chosen) if chosen else None
         check_filter(self, chosen, rows is None or len(rows) > 0)
-        nearest = self._nearest if exact or self._codes is None else partial(self._rescored, oversample)
+        codes = None if exact else self._codes
         if text is None:
-            return [self._hits(*result) for result in zip(*nearest(queries, k, rows), strict=True)]
-        near = nearest(queries, max(k, FUSED), rows)[0][0]
+            nearest = self._nearest(queries, k, rows, codes, oversample)
+            return [self._hits(*result) for result in zip(*nearest, strict=True)]
+        near = self._nearest(queries, max(k, FUSED), rows, codes, oversample)[0][0]
         words, postings = self._by_words(text, max(k, FUSED), rows)
         union = np.union1d(near, words)
         cosines = self._rows(union) @ queries[0]
@@ -295,9 +298,9 @@ class ExactIndex:
         """How many documents meet a filter."""
         return len(self._matching(as_filter(filter).of_types(self.types()))) if filter else len(self)
 
-    def values(self, column: str, most: int = 20) -> list[Any]:
+    def values(self, column: str, most: int = 20) -> list[object]:
         """At most so many of the different values of a column."""
-        result: dict[Any, Any] = {}
+        result: dict[object, object] = {}
         for row in range(len(self)):
             values = values_of(self._of(row), column)
             result |= {(type(one), one): one for one in values if not isinstance(one, _NO_VALUE)}
@@ -313,31 +316,31 @@ class ExactIndex:
     def _rows(self, rows: Rows) -> Vectors:
         return np.asarray(self._vectors[rows], dtype=np.float32)
 
-    def _nearest(self, queries: Vectors, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
-        """Rows and scores `[Q, min(k, N)]`, best first; ties by row."""
-        return self._best(lambda block, part: queries[block] @ self._rows(part).T, len(queries), k, rows)
+    def _nearest(
+        self, queries: Vectors, k: int, rows: Ids | None, codes: Codes | None, oversample: int
+    ) -> tuple[Ids, Vectors]:
+        """The numbers and scores `[Q, min(k, N)]` of the best of all or of these rows, best first; ties by row.
 
-    def _rescored(self, oversample: int, queries: Vectors, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
-        """As `_nearest`, among the rows with the nearest codes, scored by their vectors."""
-        assert self._codes is not None
-        codes = self._codes
-        compare = lambda block, part: codes.scores(queries[block], part)
-        candidates, _ = self._best(compare, len(queries), min(max(oversample, 1) * k, max(len(self), 1)), rows)
-        near, scores = [], []
-        for query, block in zip(queries, np.sort(candidates, axis=1), strict=True):  # in the order of the file
+        With codes, they are the best by their vectors among the `oversample * k` with the nearest codes.
+        """
+
+        def compare(block: slice, part: slice) -> Vectors:
+            some: Rows = part if rows is None else rows[part]
+            return queries[block] @ self._rows(some).T if codes is None else codes.scores(queries[block], some)
+
+        count, most = len(self) if rows is None else len(rows), k
+        if codes is not None:
+            most = min(max(oversample, 1) * k, max(len(self), 1))
+        scores, numbers = top_k_in_blocks(compare, len(queries), count, most, _BLOCK)
+        numbers = numbers if rows is None else rows[numbers]
+        if codes is None:
+            return numbers, scores
+        near, exact = [], []
+        for query, block in zip(queries, np.sort(numbers, axis=1), strict=True):  # in the order of the file
             best = top_k((self._rows(block) @ query)[None], k)
             near.append(block[best[1][0]])
-            scores.append(best[0][0])
-        return np.stack(near), np.stack(scores)
-
-    def _best(
-        self, compare: Callable[[slice, Rows], Any], queries: int, k: int, rows: Ids | None
-    ) -> tuple[Ids, Vectors]:
-        """The k best of all rows, or of the given rows, compared block by block."""
-        count = len(self) if rows is None else len(rows)
-        some = compare if rows is None else lambda block, part: compare(block, rows[part])
-        scores, numbers = top_k_in_blocks(some, queries, count, k, _BLOCK)
-        return numbers if rows is None else rows[numbers], scores
+            exact.append(best[0][0])
+        return np.stack(near), np.stack(exact)
 
     def _matching(self, filter: Filter) -> Ids:
         whole = lambda i: with_document(self._of(i), int(self.ids[i]), self._texts[i])
@@ -363,7 +366,7 @@ class ExactIndex:
         result = zip(rows.tolist(), scores.tolist(), strict=True)
         return [Hit.of(int(self.ids[i]), score, self._texts[i], self._of(i)) for i, score in result]
 
-    def _of(self, row: int) -> dict[str, Any]:
+    def _of(self, row: int) -> Row:
         return dict(self._metadata[row])
 
     def _places(self, ids: Sequence[Id]) -> Ids:
@@ -375,18 +378,17 @@ class ExactIndex:
         return places
 
 
-class _Column:
+class _Column(Sequence[Any]):
     """A column of an Arrow table as a sequence, one cell read at a time."""
 
-    def __init__(self, column: Any, parse: bool = False) -> None:
+    def __init__(self, column: pa.ChunkedArray, parse: Callable[[str], object] = str) -> None:
         self._column, self._parse = column, parse
 
     def __len__(self) -> int:
         return len(self._column)
 
-    def __getitem__(self, row: int) -> Any:
-        cell = self._column[int(row)].as_py()
-        return json.loads(cell) if self._parse else cell
+    def __getitem__(self, row: Any) -> Any:
+        return self._parse(self._column[int(row)].as_py())
 
 
 # --- A folder of shards, copied for memory-mapping.
@@ -418,19 +420,18 @@ def _laid_out(shards: ShardFolder) -> Path:
     precision, dim = shards.encoding.precision, shards.encoding.dimension
     with ExitStack() as stack:
         documents = stack.enter_context(atomic_write(place / "documents.arrow", overwrite=True))
-        array = stack.enter_context(_new_array(place, precision, rows, dim))
-        filled = 0
+        fill, filled = stack.enter_context(_new_array(place, precision, rows, dim)), 0
         with pa.OSFile(str(documents), "wb") as file, pa.ipc.new_file(file, schema) as writer:
             for path in paths:
                 table, stored = read_table(path)
-                _fill(array, filled, stored)
+                fill(filled, stored)
                 writer.write_table(table.select(schema.names).cast(schema))
                 filled += len(table)
     write_json(place / "state.json", state)
     return place
 
 
-def _opened(shards: ShardFolder, place: Path, precision: str) -> tuple[Any, Codes | None]:
+def _opened(shards: ShardFolder, place: Path, precision: str) -> tuple[Vectors | Codes, Codes | None]:
     """The vectors of a prepared folder, and the codes to compare first, which are made if they are missing."""
     held, dim = shards.encoding.precision, shards.encoding.dimension
     if choice("precision", precision, VECTOR_PRECISIONS) != held != "float32":
@@ -444,35 +445,32 @@ def _opened(shards: ShardFolder, place: Path, precision: str) -> tuple[Any, Code
     vectors = np.load(place / "vectors.npy", mmap_mode="r")
     if precision == held:
         return vectors, None
+    ranges, rotation = place / _RANGES, place / _ROTATION
     if not (place / _FILES[precision]).exists():
-        _make_codes(place, vectors, precision)
-    ranges = np.load(place / _RANGES) if precision == "int8" else None
-    rotation = np.load(place / _ROTATION) if precision == "ubinary" else None
+        blocks = [slice(start, start + _BLOCK) for start in range(0, len(vectors), _BLOCK)]
+        if precision == "int8":
+            ends = np.concatenate([[vectors[block].min(0), vectors[block].max(0)] for block in blocks])
+            name, parameters, width = ranges, quantization_ranges(ends), dim
+        else:
+            name, parameters = rotation, rotated(np.eye(dim), _ROTATIONS)
+            width = parameters.shape[1]
+        with atomic_write(name, overwrite=True) as path:
+            np.save(path, parameters)
+        with _new_array(place, precision, len(vectors), width) as fill:
+            for block in blocks:
+                turned = vectors[block] if precision == "int8" else vectors[block] @ parameters
+                fill(block.start, quantize(turned, precision, parameters if precision == "int8" else None))
     if hasattr(vectors._mmap, "madvise"):  # otherwise each row that is read brings its neighbours into memory
         vectors._mmap.madvise(mmap.MADV_RANDOM)
-    return vectors, Codes(np.load(place / _FILES[precision], mmap_mode="r"), dim, ranges, rotation)
-
-
-def _make_codes(place: Path, vectors: NDArray[np.float32], precision: str) -> None:
-    blocks = [slice(start, start + _BLOCK) for start in range(0, len(vectors), _BLOCK)]
-    code: Callable[[NDArray[np.float32]], NDArray[Any]]
-    if precision == "int8":
-        ends = np.concatenate([[vectors[block].min(0), vectors[block].max(0)] for block in blocks])
-        name, parameters, width = _RANGES, quantization_ranges(ends), vectors.shape[1]
-        code = partial(quantize, precision=precision, ranges=parameters)
-    else:
-        name, parameters = _ROTATION, rotated(np.eye(vectors.shape[1]), _ROTATIONS)
-        width, code = parameters.shape[1], lambda block: quantize(block @ parameters, precision)
-    with atomic_write(place / name, overwrite=True) as path:
-        np.save(path, parameters)
-    with _new_array(place, precision, len(vectors), width) as array:
-        for block in blocks:
-            _fill(array, block.start, code(vectors[block]))
+    stored = np.load(place / _FILES[precision], mmap_mode="r")
+    return vectors, Codes(stored, dim, *((np.load(ranges), None) if precision == "int8" else (None, np.load(rotation))))
 
 
 @contextmanager
-def _new_array(place: Path, precision: str, rows: int, dim: int) -> Iterator[NDArray[Any]]:
-    """A file for the vectors, to be filled; it appears when it is complete."""
+def _new_array(
+    place: Path, precision: str, rows: int, dim: int
+) -> Iterator[Callable[[int, NDArray[np.generic]], None]]:
+    """Write quantized or float32 vectors from some row on, into a file that appears when it is complete."""
     kinds = {
         "float32": (np.float32, (rows, dim)),
         "int8": (np.int8, (rows, dim)),
@@ -480,21 +478,18 @@ def _new_array(place: Path, precision: str, rows: int, dim: int) -> Iterator[NDA
     }
     with atomic_write(place / _FILES.get(precision, "vectors.npy"), overwrite=True) as path:
         array = np.lib.format.open_memmap(path, "w+", *kinds[precision])
-        yield array
+
+        def fill(start: int, stored: NDArray[np.generic]) -> None:
+            if array.dtype == np.uint64:
+                array[:, start : start + len(stored)] = _in_rows(stored)
+            else:
+                array[start : start + len(stored)] = stored
+
+        yield fill
         array.flush()
 
 
-def _fill(array: NDArray[Any], start: int, stored: NDArray[Any]) -> None:
-    """Write quantized or float32 vectors to their rows."""
-    if array.dtype == np.uint64:
-        array[:, start : start + len(stored)] = _in_rows(stored)
-    else:
-        array[start : start + len(stored)] = stored
-
-
-def _in_rows(stored: NDArray[Any]) -> NDArray[Any]:
-    """Packed signs uint8 `[n, B]` as uint64 `[W, n]`, each row contiguous over the vectors; int8 stays."""
-    if stored.dtype == np.int8:
-        return stored
+def _in_rows(stored: NDArray[np.generic]) -> NDArray[np.uint64]:
+    """Packed signs uint8 `[n, B]` as uint64 `[W, n]`, each row contiguous over the vectors."""
     padded = np.pad(stored, ((0, 0), (0, -stored.shape[1] % 8)))
     return np.ascontiguousarray(padded.view(np.uint64).T)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 import operator as operators
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -33,7 +33,7 @@ from typing import Any, Literal
 
 from contrastive_st.errors import InputError, choice
 from contrastive_st.search.column_types import LIST, TYPES
-from contrastive_st.search.values import DATE, OWN_ID, as_id, as_list, moment, nfc, one_line, plain, storable
+from contrastive_st.search.values import DATE, OWN_ID, as_id, moment, nfc, one_line, plain, storable
 
 RANGES: dict[str, Callable[[Any, Any], bool]] = {
     "<": operators.lt,
@@ -112,13 +112,16 @@ class Condition:
         if self.type not in ("", "date") or isinstance(self.values[0], bool) or not re.fullmatch(DATE, text):
             return ""
         text = _ZONE.sub(r"\1", text.replace(" ", "T"))
-        return text + _LAST if self.operator in ("<=", ">") else _shortest(text)
+        if self.operator in ("<=", ">"):
+            return text + _LAST
+        # without the months, days and times that are the first ones, and without zeros at its end
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+        return next((text[:size] for size in _PRECISIONS if text[size:] == _START[size : len(text)]), text)
 
-    @property
-    def wanted(self) -> list[str | bool | Decimal]:
-        """The values that are equal to one of the alternatives: each as it is held as a number, a boolean or text."""
-        every = [one for value in self.values if value is not None for one in self._readings(value)]
-        return list({_key(one): one for one in every}.values())
+    @cached_property
+    def wanted(self) -> dict[object, str | bool | Decimal]:
+        """The values that are equal to one of the alternatives, by `_key`: each as a number, a boolean or text."""
+        return {_key(one): one for value in self.values if value is not None for one in self._readings(value)}
 
     def _readings(self, value: Scalar) -> list[str | bool | Decimal]:
         """What equals a value, by the type of the column; of each type if that is not known."""
@@ -131,10 +134,6 @@ class Condition:
             read.append(moment(value))  # also where not all of the column are dates
         return [one for one in read if one is not None]
 
-    @cached_property
-    def _keys(self) -> frozenset[Any]:
-        return frozenset(_key(value) for value in self.wanted)
-
     def of_type(self, held: str) -> Condition:
         """The condition on a column of this type.
 
@@ -143,8 +142,8 @@ class Condition:
 
         Example:
             >>> size = parse("size=1.10").parts[0]
-            >>> size.of_type("text").wanted, size.of_type("number").wanted
-            (['1.10'], [Decimal('1.10')])
+            >>> [*size.of_type("text").wanted.values(), *size.of_type("number").wanted.values()]
+            ['1.10', Decimal('1.10')]
         """
         kind = held.removeprefix(LIST)
         if kind not in _READINGS or self.column in (DOCUMENT_ID, DOCUMENT_TEXT):
@@ -159,22 +158,19 @@ class Condition:
                 raise InputError(f"{what}, and {value!r} is not one of them{fix}")
         return result
 
-    def holds(self, metadata: Mapping[str, Any]) -> bool:
+    def holds(self, metadata: Mapping[str, object]) -> bool:
         """Whether a document with this metadata meets the condition."""
         there = (value for value in values_of(metadata, self.column) if value is not None)
         values = [nfc(value) if isinstance(value, str) else value for value in there]
-        if self.operator in RANGES:
-            return any(map(self._in_range, values))
-        meets = (None in self.values and not values) or any(_key(value) in self._keys for value in values)
-        return meets if self.operator == "=" else bool(values) and not meets
-
-    def _in_range(self, value: Any) -> bool:
+        if self.operator not in RANGES:
+            meets = (None in self.values and not values) or any(_key(value) in self.wanted for value in values)
+            return meets if self.operator == "=" else bool(values) and not meets
         compare = RANGES[self.operator]
-        if isinstance(value, str):
-            return bool(self.date and re.fullmatch(DATE, value)) and compare(value.replace(" ", "T"), self.date)
-        if self.number is None or isinstance(value, (bool, list, dict)):
-            return False
-        return compare(_exact(value), self.number)
+        dates = [value for value in values if isinstance(value, str) and self.date and re.fullmatch(DATE, value)]
+        if any(compare(date.replace(" ", "T"), self.date) for date in dates):
+            return True
+        numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+        return self.number is not None and any(compare(_exact(number), self.number) for number in numbers)
 
     def __str__(self) -> str:
         column = _written(self.column, _COLUMN_ENDS) or '""'
@@ -202,7 +198,7 @@ class Filter:
         """Whether a column is the id or the text of a document."""
         return any(one.column in (DOCUMENT_ID, DOCUMENT_TEXT) for one in self.conditions())
 
-    def holds(self, metadata: Mapping[str, Any]) -> bool:
+    def holds(self, metadata: Mapping[str, object]) -> bool:
         """Whether a document with this metadata (`with_document`) meets the filter."""
         held = (part.holds(metadata) for part in self.parts)
         return any(held) if self.join == "or" else all(held) is (self.join == "and")
@@ -240,12 +236,12 @@ class Filter:
         )
 
 
-def with_document(metadata: Mapping[str, Any], id: int, text: str) -> dict[str, Any]:
+def with_document(metadata: Mapping[str, object], id: int, text: str) -> dict[str, object]:
     """What a filter with `(id)` or `(text)` is about: the metadata of a document, and itself."""
     return {**metadata, DOCUMENT_ID: id, DOCUMENT_TEXT: text}
 
 
-Filterable = Filter | Condition | Mapping[str, Any] | str | Sequence[Any] | None
+Filterable = Filter | Condition | Mapping[str, object] | str | Sequence["Filterable"] | None
 
 
 def as_filter(given: Filterable) -> Filter:
@@ -270,11 +266,16 @@ def as_filter(given: Filterable) -> Filter:
         return Filter((given,))
     if isinstance(given, str):
         return parse(given)
-    if isinstance(given, Mapping):
-        return Filter(
-            tuple(condition for key, wanted in given.items() for condition in _of_column(storable(str(key)), wanted))
-        )
-    return Filter(tuple(part for one in given for part in as_filter(one).parts))
+    if not isinstance(given, Mapping):
+        return Filter(tuple(part for one in given for part in as_filter(one).parts))
+    conditions: list[Condition] = []
+    for key, wanted in given.items():
+        column = storable(str(key))
+        for symbol, value in (wanted if isinstance(wanted, Mapping) else {"=": wanted}).items():
+            values = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
+            scalars = tuple(_scalar(column, one) for one in values)
+            conditions.append(Condition(column, str(_SAME.get(symbol, symbol)), scalars))
+    return Filter(tuple(conditions))
 
 
 def grammar() -> str:
@@ -320,7 +321,7 @@ def parse(text: str) -> Filter:
             value, position = _token(_VALUE, text, position)
             mark, position = _token(_NEXT, text, position)
             values.append(value)
-        parts.append(Condition(str(column), _SAME.get(operator, operator), tuple(values)))
+        parts.append(Condition(str(column), _SAME.get(str(operator), str(operator)), tuple(values)))
         position = _after(_BLANK, text, position)
     return Filter(tuple(parts))
 
@@ -330,7 +331,7 @@ def _after(pattern: re.Pattern[str], text: str, position: int) -> int:
     return position if match is None else match.end()
 
 
-def _token(pattern: re.Pattern[str], text: str, position: int) -> tuple[Any, int]:
+def _token(pattern: re.Pattern[str], text: str, position: int) -> tuple[str | None, int]:
     """The next token of a filter and where it ends: a quoted text, or what the pattern matches."""
     position = _after(_SPACE, text, position)
     if pattern is _VALUE and (match := _OF_SQL.match(text, position)):
@@ -364,11 +365,11 @@ def _is_of_sql(text: str) -> bool:
     return bool(_ENDED.match(text)) or (joined is not None and any(mark in text[joined.end() :] for mark in "<>="))
 
 
-def values_of(metadata: Mapping[str, Any], column: str) -> list[Any]:
+def values_of(metadata: Mapping[str, object], column: str) -> list[object]:
     """The values of a column: the elements of a list, or else the one value; also those inside objects, `a.b`."""
-    result: list[Any] = []
+    result: list[object] = []
     for path in [[column], column.split(".")] if "." in column else [[column]]:
-        inside: list[Any] = [metadata]
+        inside: list[object] = [metadata]
         for name in path:
             found = [item[name] for item in inside if isinstance(item, Mapping) and name in item]
             inside = [value for one in found for value in (one if isinstance(one, list) else [one])]
@@ -376,29 +377,17 @@ def values_of(metadata: Mapping[str, Any], column: str) -> list[Any]:
     return result
 
 
-def _of_column(column: str, wanted: Any) -> Iterable[Condition]:
-    if isinstance(wanted, Mapping):
-        return [
-            Condition(column, str(_SAME.get(symbol, symbol)), _alternatives(column, value))
-            for symbol, value in wanted.items()
-        ]
-    return [Condition(column, "=", _alternatives(column, wanted))]
-
-
-def _alternatives(column: str, given: Any) -> tuple[Scalar, ...]:
-    values = as_list(column, given) if isinstance(given, (list, tuple, set, frozenset)) else [given]
-    return tuple(_scalar(column, value) for value in values)
-
-
-def _scalar(column: str, given: Any) -> Scalar:
+def _scalar(column: str, given: object) -> Scalar:
     try:
         value = plain(given)
     except InputError:
         value = []
-    if isinstance(value, (list, dict)) or (value is None and given is not None):
+    if not isinstance(value, (str, int, float)) and given is not None:
         raise InputError(f"filter on {column!r}: {given!r} is not text, a finite number, a date, true, false or null")
     if isinstance(given, datetime):
         return str(given.isoformat())  # midnight is a moment here, not a whole day
+    if not isinstance(value, (str, int, float)):
+        return None
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53 else value
 
 
@@ -408,25 +397,16 @@ def _as_number(value: Scalar) -> Decimal | None:
     return None if value is None or isinstance(value, bool) else _exact(value)
 
 
-def _as_boolean(value: Scalar) -> bool | None:
-    said = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
-    return said if isinstance(said, bool) else None
-
-
 #: What a value of a filter is in a column of each type
-_READINGS: dict[str, Callable[[Scalar], Any]] = {
-    "number": _as_number, "boolean": _as_boolean, "text": lambda value: value if isinstance(value, str) else None,
+_READINGS: dict[str, Callable[[Scalar], str | bool | Decimal | None]] = {
+    "number": _as_number,
+    "boolean": lambda value: {"true": True, "false": False}.get(str(value).lower()),
+    "text": lambda value: value if isinstance(value, str) else None,
     "date": lambda value: moment(value) if isinstance(value, str) else None,
-}  # fmt: skip
+}
 
 
-def _shortest(date: str) -> str:
-    """A date without the months, days and times that are the first ones, and without zeros at its end."""
-    date = date.rstrip("0").rstrip(".") if "." in date else date
-    return next((date[:size] for size in _PRECISIONS if date[size:] == _START[size : len(date)]), date)
-
-
-def _key(value: Any) -> Any:
+def _key(value: object) -> object:
     """Equal for equal values of one type; a number never equals a boolean."""
     if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
         return _exact(value)

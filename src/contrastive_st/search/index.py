@@ -8,15 +8,14 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.filters import RANGES, Condition, Filter, Filterable, as_filter
-from contrastive_st.search.held import given_and_own
-from contrastive_st.search.values import as_ids, one_line, own_id
+from contrastive_st.search.values import Row, as_ids, given_and_own, one_line, own_id
 from contrastive_st.vectors import unit_vectors
 
 logger = logging.getLogger(__name__)
@@ -26,14 +25,15 @@ FUSED = 40  # hits of each half of a hybrid search that are fused
 #: docs/search.md has the measurement
 _SCALE, _SHORT = 0.1, 10
 #: What a document is to an index; of one that is relabelled, only the metadata have changed
-NEW, CHANGED, RELABELLED, UNCHANGED, DELETED = "new", "changed", "relabelled", "unchanged", "deleted"
+State = Literal["new", "changed", "relabelled", "unchanged", "deleted"]
 MOST_HITS = 100_000  # most hits of one search; use `scan` for all documents
+_EXAMPLES = 20  # values of a column that a message shows
 Ids = NDArray[np.int64]  # [n]
 Id = int | str  # of a document; a text stands for an integer (`as_id`)
 Vectors = NDArray[np.float32]  # [n, d]
-Metadata = Sequence[Mapping[str, Any]]
+Metadata = Sequence[Mapping[str, object]]
 Members = tuple[Sequence[str], Ids]  # of each document of a shard, its file and its id
-Batch = tuple[Ids, list[str], list[dict[str, Any]], Vectors]
+Batch = tuple[Ids, list[str], list[Row], Vectors]
 
 
 @dataclass(frozen=True)
@@ -48,22 +48,21 @@ class Hit:
     id: int
     score: float
     text: str
-    metadata: dict[str, Any] = field(default_factory=dict)
-    own: dict[str, Any] = field(default_factory=dict)
+    metadata: Row = field(default_factory=dict)
+    own: Row = field(default_factory=dict)
 
     @classmethod
-    def of(cls, id: int, score: float, text: str, held: Mapping[str, Any]) -> Hit:
+    def of(cls, id: int, score: float, text: str, held: Mapping[str, object]) -> Hit:
         """A hit with metadata as an index holds them."""
         return cls(id, score, text, *given_and_own(held))
 
     @property
     def own_id(self) -> int | str:
         """The id as the source of the document writes it."""
-        text: int | str = self.own["id"] if "id" in self.own else own_id(self.id, self.metadata)
-        return text
+        return str(self.own["id"]) if "id" in self.own else own_id(self.id, self.metadata)
 
     @property
-    def place(self) -> dict[str, int]:
+    def place(self) -> Row:
         """Of a part, its row and its number, by the columns of filters."""
         return {f"({name})": self.own[name] for name in ("document", "part") if name in self.own}
 
@@ -137,7 +136,7 @@ class VectorIndex(Protocol):
     def count(self, filter: Filterable = None) -> int:
         """How many documents meet a filter."""
 
-    def values(self, column: str, most: int = 20) -> list[Any]:
+    def values(self, column: str, most: int = 20) -> list[object]:
         """At most so many of the different values of a metadata column, in no order."""
 
     def columns(self) -> list[str]:
@@ -173,27 +172,31 @@ class Files:
 class Sink(Protocol):
     """Takes a corpus shard by shard: a folder of shards, or one source of a writable index.
 
-    `removed` is the number of documents that `finish` has removed, `kept` that of the documents of files that cannot be
-    read any more.
+    What it inherits is that of a sink for one state of a corpus, of which all documents are new. `removed` is the
+    number of documents that `finish` has removed, `kept` that of the documents of files that cannot be read any more.
     """
 
-    removed: int
-    kept: int
+    removed: int = 0
+    kept: int = 0
 
     def claim(self, shard: int) -> bool:
         """Whether this process should encode the shard."""
 
     def deleted(self, ids: Ids) -> NDArray[np.bool_]:
         """Which of these documents were deleted and are left out."""
+        return np.zeros(len(ids), np.bool_)
 
     def known_files(self) -> tuple[set[str], Counter[str]]:
         """The files whose documents are all there as they are, and how many of these are unchanged or deleted."""
+        return set(), Counter()
 
-    def compare(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> list[str]:
+    def compare(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> list[State]:
         """What each of these documents is to the index: new, changed, relabelled, unchanged or deleted."""
+        return ["new"] * len(ids)
 
     def relabel(self, ids: Ids, metadata: Metadata) -> None:
         """Replace the metadata of documents."""
+        return
 
     def add(self, shard: int, batch: Batch, members: Members | None = None) -> None:
         """Write a shard; `members` are all of its documents, of which `batch` are new or changed (by default, all)."""
@@ -206,17 +209,18 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Release what the sink holds."""
+        return
 
 
 class WritableIndex(VectorIndex, Protocol):
     """An index whose documents can be loaded, updated and deleted: `VectorStore`."""
 
     def upsert(
-        self, ids: Sequence[Id], texts: Sequence[str], vectors: Any, metadata: Metadata | None = None
+        self, ids: Sequence[Id], texts: Sequence[str], vectors: ArrayLike, metadata: Metadata | None = None
     ) -> Counter[str]:
         """Insert documents, or replace those with the same ids, all or none; how many are new, changed or unchanged."""
 
-    def set_metadata(self, id: Id, metadata: Mapping[str, Any]) -> None:
+    def set_metadata(self, id: Id, metadata: Mapping[str, object]) -> None:
         """Replace a document's metadata."""
 
     def delete(self, ids: Sequence[Id]) -> int:
@@ -262,7 +266,7 @@ def at_least(hits: list[Hit], min_score: float | None) -> tuple[list[Hit], list[
     return strong, [f"left out: {weak} of {len(hits)} hits, with a score below {min_score:.2f}"] if weak else []
 
 
-def as_queries(vectors: Any, dimension: int) -> Vectors:
+def as_queries(vectors: ArrayLike, dimension: int) -> Vectors:
     """One vector `[d]` or several `[Q, d]` as unit vectors `[Q, d]`.
 
     Raises:
@@ -280,7 +284,7 @@ def as_queries(vectors: Any, dimension: int) -> Vectors:
     return unit_vectors(array, np.float64, of="the vectors given").astype(np.float32)
 
 
-def check_k(k: Any) -> int:
+def check_k(k: object) -> int:
     """Check the number of hits and return it.
 
     Example:
@@ -313,7 +317,7 @@ def all_known(ids: Sequence[Id], known: Collection[int]) -> list[int]:
 
 
 def check_search(
-    vectors: Any, dimension: int, k: int, filter: Filterable, types: Mapping[str, str], text: str | None
+    vectors: ArrayLike, dimension: int, k: int, filter: Filterable, types: Mapping[str, str], text: str | None
 ) -> tuple[Vectors, Filter]:
     """The queries and the filter of a search, by the types of the columns.
 
@@ -414,8 +418,17 @@ def unmet(index: VectorIndex, filter: Filter) -> list[str]:
     _check_columns(index, filter)
     if not filter or index.count(filter):
         return []
-    notes = [f"no document meets {one_line(str(part), 200)}{_known(index, part)}" for part in filter.conditions()
-             if not index.count(Filter((part,)))]  # fmt: skip
+    notes = []
+    for part in filter.conditions():
+        if not index.count(Filter((part,))):
+            values = sorted({str(value) for value in index.values(part.column, _EXAMPLES + 1)})
+            there = one_line(", ".join(values[:_EXAMPLES]), 200) + (", ..." if len(values) > _EXAMPLES else "")
+            why = f"; the column has: {there}" if there else ""
+            if part.operator in RANGES:
+                why = f" (it has no number or date in that range; it has: {there})"
+            elif len(part.values) > 1:
+                why += "; a comma separates alternatives, unless the value is quoted"
+            notes.append(f"no document meets {one_line(str(part), 200)}{why}")
     if notes or filter.join != "and" or len(filter.parts) < 2:
         return notes
     return [f"each condition is met by some document, but no document meets all of them: {one_line(str(filter), 200)}; "
@@ -449,20 +462,6 @@ def _check_columns(index: VectorIndex, filter: Filter) -> None:
             )
 
 
-def _known(index: VectorIndex, condition: Condition) -> str:
-    """The values of the column, where they are few; and how to quote a comma."""
-    if condition.operator in RANGES:
-        return f" (it has no number or date in that range; it has: {_examples(index, condition.column)})"
-    hint = "; a comma separates alternatives, unless the value is quoted" if len(condition.values) > 1 else ""
-    there = _examples(index, condition.column)
-    return (f"; the column has: {there}" if there else "") + hint
-
-
-def _examples(index: VectorIndex, column: str, most: int = 20) -> str:
-    values = sorted({str(value) for value in index.values(column, most + 1)})
-    return one_line(", ".join(values[:most]), 200) + (", ..." if len(values) > most else "")
-
-
 @dataclass(frozen=True)
 class Sample:
     """A sample of the documents of an index, ordered by id.
@@ -477,7 +476,7 @@ class Sample:
 
     ids: NDArray[np.int64]
     texts: list[str]
-    metadata: list[dict[str, Any]]
+    metadata: list[Row]
     vectors: NDArray[np.float32]
     total: int
 
@@ -488,12 +487,16 @@ def sample(index: VectorIndex, size: int, seed: int = 0) -> Sample:
     Raises:
         InputError: the index is empty.
     """
-    rows: list[tuple[int, str, dict[str, Any]]] = []
+    rows: list[tuple[int, str, Row]] = []
     keys, vectors = np.empty(0, dtype=np.uint64), np.empty((0, index.dimension), dtype=np.float32)
     total = 0
     for ids, texts, metadata, batch in index.scan():
         total += len(ids)
-        keys = np.concatenate([keys, mix(ids, seed)])
+        # the finalizer of SplitMix64 (Steele et al. 2014): a pseudo-random number for each id and seed
+        x = ids.astype(np.uint64) + np.uint64((0x9E3779B97F4A7C15 * (seed + 1)) % 2**64)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+        keys = np.concatenate([keys, x ^ (x >> np.uint64(31))])
         rows += zip(ids.tolist(), texts, metadata, strict=True)
         vectors = np.concatenate([vectors, batch])
         if len(rows) > size:
@@ -504,11 +507,3 @@ def sample(index: VectorIndex, size: int, seed: int = 0) -> Sample:
     order = np.argsort([row[0] for row in rows], kind="stable")
     ids, texts, metadata = zip(*(rows[i] for i in order), strict=True)
     return Sample(np.array(ids, dtype=np.int64), list(texts), list(metadata), unit_vectors(vectors[order]), total)
-
-
-def mix(ids: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    """The finalizer of SplitMix64 (Steele et al. 2014): a pseudo-random number for each id and seed."""
-    x = ids.astype(np.uint64) + np.uint64((0x9E3779B97F4A7C15 * (seed + 1)) % 2**64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
-    return np.asarray(x ^ (x >> np.uint64(31)))

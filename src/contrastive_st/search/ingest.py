@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.documents import Corpus, Document
-from contrastive_st.search.index import CHANGED, DELETED, NEW, RELABELLED, UNCHANGED, Ids, Members, Sink, Vectors
+from contrastive_st.search.index import Ids, Members, Sink, Vectors
 from contrastive_st.search.report import TOO_LONG, UNKNOWN, Report
 from contrastive_st.search.shards import ShardFolder
 from contrastive_st.vectors import unit_vectors
@@ -85,7 +85,7 @@ def index_corpus(
                     bar.initial = getattr(bar, "initial", 0) + _source_rows(documents)
                     bar.update(_source_rows(documents))
                     gone = int(sink.deleted(ids).sum())
-                    outcome.states.update({DELETED: gone, UNCHANGED: len(ids) - gone})
+                    outcome.states.update({"deleted": gone, "unchanged": len(ids) - gone})
 
         for (shard, members, ids, documents), vectors in _vectors(encoder, wanted(), report):
             kept = _kept(documents, vectors, report)
@@ -124,13 +124,13 @@ def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> O
             numbers.append(shard)
             outcome.rows += len(ids)
             gone = int(sink.deleted(ids).sum())
-            outcome.states[DELETED] += gone
+            outcome.states["deleted"] += gone
             if sink.claim(shard):
                 states = sink.compare(ids, texts, metadata)
-                outcome.states.update(state for state in states if state != DELETED)
+                outcome.states.update(state for state in states if state != "deleted")
                 vectors = unit_vectors(vectors, of=f"{folder.folder}, shard {shard}")
                 sink.add(shard, (ids, texts, metadata, vectors))
-                outcome.encoded += sum(state in (NEW, CHANGED) for state in states)
+                outcome.encoded += sum(state in ("new", "changed") for state in states)
             bar.update(1)
     if numbers != list(range(len(numbers))):
         raise InputError(f"{folder.folder} is incomplete; finish encoding the corpus first")
@@ -148,9 +148,9 @@ def _wanted(sink: Sink, ids: Ids, documents: list[Document], outcome: Outcome) -
     """What the sink does not have with its text, and has not deleted; other metadata are replaced."""
     states = sink.compare(ids, *([getattr(one, name) for one in documents] for name in ("text", "metadata")))
     outcome.states.update(states)
-    moved = [i for i, state in enumerate(states) if state == RELABELLED]
+    moved = [i for i, state in enumerate(states) if state == "relabelled"]
     sink.relabel(ids[moved], [documents[i].metadata for i in moved])
-    kept = [i for i, state in enumerate(states) if state in (NEW, CHANGED)]
+    kept = [i for i, state in enumerate(states) if state in ("new", "changed")]
     return ids[kept], [documents[i] for i in kept]
 
 

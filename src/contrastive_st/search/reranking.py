@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError, about
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 TOP, SECONDS = 50, 5.0  # hits that are reordered by default, and the time for it
 _AT_A_TIME, _BATCH = 16, 32  # hits between two looks at the clock, pairs of a batch
 _SIGMOID, _IDENTITY = "torch.nn.modules.activation.Sigmoid", "torch.nn.modules.linear.Identity"
+
+
+class PairScorer(Protocol):
+    """What scores pairs of texts: `CrossEncoder`, or that of sentence-transformers."""
+
+    def predict(self, pairs: Sequence[tuple[str, str]], show_progress_bar: bool) -> ArrayLike:
+        """The scores `[N]` of pairs."""
 
 
 class CrossEncoder:
@@ -47,17 +54,28 @@ class CrossEncoder:
         folder = local_folder(model)
         check_weights(folder, model)
         with about(model):
-            options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+            local = {"trust_remote_code": False, "local_files_only": True}
             self.model, loaded = AutoModelForSequenceClassification.from_pretrained(
-                folder, use_safetensors=True, output_loading_info=True, **options
+                folder, use_safetensors=True, output_loading_info=True, **local
             )
             config = self.model.config
             if missing := sorted(loaded["missing_keys"]):
                 raise InputError(f"it is not a cross-encoder: it has no {missing[0]}")
             if config.num_labels != 1:
                 raise InputError(f"it has {config.num_labels} scores per pair; use a cross-encoder with a single score")
-            self.sigmoid = _recorded(folder, config) == _SIGMOID
-            self.tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+            # the function of the score that sentence-transformers recorded, or its default
+            files = [folder / name for name in ("config_sentence_transformers.json", "modules.json")]
+            recorded = read_json(files[0], dict) if files[0].is_file() else {}
+            modules = read_json(files[1], list) if files[1].is_file() else []
+            if len(modules) > 1 or recorded.get("default_prompt_name"):
+                raise InputError("only sentence-transformers can run its modules or its prompt; use a model without")
+            of_config = (getattr(config, "sentence_transformers", None) or {}).get("activation_fn")
+            former = getattr(config, "sbert_ce_default_activation_function", None)
+            name = str(recorded.get("activation_fn") or of_config or former or _SIGMOID)
+            if name not in (_SIGMOID, _IDENTITY):
+                raise InputError(f"its scores are transformed by {name}; use one with a sigmoid, or with none")
+            self.sigmoid = name == _SIGMOID
+            self.tokenizer = AutoTokenizer.from_pretrained(folder, **local)
         self.max_length = most_tokens(self.tokenizer.model_max_length, config)
         there = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
         self.model.eval().to(asked_device() or there)
@@ -89,26 +107,9 @@ class CrossEncoder:
         return scores
 
 
-def _recorded(folder: Path, config: Any) -> str:
-    """The function of the score that sentence-transformers recorded in a folder, or its default.
-
-    Raises:
-        InputError: it is another one, or the folder has prompts or further modules.
-    """
-    file = folder / "config_sentence_transformers.json"
-    recorded = read_json(file, dict) if file.is_file() else {}
-    modules = read_json(folder / "modules.json", list) if (folder / "modules.json").is_file() else []
-    if len(modules) > 1 or recorded.get("default_prompt_name"):
-        raise InputError("only sentence-transformers can run its modules or its prompt; use a model without them")
-    of_config = (getattr(config, "sentence_transformers", None) or {}).get("activation_fn")
-    former = getattr(config, "sbert_ce_default_activation_function", None)
-    name = str(recorded.get("activation_fn") or of_config or former or _SIGMOID)
-    if name not in (_SIGMOID, _IDENTITY):
-        raise InputError(f"its scores are transformed by {name}; use one with a sigmoid, or with none")
-    return name
-
-
-def rerank(query: str, hits: Sequence[Hit], model: Any, top: int = TOP, seconds: float = SECONDS) -> list[Hit]:
+def rerank(
+    query: str, hits: Sequence[Hit], model: str | Path | PairScorer, top: int = TOP, seconds: float = SECONDS
+) -> list[Hit]:
     """Hits by the scores of a cross-encoder, highest first; each has its score.
 
     Args:
@@ -142,9 +143,9 @@ def rerank(query: str, hits: Sequence[Hit], model: Any, top: int = TOP, seconds:
     return [replace(hits[i], score=scores[i]) for i in order] + rest
 
 
-def open_cross_encoder(model: Any) -> Any:
+def open_cross_encoder(model: str | Path | PairScorer) -> PairScorer:
     """A `CrossEncoder`, by folder or name; an object with `predict` is returned as it is."""
-    return model if hasattr(model, "predict") else CrossEncoder(model)
+    return CrossEncoder(model) if isinstance(model, (str, Path)) else model
 
 
 def unscored(hits: Sequence[Hit]) -> list[str]:

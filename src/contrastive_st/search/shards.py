@@ -6,11 +6,10 @@ import contextlib
 import json
 import os
 import secrets
-from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +17,12 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import atomic_write, write_json
-from contrastive_st.search.index import NEW, Batch, Ids, Members, Metadata, Vectors
+from contrastive_st.search.index import Batch, Members, Sink, Vectors
 from contrastive_st.search.values import storable
 from contrastive_st.vectors import dequantize, quantization_ranges, quantize, unit_vectors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 RECORD, RANGES = "encoding.json", "ranges.npy"
 FIRST = 1 << 40  # most documents of a source: ids are `source number * FIRST + row in the source`
@@ -40,17 +42,8 @@ class Encoding:
     own_ids: bool = False
     types: dict[str, str] = field(default_factory=dict)  # of the columns of the metadata, if they were decided
 
-    @classmethod
-    def read(cls, record: Path) -> Encoding:
-        """The record in a file, `RECORD` of a folder."""
-        return cls(**read_json(record, dict))
 
-    def write(self, record: Path) -> None:
-        """Write the file; missing folders are created."""
-        write_json(record, asdict(self))
-
-
-class ShardFolder:
+class ShardFolder(Sink):
     """Vectors with their texts and metadata in `shard-000000.parquet`, ...: the output of a bulk encoding.
 
     After a kill each shard is complete or missing. Of n processes, each takes every n-th shard (`rank` and `world`).
@@ -67,17 +60,15 @@ class ShardFolder:
         InputError: the folder has other vectors, or none.
     """
 
-    removed = kept = 0
-
     def __init__(self, folder: str | Path, encoding: Encoding | None = None, rank: int = 0, world: int = 1) -> None:
         self.folder, self.rank, self.world = Path(folder).expanduser(), rank, world
         record = self.folder / RECORD
         if encoding is not None and not record.exists():
-            encoding.write(record)
+            write_json(record, asdict(encoding))
         if not record.is_file():
             raise InputError(f"{folder} has no encoded vectors (no {RECORD})")
         with about(record):
-            self.encoding = Encoding.read(record)
+            self.encoding = Encoding(**read_json(record, dict))
         if encoding is not None and encoding != self.encoding:
             ours, theirs = asdict(self.encoding), asdict(encoding)
             other = ", ".join(
@@ -90,21 +81,6 @@ class ShardFolder:
     def claim(self, shard: int) -> bool:
         """Whether this process should encode the shard."""
         return shard % self.world == self.rank and not self._path(shard).exists()
-
-    def deleted(self, ids: Ids) -> NDArray[np.bool_]:
-        """None: a folder is encoded from one state of a corpus."""
-        return np.zeros(len(ids), np.bool_)
-
-    def known_files(self) -> tuple[set[str], Counter[str]]:
-        """None: a folder is encoded from one state of a corpus."""
-        return set(), Counter()
-
-    def compare(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> list[str]:
-        """All are new."""
-        return [NEW] * len(ids)
-
-    def relabel(self, ids: Ids, metadata: Metadata) -> None:
-        """There is nothing to do, as all are new."""
 
     def add(self, shard: int, batch: Batch, members: Members | None = None) -> None:
         """Write a shard."""
@@ -130,9 +106,6 @@ class ShardFolder:
         """Whether all shards exist; called when the corpus has been read to its end."""
         return len(self.paths()) == shards
 
-    def close(self) -> None:
-        """Nothing is held open."""
-
     def paths(self) -> list[Path]:
         """The existing shards, in their order."""
         return sorted(self.folder.glob("shard-*.parquet"))
@@ -144,13 +117,11 @@ class ShardFolder:
 
     def read(self, path: Path) -> Batch:
         """Ids, texts, metadata and unit vectors of one file; quantized vectors are decoded."""
-        table, stored = read_table(path)
-        vectors = stored
-        if self.encoding.precision != "float32":
-            known = self.encoding.precision, self.encoding.dimension, self.ranges
-            vectors = unit_vectors(dequantize(stored, *known))
+        (table, stored), made = read_table(path), self.encoding
+        if made.precision != "float32":
+            stored = unit_vectors(dequantize(stored, made.precision, made.dimension, self.ranges))
         metadata = [json.loads(item) for item in table["metadata"].to_pylist()]
-        return table["id"].to_numpy(), table["text"].to_pylist(), metadata, vectors
+        return table["id"].to_numpy(), table["text"].to_pylist(), metadata, stored
 
     @property
     def ranges(self) -> NDArray[np.float32] | None:
@@ -175,7 +146,7 @@ class ShardFolder:
         return self.folder / f"shard-{shard:06}.parquet"
 
 
-def read_table(path: Path) -> tuple[Any, NDArray[Any]]:
+def read_table(path: Path) -> tuple[pa.Table, NDArray[Any]]:
     """The table of one file, and its vectors `[n, ...]` as stored."""
     import pyarrow.parquet as pq
 

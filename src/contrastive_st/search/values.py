@@ -1,4 +1,4 @@
-"""What enters an index is checked and converted here, once: ids, texts and the values of metadata."""
+"""What enters an index is checked and converted here, once: ids, texts and metadata, as it holds them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -27,10 +27,12 @@ _MOMENT = re.compile(
     r"([0-9]{4}-[0-9]{2})(-[0-9]{2})?(?:(?<=-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2})(:[0-9]{2})?([.,][0-9]{1,9})?"
     r" ?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
 )
+Row = dict[str, object]  # metadata of a document
+_END = 1 << 63  # of integers of 64 bits
 _EXACT = 1 << 53  # JavaScript, and every parser that reads JSON numbers as doubles, rounds larger integers
 
 
-def as_id(given: Any) -> int:
+def as_id(given: object) -> int:
     """The 64-bit id of a document: an integer itself, also one written as text or as 7.0, or a hash of any other text.
 
     The text is hashed in normal form, as metadata are compared.
@@ -42,20 +44,16 @@ def as_id(given: Any) -> int:
         >>> as_id(7), as_id(" 7"), as_id(7.0), as_id("7.0"), as_id("talk-7")
         (7, 7, 7, 7, 1433482642038159418)
     """
-    value: Any = storable(str.__str__(given)).strip() if isinstance(given, str) else given
-    if isinstance(value, str) and (match := _INTEGER.fullmatch(value)) and _is_64_bits(int(match[1])):
+    value = storable(str.__str__(given)).strip() if isinstance(given, str) else given
+    if isinstance(value, str) and (match := _INTEGER.fullmatch(value)) and -_END <= int(match[1]) < _END:
         value = int(match[1])
     if isinstance(value, (float, np.floating)) and -_EXACT < value < _EXACT and value.is_integer():
         value = int(value)
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and _is_64_bits(value):
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and -_END <= value < _END:
         return int(value)
     if not isinstance(value, str) or not value:
         raise InputError(f"{given!r} is not an id: give an integer of 64 bits, or text")
     return hashed(normal(value))
-
-
-def _is_64_bits(value: Any) -> bool:
-    return bool(-(1 << 63) <= value < 1 << 63)
 
 
 def hashed(text: str) -> int:
@@ -83,7 +81,7 @@ def normal(text: str) -> str:
     return moment(text) or nfc(text)
 
 
-def as_ids(given: Any) -> NDArray[np.int64]:
+def as_ids(given: object) -> NDArray[np.int64]:
     """The 64-bit ids `[n]` of a list of ids, each as by `as_id`.
 
     Example:
@@ -104,7 +102,7 @@ def as_ids(given: Any) -> NDArray[np.int64]:
     return np.array([as_id(one) for one in as_list("ids", given)], dtype=np.int64)
 
 
-def own_id(id: int, metadata: Mapping[str, Any]) -> int | str:
+def own_id(id: int, metadata: Mapping[str, object]) -> int | str:
     """The id of a document as its source writes it: the text of its metadata of which the number is the hash.
 
     If several are, which differ in blanks or in their normal form, it is the first in alphabetical order.
@@ -127,7 +125,7 @@ def json_id(id: int | str) -> int | str:
     return str(id) if isinstance(id, str) or abs(id) >= _EXACT else id
 
 
-def as_list(name: str, given: Any, kind: type = object) -> list[Any]:
+def as_list(name: str, given: object, kind: type = object) -> list[Any]:
     """The elements of a sequence, but not of a bare text or a mapping.
 
     Args:
@@ -144,7 +142,7 @@ def as_list(name: str, given: Any, kind: type = object) -> list[Any]:
         ...
         contrastive_st.errors.InputError: texts: element 1 is None; give a str
     """
-    if isinstance(given, (str, bytes, Mapping)) or not hasattr(given, "__iter__"):
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         raise InputError(f"{name}: give a list, such as [{given!r}], not {given!r}")
     items = list(given)
     if wrong := next((number for number, item in enumerate(items, 1) if not isinstance(item, kind)), 0):
@@ -171,7 +169,7 @@ def moment(text: str) -> str | None:
     return month + day if not minute or time == "00:00:00" else f"{month}{day}T{time}"
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """A value of metadata as JSON holds it.
 
     Dates and times become ISO 8601 text, durations seconds, decimals numbers, tuples, sets and arrays lists, UUIDs
@@ -195,10 +193,6 @@ def plain(value: Any) -> Any:
         return sorted(map(plain, value), key=lambda item: (str(type(item)), item))
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
-    return _converted(value)
-
-
-def _converted(value: Any) -> Any:
     if isinstance(value, np.datetime64):
         return None if np.isnat(value) else moment(str(value)) or str(value)
     if isinstance(value, np.timedelta64):
@@ -248,3 +242,117 @@ def one_line(text: str, width: int = 110) -> str:
     """
     text = " ".join(text.split())
     return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+
+
+# --- Metadata as an index holds them, and as they were given.
+
+
+def as_held(given: Mapping[str, object]) -> Row:
+    """Metadata as an index holds them: in normal form, without `OWN` names; and as `GIVEN`, if that is another form.
+
+    The normal form of a text is NFC, that of a date `moment`.
+
+    Example:
+        >>> as_held({"year": 1999}), as_held({"(part)": 7})
+        ({'year': 1999}, {'(given)': {'(part)': 7}})
+    """
+
+    def in_normal_form(value: object) -> object:
+        if isinstance(value, str):
+            return normal(value)
+        if isinstance(value, Mapping):
+            return {nfc(name): in_normal_form(item) for name, item in value.items()}
+        return [in_normal_form(item) for item in value] if isinstance(value, list) else value
+
+    names = [(nfc(name), value) for name, value in given.items()]
+    result = {name: in_normal_form(value) for name, value in names if name not in OWN}
+    return result if result == given else {**result, GIVEN: dict(given)}
+
+
+def given_and_own(held: Mapping[str, object]) -> tuple[Row, Row]:
+    """The metadata as they were given, and what the store itself keeps of a document, by name without parentheses.
+
+    Example:
+        >>> given_and_own({"year": 1999, "(part)": 7})
+        ({'year': 1999}, {'part': 7})
+    """
+    own = {name[1:-1]: held[name] for name in OWN if name in held and name != GIVEN}
+    given = held.get(GIVEN)
+    return dict(given) if isinstance(given, Mapping) else {name: held[name] for name in held if name not in OWN}, own
+
+
+def with_own_id(held: Row, number: int, id: object) -> Row:
+    """Metadata as an index holds them, with `OWN_ID` if the id is a text that they do not tell (`own_id`).
+
+    Example:
+        >>> with_own_id({"year": 1999}, 1433482642038159418, "talk-7")
+        {'year': 1999, '(id)': 'talk-7'}
+        >>> with_own_id({"sku": "talk-7"}, 1433482642038159418, "talk-7")
+        {'sku': 'talk-7'}
+    """
+    if not isinstance(id, str) or id == str(number):
+        return held
+    text = storable(str.__str__(id))
+    return held if own_id(number, given_and_own(held)[0]) == text else {**held, OWN_ID: text}
+
+
+def as_metadata(given: object, count: int) -> list[Row]:
+    """The metadata of `count` documents as an index holds them (`plain`, `as_held`); None gives empty ones.
+
+    Raises:
+        InputError: there is not one mapping for each document, or a value has no form in JSON.
+
+    Example:
+        >>> from datetime import date
+        >>> from decimal import Decimal
+        >>> as_metadata([{"day": date(2024, 5, 1), "price": Decimal("1.5")}], 1)
+        [{'day': '2024-05-01', 'price': 1.5}]
+    """
+    if given is None:
+        return [{} for _ in range(count)]
+    items = as_list("metadata", given, Mapping)
+    _check_lengths(documents=count, metadata=len(items))
+    return [as_held({storable(str(key)): plain(value) for key, value in item.items()}) for item in items]
+
+
+def _check_lengths(**lengths: int) -> None:
+    if len({*lengths.values()}) > 1:
+        given = ", ".join(f"{length} {name}" for name, length in lengths.items())
+        raise InputError(f"{given}: give one of each for every document")
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two values of JSON are equal. In Python true equals 1 too, in JSON it does not.
+
+    Example:
+        >>> same({"a": [1, "b"]}, {"a": [1.0, "b"]}), same({"draft": True}, {"draft": 1})
+        (True, False)
+    """
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def as_documents(
+    ids: object, texts: object, metadata: object, vectors: int
+) -> tuple[NDArray[np.int64], list[str], list[Row]]:
+    """Ids, texts and metadata of documents as an index holds them, one for each of so many vectors.
+
+    An id that is text is kept next to the metadata, as by `with_own_id`.
+
+    Raises:
+        InputError: one of them is at fault, their numbers differ, or an id is given twice.
+
+    Example:
+        >>> as_documents(["talk-7"], ["On tides"], None, 1)[2]
+        [{'(id)': 'talk-7'}]
+    """
+    given = ids if isinstance(ids, np.ndarray) else as_list("ids", ids)
+    numbers, kept = as_ids(given), as_list("texts", texts, str)
+    _check_lengths(ids=len(numbers), texts=len(kept), vectors=vectors)
+    if len(np.unique(numbers)) < len(numbers):
+        raise InputError("an id is given twice; give each document once")
+    items = as_metadata(metadata, len(numbers))
+    return numbers, kept, list(map(with_own_id, items, numbers.tolist(), given))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +15,7 @@ from contrastive_st.data.table_writers import write_table
 from contrastive_st.files.writing import check_target, write_json
 from contrastive_st.search.index import VectorIndex, sample
 from contrastive_st.search.near_pairs import near_pairs
-from contrastive_st.search.values import json_id
+from contrastive_st.search.values import Row, json_id
 from contrastive_st.vectors import unit_vectors
 
 HEAD = 64  # dimensions that are enough to exclude most pairs
@@ -41,7 +39,7 @@ class Member:
     similarity: float
     nearest: int | str
     text: str
-    metadata: dict[str, Any]
+    metadata: Row
 
 
 Group = list[Member]
@@ -75,45 +73,66 @@ def find_duplicates(
     Raises:
         InputError: the index is empty.
     """
-    with _turned_vectors(index, knows) as (ids, heads, vectors, hashes, lengths):
-        links = _Links(len(ids))
-        kept = _link_equal(links, vectors, hashes)
-        if len(kept) < len(ids):
-            heads, vectors = _Rows(heads, kept), _Rows(vectors, kept)
+    # a basis [d, d], ordered by the share of a sample's length in each direction
+    drawn = sample(index, 5_000).vectors.astype(np.float64)
+    basis = np.linalg.eigh(drawn.T @ drawn)[1][:, ::-1].astype(np.float32)
+    head = min(HEAD, index.dimension)
+    with tempfile.TemporaryDirectory(prefix="contrastive_st") as folder:
+        numbers, hashes, sizes = list[NDArray[np.int64]](), list[NDArray[np.int64]](), list[int]()
+        with open(Path(folder, "vectors"), "wb") as file, open(Path(folder, "heads"), "wb") as file_of_heads:
+            for block, texts, _, batch in index.scan():
+                units = unit_vectors(batch)
+                if knows is not None:
+                    units = units * knows(list(texts))[:, None]
+                turned = units @ basis  # which may round equal rows otherwise
+                rest = np.linalg.norm(turned[:, head:], axis=1)[:, None]
+                turned.tofile(file)
+                np.concatenate([turned[:, :head], rest], axis=1).tofile(file_of_heads)
+                numbers.append(block)
+                hashes.append(_hashes(texts, units))
+                sizes += map(len, texts)
+        ids, lengths = np.concatenate(numbers), np.array(sizes, np.int64)
+        vectors = np.memmap(Path(folder, "vectors"), dtype=np.float32, mode="r", shape=(len(ids), index.dimension))
+        heads = np.memmap(Path(folder, "heads"), dtype=np.float32, mode="r", shape=(len(ids), head + 1))
+        links, alone = _Links(len(ids)), np.ones(len(ids), dtype=bool)
+        for column in np.concatenate(hashes).T:  # each text is linked to the first that equals it
+            _, first, number = np.unique(column, return_index=True, return_inverse=True)
+            first = first[number]
+            for rows in np.array_split(np.flatnonzero(first != np.arange(len(first))), len(first) // _ROWS + 1):
+                cosines = np.einsum("nd,nd->n", vectors[first[rows]], vectors[rows]).clip(max=1.0)
+                equal = cosines >= 1 - _ROUNDING  # a store may have different vectors for a text
+                links.add(first[rows][equal], rows[equal], cosines[equal])
+                alone[rows[equal]] = False
+        kept = np.flatnonzero(alone)
+        some = len(kept) < len(ids)
+        compared, bounds = (_Rows(vectors, kept), _Rows(heads, kept)) if some else (vectors, heads)
         # the cosine of a text with itself may round to less than 1
-        for rows, columns, cosines in near_pairs(vectors, threshold - _ROUNDING, heads, progress):
+        for rows, columns, cosines in near_pairs(compared, threshold - _ROUNDING, bounds, progress):
             links.add(kept[rows], kept[columns], cosines)
     members, roots = links.groups()
     ends = np.flatnonzero(roots[1:] != roots[:-1]) + 1
     saved = lambda group: int(lengths[group].sum() - lengths[group].max())
-    groups = sorted(np.split(members, ends), key=saved, reverse=True) if len(members) else []
-    return [_with_texts(index, group, ids, links) for group in groups[:limit]]
-
-
-def _link_equal(links: _Links, vectors: Any, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Link each text to the first that equals it, by any column of hashes; the numbers of those that have none."""
-    alone = np.ones(len(hashes), dtype=bool)
-    for column in hashes.T:
-        _, first, number = np.unique(column, return_index=True, return_inverse=True)
-        first = first[number]
-        for rows in np.array_split(np.flatnonzero(first != np.arange(len(first))), len(first) // _ROWS + 1):
-            cosines = np.einsum("nd,nd->n", vectors[first[rows]], vectors[rows]).clip(max=1.0)
-            equal = cosines >= 1 - _ROUNDING  # a store may have different vectors for a text
-            links.add(first[rows][equal], rows[equal], cosines[equal])
-            alone[rows[equal]] = False
-    return np.flatnonzero(alone)
+    groups: list[Group] = []
+    for group in sorted(np.split(members, ends), key=saved, reverse=True)[:limit] if len(members) else ():
+        hits = {hit.id: hit for hit in index.get(ids[group].tolist())}
+        own_id = lambda id, there=hits: there[id].own_id if id in there else id  # one that was deleted meanwhile
+        groups.append([
+            Member(hit.own_id, float(links.best[p]), own_id(int(ids[links.nearest[p]])), hit.text, hit.metadata)
+            for p in group if (hit := hits.get(int(ids[p])))
+        ])  # fmt: skip
+    return groups
 
 
 class _Rows:
     """Some rows of a memory-mapped file, which are read when they are asked for."""
 
-    def __init__(self, file: Any, rows: NDArray[np.int64]) -> None:
+    def __init__(self, file: NDArray[np.float32], rows: NDArray[np.int64]) -> None:
         self.file, self.rows = file, rows
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, places: Any) -> NDArray[np.float32]:
+    def __getitem__(self, places: slice | NDArray[np.integer]) -> NDArray[np.float32]:
         return np.asarray(self.file[self.rows[places]])
 
 
@@ -132,7 +151,14 @@ class _Links:
             one, other, values = one[order], other[order], cosines[order]
             better = values > self.best[one]
             self.best[one[better]], self.nearest[one[better]] = values[better], other[better]
-        self._union(self._find(a), self._find(b))
+        a, b = self._find(a), self._find(b)
+        while len(a):  # the lowest of the roots becomes that of both groups
+            nodes, lower = np.maximum(a, b), np.minimum(a, b)
+            np.minimum.at(self.parent, nodes, lower)
+            while (up := self.parent[self.parent[nodes]]).tobytes() != self.parent[nodes].tobytes():
+                self.parent[nodes] = up  # each step halves the way of all of them
+            a, b = self.parent[a], self.parent[b]
+            a, b = a[a != b], b[a != b]
 
     def groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The numbers that have a link, in the order of their roots, and these roots."""
@@ -148,18 +174,8 @@ class _Links:
         self.parent[places] = roots
         return roots
 
-    def _union(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> None:
-        """Unite the groups of these roots, of which the lowest becomes the root."""
-        while len(a):
-            nodes, lower = np.maximum(a, b), np.minimum(a, b)
-            np.minimum.at(self.parent, nodes, lower)
-            while (up := self.parent[self.parent[nodes]]).tobytes() != self.parent[nodes].tobytes():
-                self.parent[nodes] = up  # each step halves the way of all of them
-            a, b = self.parent[a], self.parent[b]
-            a, b = a[a != b], b[a != b]
 
-
-def _hashes(texts: Sequence[str], vectors: NDArray[Any]) -> NDArray[np.int64]:
+def _hashes(texts: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.int64]:
     """Hashes `[n, 2]`: of each text, and of its vector."""
     digests = [
         hashlib.blake2b(item, digest_size=8).digest()
@@ -167,48 +183,6 @@ def _hashes(texts: Sequence[str], vectors: NDArray[Any]) -> NDArray[np.int64]:
         for item in (text.encode("utf-8", "surrogatepass"), vector.tobytes())
     ]
     return np.frombuffer(b"".join(digests), dtype=np.int64).reshape(-1, 2)
-
-
-@contextmanager
-def _turned_vectors(
-    index: VectorIndex, knows: Callable[[list[str]], NDArray[np.bool_]] | None
-) -> Iterator[tuple[NDArray[np.int64], Any, Any, NDArray[np.int64], NDArray[np.int64]]]:
-    """Ids `[N]`; heads `[N, 65]` and rotated unit vectors `[N, d]`, in files; `_hashes` `[N, 2]`; lengths `[N]`."""
-    basis = _principal_basis(index)
-    head = min(HEAD, index.dimension)
-    with tempfile.TemporaryDirectory(prefix="contrastive_st") as folder:
-        result, hashes, lengths = [], [], list[int]()
-        with open(Path(folder, "vectors"), "wb") as vectors, open(Path(folder, "heads"), "wb") as heads:
-            for ids, texts, _, batch in index.scan():
-                units = unit_vectors(batch)
-                if knows is not None:
-                    units = units * knows(list(texts))[:, None]
-                turned = units @ basis  # which may round equal rows otherwise
-                rest = np.linalg.norm(turned[:, head:], axis=1)[:, None]
-                turned.tofile(vectors)
-                np.concatenate([turned[:, :head], rest], axis=1).tofile(heads)
-                result.append(ids)
-                hashes.append(_hashes(texts, units))
-                lengths += map(len, texts)
-        ids = np.concatenate(result)
-        turned = np.memmap(Path(folder, "vectors"), dtype=np.float32, mode="r", shape=(len(ids), index.dimension))
-        bounds = np.memmap(Path(folder, "heads"), dtype=np.float32, mode="r", shape=(len(ids), head + 1))
-        yield ids, bounds, turned, np.concatenate(hashes), np.array(lengths, np.int64)
-
-
-def _principal_basis(index: VectorIndex) -> NDArray[np.float32]:
-    """An orthonormal basis `[d, d]`, ordered by the share of a sample's length in each direction."""
-    vectors = sample(index, 5_000).vectors.astype(np.float64)
-    return np.linalg.eigh(vectors.T @ vectors)[1][:, ::-1].astype(np.float32)
-
-
-def _with_texts(index: VectorIndex, places: NDArray[np.int64], ids: NDArray[np.int64], links: _Links) -> Group:
-    hits = {hit.id: hit for hit in index.get([int(ids[place]) for place in places])}
-    own_id = lambda id: hits[id].own_id if id in hits else id  # one that was deleted meanwhile
-    return [
-        Member(hit.own_id, float(links.best[p]), own_id(int(ids[links.nearest[p]])), hit.text, hit.metadata)
-        for p in places if (hit := hits.get(int(ids[p])))
-    ]  # fmt: skip
 
 
 FORMATS = (".csv", ".json")

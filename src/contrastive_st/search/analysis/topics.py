@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from contrastive_st.data.profile import number_of
 from contrastive_st.errors import InputError
 from contrastive_st.search.filters import values_of
-from contrastive_st.search.index import Batch, VectorIndex, sample
+from contrastive_st.search.index import VectorIndex, sample
 from contrastive_st.search.values import one_line
 from contrastive_st.vectors import unit_vectors
 
@@ -41,10 +40,10 @@ class Groups:
     """
 
     names: list[str]
-    of: Mapping[Any, int]
+    of: Mapping[object, int]
     ordered: bool
 
-    def count(self, values: Mapping[Any, int]) -> list[int]:
+    def count(self, values: Mapping[object, int]) -> list[int]:
         """The number of counted values in each group."""
         counts = [0] * len(self.names)
         for value, n in values.items():
@@ -52,7 +51,7 @@ class Groups:
         return counts
 
 
-def group_values(counted: Mapping[Any, int], every: str | None = None) -> Groups:
+def group_values(counted: Mapping[object, int], every: str | None = None) -> Groups:
     """Put the values, given with how often they occur, into at most 24 groups; or dates into months, quarters or years.
 
     Numbers (also as texts) and ISO dates keep their order: numbers in ranges of a round width, dates in days, months,
@@ -67,73 +66,52 @@ def group_values(counted: Mapping[Any, int], every: str | None = None) -> Groups
         ['2019-Q4', '2020-Q1', '2020-Q2', '2020-Q3']
     """
     values = [value for value in counted if value is not None]
-    numbers = {value: number for value in values if value is not True and value is not False
+    numbers = {value: number for value in values if not isinstance(value, bool)
                and (number := number_of(value)) is not None}  # fmt: skip
-    if every is not None:
-        groups = _of_periods(values, every)
+    dates = {value: value for value in values if isinstance(value, str) and _DATE.match(value)}
+    number_in: dict[object, int]  # the group of each value
+    ordered = True
+    if every is not None:  # every month, quarter or year from the first date to the last one
+        if strange := [value for value in values if value not in dates]:
+            raise InputError(f"--every {every}: {one_line(str(strange[0]), 60)} is not a date such as 2024-05-31")
+        months = {"month": 1, "quarter": 3, "year": 12}[every]
+        periods = {value: (12 * int(date[:4]) + int(date[5:7]) - 1) // months for value, date in dates.items()}
+        first, last = min(periods.values()), max(periods.values())
+        if last - first >= _PERIODS:
+            span = f"{last - first + 1} from {min(dates.values())} to {max(dates.values())}"
+            raise InputError(f"--every {every}: {span}; {_PERIODS} at most")
+        name = {"month": lambda n: f"{n // 12}-{n % 12 + 1:02}", "quarter": lambda n: f"{n // 4}-Q{n % 4 + 1}"}
+        names = [name.get(every, str)(number) for number in range(first, last + 1)]
+        number_in = {value: number - first for value, number in periods.items()}
     elif len(numbers) == len(values):
-        groups = _of_numbers(numbers)
-    elif all(isinstance(value, str) and _DATE.match(value) for value in values):
-        groups = _of_dates(values)
+        low, high = min(numbers.values()), max(numbers.values())
+        whole, width = all(number.is_integer() for number in numbers.values()), 1.0
+        if not whole or high - low >= MOST:  # the next larger of 1, 2, 5, 10, 20, ... times a power of ten
+            least = (high - low) / (MOST - 2) or 1.0
+            power = 10.0 ** math.floor(math.log10(least))
+            width = next(step * power for step in (1, 2, 5, 10) if step * power >= least)
+        first = math.floor(low / width)
+        starts = range(first, math.floor(high / width) + 1)
+        names = [f"{i}" if whole and width == 1 else f"{i * width:g} to {(i + 1) * width:g}" for i in starts]
+        number_in = {value: math.floor(n / width) - first for value, n in numbers.items()}
+    elif len(dates) == len(values):
+        for length, rest in ((10, ""), (7, ""), (4, ""), (3, "0s"), (2, "00s")):
+            names = sorted({date[:length] + rest for date in dates.values()})
+            if len(names) <= MOST:
+                break
+        number_in = {value: names.index(date[:length] + rest) for value, date in dates.items()}
     else:
-        groups = _of_names(counted)
+        texts: Counter[str] = Counter()
+        for value in values:
+            texts[str(value)] += counted[value]
+        names = sorted(texts, key=lambda name: (-texts[name], name))
+        place = {name: min(i, MOST - 1) for i, name in enumerate(names)}
+        names = names if len(names) <= MOST else [*names[: MOST - 1], OTHERS]
+        number_in, ordered = {value: place[str(value)] for value in values}, False
+    ordered = ordered and len(names) > 1
     if None not in counted:
-        return groups
-    return Groups([*groups.names, MISSING], {**groups.of, None: len(groups.names)}, groups.ordered)
-
-
-def _of_numbers(numbers: Mapping[Any, float]) -> Groups:
-    low, high = min(numbers.values()), max(numbers.values())
-    whole = all(number.is_integer() for number in numbers.values())
-    width = 1.0 if whole and high - low < MOST else _round_width((high - low) / (MOST - 2) or 1.0)
-    first = math.floor(low / width)
-    number = math.floor(high / width) - first + 1
-    if whole and width == 1:
-        names = [f"{first + i}" for i in range(number)]
-    else:
-        names = [f"{(first + i) * width:g} to {(first + i + 1) * width:g}" for i in range(number)]
-    return Groups(names, {value: math.floor(n / width) - first for value, n in numbers.items()}, number > 1)
-
-
-def _round_width(width: float) -> float:
-    """The next larger of 1, 2, 5, 10, 20, ... times a power of ten."""
-    power = 10.0 ** math.floor(math.log10(width))
-    return next(step * power for step in (1, 2, 5, 10) if step * power >= width)
-
-
-def _of_dates(values: list[str]) -> Groups:
-    for length, rest in ((10, ""), (7, ""), (4, ""), (3, "0s"), (2, "00s")):
-        names = sorted({value[:length] + rest for value in values})
-        if len(names) <= MOST:
-            break
-    return Groups(names, {value: names.index(value[:length] + rest) for value in values}, len(names) > 1)
-
-
-def _of_periods(values: list[Any], every: str) -> Groups:
-    """Every month, quarter or year from the first date to the last one."""
-    if strange := [value for value in values if not (isinstance(value, str) and _DATE.match(value))]:
-        raise InputError(f"--every {every}: {one_line(str(strange[0]), 60)} is not a date such as 2024-05-31")
-    months = {"month": 1, "quarter": 3, "year": 12}[every]
-    numbers = {value: (12 * int(value[:4]) + int(value[5:7]) - 1) // months for value in values}
-    first, last = min(numbers.values()), max(numbers.values())
-    if last - first >= _PERIODS:
-        raise InputError(f"--every {every}: {last - first + 1} from {min(values)} to {max(values)}; {_PERIODS} at most")
-    name: dict[str, Callable[[int], str]] = {
-        "month": lambda n: f"{n // 12}-{n % 12 + 1:02}", "quarter": lambda n: f"{n // 4}-Q{n % 4 + 1}", "year": str,
-    }  # fmt: skip
-    names = [name[every](number) for number in range(first, last + 1)]
-    return Groups(names, {value: number - first for value, number in numbers.items()}, len(names) > 1)
-
-
-def _of_names(counted: Mapping[Any, int]) -> Groups:
-    texts: Counter[str] = Counter()
-    for value, n in counted.items():
-        if value is not None:
-            texts[str(value)] += n
-    names = sorted(texts, key=lambda name: (-texts[name], name))
-    kept = names if len(names) <= MOST else [*names[: MOST - 1], OTHERS]
-    place = {name: min(i, len(kept) - 1) for i, name in enumerate(names)}
-    return Groups(kept, {value: place[str(value)] for value in counted if value is not None}, False)
+        return Groups(names, number_in, ordered)
+    return Groups([*names, MISSING], {**number_in, None: len(names)}, ordered)
 
 
 SAMPLE = 20_000  # documents from which the centres and the vocabulary are computed
@@ -196,11 +174,11 @@ class Trends:
         """The counts of a cluster, without its documents that have no value."""
         return cluster.counts[: len(self.values) - (self.values[-1:] == [MISSING])]
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, object]]:
         """One flat dict per cluster, for tables."""
         result = []
         for cluster in self.clusters:
-            row: dict[str, Any] = {"cluster": cluster.name, "size": cluster.size}
+            row: dict[str, object] = {"cluster": cluster.name, "size": cluster.size}
             row["share"] = round(100 * cluster.size / self.total, 2)
             if cluster.change is not None:
                 row |= {"change": round(cluster.change, 2), "change_error": round(cluster.error, 2)}
@@ -248,75 +226,57 @@ def find_trends(
     if clusters is not None and not 1 <= clusters <= distinct:
         raise InputError(f"{clusters} clusters of {distinct} distinct documents; give a number from 1 to {distinct}")
     means = MiniBatchKMeans(min(count, distinct), random_state=seed, n_init=5, batch_size=4096).fit(drawn.vectors)
-    tally = _Tally(unit_vectors(means.cluster_centers_.astype(np.float32)), _vocabulary(drawn.texts), by, every)
-    for batch in index.scan():
-        tally.add(batch)
-        progress(int(tally.sizes.sum()), drawn.total)
-    return tally.trends()
-
-
-class _Tally:
-    """The counts of the second pass for each centre."""
-
-    def __init__(self, centres: NDArray[np.float32], counter: Any, by: str | None, every: str | None) -> None:
-        self.centres, self.counter, self.by, self.every = centres, counter, by, every
-        k = len(centres)
-        self.sizes, self.cosines = np.zeros(k, dtype=np.int64), np.zeros(k)
-        self.nearest, self.central = np.full(k, -np.inf), [(0, "")] * k
-        self.counts = np.zeros((k, len(counter.vocabulary_) if counter else 0))
-        self.values: list[Counter[Any]] = [Counter() for _ in range(k)]
-
-    def add(self, batch: Batch) -> None:
-        ids, texts, metadata, vectors = batch
-        cosines = unit_vectors(vectors) @ self.centres.T
+    centres, counter = unit_vectors(means.cluster_centers_.astype(np.float32)), _vocabulary(drawn.texts)
+    k = len(centres)
+    sizes, sums, nearest, central = np.zeros(k, dtype=np.int64), np.zeros(k), np.full(k, -np.inf), [(0, "")] * k
+    words, by_value = np.zeros((k, len(counter.vocabulary_) if counter else 0)), [Counter[object]() for _ in range(k)]
+    for ids, texts, metadata, vectors in index.scan():
+        cosines = unit_vectors(vectors) @ centres.T
         labels = cosines.argmax(1)
         best = cosines[np.arange(len(labels)), labels]
-        np.add.at(self.sizes, labels, 1)
-        np.add.at(self.cosines, labels, best)
-        for row in np.flatnonzero(best > self.nearest[labels]):
-            if best[row] > self.nearest[labels[row]]:
-                self.nearest[labels[row]], self.central[labels[row]] = best[row], (int(ids[row]), texts[row])
-        if self.counter is not None:
-            counted = self.counter.transform(texts)
+        np.add.at(sizes, labels, 1)
+        np.add.at(sums, labels, best)
+        for row in np.flatnonzero(best > nearest[labels]):
+            if best[row] > nearest[labels[row]]:
+                nearest[labels[row]], central[labels[row]] = best[row], (int(ids[row]), texts[row])
+        if counter is not None:
+            counted = counter.transform(texts)
             for label in np.unique(labels):
-                self.counts[label] += np.asarray(counted[labels == label].sum(0)).ravel()
-        if self.by is not None:
-            for label, entry in zip(labels, metadata, strict=True):
-                values = [value for value in values_of(entry, self.by) if value not in (None, "")]
-                if held := [value for value in values if isinstance(value, (dict, list))]:
-                    there = one_line(json.dumps(held[0], ensure_ascii=False), 60)
-                    raise InputError(f"--by {self.by}: {there} is not one value; choose another column, or name a "
-                                     f"value inside an object, such as {self.by}.NAME")  # fmt: skip
-                self.values[label].update(values or [None])
-            if sum(map(len, self.values)) > _DISTINCT:
-                raise InputError(f"--by {self.by} has too many values (more than {_DISTINCT:,} counted); "
-                                 "choose a column that groups documents")  # fmt: skip
-
-    def trends(self) -> Trends:
-        groups = self._groups()
-        order = [i for i in np.argsort(-self.sizes, kind="stable") if self.sizes[i]]
-        terms = distinctive_terms(self.counts[order], self.counter)
-        counts = [groups.count(self.values[i]) for i in order]
-        result: list[Cluster] = []
-        for i, kept_terms, item in zip(order, terms, counts, strict=True):
-            number, text = self.central[i]
-            name = _new_name(kept_terms, text, {cluster.name for cluster in result})
-            cohesion = float(self.cosines[i] / self.sizes[i])
-            result.append(Cluster(name, int(self.sizes[i]), text, number, cohesion, kept_terms, item))
-        trends = Trends(result, int(self.sizes.sum()), self.by, groups.names, self.centres[order])
-        if groups.ordered:
-            changes = _changes(np.array([*map(trends.curve, result)]))
-            for cluster, change in zip(result, changes, strict=True):
-                cluster.change, cluster.error = change
-        return trends
-
-    def _groups(self) -> Groups:
-        if self.by is None:
-            return Groups([], {}, False)
-        counted: Counter[Any] = sum(self.values, Counter())
-        if set(counted) <= {None}:
-            raise InputError(f"--by {self.by}: no document has this metadata; choose a column that the corpus has")
-        return group_values(counted, self.every)
+                words[label] += np.asarray(counted[labels == label].sum(0)).ravel()
+        for label, entry in zip(labels, metadata, strict=True) if by is not None else ():
+            values = [value for value in values_of(entry, str(by)) if value not in (None, "")]
+            if held := [value for value in values if isinstance(value, (dict, list))]:
+                there = one_line(json.dumps(held[0], ensure_ascii=False), 60)
+                raise InputError(f"--by {by}: {there} is not one value; choose another column, or name a "
+                                 f"value inside an object, such as {by}.NAME")  # fmt: skip
+            by_value[label].update(values or [None])
+        if sum(map(len, by_value)) > _DISTINCT:
+            raise InputError(f"--by {by} has too many values (more than {_DISTINCT:,} counted); "
+                             "choose a column that groups documents")  # fmt: skip
+        progress(int(sizes.sum()), drawn.total)
+    groups, all_values = Groups([], {}, False), sum(by_value, Counter[object]())
+    if by is not None:
+        if set(all_values) <= {None}:
+            raise InputError(f"--by {by}: no document has this metadata; choose a column that the corpus has")
+        groups = group_values(all_values, every)
+    order = [i for i in np.argsort(-sizes, kind="stable") if sizes[i]]
+    result: list[Cluster] = []
+    for i, terms in zip(order, distinctive_terms(words[order], counter), strict=True):
+        number, text = central[i]
+        # three terms, or more if that name is taken; no term is a prefix of another one, as a singular of its plural
+        apart = [term for at, term in enumerate(terms) if not any(_alike(term, other) for other in terms[:at])]
+        names = [", ".join(apart[:n]) for n in range(min(3, len(apart)), len(apart) + 1) if apart]
+        names = names or [one_line(text, 40) or "(no words)"]
+        names += [f"{names[0]} ({n})" for n in range(2, len(result) + 2)]
+        name = next(name for name in names if name not in [cluster.name for cluster in result])
+        cohesion = float(sums[i] / sizes[i])
+        result.append(Cluster(name, int(sizes[i]), text, number, cohesion, terms, groups.count(by_value[i])))
+    trends = Trends(result, int(sizes.sum()), by, groups.names, centres[order])
+    if groups.ordered:
+        changes = _changes(np.array([*map(trends.curve, result)]))
+        for cluster, change in zip(result, changes, strict=True):
+            cluster.change, cluster.error = change
+    return trends
 
 
 def distinctive_terms(counts: NDArray[np.float64], counter: CountVectorizer | None, n: int = 8) -> list[list[str]]:
@@ -333,15 +293,6 @@ def distinctive_terms(counts: NDArray[np.float64], counter: CountVectorizer | No
     weights = weights * np.log1p(counts.sum() / len(counts) / np.maximum(counts.sum(0), 1))
     best = np.argsort(-weights, axis=1, kind="stable")[:, :n]
     return [[str(names[i]) for i in row if item[i] > 0] for row, item in zip(best, weights, strict=True)]
-
-
-def _new_name(terms: Sequence[str], text: str, taken: set[str]) -> str:
-    """A name of three terms; more if it is taken. No term is a prefix of another one, to avoid singular and plural."""
-    kept_terms = [term for i, term in enumerate(terms) if not any(_alike(term, other) for other in terms[:i])]
-    names = [", ".join(kept_terms[:n]) for n in range(min(3, len(kept_terms)), len(kept_terms) + 1) if kept_terms]
-    names = names or [one_line(text, 40) or "(no words)"]
-    names += [f"{names[0]} ({n})" for n in range(2, len(taken) + 2)]
-    return next(name for name in names if name not in taken)
 
 
 def _alike(a: str, b: str) -> bool:

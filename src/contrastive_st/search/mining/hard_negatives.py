@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from contrastive_st.data.table_writers import FORMATS, Columns, table_writer
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write, check_target
 from contrastive_st.memory import peak_resident
-from contrastive_st.models.protocol import as_encoder, with_options
+from contrastive_st.models.protocol import Encoder, as_encoder, with_options
 from contrastive_st.search.mining.known_pairs import Block, KnownPairs, pair_columns, read_corpus
 from contrastive_st.search.mining.negative_rules import MiningOptions
 from contrastive_st.search.mining.scores import CrossScores, EncoderScores
@@ -76,7 +76,7 @@ class MiningCounts:
         return f"{result}; {self.without:,} anchors with too few are left out; {self.shown_columns}; {cost}"
 
 
-def mine_hard_negatives(dataset: Any, model: Any = None, **options: Any) -> datasets.Dataset:
+def mine_hard_negatives(dataset: object, model: object = None, **options: Any) -> datasets.Dataset:
     """Mine hard negatives for pairs, in memory: the texts nearest to each anchor that are not its positives.
 
     Every anchor is compared with every document. A text that equals the anchor or one of its positives, apart from case
@@ -108,7 +108,7 @@ def mine_hard_negatives(dataset: Any, model: Any = None, **options: Any) -> data
 
 
 def write_hard_negatives(
-    dataset: Any, output: str | Path, model: Any = None, *, overwrite: bool = False, **options: Any
+    dataset: object, output: str | Path, model: object = None, *, overwrite: bool = False, **options: Any
 ) -> MiningCounts:
     """Mine hard negatives into a .jsonl, .csv or .parquet file, block by block.
 
@@ -147,8 +147,8 @@ class HardNegatives:
 
     def __init__(
         self,
-        dataset: Any,
-        model: Any = None,
+        dataset: object,
+        model: object = None,
         options: MiningOptions | None = None,
         *,
         verbose: bool = False,
@@ -162,6 +162,7 @@ class HardNegatives:
             "labeled-pair": ["score" if rules.output_scores else "label"],
             "labeled-list": [] if rules.output_scores else ["labels"],
         }  # fmt: skip
+        self._least = rules.num_negatives if rules.output_format == "n-tuple" else 1  # of an anchor that has rows
         self.columns = ["anchor", "positive", *others[rules.output_format]]
         self.columns += [SCORES] if rules.output_scores and rules.output_format != "labeled-pair" else []
         self.types = _TYPES | ({"positive": pa.list_(pa.string())} if rules.output_format == "labeled-list" else {})
@@ -171,12 +172,14 @@ class HardNegatives:
         self.counts.columns = anchors.name, positives.name
         searched = [] if rules.corpus is None else [read_corpus(rules.corpus, rules.corpus_column)]
         self._pairs = KnownPairs(anchors, positives, searched, rules.include_positives)
-        encoding: dict[str, Any] = {
-            "query": {"prompt": rules.query_prompt, "prompt_name": rules.query_prompt_name},
-            "document": {"prompt": rules.corpus_prompt, "prompt_name": rules.corpus_prompt_name},
-            "batch_size": rules.batch_size,
-        }
-        opened = lambda name, **more: with_options(as_encoder(name, precision=rules.precision, **more), **encoding)
+
+        def opened(name: object, **more: str | None) -> Encoder:
+            return with_options(
+                as_encoder(name, precision=rules.precision, **more), batch_size=rules.batch_size,
+                query={"prompt": rules.query_prompt, "prompt_name": rules.query_prompt_name},
+                document={"prompt": rules.corpus_prompt, "prompt_name": rules.corpus_prompt_name},
+            )  # fmt: skip
+
         self._model = opened(model, pooling=rules.pooling)
         self._guide = None if rules.guide is None else opened(rules.guide)
         self._cross = None if rules.cross_encoder is None else open_cross_encoder(rules.cross_encoder)
@@ -185,7 +188,7 @@ class HardNegatives:
         with tempfile.TemporaryDirectory(prefix="contrastive_st") as folder:
             documents = self._pairs.documents
             finder = EncoderScores(self._model, documents, Path(folder, "model"), self.verbose)
-            scorer: Any = finder
+            scorer: EncoderScores | CrossScores = finder
             if self._guide is not None:
                 scorer = EncoderScores(self._guide, documents, Path(folder, "guide"), self.verbose)
             elif self._cross is not None:
@@ -202,15 +205,18 @@ class HardNegatives:
             raise InputError(f"{few}; allow higher scores or more ranks, or give a corpus")
 
     def _negatives(
-        self, block: Block, finder: EncoderScores, scorer: Any, random: np.random.Generator
+        self, block: Block, finder: EncoderScores, scorer: EncoderScores | CrossScores, random: np.random.Generator
     ) -> tuple[Numbers, Vectors, Vectors]:
         """The numbers of the negatives, `[Q, num_negatives]`, padded with -1; their scores and those of the pairs."""
         asked = finder.ask(block.anchors)
         numbers = finder.nearest(asked, self.rules.candidates, self._pairs.searched, block)
         there = numbers >= 0
         rows = np.concatenate([np.nonzero(there)[0], block.rows])
-        question = asked if scorer is finder else scorer.ask(block.anchors)
-        scored = scorer.score(question, rows, np.concatenate([numbers[there], block.positives]))
+        pairs = rows, np.concatenate([numbers[there], block.positives])
+        if isinstance(scorer, CrossScores):
+            scored = scorer.score(block.anchors, *pairs)
+        else:
+            scored = scorer.score(asked if scorer is finder else scorer.ask(block.anchors), *pairs)
         scores = np.full(numbers.shape, -np.inf, dtype=np.float32)
         scores[there] = scored[: there.sum()]
         positive = np.full(len(numbers), np.inf, dtype=np.float32)
@@ -221,11 +227,6 @@ class HardNegatives:
         padded_scores = np.pad(scores, ((0, 0), (0, 1)))
         chosen, result = np.take_along_axis(padded, places, axis=1), np.take_along_axis(padded_scores, places, axis=1)
         return chosen, result, scored[there.sum() :]
-
-    @property
-    def _least(self) -> int:
-        """The fewest negatives of an anchor that has rows."""
-        return self.rules.num_negatives if self.rules.output_format == "n-tuple" else 1
 
     def _rows(self, block: Block, negatives: Numbers, scores: Vectors, positive: Vectors) -> Iterator[Columns]:
         """The rows of a block of anchors, if there are any; arguments as `_negatives` returns them."""
@@ -241,33 +242,27 @@ class HardNegatives:
         rows = block.rows[pair]
         scored = np.concatenate([positive[pair, None], scores[rows]], axis=1).astype(np.float64).round(6)
         anchors, positives = (np.array(column, dtype=object) for column in self._pairs.given(block.places[pair]))
-        if self.rules.output_format == "n-tuple":
-            texts = [self._pairs.documents[column] for column in negatives[rows].T]
-            columns = [anchors, positives, *texts, scored.tolist()]
+        chosen, form = negatives[rows], self.rules.output_format
+        columns: list[Iterable[object]]
+        if form == "n-tuple":
+            columns = [anchors, positives, *(self._pairs.documents[column] for column in chosen.T), scored.tolist()]
         else:
-            columns = self._single(rows, negatives[rows], scored, anchors, positives)
-        counts.rows += len(columns[0])
-        yield dict(zip(self.columns, map(list, columns), strict=False))  # scores are last, if they are wanted
-
-    def _single(self, rows: Numbers, chosen: Numbers, scored: Any, anchors: Any, positives: Any) -> list[Any]:
-        """The columns of the other formats, from the pairs' anchors and negatives `[P, n]`, padded with -1."""
-        if self.rules.output_format == "labeled-pair":  # the negatives of an anchor once, after its last positive
-            chosen = np.where(np.append(rows[1:] != rows[:-1], True)[:, None], chosen, -1)
-        repeats, places = np.nonzero(chosen >= 0)
-        negatives, their = self._pairs.documents[chosen[repeats, places]], scored[repeats, places + 1]
-        if self.rules.output_format == "triplet":
-            scores = np.stack([scored[repeats, 0], their], axis=1).tolist()
-            return [anchors[repeats], positives[repeats], negatives, scores]
-        # the positive of each pair, then its negatives
-        order = np.argsort(np.concatenate([np.arange(len(rows)), repeats]), kind="stable")
-        texts = np.concatenate([positives, np.array(negatives, dtype=object)])[order]
-        labels = np.repeat([1, 0], [len(rows), len(repeats)])[order]
-        values = (np.concatenate([scored[:, 0], their])[order] if self.rules.output_scores else labels).tolist()
-        if self.rules.output_format == "labeled-pair":
-            return [np.concatenate([anchors, anchors[repeats]])[order], texts, values]
-        starts = np.flatnonzero(labels)
-        ends = [*starts[1:], len(labels)]
-        return [
-            anchors,
-            *([column[a:b] for a, b in zip(starts, ends, strict=True)] for column in (texts.tolist(), values)),
-        ]
+            if form == "labeled-pair":  # the negatives of an anchor once, after its last positive
+                chosen = np.where(np.append(rows[1:] != rows[:-1], True)[:, None], chosen, -1)
+            repeats, places = np.nonzero(chosen >= 0)
+            texts, their = self._pairs.documents[chosen[repeats, places]], scored[repeats, places + 1]
+            # of the labeled formats: the positive of each pair, then its negatives
+            order = np.argsort(np.concatenate([np.arange(len(rows)), repeats]), kind="stable")
+            labels = np.repeat([1, 0], [len(rows), len(repeats)])[order]
+            values = (np.concatenate([scored[:, 0], their])[order] if self.rules.output_scores else labels).tolist()
+            documents = np.concatenate([positives, np.array(texts, dtype=object)])[order].tolist()
+            starts = np.flatnonzero(labels)
+            spans = [slice(a, b) for a, b in zip(starts, [*starts[1:], len(labels)], strict=True)]
+            columns = {
+                "triplet": [anchors[repeats], positives[repeats], texts, np.c_[scored[repeats, 0], their].tolist()],
+                "labeled-pair": [np.concatenate([anchors, anchors[repeats]])[order], documents, values],
+                "labeled-list": [anchors, [documents[span] for span in spans], [values[span] for span in spans]],
+            }[form]
+        lists = [list(column) for column in columns]
+        counts.rows += len(lists[0])
+        yield dict(zip(self.columns, lists, strict=False))  # scores are last, if they are wanted

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import datasets
 import numpy as np
@@ -23,7 +22,7 @@ Numbers = NDArray[np.int64]
 
 
 def pair_columns(
-    dataset: Any, anchor: str | None, positive: str | None
+    dataset: object, anchor: str | None, positive: str | None
 ) -> tuple[tuple[Column, Column], dict[str, str]]:
     """The columns of anchors and of positives, as their names or cells tell; and why each other column is not used."""
     wanted = None if anchor is None else [f"{anchor}=anchor", f"{positive}=positive"]
@@ -36,7 +35,7 @@ def pair_columns(
     return (anchors, positives), {**roles.left_out, **{column.name: "new negatives are mined" for column in others}}
 
 
-def read_corpus(corpus: Any, column: str | None) -> Column:
+def read_corpus(corpus: object, column: str | None) -> Column:
     """The texts to take negatives from: of a file, or in memory."""
     source = corpus if isinstance(corpus, (str, Path)) else in_memory(corpus, "the corpus")
     try:
@@ -61,18 +60,12 @@ class Column:
 
     def keys(self) -> NDArray[np.uint64]:
         """`[N]`, equal for texts that are the same apart from case and white space."""
-        result = np.empty(len(self), dtype=np.uint64)
-        start = 0
+        digests = bytearray()
         for table in self.rows.iter(_READ):
-            keys = [_key(text) for text in table[self.name].to_pylist()]
-            result[start : start + len(keys)] = keys
-            start += len(keys)
-        return result
-
-
-def _key(text: str) -> int:
-    plain = " ".join(text.casefold().split()).encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(plain, digest_size=8).digest(), "little")
+            for text in table[self.name].to_pylist():
+                plain = " ".join(text.casefold().split()).encode("utf-8", "surrogatepass")
+                digests += hashlib.blake2b(plain, digest_size=8).digest()
+        return np.frombuffer(digests, "<u8")
 
 
 class Distinct:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +11,7 @@ from tqdm.auto import tqdm
 from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import Encoder
 from contrastive_st.search.mining.known_pairs import Block, Distinct, Numbers
+from contrastive_st.search.reranking import PairScorer
 from contrastive_st.vectors import check_finite, top_k_in_blocks, unit_vectors
 
 DOCUMENTS = 16_384  # documents that are encoded at a time, and most that anchors are compared with
@@ -29,11 +28,8 @@ class EncoderScores:
 
     def __init__(self, encoder: Encoder, documents: Distinct, path: Path, verbose: bool) -> None:
         self.encoder, self.path, self.dim = encoder, path, 0
-        total = len(documents)
-        with (
-            tqdm(total=total, disable=not verbose, unit=" texts", desc=encoder.name) as bar,
-            open(path, "wb") as file,
-        ):
+        total, shown = len(documents), {"disable": not verbose, "unit": " texts", "desc": encoder.name}
+        with tqdm(total=total, **shown) as bar, open(path, "wb") as file:
             for start in range(0, total, DOCUMENTS):
                 texts = documents[np.arange(start, min(start + DOCUMENTS, total))]
                 vectors = self._encoded(texts, "encode_document")
@@ -74,23 +70,18 @@ class EncoderScores:
         return np.memmap(self.path, np.float16, "r", offset=start * width, shape=(stop - start, self.dim))
 
     def _encoded(self, texts: list[str], how: str) -> Vectors:
-        encode: Callable[[list[str]], Any] = getattr(self.encoder, how)
-        return check_finite(unit_vectors(encode(texts), np.float32), self.encoder.name)
+        return check_finite(unit_vectors(getattr(self.encoder, how)(texts), np.float32), self.encoder.name)
 
 
 class CrossScores:
-    """Scores by a model that reads both texts at once; as `EncoderScores`."""
+    """Scores by a model that reads both texts at once."""
 
-    def __init__(self, model: Any, documents: Distinct) -> None:
+    def __init__(self, model: PairScorer, documents: Distinct) -> None:
         self.model, self.documents = model, documents
 
-    def ask(self, anchors: list[str]) -> list[str]:
-        """The anchors themselves."""
-        return anchors
-
-    def score(self, asked: list[str], rows: Numbers, numbers: Numbers) -> Vectors:
+    def score(self, anchors: list[str], rows: Numbers, numbers: Numbers) -> Vectors:
         """The scores `[m]` of pairs: the row of an anchor and the number of a document each."""
-        pairs = list(zip((asked[row] for row in rows), self.documents[numbers], strict=True))
+        pairs = list(zip((anchors[row] for row in rows), self.documents[numbers], strict=True))
         scores = np.asarray(self.model.predict(pairs, show_progress_bar=False), dtype=np.float32)
         if scores.shape != (len(pairs),):
             raise InputError(

@@ -6,7 +6,6 @@ import contextlib
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
 
 import numpy as np
 import psycopg
@@ -14,24 +13,12 @@ from numpy.typing import NDArray
 from psycopg.types.json import Jsonb
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.held import same
-from contrastive_st.search.index import (
-    CHANGED,
-    DELETED,
-    NEW,
-    RELABELLED,
-    UNCHANGED,
-    Batch,
-    Files,
-    Ids,
-    Members,
-    Metadata,
-)
+from contrastive_st.search.index import Batch, Files, Ids, Members, Metadata, State
 from contrastive_st.search.postgres.copying import copy_rows, merge_rows
 from contrastive_st.search.postgres.database import StoreConnection
 from contrastive_st.search.postgres.writes import StoreWrites
 from contrastive_st.search.shards import FIRST
-from contrastive_st.search.values import storable
+from contrastive_st.search.values import same, storable
 
 _UNLOCK = "SELECT pg_advisory_unlock(hashtext(%s), %s)"
 _OWN, _HASHED = " ids", " files"  # after the fingerprint of a source whose documents have ids, of a column or by file
@@ -90,7 +77,7 @@ class StoreLoader:
         self._done = self._loaded()
 
     @property
-    def _key(self) -> dict[str, Any]:
+    def _key(self) -> dict[str, object]:
         return {"collection": self.store.tables.prefix, "source": self.number, "run": self.run}
 
     def claim(self, shard: int) -> bool:
@@ -123,11 +110,11 @@ class StoreLoader:
         )
         self._known = {file for file, _, _ in rows}
         total, gone = (int(sum(row[column] for row in rows)) for column in (1, 2))
-        return self._known, Counter({UNCHANGED: total - gone, DELETED: gone})
+        return self._known, Counter({"unchanged": total - gone, "deleted": gone})
 
-    def compare(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> list[str]:
+    def compare(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> list[State]:
         """What each of these documents is to the collection: new, changed, relabelled, unchanged or deleted."""
-        states: list[str] = np.where(self.deleted(ids), DELETED, NEW).tolist()
+        states: list[State] = np.where(self.deleted(ids), "deleted", "new").tolist()
         if self.own_ids or self.afresh:  # else all of the shard are new
             statement = self.store.tables.statement("SELECT id, text, metadata FROM {texts} WHERE id = ANY(%s)")
             keys = (ids + self.first).tolist()
@@ -135,7 +122,9 @@ class StoreLoader:
             for i, (key, text, item) in enumerate(zip(keys, map(storable, texts), metadata, strict=True)):
                 if key in there:
                     former, metadata_there = there[key]
-                    states[i] = CHANGED if former != text else UNCHANGED if same(metadata_there, item) else RELABELLED
+                    states[i] = (
+                        "changed" if former != text else "unchanged" if same(metadata_there, item) else "relabelled"
+                    )
         return states
 
     def relabel(self, ids: Ids, metadata: Metadata) -> None:
@@ -247,7 +236,17 @@ class StoreLoader:
                 " FROM sources AS s WHERE collection = %s AND name = %s",
                 (name, self.source),
             ).fetchone()
-            self._check_kind(connection)
+            other = connection.value(
+                "SELECT name FROM sources WHERE collection = %s AND mark NOT LIKE %s AND (mark LIKE %s) != %s",
+                (name, "%" + _HASHED, "%" + _OWN, self.kind == _OWN),
+            )
+            if other is not None and self.kind != _HASHED:  # they would be confused in one collection
+                kinds = "ids in its rows", "the numbers of its rows as ids"
+                this, those = kinds if self.own_ids else kinds[::-1]
+                raise InputError(
+                    f"{self.source} has {this}, and {other} in collection {self.store.collection!r} has {those}; choose"
+                    " another --collection, or --id_column"
+                )
             if row is not None:
                 source, run, mark, shards, loaded = row
                 same = mark == self.fingerprint
@@ -318,20 +317,6 @@ class StoreLoader:
             {**parameters, "ids": ids},
         )
         return 0
-
-    def _check_kind(self, connection: StoreConnection) -> None:
-        """Numbers of rows and ids of the corpus would be confused in one collection."""
-        other = connection.execute(
-            "SELECT name FROM sources WHERE collection = %s AND mark NOT LIKE %s AND (mark LIKE %s) != %s",
-            (self.store.tables.prefix, "%" + _HASHED, "%" + _OWN, self.kind == _OWN),
-        ).fetchone()
-        if other is not None and self.kind != _HASHED:
-            kinds = "ids in its rows", "the numbers of its rows as ids"
-            this, those = kinds if self.own_ids else kinds[::-1]
-            raise InputError(
-                f"{self.source} has {this}, and {other[0]} in collection {self.store.collection!r} has {those}; choose "
-                "another --collection, or --id_column"
-            )
 
     def _loaded(self, connection: StoreConnection | None = None) -> set[int]:
         statement = "SELECT shard FROM shards WHERE collection = %s AND source = %s"

@@ -90,7 +90,16 @@ class View:
                 for ids in (one.ids, one.gone):
                     self.alive[base.places(ids)[0]] = False
         else:
-            self._latest = _latest(headers)
+            # the numbers of the documents that are alive, in the order of their ids
+            ids = np.concatenate([_NONE, *(one.ids for one in headers), *(one.gone for one in headers)])
+            sizes = [len(one.ids) for one in headers] + [len(one.gone) for one in headers]
+            numbers, count = np.repeat([one.number for one in headers] * 2, sizes), len(self.ids)
+            # of the same segment, what is gone was there before
+            order = np.lexsort((np.arange(len(ids)) < count, numbers, ids))
+            last = np.ones(len(order), np.bool_)
+            last[:-1] = ids[order][1:] != ids[order][:-1]
+            kept = order[last]
+            self._latest: Ids = kept[kept < count]
             self.alive = np.zeros(len(self.ids), np.bool_)
             self.alive[self._latest] = True
             self._known = self.ids[self._latest]
@@ -115,20 +124,6 @@ class View:
         return numbers[numbers >= 0], numbers >= 0
 
 
-def _latest(headers: Sequence[Header]) -> Ids:
-    """The numbers of the documents that are alive, in the order of their ids."""
-    ids = np.concatenate([_NONE, *(one.ids for one in headers), *(one.gone for one in headers)])
-    sizes = [len(one.ids) for one in headers] + [len(one.gone) for one in headers]
-    numbers = np.repeat([one.number for one in headers] * 2, sizes)
-    count = sum(len(one.ids) for one in headers)
-    # of the same segment, what is gone was there before
-    order = np.lexsort((np.arange(len(ids)) < count, numbers, ids))
-    last = np.ones(len(order), np.bool_)
-    last[:-1] = ids[order][1:] != ids[order][:-1]
-    kept = order[last]
-    return np.asarray(kept[kept < count])
-
-
 class Words:
     """Reads postings for searches. Objects for one collection share it, so that they read each page once.
 
@@ -146,31 +141,25 @@ class Words:
         while True:  # again if a segment was joined with others meanwhile
             rows = connection.execute(tables.statement(_SEGMENTS)).fetchall()
             oid, numbers = (rows[0][0] if rows else 0), tuple(row[1] for row in rows)
-            if (view := self._current(connection, tables, oid, numbers)) is None:
-                continue
+            known, view = self._view
+            if known != oid or view.key != numbers:
+                there = {one.number: one for one in view.headers} if known == oid else {}
+                new = read_headers(connection, tables, [number for number in numbers if number not in there])
+                there |= {one.number: one for one in new}
+                if any(number not in there for number in numbers):
+                    continue
+                known, base = self._base
+                later = [there[number] for number in numbers[len(base.key) :]]
+                size = sum(len(one.ids) + len(one.gone) for one in later)
+                if known == oid and base.key and numbers[: len(base.key)] == base.key and size < _TAIL:
+                    view = View(later, base)
+                else:
+                    view = View([there[number] for number in numbers])
+                    self._base = oid, view
+                self._view = oid, view
             pages = self._read(connection, tables, oid, view, keys)
             if pages is not None:
                 return view, list(_postings(view, keys, pages))
-
-    def _current(self, connection: StoreConnection, tables: Tables, oid: int, numbers: tuple[int, ...]) -> View | None:
-        """The view of these segments; None if some are gone."""
-        known, view = self._view
-        if known == oid and view.key == numbers:
-            return view
-        there = {one.number: one for one in view.headers} if known == oid else {}
-        new = read_headers(connection, tables, [number for number in numbers if number not in there])
-        there |= {one.number: one for one in new}
-        if any(number not in there for number in numbers):
-            return None
-        known, base = self._base
-        later = [there[number] for number in numbers[len(base.key) :]]
-        if known == oid and base.key and numbers[: len(base.key)] == base.key and sum(map(_size, later)) < _TAIL:
-            view = View(later, base)
-        else:
-            view = View([there[number] for number in numbers])
-            self._base = oid, view
-        self._view = oid, view
-        return view
 
     def _read(
         self, connection: StoreConnection, tables: Tables, oid: int, view: View, keys: Sequence[int]
@@ -200,10 +189,6 @@ class Words:
                 while self._size > _CACHE:
                     self._size -= len(self._pages.popitem(last=False)[1])
         return result
-
-
-def _size(header: Header) -> int:
-    return len(header.ids) + len(header.gone)
 
 
 def _postings(view: View, keys: Sequence[int], pages: dict[tuple[int, int], bytes]) -> Iterator[Postings]:
@@ -242,6 +227,7 @@ _NOTHING = Segment(_NONE, np.empty(0, np.uint32), **{name: np.empty(0, kind) for
 _SIZES = "SELECT segment, octet_length(data) FROM {words} WHERE page = -1 ORDER BY segment DESC"
 _ADD = "INSERT INTO {words} (page, data) VALUES (-1, %s) RETURNING segment"
 _LANGUAGE = "SELECT language FROM collections WHERE tables = %s"
+_SEGMENT = "SELECT data FROM {words} WHERE segment = %s AND page >= 0 ORDER BY page"
 
 
 def read_headers(connection: StoreConnection, tables: Tables, numbers: Sequence[int]) -> list[Header]:
@@ -308,7 +294,10 @@ def join_words(connection: StoreConnection, tables: Tables, *, all_of_them: bool
     for header, mask in zip(view.headers, alive, strict=True):
         if all_of_them and len(mask) >= _SMALL and mask.all():
             continue
-        parts.append(_segment(connection, tables, header))
+        pages = connection.execute(tables.statement(_SEGMENT), (header.number,), binary=True).fetchall()
+        columns = zip(*(read_page(page) for (page,) in pages), strict=True)
+        empty = [getattr(_NOTHING, name) for name in _COLUMNS]
+        parts.append(Segment(header.ids, header.lengths, *(map(np.concatenate, columns) if pages else empty)))
         masks.append(mask)
         connection.execute(tables.statement("DELETE FROM {words} WHERE segment = %s"), (header.number,))
         if all_of_them and sum(map(np.count_nonzero, masks)) >= _MOST - _BATCH:
@@ -320,14 +309,6 @@ def join_words(connection: StoreConnection, tables: Tables, *, all_of_them: bool
 
 def _joined(parts: Sequence[Segment]) -> Segment:
     return parts[0] if len(parts) == 1 else Segment.joined(parts, [np.ones(len(one.ids), np.bool_) for one in parts])
-
-
-def _segment(connection: StoreConnection, tables: Tables, header: Header) -> Segment:
-    statement = tables.statement("SELECT data FROM {words} WHERE segment = %s AND page >= 0 ORDER BY page")
-    pages = [read_page(page) for (page,) in connection.execute(statement, (header.number,), binary=True)]
-    if not pages:
-        return Segment(header.ids, header.lengths, *(getattr(_NOTHING, name) for name in _COLUMNS))
-    return Segment(header.ids, header.lengths, *(np.concatenate(column) for column in zip(*pages, strict=True)))
 
 
 def _add(connection: StoreConnection, tables: Tables, segment: Segment, gone: Ids = _NONE) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from typing import Any
 
 from contrastive_st.search.filters import DOCUMENT_ID, DOCUMENT_TEXT, RANGES, Condition, Filter
 from contrastive_st.search.values import DATE
@@ -55,7 +54,7 @@ def _condition(condition: Condition) -> str:
     if condition.operator in RANGES:
         return _any([one for path in paths for one in _in_range(path, condition)])
     there = _any([f"exists({path} ? ({_NOT_NULL}))" for path in paths])
-    meets = [f"{path} == {_json(value)}" for path in paths for value in condition.wanted]
+    meets = [f"{path} == {_json(value)}" for path in paths for value in condition.wanted.values()]
     if condition.operator == "=":
         return _any(meets + ([_not(there)] if None in condition.values else []))
     return _all([there, _not(_any(meets))]) if meets else there
@@ -86,5 +85,5 @@ def _not(part: str) -> str:
     return f"(!({part}) || ({part}) is unknown)"  # unknown: values of different types were compared
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)

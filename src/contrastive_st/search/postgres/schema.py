@@ -236,59 +236,38 @@ def _create_partitioned(
 Statement = sql.Composed
 _MATCHES = "{subject} @@ %(filter)s::jsonpath"
 
-# Adding 0 keeps the planner from answering by the approximate index.
-_EXACT = """
-    SELECT v.id, v.embedding <=> %(q)b AS distance FROM {vectors} AS v
-    ORDER BY (v.embedding <=> %(q)b) + 0 LIMIT %(k)s"""
-_EXACT_FILTERED = f"""
-    SELECT v.id, v.embedding <=> %(q)b AS distance
-    FROM (SELECT t.id FROM {{texts}} AS t WHERE {_MATCHES}) AS matching JOIN {{vectors}} AS v ON v.id = matching.id
-    ORDER BY (v.embedding <=> %(q)b) + 0 LIMIT %(k)s"""
-_HNSW = """
-    SELECT v.id, v.embedding <=> %(q)b AS distance FROM {vectors} AS v ORDER BY v.embedding <=> %(q)b LIMIT %(k)s"""
-_HNSW_FILTERED = f"""
-    SELECT v.id, v.embedding <=> %(q)b AS distance FROM {{vectors}} AS v JOIN {{texts}} AS t ON t.id = v.id
-    WHERE {_MATCHES} ORDER BY v.embedding <=> %(q)b LIMIT %(k)s"""
-_BINARY = """
-    SELECT v.id, v.embedding <=> %(q)b AS distance FROM (
-        SELECT c.id FROM {codes} AS c ORDER BY c.code <~> %(code)b LIMIT %(many)s
-    ) AS c JOIN {vectors} AS v ON v.id = c.id ORDER BY 2 LIMIT %(k)s"""
-_BINARY_FILTERED = f"""
-    SELECT v.id, v.embedding <=> %(q)b AS distance FROM (
-        SELECT c.id FROM {{codes}} AS c JOIN {{texts}} AS t ON t.id = c.id WHERE {_MATCHES}
-        ORDER BY c.code <~> %(code)b LIMIT %(many)s
-    ) AS c JOIN {{vectors}} AS v ON v.id = c.id ORDER BY 2 LIMIT %(k)s"""
-_BY_INDEX = {"none": _EXACT, "hnsw": _HNSW, "binary": _BINARY}
-_BY_INDEX_FILTERED = {"none": _EXACT_FILTERED, "hnsw": _HNSW_FILTERED, "binary": _BINARY_FILTERED}
+_DISTANCE = "SELECT v.id, v.embedding <=> %(q)b AS distance FROM"
+#: The k nearest, by the kind of index. Adding 0 keeps the planner from answering by the approximate index.
+_BY_INDEX = {
+    "none": _DISTANCE + " {vectors} AS v{matching} ORDER BY (v.embedding <=> %(q)b) + 0 LIMIT %(k)s",
+    "hnsw": _DISTANCE + " {vectors} AS v{matching} ORDER BY v.embedding <=> %(q)b LIMIT %(k)s",
+    "binary": _DISTANCE + " (SELECT v.id FROM {codes} AS v{matching} ORDER BY v.code <~> %(code)b LIMIT %(many)s) AS c"
+    " JOIN {vectors} AS v ON v.id = c.id ORDER BY 2 LIMIT %(k)s",
+}
 
 
 def nearest(tables: Tables, index: str, filter: Filter) -> Statement:
     """`id, cosine, text, metadata` of the k nearest; `index` is `none` for an exact search."""
-    inner = (_BY_INDEX_FILTERED if filter else _BY_INDEX)[index]
-    outer = f"""WITH nearest AS MATERIALIZED ({inner})
+    outer = f"""WITH nearest AS MATERIALIZED ({_BY_INDEX[index]})
     SELECT n.id, 1 - n.distance, t.text, t.metadata FROM nearest AS n JOIN {{texts}} AS t ON t.id = n.id
     ORDER BY n.distance, n.id"""
-    return _compose(outer, tables, filter=filter)
+    return _compose(outer, tables, filter)
 
 
 def cosines(tables: Tables, index: str, filter: Filter) -> Statement:
     """`id, cosine` of the k nearest, and then of the documents with the given `ids`."""
-    inner = (_BY_INDEX_FILTERED if filter else _BY_INDEX)[index]
-    outer = f"""WITH nearest AS MATERIALIZED ({inner}) SELECT n.id, 1 - n.distance FROM nearest AS n
+    outer = f"""WITH nearest AS MATERIALIZED ({_BY_INDEX[index]}) SELECT n.id, 1 - n.distance FROM nearest AS n
     UNION ALL SELECT v.id, 1 - (v.embedding <=> %(q)b) FROM {{vectors}} AS v WHERE v.id = ANY(%(ids)s)"""
-    return _compose(outer, tables, filter=filter)
-
-
-def matching_estimate(tables: Tables, filter: Filter) -> Statement:
-    """The planner's plan, as JSON, for the documents that meet the filter."""
-    return _compose(f"EXPLAIN (FORMAT JSON) SELECT t.id FROM {{texts}} AS t WHERE {_MATCHES}", tables, filter=filter)
+    return _compose(outer, tables, filter)
 
 
 def matching(tables: Tables, filter: Filter, some: bool = False) -> Statement:
     """The ids of the documents that meet the filter; with `some`, of those among `ids`."""
     among = " AND t.id = ANY(%(ids)s)" if some else ""
-    return _compose(f"SELECT t.id FROM {{texts}} AS t WHERE {_MATCHES}{among}", tables, filter=filter)
+    return _compose(f"SELECT t.id FROM {{texts}} AS t WHERE {_MATCHES}{among}", tables, filter)
 
 
-def _compose(template: str, tables: Tables, filter: Filter) -> Statement:
-    return tables.statement(template, subject=sql.SQL(subject_of(filter)))
+def _compose(template: LiteralString, tables: Tables, filter: Filter) -> Statement:
+    subject = sql.SQL(subject_of(filter))
+    joined = tables.statement(f" JOIN {{texts}} AS t ON t.id = v.id WHERE {_MATCHES}", subject=subject)
+    return tables.statement(template, subject=subject, matching=joined if filter else sql.SQL(""))

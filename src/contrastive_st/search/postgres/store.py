@@ -12,11 +12,11 @@ from typing import Any, LiteralString, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from pgvector import Bit, HalfVector, Vector
+from psycopg import sql
 
 from contrastive_st.errors import choice
 from contrastive_st.search.bm25 import Postings, best, shares
 from contrastive_st.search.filters import Filter, Filterable, as_filter
-from contrastive_st.search.held import given_and_own
 from contrastive_st.search.index import (
     FUSED,
     Batch,
@@ -42,7 +42,7 @@ from contrastive_st.search.postgres.postings import View, Words
 from contrastive_st.search.postgres.predicates import as_jsonpath, paths_of, subject_of
 from contrastive_st.search.postgres.schema import create_tables, create_view
 from contrastive_st.search.postgres.writes import StoreWrites
-from contrastive_st.search.values import GIVEN, OWN_ID, as_id, as_ids, one_line, storable
+from contrastive_st.search.values import GIVEN, OWN_ID, as_id, as_ids, given_and_own, one_line, storable
 
 EF_SEARCH = 200  # candidates that HNSW keeps: more candidates give a higher recall and take longer
 EXACT_ROWS = 20_000  # with fewer matching documents the search is exact: tens of milliseconds
@@ -190,36 +190,30 @@ class VectorStore(StoreWrites):
             return now, about, sources
 
         now, (name, aliases, created, size), sources = self.read(work)
-        gone = [f"{id} ({file})" if file else str(id) for id, file in now._deleted_files(20)]
-        deleted = {"deleted": f"{len(now.deleted()):,}: {one_line(', '.join(gone), 1000)}"} if gone else {}
+        last_deleted = (
+            "SELECT d.id, f.file FROM _deleted AS d LEFT JOIN LATERAL (SELECT file FROM _files AS f"
+            " WHERE f.collection = d.collection AND d.id = ANY(f.ids) LIMIT 1) AS f ON true"
+            " WHERE d.collection = %s ORDER BY d.deleted DESC, d.id LIMIT 20"
+        )
+        rows = self.database.rows(last_deleted, (now.tables.prefix,))
+        gone = ", ".join(f"{id} ({file})" if file else str(id) for id, file in rows)
         types = {name: f" ({kind})" for name, kind in now.types().items()}
         partitions = f", in {now.partitions} partitions" if now.partitions > 1 else ""
-        return {
+        result = {
             "collection": f"{name}, created {created}, {size} on disk",
-            **({"aliases": aliases} if aliases else {}),
+            "aliases": aliases or "",
             "documents": f"{len(now):,}",
             "vectors": f"{now.dimension} dimensions as {now.storage}, index {now.index}{partitions}",
             "full text": now.language or f"{UNKNOWN_LANGUAGE}, until an index is built",
             "model": f"{now.model} (fingerprint {now.fingerprint[:8]})",
             **now.describe_spaces(),
             "columns": ", ".join(name + types.get(name, "") for name in now.columns()) or "none",
-            **deleted,
-            **{
-                f"corpus {number}": f"{source}, {files:,} files"
-                if files
-                else f"{source}, {rows:,} rows in {done} of {'?' if shards is None else shards} shards"
-                for number, (source, done, shards, rows, files) in enumerate(sources, 1)
-            },
+            "deleted": f"{len(now.deleted()):,}: {one_line(gone, 1000)}" if gone else "",
         }
-
-    def _deleted_files(self, most: int) -> list[tuple[int, str | None]]:
-        """The ids of the documents that were deleted last, each with its file."""
-        statement = (
-            "SELECT d.id, f.file FROM _deleted AS d LEFT JOIN LATERAL (SELECT file FROM _files AS f"
-            " WHERE f.collection = d.collection AND d.id = ANY(f.ids) LIMIT 1) AS f ON true"
-            " WHERE d.collection = %s ORDER BY d.deleted DESC, d.id LIMIT %s"
-        )
-        return self.database.rows(statement, (self.now().tables.prefix, most))
+        for number, (source, done, shards, loaded, files) in enumerate(sources, 1):
+            of_shards = f"{loaded:,} rows in {done} of {'?' if shards is None else shards} shards"
+            result[f"corpus {number}"] = f"{source}, {f'{files:,} files' if files else of_shards}"
+        return {name: value for name, value in result.items() if value}
 
     def loader(self, source: str, fingerprint: str, **options: Any) -> StoreLoader:
         """What loads the shards of a source; see `StoreLoader`."""
@@ -269,9 +263,21 @@ class VectorStore(StoreWrites):
 
         def work(connection: StoreConnection, now: VectorStore) -> list[list[Hit]]:
             plan = _Plan(k, chosen, *now._plan(connection, chosen, exact, max(ef_search or EF_SEARCH, k)))
-            if text is not None:
-                return [now._hybrid(connection, queries_[0], plan, text)]
-            return [now._nearest(connection, query, plan) for query in queries_]
+            if text is None:
+                return [[Hit.of(*row) for row in now._near_rows(connection, query, plan)] for query in queries_]
+            many = max(k, FUSED)
+            numbers, view, postings = now._by_words(connection, text, many, chosen, plan.graph == "none")
+            wider = plan._replace(k=many, ef=max(plan.ef, many))
+            near = now._near_rows(connection, queries_[0], wider, view.ids[numbers].tolist())
+            cosines: dict[int, float] = dict(near)
+            ids = np.array(list(cosines), np.int64)
+            scores, (places, known) = np.zeros(len(ids)), view.places(ids)
+            scores[known] = shares(postings, view.norms, view.total, places)
+            best_first = fuse(ids, np.array(list(cosines.values())), scores, view.length)
+            order = ids[best_first[:k]].tolist()
+            statement = now.tables.statement("SELECT id, text, metadata FROM {texts} WHERE id = ANY(%s)")
+            texts = {id: rest for id, *rest in connection.execute(statement, (order,))}
+            return [[Hit.of(id, float(cosines[id]), *texts[id]) for id in order if id in texts]]
 
         hits = self.read(work)
         check_filter(self, chosen, any(hits))
@@ -330,7 +336,7 @@ class VectorStore(StoreWrites):
         rows = self._rows(f"SELECT count(*) FROM {{texts}} AS t {condition}", {"filter": as_jsonpath(chosen)})
         return int(rows[0][0])
 
-    def values(self, column: str, most: int = 20) -> list[Any]:
+    def values(self, column: str, most: int = 20) -> list[object]:
         """At most so many of the different values of a column."""
         statement = (
             "SELECT DISTINCT value FROM {texts}, unnest(%s::text[]) AS path, jsonb_path_query(metadata, path::jsonpath)"
@@ -364,16 +370,13 @@ class VectorStore(StoreWrites):
         ef = min(ef, _MOST_EF)
         if not filter or exact is False:
             return index, ef
-        statement, parameters = queries.matching_estimate(self.tables, filter), {"filter": as_jsonpath(filter)}
-        expected = float(connection.value(statement, parameters)[0]["Plan"]["Plan Rows"])
+        estimate = sql.SQL("EXPLAIN (FORMAT JSON) ") + queries.matching(self.tables, filter)
+        expected = float(connection.value(estimate, {"filter": as_jsonpath(filter)})[0]["Plan"]["Plan Rows"])
         if expected <= EXACT_ROWS:
             return "none", 0
         size = "SELECT greatest(reltuples, 1) FROM pg_class WHERE oid = %s::regclass"
         total = connection.value(size, (self.tables.texts.as_string(connection),))
         return index, int(min(max(ef, 2 * ef * total / expected), _MOST_EF))
-
-    def _nearest(self, connection: StoreConnection, query: Vectors, plan: _Plan) -> list[Hit]:
-        return [Hit.of(*row) for row in self._near_rows(connection, query, plan)]
 
     def _near_rows(
         self, connection: StoreConnection, query: Vectors, plan: _Plan, others: list[int] | None = None
@@ -381,7 +384,7 @@ class VectorStore(StoreWrites):
         """Ids, cosines, texts and metadata of the nearest; or ids and cosines of the nearest and of `others`."""
         k, filter, index, ef = plan
         vector = HalfVector if self.storage == "halfvec" else Vector
-        parameters: dict[str, Any] = {"q": vector(query), "k": k, "many": max(ef, k), "ids": others}
+        parameters: dict[str, object] = {"q": vector(query), "k": k, "many": max(ef, k), "ids": others}
         if filter:
             parameters["filter"] = as_jsonpath(filter)
         if index != "none":
@@ -397,20 +400,6 @@ class VectorStore(StoreWrites):
             return self._near_rows(connection, query, plan._replace(graph="none"), others)
         # a vector of zeros, of a text of which the model knows no token, has no cosine
         return [row for row in rows if not math.isnan(row[1])]
-
-    def _hybrid(self, connection: StoreConnection, query: Vectors, plan: _Plan, text: str) -> list[Hit]:
-        many = max(plan.k, FUSED)
-        numbers, view, postings = self._by_words(connection, text, many, plan.filter, plan.graph == "none")
-        wider = plan._replace(k=many, ef=max(plan.ef, many))
-        cosines: dict[int, float] = dict(self._near_rows(connection, query, wider, view.ids[numbers].tolist()))
-        ids = np.array(list(cosines), np.int64)
-        scores, (places, known) = np.zeros(len(ids)), view.places(ids)
-        scores[known] = shares(postings, view.norms, view.total, places)
-        best_first = fuse(ids, np.array(list(cosines.values())), scores, view.length)
-        order = ids[best_first[: plan.k]].tolist()
-        statement = self.tables.statement("SELECT id, text, metadata FROM {texts} WHERE id = ANY(%s)")
-        texts = {id: rest for id, *rest in connection.execute(statement, (order,))}
-        return [Hit.of(id, float(cosines[id]), *texts[id]) for id in order if id in texts]
 
     def _by_words(
         self, connection: StoreConnection, text: str, k: int, filter: Filter, few: bool
@@ -428,7 +417,7 @@ class VectorStore(StoreWrites):
 
         if not filter:
             return ranked(k), view, postings
-        parameters: dict[str, Any] = {"filter": as_jsonpath(filter)}
+        parameters: dict[str, object] = {"filter": as_jsonpath(filter)}
         if few:
             rows = connection.execute(queries.matching(self.tables, filter), parameters).fetchall()
             chosen = np.zeros(len(view.ids), np.bool_)

@@ -8,31 +8,20 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import psycopg
+from numpy.typing import ArrayLike
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from contrastive_st.errors import InputError, choice
 from contrastive_st.memory import peak_resident
+from contrastive_st.search import values
 from contrastive_st.search.column_types import LIST, MIXED, OBJECT, joined_types, types_of
 from contrastive_st.search.filters import Filterable, as_filter
-from contrastive_st.search.held import as_documents, as_metadata, with_own_id
-from contrastive_st.search.index import (
-    CHANGED,
-    NEW,
-    UNCHANGED,
-    Batch,
-    Hit,
-    Id,
-    Ids,
-    Metadata,
-    all_known,
-    as_queries,
-    check_filter,
-)
+from contrastive_st.search.index import Batch, Hit, Id, Ids, Metadata, all_known, as_queries, check_filter
 from contrastive_st.search.languages import LANGUAGES, UNKNOWN_LANGUAGE, language_of
 from contrastive_st.search.postgres.copying import Put, code_rows, copy_rows, merge_rows, text_rows, vectors_of
 from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES
@@ -43,7 +32,7 @@ from contrastive_st.search.postgres.refusals import translated
 from contrastive_st.search.postgres.schema import create_codes, follow
 from contrastive_st.search.postgres.spaces import StoreSpaces
 from contrastive_st.search.shards import FIRST
-from contrastive_st.search.values import DATE, OF_DOCUMENT, OWN, PART, as_id, as_ids, as_list
+from contrastive_st.search.values import DATE, OF_DOCUMENT, OWN, PART, Row, as_id, as_ids
 
 if TYPE_CHECKING:
     from contrastive_st.search.index import VectorIndex
@@ -64,7 +53,7 @@ class StoreWrites(StoreSpaces):
     """
 
     def upsert(
-        self, ids: Sequence[Id], texts: Sequence[str], vectors: Any, metadata: Metadata | None = None
+        self, ids: Sequence[Id], texts: Sequence[str], vectors: ArrayLike, metadata: Metadata | None = None
     ) -> Counter[str]:
         """Insert documents, or replace those with the same ids, in one transaction.
 
@@ -83,14 +72,15 @@ class StoreWrites(StoreSpaces):
         Raises:
             InputError: the numbers differ, an id is given twice, or a vector is zero, NaN or infinite.
         """
-        unit = as_queries(vectors, self.dimension) if len(vectors) else np.empty((0, self.dimension), dtype=np.float32)
-        given = ids if isinstance(ids, np.ndarray) else as_list("ids", ids)
-        numbers, kept, items = as_documents(given, texts, metadata, len(unit))
+        rows = np.asarray(vectors, dtype=np.float32)
+        unit = as_queries(rows, self.dimension) if len(rows) else np.empty((0, self.dimension), dtype=np.float32)
+        given = ids if isinstance(ids, np.ndarray) else values.as_list("ids", ids)
+        numbers, kept, items = values.as_documents(given, texts, metadata, len(unit))
 
         def work(connection: StoreConnection) -> Counter[str]:
             now = self.at(connection, lock=True)
             known = now.tables.statement("SELECT id, metadata FROM {texts} WHERE id = ANY(%s)")
-            there: dict[int, dict[str, Any]] = dict(connection.execute(known, (numbers.tolist(),)).fetchall())
+            there: dict[int, Row] = dict(connection.execute(known, (numbers.tolist(),)).fetchall())
             now.add_types(connection, items, {})
             named = [
                 item if isinstance(id, str) or number not in there else _with_own_id_of(there[number], number, item)
@@ -99,7 +89,7 @@ class StoreWrites(StoreSpaces):
             written = now.write(connection, (numbers, kept, named, unit), merge_rows)
             now.revive(connection, numbers)
             new, unchanged = len(numbers) - len(there), len(numbers) - written
-            return Counter({NEW: new, CHANGED: written - new, UNCHANGED: unchanged})
+            return Counter({"new": new, "changed": written - new, "unchanged": unchanged})
 
         self.decide_language(kept)
         counts = self.database.transact(work)
@@ -180,10 +170,10 @@ class StoreWrites(StoreSpaces):
         add_words(connection, self.tables, ids[places], [texts[place] for place in places.tolist()])
         return len(places)
 
-    def set_metadata(self, id: Id, metadata: Mapping[str, Any]) -> None:
+    def set_metadata(self, id: Id, metadata: Mapping[str, object]) -> None:
         """Replace a document's metadata; its vector, its entry in the index and its own id do not change."""
         tables, number = self.now().tables, as_id(id)
-        (item,) = as_metadata([metadata], 1)
+        (item,) = values.as_metadata([metadata], 1)
 
         def work(connection: StoreConnection) -> int:
             self.at(connection, lock=True).add_types(connection, [item], {})
@@ -218,7 +208,7 @@ class StoreWrites(StoreSpaces):
             check_filter(cast("VectorIndex", self), chosen, matched=False)
         return deleted
 
-    def _delete(self, condition: sql.SQL, which: Any) -> int:
+    def _delete(self, condition: sql.SQL, which: list[int] | str) -> int:
         statement = (
             "WITH locked AS (SELECT id FROM {texts} AS t WHERE {condition} ORDER BY id FOR UPDATE),"
             " gone AS (DELETE FROM {texts} AS t USING locked WHERE t.id = locked.id RETURNING t.id),"
@@ -380,14 +370,31 @@ class StoreWrites(StoreSpaces):
         """
         self.check_build(kind, language, memory)
         now = self.now()
-        memory = memory or f"{self.graph_kilobytes(kind, m)}kB"
+        if memory is None:
+            # for each row the vector, 2m links of 16 bytes, and its levels; the hash fills no partition equally
+            kilobytes = _LEAST_BUILD_MEMORY
+            if self.database.server is not None:
+                ((count,),) = self.database.rows(now.tables.statement("SELECT count(*) FROM {vectors}"))
+                size = SIGNS * self.dimension // 8 if kind == "binary" else self.dimension * FLOAT_BYTES[self.storage]
+                machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1024
+                needed = int(1.1 * count / self.partitions * (200 + 36 * m + size)) // 1024
+                kilobytes = max(_LEAST_BUILD_MEMORY, min(needed, machine // 2))
+            memory = f"{kilobytes}kB"
+
+        def warn(notice: psycopg.errors.Diagnostic) -> None:
+            if "no longer fits" in (notice.message_primary or ""):  # the wording of pgvector's notice
+                logger.warning(
+                    f"{notice.message_primary} ({memory}): the rest of the build takes many times as long; "
+                    "give more (--build_memory), or index again with more --partitions"
+                )
+
         with (
             translated(f"{self.database.shown}, the index (no document is lost: run the same command again)"),
             closing(
                 self.database.connect(maintenance_work_mem=memory, max_parallel_maintenance_workers=str(workers))
             ) as connection,
         ):
-            connection.add_notice_handler(lambda notice: _warn_of_a_large_graph(notice, memory))
+            connection.add_notice_handler(warn)
             connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (now.tables.lock("index"),))
             try:
                 now._build(connection, kind, m, ef_construction, language)
@@ -421,17 +428,6 @@ class StoreWrites(StoreSpaces):
             what = f"pgvector indexes {self.storage} up to {most} dimensions, not {self.dimension}"
             raise InputError(f"{what}; choose another --index, or none")
 
-    def graph_kilobytes(self, kind: str, m: int = 16) -> int:
-        """Memory to build pgvector's graph: for each row the vector, 2m links of 16 bytes, and its levels."""
-        if self.database.server is None:
-            return _LEAST_BUILD_MEMORY
-        vector = SIGNS * self.dimension // 8 if kind == "binary" else self.dimension * FLOAT_BYTES[self.storage]
-        statement = self.now().tables.statement("SELECT count(*) FROM {vectors}")
-        ((count,),) = self.database.rows(statement)
-        rows = 1.1 * count / self.partitions  # the hash does not fill the partitions equally
-        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1024
-        return max(_LEAST_BUILD_MEMORY, min(int(rows * (200 + 36 * m + vector)) // 1024, machine // 2))
-
     def _build(
         self, connection: StoreConnection, kind: str, m: int, ef_construction: int, language: str | None
     ) -> None:
@@ -459,21 +455,17 @@ class StoreWrites(StoreSpaces):
                 return
             gin = "CREATE INDEX IF NOT EXISTS {index} ON {texts} USING gin (metadata jsonb_path_ops)"
             connection.execute(tables.statement(gin, index=tables.index("metadata")))
-            self._make_words(connection, language)
-
-    def _make_words(self, connection: StoreConnection, language: str | None) -> None:
-        """Make the words of all documents if they are of another language, else join their segments."""
-        now = self.at(connection)
-        language = language or now.language
-        if language is None:
-            first = connection.execute(now.tables.statement("SELECT text FROM {texts} ORDER BY id LIMIT 1000"))
-            language = language_of(text for (text,) in first)
-        if language == (now.language or UNKNOWN_LANGUAGE):
-            join_words(connection, now.tables, all_of_them=True)
-        else:
-            fill_words(connection, now.tables, language)
-        statement = "UPDATE collections SET language = %s WHERE tables = %s"
-        connection.execute(statement, (language, now.tables.prefix))
+            held_language = self.at(connection).language
+            language = language or held_language
+            if language is None:
+                first = connection.execute(tables.statement("SELECT text FROM {texts} ORDER BY id LIMIT 1000"))
+                language = language_of(text for (text,) in first)
+            if language == (held_language or UNKNOWN_LANGUAGE):
+                join_words(connection, tables, all_of_them=True)
+            else:  # the words of all documents are made again
+                fill_words(connection, tables, language)
+            statement = "UPDATE collections SET language = %s WHERE tables = %s"
+            connection.execute(statement, (language, tables.prefix))
 
     def _make_codes(self, connection: StoreConnection) -> None:
         """The codes of all vectors, in the open transaction, unless they exist."""
@@ -491,14 +483,6 @@ class StoreWrites(StoreSpaces):
         follow(connection, self.tables.codes, self.tables.vectors)
 
 
-def _with_own_id_of(former: Mapping[str, Any], number: int, item: dict[str, Any]) -> dict[str, Any]:
+def _with_own_id_of(former: Row, number: int, item: Row) -> Row:
     """Metadata with the own id of the document that they replace, which may be a value of its former metadata."""
-    return with_own_id(item, number, Hit.of(number, math.nan, "", former).own_id)
-
-
-def _warn_of_a_large_graph(notice: psycopg.errors.Diagnostic, memory: str) -> None:
-    if "no longer fits" in (notice.message_primary or ""):  # the wording of pgvector's notice
-        logger.warning(
-            f"{notice.message_primary} ({memory}): the rest of the build takes many times as long; "
-            "give more (--build_memory), or index again with more --partitions"
-        )
+    return values.with_own_id(item, number, Hit.of(number, math.nan, "", former).own_id)

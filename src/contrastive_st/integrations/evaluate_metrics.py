@@ -6,12 +6,11 @@ of pairs of embeddings take them as `predictions` and `references`, metrics of o
 
 from __future__ import annotations
 
-from typing import Any
-
 import datasets
 import evaluate
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, relevant_rows
 from contrastive_st.evaluation.scorers.sts import CORRELATIONS
@@ -29,7 +28,7 @@ _CITATIONS = {
 
 class _LocalMetric(evaluate.Metric):
     description = ""
-    columns: dict[str, Any] = {"predictions": _NUMBER, "references": _NUMBER}
+    columns: dict[str, object] = {"predictions": _NUMBER, "references": _NUMBER}
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
@@ -55,7 +54,7 @@ class PairCorrelation(_LocalMetric):
 
     description = "Correlation of similarities with scores"
 
-    def _compute(self, predictions: Any, references: Any) -> dict[str, float]:
+    def _compute(self, predictions: ArrayLike, references: ArrayLike) -> dict[str, float]:
         return {name: float(f(predictions, references).statistic) for name, f in CORRELATIONS.items()}
 
 
@@ -72,8 +71,8 @@ class Ranking(_LocalMetric):
     description = "Ranking of each query's document among all documents"
     columns = {"predictions": _VECTOR, "references": _VECTOR}
 
-    def _compute(self, predictions: Any, references: Any, k: int = 10) -> dict[str, float]:
-        relevance = relevant_rows([i] for i in range(len(predictions)))
+    def _compute(self, predictions: ArrayLike, references: ArrayLike, k: int = 10) -> dict[str, float]:
+        relevance = relevant_rows([i] for i in range(len(np.asarray(predictions))))
         return ranking_metrics(np.asarray(predictions), np.asarray(references), relevance, k)
 
 
@@ -88,7 +87,7 @@ class Alignment(_LocalMetric):
     description = "Mean squared distance of positive pairs on the unit sphere"
     columns = {"predictions": _VECTOR, "references": _VECTOR}
 
-    def _compute(self, predictions: Any, references: Any) -> dict[str, float]:
+    def _compute(self, predictions: ArrayLike, references: ArrayLike) -> dict[str, float]:
         a, b = (torch.tensor(x, dtype=torch.float64) for x in (predictions, references))
         return {"alignment": alignment(a, b).item()}
 
@@ -97,7 +96,7 @@ class _OneSet(_LocalMetric):
     columns = {"predictions": _VECTOR}
     metric: staticmethod[[torch.Tensor], torch.Tensor]
 
-    def _compute(self, predictions: Any) -> dict[str, float]:
+    def _compute(self, predictions: ArrayLike) -> dict[str, float]:
         return {self.metric.__name__: self.metric(torch.tensor(predictions, dtype=torch.float64)).item()}
 
 

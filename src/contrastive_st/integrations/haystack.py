@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from haystack import Document, component, default_from_dict, default_to_dict
@@ -29,28 +29,35 @@ from contrastive_st.search.filters import (
     NUMBER,
     Condition,
     Filter,
+    Join,
     as_filter,
     with_document,
 )
-from contrastive_st.search.index import Hit, at_least
+from contrastive_st.search.index import Hit, VectorIndex, at_least
 from contrastive_st.search.opening import open_collection, open_index
 from contrastive_st.search.values import as_held, as_id
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Json = dict[str, Any]  # what Haystack passes on
 
 
 class _Described:
     """Base class of what a pipeline saves: it is made again from its settings."""
 
-    settings: dict[str, Any]
+    settings: Json
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """A dictionary from which `from_dict` makes it again."""
-        described: dict[str, Any] = default_to_dict(self, **self.settings)
+        described: Json = default_to_dict(self, **self.settings)
         return described
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Any:
+    def from_dict(cls, data: Json) -> Self:
         """Make one from the result of `to_dict`."""
-        return default_from_dict(cls, data)
+        made: Self = default_from_dict(cls, data)
+        return made
 
 
 class _Embedder(_Described):
@@ -91,8 +98,8 @@ class ContrastiveTextEmbedder(_Embedder):
     ) -> None:
         self.settings = {"model": model, "prefix": prefix, "suffix": suffix, "precision": precision, "pooling": pooling}
 
-    @component.output_types(embedding=list[float], meta=dict[str, Any])
-    def run(self, text: str) -> dict[str, Any]:
+    @component.output_types(embedding=list[float], meta=Json)
+    def run(self, text: str) -> Json:
         """`embedding`, and `meta` with the model's name.
 
         Raises:
@@ -135,14 +142,14 @@ class ContrastiveDocumentEmbedder(_Embedder):
         batch_size: int = 1024,
         progress_bar: bool = True,
     ) -> None:
-        self.settings: dict[str, Any] = {
+        self.settings: Json = {
             "model": model, "prefix": prefix, "suffix": suffix, "precision": precision, "pooling": pooling,
             "meta_fields_to_embed": meta_fields_to_embed or [], "embedding_separator": embedding_separator,
             "batch_size": batch_size, "progress_bar": progress_bar,
         }  # fmt: skip
 
-    @component.output_types(documents=list[Document], meta=dict[str, Any])
-    def run(self, documents: list[Document]) -> dict[str, Any]:
+    @component.output_types(documents=list[Document], meta=Json)
+    def run(self, documents: list[Document]) -> Json:
         """New `documents` with their `embedding`, and `meta` with the model's name; the given ones are not changed.
 
         Raises:
@@ -193,18 +200,22 @@ class ContrastiveRetriever(_Described):
         where: str | None = None,
         collection: str = "documents",
         top_k: int = 10,
-        filters: dict[str, Any] | None = None,
+        filters: Json | None = None,
         min_score: float | None = None,
     ) -> None:
-        self.settings: dict[str, Any] = {
+        self.settings: Json = {
             "where": where, "collection": collection, "top_k": top_k, "filters": filters, "min_score": min_score
         }  # fmt: skip
-        self._index: Any = None
+        self._index: VectorIndex | None = None
 
     def warm_up(self) -> None:
         """Open the index."""
+        self._opened()
+
+    def _opened(self) -> VectorIndex:
         if self._index is None:
             self._index = open_index(self.settings["where"], self.settings["collection"])
+        return self._index
 
     def close(self) -> None:
         """Close the index."""
@@ -213,15 +224,12 @@ class ContrastiveRetriever(_Described):
             self._index = None
 
     @component.output_types(documents=list[Document])
-    def run(
-        self, query_embedding: list[float], filters: dict[str, Any] | None = None, top_k: int | None = None
-    ) -> dict[str, Any]:
+    def run(self, query_embedding: list[float], filters: Json | None = None, top_k: int | None = None) -> Json:
         """`documents`, best first, each with its cosine as `score`; both arguments replace those of the component."""
-        self.warm_up()
         chosen = filters if filters is not None else self.settings["filters"]
         vector = np.asarray(query_embedding, dtype=np.float32)
         k = self.settings["top_k"] if top_k is None else top_k
-        hits = self._index.search(vector, k, filter=translate_filters(chosen) if chosen else None)[0]
+        hits = self._opened().search(vector, k, filter=translate_filters(chosen) if chosen else None)[0]
         return {"documents": [_document(hit) for hit in at_least(hits, self.settings["min_score"])[0]]}
 
 
@@ -253,7 +261,7 @@ class ContrastiveDocumentStore(_Described):
         """How many documents there are."""
         return len(self.store)
 
-    def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
+    def filter_documents(self, filters: Json | None = None) -> list[Document]:
         """The documents that meet a filter, ordered by their ids in the store, without embeddings.
 
         Raises:
@@ -306,7 +314,7 @@ def _document(hit: Hit) -> Document:
 _FIELDS = {"id": DOCUMENT_ID, "content": DOCUMENT_TEXT}  # the fields of a document outside its metadata
 
 
-def translate_filters(filters: dict[str, Any]) -> Filter:
+def translate_filters(filters: Json) -> Filter:
     """Haystack filters as a filter of `VectorIndex`.
 
     The fields are those of `meta`, with or without this prefix, and `id` and `content`. `!=`, `not in` and `NOT` also
@@ -315,7 +323,7 @@ def translate_filters(filters: dict[str, Any]) -> Filter:
     Raises:
         InputError: an operator is unknown, or a value cannot be compared by it.
     """
-    joins: dict[Any, Any] = {"AND": "and", "OR": "or", "NOT": "not"}
+    joins: dict[object, Join] = {"AND": "and", "OR": "or", "NOT": "not"}
     operator = filters.get("operator")
     if operator in joins and "conditions" in filters:
         return Filter(tuple(translate_filters(one) for one in filters["conditions"]), joins[operator])

@@ -18,9 +18,10 @@ from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from contrastive_st.errors import InputError
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.protocol import warn_of_unknown
+from contrastive_st.search.filters import Filterable
 from contrastive_st.search.index import Hit, at_least
 from contrastive_st.search.opening import open_collection
-from contrastive_st.search.values import as_id
+from contrastive_st.search.values import Row, as_id
 
 
 class ContrastiveEmbeddings(Embeddings):
@@ -42,7 +43,7 @@ class ContrastiveEmbeddings(Embeddings):
         >>> store.similarity_search("make sequences of one length", k=1)  # doctest: +SKIP
     """
 
-    def __init__(self, model: Any, *, query_prefix: str = "", document_prefix: str = "", **options: Any) -> None:
+    def __init__(self, model: object, *, query_prefix: str = "", document_prefix: str = "", **options: Any) -> None:
         self.encoder = SentenceEncoder(model, **{"precision": "auto", **options})
         self.query_prefix, self.document_prefix = query_prefix, document_prefix
 
@@ -87,9 +88,10 @@ class ContrastiveVectorStore(VectorStore):
         'a'
     """
 
-    def __init__(self, embedding: Any = None, where: str | None = None, collection: str = "documents") -> None:
-        ours = isinstance(embedding, ContrastiveEmbeddings)
-        self._embedding: ContrastiveEmbeddings = embedding if ours else ContrastiveEmbeddings(embedding)
+    def __init__(self, embedding: object = None, where: str | None = None, collection: str = "documents") -> None:
+        if not isinstance(embedding, ContrastiveEmbeddings):
+            embedding = ContrastiveEmbeddings(embedding)
+        self._embedding = embedding
         self.store = open_collection(self._embedding.encoder, where, collection)
 
     @property
@@ -100,7 +102,7 @@ class ContrastiveVectorStore(VectorStore):
     def add_texts(  # type: ignore[override]  # no other argument, so that a misspelt one is an error
         self,
         texts: Iterable[str],
-        metadatas: list[dict[str, Any]] | None = None,
+        metadatas: list[Row] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
         batch_size: int | None = None,
@@ -118,7 +120,7 @@ class ContrastiveVectorStore(VectorStore):
         return names
 
     def similarity_search_with_score_by_vector(
-        self, embedding: list[float], k: int = 4, filter: Any = None, min_score: float | None = None
+        self, embedding: list[float], k: int = 4, filter: Filterable = None, min_score: float | None = None
     ) -> list[tuple[Document, float]]:
         """The nearest documents, each with its cosine.
 
@@ -130,7 +132,9 @@ class ContrastiveVectorStore(VectorStore):
         """
         return [(_document(hit), hit.score) for hit in self._hits(embedding, k, filter, min_score)]
 
-    def _hits(self, embedding: list[float], k: int, filter: Any = None, min_score: float | None = None) -> list[Hit]:
+    def _hits(
+        self, embedding: list[float], k: int, filter: Filterable = None, min_score: float | None = None
+    ) -> list[Hit]:
         return at_least(self.store.search(np.array(embedding), k, filter=filter)[0], min_score)[0]
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
@@ -179,7 +183,7 @@ class ContrastiveVectorStore(VectorStore):
 
     @classmethod
     def from_texts(
-        cls, texts: list[str], embedding: Any, metadatas: list[dict[str, Any]] | None = None, **kwargs: Any
+        cls, texts: list[str], embedding: object, metadatas: list[Row] | None = None, **kwargs: Any
     ) -> ContrastiveVectorStore:
         """A collection with these texts; `kwargs` are `where`, `collection` and `ids`."""
         ids = kwargs.pop("ids", None)

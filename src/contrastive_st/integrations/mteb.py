@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from contrastive_st.errors import require
 from contrastive_st.models.protocol import Encoder, as_encoder
 from contrastive_st.vectors import PAIRWISE, SIMILARITIES
+
+if TYPE_CHECKING:
+    from mteb.models import ModelMeta
 
 
 class MTEBModel:
@@ -28,12 +31,12 @@ class MTEBModel:
         [2.0, 1.0, 3.0]
     """
 
-    def __init__(self, source: Any, revision: str | None = None, **options: Any) -> None:
+    def __init__(self, source: object, revision: str | None = None, **options: Any) -> None:
         self.encoder: Encoder = as_encoder(source, **options)
         self.revision = revision
 
     def encode(
-        self, inputs: Iterable[Any], *, task_metadata: Any = None, prompt_type: Any = None, **kwargs: Any
+        self, inputs: Iterable[Any], *, task_metadata: object = None, prompt_type: object = None, **kwargs: Any
     ) -> NDArray[np.floating]:
         """Embeddings of a data loader's batches `{"text": [...]}`, or of a list of texts.
 
@@ -53,24 +56,24 @@ class MTEBModel:
         names = [name for own in of_task if own for name in (*([f"{own}-{role}"] if role else []), own)]
         prompts = getattr(self.encoder, "prompts", {})
         options = next(({"prompt": prompts[name]} for name in names if name in prompts), {})
-        encode: Any = {"query": self.encoder.encode_query, "document": self.encoder.encode_document}
-        return np.asarray(encode.get(role, self.encoder.encode)(texts, **options))
+        encode = {"query": self.encoder.encode_query, "document": self.encoder.encode_document}
+        return np.asarray(encode.get(str(role), self.encoder.encode)(texts, **options))
 
     @property
     def similarity_fn_name(self) -> str:
         """How vectors are compared: as the model records, or else by cosine."""
         return str(getattr(self.encoder, "similarity_fn_name", "cosine"))
 
-    def similarity(self, embeddings1: Any, embeddings2: Any) -> torch.Tensor:
+    def similarity(self, embeddings1: ArrayLike, embeddings2: ArrayLike) -> torch.Tensor:
         """Similarities `[N, M]` of all pairs; mteb wants a tensor, which `float` takes where there is one number."""
         return torch.from_numpy(np.asarray(SIMILARITIES[self.similarity_fn_name](*_rows(embeddings1, embeddings2))))
 
-    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> torch.Tensor:
+    def similarity_pairwise(self, embeddings1: ArrayLike, embeddings2: ArrayLike) -> torch.Tensor:
         """Similarities `[N]` of rows with the same number."""
         return torch.from_numpy(np.asarray(PAIRWISE[self.similarity_fn_name](*_rows(embeddings1, embeddings2))))
 
     @property
-    def mteb_model_meta(self) -> Any:
+    def mteb_model_meta(self) -> ModelMeta:
         """`mteb.models.ModelMeta` of the model."""
         require("this record of a model", "mteb", "mteb")
         from mteb.models import ModelMeta
@@ -90,7 +93,7 @@ class MTEBModel:
         return ModelMeta(**about)
 
 
-def _rows(*given: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _rows(*given: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     """Two arrays `[N, d]` in float64."""
     first, second = (np.atleast_2d(np.asarray(vectors, dtype=np.float64)) for vectors in given)
     return first, second

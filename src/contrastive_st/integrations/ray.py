@@ -44,7 +44,7 @@ class BatchEncoder:
 
     def __init__(
         self,
-        model: Any = None,
+        model: object = None,
         *,
         column: str = "text",
         output: str = "embedding",
@@ -58,11 +58,11 @@ class BatchEncoder:
             raise InputError("int8 needs ranges, because each actor sees only a part of the texts; give ranges [2, d]")
         self.encoder = open_encoder(model, precision=model_precision, **options)
         self.column, self.output, self.precision, self.ranges = column, output, precision, ranges
-        self.how: dict[str, Any] = {"normalize_embeddings": True} if normalize else {}
+        self.normalize = normalize
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """The batch with the vectors of its texts."""
         texts = [(text or "").strip() for text in batch[self.column].to_pylist()]
-        stored = quantize(self.encoder.encode(texts, **self.how), self.precision, self.ranges)
+        stored = quantize(self.encoder.encode(texts, normalize_embeddings=self.normalize), self.precision, self.ranges)
         flat = pa.array(np.ascontiguousarray(stored).reshape(-1))
         return batch.append_column(self.output, pa.FixedSizeListArray.from_arrays(flat, stored.shape[1]))

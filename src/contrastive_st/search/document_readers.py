@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import yaml
@@ -62,7 +63,7 @@ def read_document(path: Path, source: str) -> Iterator[Cells]:
 
 def missing_reader(suffix: str) -> bool:
     """Whether documents with this extension need the extra `documents`, which is not installed."""
-    needs: dict[Any, str] = {_markdown: "markdown_it", _office: "kreuzberg"}
+    needs: dict[object, str] = {_markdown: "markdown_it", _office: "kreuzberg"}
     return READERS[suffix] in needs and importlib.util.find_spec(needs[READERS[suffix]]) is None
 
 
@@ -110,14 +111,14 @@ def front_matter(text: str) -> tuple[str, Cells]:
 class _Plain(yaml.SafeLoader):
     """The core schema of YAML 1.2, with dates, and without aliases, a few of which stand for gigabytes."""
 
-    yaml_implicit_resolvers: Mapping[str, Any] = {}
+    yaml_implicit_resolvers: Mapping[str, object] = {}
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
+    def compose_node(self, parent: object, index: object) -> object:
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("it has an alias")
         return super().compose_node(parent, index)
 
-    def date(self, node: Any) -> Any:
+    def date(self, node: yaml.ScalarNode) -> object:
         try:
             return self.construct_yaml_timestamp(node)
         except ValueError:  # such as 2024-02-30
@@ -180,11 +181,16 @@ class _Page(HTMLParser):
         self.facts: dict[str, list[str]] = {}
         self.open: dict[str, int] = {}  # where the text of an element begins, by its tag
 
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._break(tag)
         self.open.setdefault(tag, len(self.collected["text"]))
         if tag == "meta":
-            self._fact(dict(attrs))
+            attributes = dict(attrs)
+            name = (attributes.get("name") or attributes.get("property") or "").lower()  # its case does not count
+            value = attributes.get("content")
+            if name and value and not _OF_BROWSERS.fullmatch(name):
+                values = value.split(",") if name == "keywords" else [value]
+                self.facts.setdefault(name, []).extend(filter(None, map(str.strip, values)))
 
     def handle_endtag(self, tag: str) -> None:
         start, text = self.open.pop(tag, None), self.collected["text"]
@@ -205,14 +211,6 @@ class _Page(HTMLParser):
     def _break(self, tag: str) -> None:
         if _BLOCK.fullmatch(tag):
             self.collected["text"].append("\n\n")
-
-    def _fact(self, attributes: Mapping[str, str | None]) -> None:
-        name = (attributes.get("name") or attributes.get("property") or "").lower()  # its case does not count
-        value = attributes.get("content")
-        if not name or not value or _OF_BROWSERS.fullmatch(name):
-            return
-        values = value.split(",") if name == "keywords" else [value]
-        self.facts.setdefault(name, []).extend(filter(None, map(str.strip, values)))
 
 
 # --- What kreuzberg reads.
@@ -254,32 +252,23 @@ def _extracted(content: bytes, kind: str, source: str) -> Iterator[Cells]:
         if "password" in str(error):
             raise Encrypted(f"{source} is encrypted; save it without a password") from None
         raise
-    facts = _facts(result.metadata)
+    said = result.metadata
+    authors = said.get("authors") or said.get("created_by") or said.get("from_email") or []
+    authors, date = [authors] if isinstance(authors, str) else authors, str(said.get("created_at") or "")
+    with contextlib.suppress(ValueError, TypeError):  # a date of a mail; any other is as it is
+        date = parsedate_to_datetime(date).isoformat()
+    facts = {
+        "title": " ".join(str(said.get("title") or said.get("subject") or "").split()),
+        "author": authors[0] if len(authors) == 1 else authors,
+        "date": date,
+        "keywords": said.get("keywords"),
+    }
+    facts = {name: value for name, value in facts.items() if value}
     if kind != "application/pdf":
         yield {**facts, "text": result.content}
         return
     for page in result.pages or []:
         yield {**facts, "text": "\n".join(page["content"].splitlines()), "page": page["page_number"]}
-
-
-def _facts(metadata: Mapping[str, Any]) -> Cells:
-    """Title, author, date, keywords and language of a document, where it says them."""
-    authors = metadata.get("authors") or metadata.get("created_by") or metadata.get("from_email") or []
-    authors = [authors] if isinstance(authors, str) else authors
-    facts = {
-        "title": " ".join(str(metadata.get("title") or metadata.get("subject") or "").split()),
-        "author": authors[0] if len(authors) == 1 else authors,
-        "date": _iso(str(metadata.get("created_at") or "")),
-        "keywords": metadata.get("keywords"),
-    }
-    return {name: value for name, value in facts.items() if value}
-
-
-def _iso(date: str) -> str:
-    """A date of a mail as ISO 8601; any other text as it is."""
-    with contextlib.suppress(ValueError, TypeError):
-        return parsedate_to_datetime(date).isoformat()
-    return date
 
 
 def _content(path: Path, source: str) -> bytes:
@@ -297,7 +286,7 @@ def _decoded(content: bytes, source: str) -> tuple[str, list[str]]:
     return text, [] if plain else [f"not UTF-8: read as {encoding}"]
 
 
-def _needed(module: str, source: str) -> Any:
+def _needed(module: str, source: str) -> ModuleType:
     require(f"the reader of {source}", "documents", module)
     return importlib.import_module(module)
 

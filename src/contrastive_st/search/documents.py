@@ -144,6 +144,7 @@ def open_corpus(
     lines: bool | None = None,
     types: Mapping[str, str] | None = None,
     former_types: Mapping[str, str] | None = None,
+    where: str | None = None,
 ) -> Corpus:
     """Open a corpus: a document for each row of a table, each line of a list of sentences, and each other text.
 
@@ -161,6 +162,7 @@ def open_corpus(
             is False, a file of pages is one document too.
         types: the types of columns (`column_types.TYPES`), in place of those that all their cells in the tables have.
         former_types: of an index that has documents already; what is text there stays text.
+        where: a DSN, for the rows of a SELECT on that server, which is the source then.
 
     Returns:
         The corpus; its documents are read when `read` is called.
@@ -178,14 +180,36 @@ def open_corpus(
     """
     columns = [column] if isinstance(column, str) else list(column or ())
     source = str(source)
-    choice = _Choice(source, columns, metadata, lines, dict(types or {}), dict(former_types or {}))
+    shown = source if where is None else "--query"
+    lines = lines if where is None else None
+    choice = _Choice(shown, columns, metadata, lines, dict(types or {}), dict(former_types or {}))
+    if where is not None:
+        from contrastive_st.search.postgres.query import query_rows
+
+        rows = lambda: itertools.starmap(Row, enumerate(query_rows(where, source), 1))
+        state = lambda: digest_of([*choice.asked, *(repr(row.cells) for row in rows())])
+        file = _File(lambda: Table(shown, "row", rows, sampled=1000))
+        return Corpus(f"query:{' '.join(source.split())}", state, functools.partial(choice.documents, [file]))
     with reading(source):
         path = path_of(source)
         folder, saved = path.is_dir(), path.is_dir() and is_saved(path)
         named = format_of(path) in (*TABLES, *READERS) or path.is_absolute() or source.startswith(".") or path.exists()
     name = os.path.realpath(path)  # however the path is written, through links too
     if saved:
-        return _saved_corpus(name, path, hub_split, choice)
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        digests = content_digests(name, {str(file.relative_to(path)): str(file) for file in files})
+        parts = [*choice.asked, hub_split, *(part for pair in digests.items() for part in pair)]
+
+        def opened() -> Table:
+            table, others = open_table(source, split=hub_split), [own for own in splits_of(path) if own != hub_split]
+            note = f"split {hub_split} alone is read (--hub_split reads another: {', '.join(others)})"
+            return replace(table, notes=(*table.notes, note)) if others else table
+
+        def read_saved(report: Report) -> Iterator[Document]:
+            choice.decide([_File(opened)])
+            return choice.documents([_File(opened)], report)
+
+        return Corpus(name, digest_of(parts), read_saved, types=choice.decided)
     if not named:
         commit = hub_commit(source, hub_split)
         read = lambda: itertools.starmap(Row, enumerate(stored(source, hub_split, streaming=True, revision=commit), 1))
@@ -197,37 +221,14 @@ def open_corpus(
         return _folder_corpus(name, files_like(path, Path(*path.parts[:pattern])), choice)
     if folder:
         return _folder_corpus(name, files_in(path), choice)
-    return _file_corpus(name, path, choice)
-
-
-def _saved_corpus(name: str, path: Path, split: str, choice: _Choice) -> Corpus:
-    """The corpus of a folder of `save_to_disk`, with a note of the splits that are not read."""
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    digests = content_digests(name, {str(file.relative_to(path)): str(file) for file in files})
-    parts = [*choice.asked, split, *(part for pair in digests.items() for part in pair)]
-
-    def opened() -> Table:
-        table, others = open_table(choice.source, split=split), [own for own in splits_of(path) if own != split]
-        note = f"split {split} alone is read (--hub_split reads another: {', '.join(others)})"
-        return replace(table, notes=(*table.notes, note)) if others else table
-
-    def read(report: Report) -> Iterator[Document]:
-        choice.decide([_File(opened)])
-        return choice.documents([_File(opened)], report)
-
-    return Corpus(name, digest_of(parts), read, types=choice.decided)
-
-
-def _file_corpus(name: str, path: Path, choice: _Choice) -> Corpus:
-    """The corpus of one file."""
-    check_file(path, choice.source)
+    check_file(path, source)
     if format_of(path) not in (known := (*TABLES, *READERS)):
         extension, formats = path.suffix or "no extension", ", ".join(known)
-        raise InputError(f"{choice.source}: no reader for {extension}; save or name it as one of {formats}")
+        raise InputError(f"{source}: no reader for {extension}; save or name it as one of {formats}")
     state = lambda: digest_of([*choice.asked, Path(name).name, content_digest(path)])
-    read = functools.partial(choice.of_files, [Entry(str(path), path.name)], False, False)
+    read_file = functools.partial(choice.of_files, [Entry(str(path), path.name)], False, False)
     mixed = format_of(path) in READERS
-    return Corpus(name, state, read, _estimated_rows(path), mixed=mixed, types=choice.decided)
+    return Corpus(name, state, read_file, _estimated_rows(path), mixed=mixed, types=choice.decided)
 
 
 def _folder_corpus(name: str, entries: Sequence[Entry], choice: _Choice) -> Corpus:
@@ -265,25 +266,6 @@ def installed_docs_corpus() -> Corpus:
             yield Document(pair.text, metadata, row)
 
     return Corpus("installed-docs", environment_fingerprint(), read, len(pairs))
-
-
-def query_corpus(
-    query: str,
-    where: str,
-    *,
-    column: Sequence[str] | None = None,
-    metadata: Sequence[str] | None = None,
-    types: Mapping[str, str] | None = None,
-    former_types: Mapping[str, str] | None = None,
-) -> Corpus:
-    """A corpus of the rows of a SELECT on the server of a store; the other arguments are as for `open_corpus`."""
-    from contrastive_st.search.postgres.query import query_rows
-
-    choice = _Choice("--query", list(column or ()), metadata, None, dict(types or {}), dict(former_types or {}))
-    read = lambda: itertools.starmap(Row, enumerate(query_rows(where, query), 1))
-    state = lambda: digest_of([*choice.asked, *(repr(row.cells) for row in read())])
-    file = _File(lambda: Table("--query", "row", read, sampled=1000))
-    return Corpus(f"query:{' '.join(query.split())}", state, functools.partial(choice.documents, [file]))
 
 
 def texts_corpus(name: str, texts: Sequence[str], metadata: Sequence[Mapping[str, Any]] | None = None) -> Corpus:
@@ -603,7 +585,13 @@ class _Choice:
             report.text_files[lines] += 1
         if lines:
             return table
-        return replace(table, unit=_DOCUMENT, read=lambda: _rows([{"file": entry.name, **_text(path, source)}]))
+
+        def whole() -> Iterator[Row]:
+            with reading(source), open_bytes(path) as file:
+                text, front = front_matter(decode(file.read(), source)[0])
+            return _rows([{"file": entry.name, **front, "text": text}])
+
+        return replace(table, unit=_DOCUMENT, read=whole)
 
 
 def _rows(cells: Iterable[dict[str, Any]]) -> Iterator[Row]:
@@ -617,13 +605,6 @@ def _joined(pages: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         texts = [page["text"].strip() for page in kept]
         notes = [*kept[0].get(NOTES, ()), *([SCANNED] if not all(texts) else [])]
         yield {**kept[0], "page": None, "text": "\n\n".join(filter(None, texts)), NOTES: notes}
-
-
-def _text(path: Path, source: str) -> dict[str, Any]:
-    """The text of a file, and what its front matter says."""
-    with reading(source), open_bytes(path) as file:
-        text, front = front_matter(decode(file.read(), source)[0])
-    return {**front, "text": text}
 
 
 def _estimated_rows(path: str | Path) -> int:

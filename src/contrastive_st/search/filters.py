@@ -58,6 +58,7 @@ _COLUMN, _VALUE = re.compile(f"[^{_COLUMN_ENDS}]+"), re.compile(f"[^{_VALUE_ENDS
 _OPERATOR = re.compile("|".join(sorted((*OPERATORS, *_SAME), key=len, reverse=True)))
 _NEXT, _BLANK, _SPACE = re.compile(r"[,;]|\Z"), re.compile(r"[\s;]*"), re.compile(r"\s*")
 Scalar = str | int | float | bool | None
+Join = Literal["and", "or", "not"]
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ class Filter:
     """
 
     parts: tuple[Condition | Filter, ...] = ()
-    join: Literal["and", "or", "not"] = "and"
+    join: Join = "and"
 
     def __bool__(self) -> bool:
         return bool(self.parts)

@@ -28,8 +28,8 @@ Vectors = NDArray[np.floating]
 
 
 def semantic_search(
-    query_embeddings: Any,
-    corpus_embeddings: Any,
+    query_embeddings: object,
+    corpus_embeddings: object,
     query_chunk_size: int = _QUERIES,
     corpus_chunk_size: int = _CORPUS,
     top_k: int = 10,
@@ -67,7 +67,7 @@ def semantic_search(
 
 
 def paraphrase_mining(
-    model: Any,
+    model: object,
     sentences: Sequence[str],
     show_progress_bar: bool = False,
     batch_size: int | None = None,
@@ -119,7 +119,7 @@ def paraphrase_mining(
 
 
 def paraphrase_mining_embeddings(
-    embeddings: Any,
+    embeddings: object,
     query_chunk_size: int = _QUERIES,
     corpus_chunk_size: int = _CORPUS,
     max_pairs: int = 500_000,
@@ -262,15 +262,12 @@ def _best_pairs(keys: list[NDArray[np.int64]], values: list[Vectors], most: int)
     return distinct[order], scores[order]
 
 
-def _embeddings(given: Any, name: str = "embeddings") -> Vectors:
+def _embeddings(given: object, name: str = "embeddings") -> Vectors:
     """An array `[N, d]` of floats; a single vector, and a list of vectors, are taken too."""
+    as_array = lambda one: one.detach().cpu().float().numpy() if hasattr(one, "detach") else np.asarray(one)
     if isinstance(given, (list, tuple)) and len(given) and hasattr(given[0], "detach"):
-        given = [_array(row) for row in given]
-    result = np.atleast_2d(_array(given))
+        given = [as_array(row) for row in given]
+    result = np.atleast_2d(as_array(given))
     if result.ndim != 2 or not np.issubdtype(result.dtype, np.number):
         raise InputError(f"{name} of shape {result.shape}: give one vector for each text, [N, d]")
     return check_finite(result.astype(np.float32) if result.dtype != np.float64 else result, name)
-
-
-def _array(given: Any) -> Any:
-    return given.detach().cpu().float().numpy() if hasattr(given, "detach") else np.asarray(given)

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Le
 
@@ -22,8 +22,9 @@ from contrastive_st.search.postgres.names import STORAGES, check_name
 from contrastive_st.terminal import note, progress_is_shown
 
 if TYPE_CHECKING:
+    from contrastive_st.models.encoder import SentenceEncoder
     from contrastive_st.search.documents import Corpus
-    from contrastive_st.search.index import Files
+    from contrastive_st.search.index import Files, Sink
     from contrastive_st.search.ingest import Outcome
     from contrastive_st.search.report import Report
     from contrastive_st.search.shards import Encoding
@@ -127,7 +128,7 @@ class Index(CollectionCommand):
         started, report, shown = time.perf_counter(), Report(self.strict), progress_is_shown()
         if self.corpus and Path(self.corpus).expanduser().joinpath(RECORD).is_file():
             shards = ShardFolder(self.corpus)
-            self._into_store(shards.encoding, partial(load_shards, shards, progress=shown), started, report)
+            self._into_store(shards.encoding, partial(load_shards, shards, progress=shown), started, report, None)
             return
         corpus, encoder = self._corpus(), self._encoder
         if self.sync and not corpus.own_ids:
@@ -165,7 +166,6 @@ class Index(CollectionCommand):
             identified,
             installed_docs_corpus,
             open_corpus,
-            query_corpus,
         )
         from contrastive_st.search.opening import default_store
         from contrastive_st.search.report import Report
@@ -173,33 +173,27 @@ class Index(CollectionCommand):
         if self.installed_docs:
             return cut(installed_docs_corpus(), self.split_into)
         lines = {"lines": True, "files": False}.get(self.split_into)
-        recorded = None if self.output or self.replace else self._recorded
-        types: Any = {"types": parse_types(self.types or ()), "former_types": recorded and recorded.types}
-        if self.query:
-            where = str(self.store or default_store())
-            corpus = query_corpus(self.query, where, column=self.columns, metadata=self.metadata, **types)
-        else:
-            corpus = open_corpus(
-                self.corpus, column=self.columns, metadata=self.metadata, hub_split=self.hub_split, lines=lines, **types
-            )
+        former = {} if self.output or self.replace else self._recorded[1]
+        read = partial(
+            open_corpus, column=self.columns, metadata=self.metadata, types=parse_types(self.types or ()),
+            former_types=former, hub_split=self.hub_split, lines=lines,
+        )  # fmt: skip
+        corpus = read(self.query, where=str(self.store or default_store())) if self.query else read(self.corpus)
         # a missing column is an error before a model is loaded and the corpus is registered
         first = next(corpus.read(Report(self.strict)), None)
         has_ids = first is not None and "id" in first.metadata and not corpus.mixed
         folder = bool(corpus.files.digests)
-        used = self.id_column is None and has_ids and (self._whole or not folder)  # in a folder, parts have a file
+        whole = self.split_into in ("whole", "files")
+        used = self.id_column is None and has_ids and (whole or not folder)  # in a folder, parts have a file
         column = self.id_column or ("id" if used else "")
         corpus = cut(identified(corpus, column) if column else corpus, self.split_into)
         return by_file(corpus) if (column or folder) and not corpus.own_ids else corpus
 
-    @property
-    def _whole(self) -> bool:
-        return self.split_into in ("whole", "files")
-
     @cached_property
-    def _encoder(self) -> Any:
+    def _encoder(self) -> SentenceEncoder:
         from contrastive_st.models.protocol import open_encoder
 
-        recorded = None if self.model or self.output else self._recorded and self._recorded.model
+        recorded = None if self.model or self.output else self._recorded[0]
         encoder = open_encoder(self.model or recorded, precision=self.precision, pooling=self.pooling)
         if recorded:
             note(f"model: {encoder.name}, which made collection {self.collection!r}")
@@ -208,16 +202,21 @@ class Index(CollectionCommand):
         return encoder
 
     @cached_property
-    def _recorded(self) -> _Recorded | None:
-        """What the collection records, if there is one."""
+    def _recorded(self) -> tuple[str | None, Mapping[str, str]]:
+        """The model and the types of columns that the collection records, if there is one."""
         from contrastive_st.search.opening import open_index
 
         with suppress(InputError), closing(open_index(self.store, self.collection)) as index:
-            return _Recorded(index.model, index.types())
-        return None
+            return index.model, index.types()
+        return None, {}
 
     def _into_store(
-        self, made: Encoding, fill: Callable[[Any], Outcome], started: float, report: Report, files: Files | None = None
+        self,
+        made: Encoding,
+        fill: Callable[[Sink], Outcome],
+        started: float,
+        report: Report,
+        files: Files | None = None,
     ) -> None:
         """Fill the collection, which is made if it does not exist; build its index if all rows are there."""
         from contrastive_st.search.column_types import MIXED
@@ -227,15 +226,21 @@ class Index(CollectionCommand):
             self.store, self.collection, model=made.model, fingerprint=made.fingerprint, dimension=made.dimension,
             storage=self.storage or "halfvec", partitions=self.partitions,
         ) as store, ExitStack() as failed:  # fmt: skip
-            if store.made:
-                failed.callback(_drop_unused, store)
+            if store.made:  # it is removed if this run fails, as far as the database itself has not failed too
+
+                def drop_unused() -> None:
+                    with suppress(Exception):
+                        store.drop(only_unused=True)
+
+                failed.callback(drop_unused)
             store.check_build(self.index, self.language, self.build_memory)  # now, not after encoding
             if self.language:
                 store.decide_language([], self.language)
             mark = f"{made.corpus_fingerprint} {made.shard_rows}"
-            again = {name: getattr(self, name) for name in ("replace", "restore", "sync")}
-            kept = {"own_ids": made.own_ids, "files": files, "types": made.types}
-            with closing(store.loader(made.corpus, mark, **kept, **again)) as loader:
+            with closing(store.loader(
+                made.corpus, mark, own_ids=made.own_ids, files=files, types=made.types,
+                replace=self.replace, restore=self.restore, sync=self.sync,
+            )) as loader:  # fmt: skip
                 outcome = fill(loader)
             where = f"{len(store):,} documents in collection {store.collection!r} of {store.database.shown}"
             _report(outcome, started, where, report)
@@ -251,19 +256,6 @@ class Index(CollectionCommand):
                 language = f"full text: {store.now().language}" + " (--language changes it)" * (self.language is None)
                 note(f"index {self.index} built in {time.perf_counter() - started:.0f} s{memory}; {language}")
             failed.pop_all()
-
-
-class _Recorded(NamedTuple):
-    """What a collection records of its documents: the model of their vectors, and the types of their metadata."""
-
-    model: str
-    types: Mapping[str, str]
-
-
-def _drop_unused(store: Any) -> None:
-    """Remove a collection that was made for a run that has failed; the database itself may have failed too."""
-    with suppress(Exception):
-        store.drop(only_unused=True)
 
 
 def _report(outcome: Outcome, started: float, where: str, report: Report) -> None:

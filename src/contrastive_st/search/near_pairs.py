@@ -15,7 +15,7 @@ ROWS = 512  # rows and columns of a block of scores: 512 x 8192 float32 are 16 M
 COLUMNS = 8192
 _AT_ONCE = 1 << 20  # pairs that are handed on at a time
 _SLACK = 1e-5  # larger than the float32 rounding of a bound, so that no pair is lost
-Pairs = tuple[NDArray[Any], NDArray[Any], NDArray[np.float32]]  # rows, columns and cosines
+Pairs = tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.floating]]  # rows, columns and cosines
 
 
 def near_pairs(vectors: Any, threshold: float, bounds: Any = None, progress: bool = False) -> Iterator[Pairs]:

@@ -104,21 +104,24 @@ def open_database(where: str | Path | None = None) -> Database:
     return Database(where)
 
 
-def model_name(encoder: Any) -> str:
+def model_name(encoder: SentenceEncoder) -> str:
     """What an index records: the folder of its model; the name of the one in this package, whose folder may move."""
     from contrastive_st.files.folders import SHIPPED
 
     return str(encoder.name if encoder.folder in (None, SHIPPED) else encoder.folder.absolute())
 
 
-def open_collection(encoder: Any, where: str | Path | None = None, collection: str = "documents") -> VectorStore:
+def open_collection(
+    encoder: SentenceEncoder, where: str | Path | None = None, collection: str = "documents"
+) -> VectorStore:
     """Open a collection to write vectors of a model; it is made if it does not exist.
 
     Raises:
         InputError: it has vectors of another model.
     """
-    made = {"model": model_name(encoder), "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
-    return vector_store().create(where, collection, **made)
+    return vector_store().create(
+        where, collection, model=model_name(encoder), fingerprint=encoder.fingerprint, dimension=encoder.dimension
+    )
 
 
 def vector_store() -> type[VectorStore]:
@@ -147,7 +150,9 @@ class Follower:
         self._opening: dict[str, threading.Thread] = {}
         self._lock = threading.Lock()
 
-    def __call__(self, name: str, index: Any, take: Callable[[Any, Any], object]) -> threading.Thread | None:
+    def __call__(
+        self, name: str, index: VectorIndex, take: Callable[[VectorStore, SentenceEncoder], object]
+    ) -> threading.Thread | None:
         """If another model answers now, open it in a thread and call `take` with the index and the encoder.
 
         Returns:
@@ -159,7 +164,7 @@ class Follower:
 
             def opened() -> None:
                 try:
-                    live = index.live()
+                    live = cast("VectorStore", index).live()
                     take(live, open_encoder_for(live))
                 except (InputError, OSError) as error:
                     logger.warning(f"{name} has moved to a model that cannot be opened: {first_line(error)}")

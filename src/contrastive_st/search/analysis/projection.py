@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.manifold import TSNE
 
 from contrastive_st.errors import require
@@ -137,10 +137,10 @@ def place_labels(axes: Any, labels: Sequence[tuple[str, NDArray[np.float32], str
 
 
 def spread(
-    targets: Sequence[Any],
+    targets: Sequence[ArrayLike],
     sizes: Sequence[tuple[float, float]],
     frame: tuple[float, float, float, float],
-    taken: Sequence[tuple[Any, tuple[float, float]]] = (),
+    taken: Sequence[tuple[ArrayLike, tuple[float, float]]] = (),
 ) -> list[NDArray[np.float64]]:
     """Middles of boxes of the given sizes that do not overlap, each as near to its target as possible.
 

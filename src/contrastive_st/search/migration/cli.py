@@ -18,7 +18,8 @@ from contrastive_st.search.cli import ModelPrecision, StoreCommand, recorded_enc
 from contrastive_st.terminal import note, progress_is_shown, say
 
 if TYPE_CHECKING:
-    from contrastive_st.search.index import VectorIndex
+    from contrastive_st.models.encoder import SentenceEncoder
+    from contrastive_st.search.index import Id, VectorIndex
     from contrastive_st.search.migration.moving import Move
 
 _CHECKED, _SAME = 50, 0.99  # documents whose vectors are compared with those of their texts, and the least median
@@ -93,7 +94,7 @@ class Migrate(StoreCommand):
         former = self._former(index)
         if not self.dry_run:
             return move.run()
-        answers: dict[str, list[Any]] = {}
+        answers: dict[str, list[Id]] = {}
         for given in (read_answers(self.queries) if self.queries else {},
                       read_retrieval(Path(self.retrieval)) if self.retrieval else {}):  # fmt: skip
             for query, ids in given.items():
@@ -115,7 +116,7 @@ class Migrate(StoreCommand):
             say(line)
         return None
 
-    def _former(self, index: VectorIndex) -> Any:
+    def _former(self, index: VectorIndex) -> SentenceEncoder | None:
         """The model that answers now, if it can be opened.
 
         Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.search.index import Space, check_model
 
 if TYPE_CHECKING:
+    from contrastive_st.models.encoder import SentenceEncoder
     from contrastive_st.search.postgres.store import VectorStore
 
 BATCH = 2_048  # documents encoded and committed together: a kill loses at most one batch
@@ -32,7 +33,7 @@ class Move:
     """
 
     index: VectorStore
-    encoder: Any
+    encoder: SentenceEncoder
     model: str
     share: float = 1.0
     log: Callable[[str], object] = field(default=lambda line: None)
@@ -113,7 +114,7 @@ def finish(index: VectorStore) -> list[Space]:
     return others
 
 
-def roll_back(index: VectorStore, open_model: Callable[[str], Any]) -> Space:
+def roll_back(index: VectorStore, open_model: Callable[[str], SentenceEncoder]) -> Space:
     """Return to the vectors from before a move, and remove all others.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from contrastive_st.errors import InputError
 from contrastive_st.search.index import Id, VectorIndex, Vectors
 from contrastive_st.search.values import as_id
 from contrastive_st.vectors import top_k_in_blocks, unit_vectors
+
+if TYPE_CHECKING:
+    from contrastive_st.models.encoder import SentenceEncoder
 
 K = 10  # hits of a query
 _MOST, _SECONDS = 5_000, 60.0  # documents of a sample, and how long to encode them
@@ -51,7 +54,12 @@ class Sample:
         return lines
 
 
-def sample(index: VectorIndex, encoder: Any, answers: Answers | None = None, old_encoder: Any = None) -> Sample:
+def sample(
+    index: VectorIndex,
+    encoder: SentenceEncoder,
+    answers: Answers | None = None,
+    old_encoder: SentenceEncoder | None = None,
+) -> Sample:
     """Encode random documents with a new model, and search them by both models.
 
     Args:
@@ -81,7 +89,7 @@ def sample(index: VectorIndex, encoder: Any, answers: Answers | None = None, old
     if not new.any():
         raise InputError(f"{encoder.name} knows none of the tokens of the documents; choose another model")
     ndcgs = []
-    if answers:
+    if answers and old_encoder:
         for model, documents in ((old_encoder, unit_vectors(index.vectors(ids.tolist()))), (encoder, new)):
             queries = unit_vectors(np.asarray(model.encode_query(list(answers))))
             ndcgs.append(ndcg(ids[_nearest(queries, documents)], relevant))
@@ -101,7 +109,7 @@ def interval(values: Values) -> str:
 
 
 def _nearest(queries: Vectors, documents: Vectors) -> NDArray[np.int64]:
-    def compare(rows: slice, part: slice) -> Any:
+    def compare(rows: slice, part: slice) -> Vectors:
         return queries[rows] @ documents[part].T
 
     return top_k_in_blocks(compare, len(queries), len(documents), K, _BLOCK)[1]

@@ -6,7 +6,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple, TypeVar
@@ -37,6 +37,7 @@ _ALWAYS: dict[str, Any] = {"autocommit": True, "application_name": "contrastive-
 _SOON = 3.0  # seconds for a connection of the pool, after which the database is asked whether it answers
 PATIENCE = 60.0  # seconds for an answer, and then for a connection of a busy pool
 Result = TypeVar("Result")
+Parameters = Sequence[object] | Mapping[str, object] | None
 Query = LiteralString | sql.SQL | sql.Composed
 
 
@@ -74,7 +75,7 @@ class StoreConnection(psycopg.Connection):
             (local,),
         )
 
-    def value(self, statement: Query, parameters: Any = None) -> Any:
+    def value(self, statement: Query, parameters: Parameters = None) -> Any:
         """The first cell of the rows of a statement; None if there are none."""
         row = self.execute(statement, parameters).fetchone()
         return row and row[0]
@@ -281,7 +282,7 @@ class Database:
                 connection.begin(self.schema)
                 return work(connection)
 
-    def rows(self, statement: Query, parameters: Any = None) -> list[Any]:
+    def rows(self, statement: Query, parameters: Parameters = None) -> list[Any]:
         """The rows of a statement that can be repeated."""
         return self.run(lambda connection: connection.execute(statement, parameters).fetchall())
 

@@ -34,7 +34,7 @@ from contrastive_st.search.languages import UNKNOWN_LANGUAGE
 from contrastive_st.search.lexemes import query_keys
 from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.copying import signs_of, vectors_of
-from contrastive_st.search.postgres.database import PATIENCE, POOL, Database, StoreConnection
+from contrastive_st.search.postgres.database import PATIENCE, POOL, Database, Parameters, StoreConnection
 from contrastive_st.search.postgres.loader import StoreLoader
 from contrastive_st.search.postgres.names import STORAGES, check_name
 from contrastive_st.search.postgres.naming import free_prefix
@@ -356,7 +356,7 @@ class VectorStore(StoreWrites):
 
     # ------------------------------------------------------------------ inside
 
-    def _rows(self, statement: LiteralString, parameters: Any) -> list[Any]:
+    def _rows(self, statement: LiteralString, parameters: Parameters) -> list[Any]:
         """The rows of a statement (`Tables.statement`)."""
         return self.read(
             lambda connection, now: connection.execute(now.tables.statement(statement), parameters).fetchall()

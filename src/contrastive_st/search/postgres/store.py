@@ -393,7 +393,8 @@ class VectorStore(StoreWrites):
         if index == "binary":
             digits = (signs_of(query[None])[0] + np.uint8(ord("0"))).tobytes()
             parameters["code"] = Bit(digits.decode())  # text, because pgvector 0.4.0 takes no array with numpy 1
-        statement = (queries.nearest if others is None else queries.cosines)(self.tables, index, filter)
+        asked = self.tables, index, filter
+        statement = queries.nearest(*asked) if others is None else queries.cosines(*asked)
         rows = connection.execute(statement, parameters, binary=True).fetchall()
         # the index has stopped its scan early; comparing few documents is fast
         if len(rows) < k + len(others or []) and index != "none":

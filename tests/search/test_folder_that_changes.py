@@ -21,6 +21,7 @@ from contrastive_st.search.folder import files_in
 from contrastive_st.search.index import Files
 from contrastive_st.search.ingest import index_corpus
 from contrastive_st.search.opening import open_index
+from contrastive_st.search.postgres.store import VectorStore
 from contrastive_st.search.report import Report
 
 pytestmark = pytest.mark.slow
@@ -199,8 +200,6 @@ def contents(store):
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("into", ["whole", "sentences"])
 def test_any_history_with_kills_ends_in_the_collection_made_at_once(place, tmp_path, into, seed):
-    from contrastive_st.search.postgres.store import VectorStore
-
     moments, folder, gone = random.Random(f"{into} {seed}"), tmp_path / "files", set()
     names = ["a.md", "b.txt", "c.csv", "d/e.md", "d/f.jsonl", "g.html"]
     folder.mkdir()
@@ -241,8 +240,6 @@ def test_any_history_with_kills_ends_in_the_collection_made_at_once(place, tmp_p
 
 
 def test_long_documents_are_written_a_few_at_a_time(place, tmp_path, monkeypatch):
-    from contrastive_st.search.postgres.store import VectorStore
-
     monkeypatch.setattr("contrastive_st.search.ingest.SHARD_CHARACTERS", 100)
     write(tmp_path, **{f"n{i}_md": f"Text {i}. " * (20 if i == 2 else 1) for i in range(6)})
     with VectorStore.create(place, "long", **MADE) as store:
@@ -273,8 +270,6 @@ def test_a_file_is_read_again_when_its_size_times_or_inode_change(tmp_path, monk
 
 
 def test_two_folders_of_a_collection_have_documents_of_their_own(place, tmp_path):
-    from contrastive_st.search.postgres.store import VectorStore
-
     for name in ("one", "two"):
         write(tmp_path / name, README_md="Read me.\n", same_md="Read me.\n", **{f"{name}_txt": "A cat.\nA dog.\n"})
     with VectorStore.create(place, "folders", **MADE) as store:

@@ -12,6 +12,7 @@ import pytest
 from contrastive_st.errors import InputError
 from contrastive_st.search.migration.moving import Move, finish
 from contrastive_st.search.migration.sample import interval, ndcg, sample
+from contrastive_st.search.postgres.store import VectorStore
 from contrastive_st.vectors import unit_vectors
 
 pytestmark = pytest.mark.slow
@@ -57,8 +58,6 @@ OLD, NEW, OTHER = Words("old", 20, 0.2), Words("new", 24), Words("other", 24, 30
 
 
 def made(place, name, encoder=OLD, index="hnsw", count=COUNT, **options):
-    from contrastive_st.search.postgres.store import VectorStore
-
     by = {"model": encoder.name, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
     store = VectorStore.create(place, name, **by, pool=3, **options)
     texts = [text_of(i) for i in range(count)]
@@ -68,8 +67,6 @@ def made(place, name, encoder=OLD, index="hnsw", count=COUNT, **options):
 
 
 def opened(place, name, encoder=None):
-    from contrastive_st.search.postgres.store import VectorStore
-
     return VectorStore(place, name, fingerprint=encoder and encoder.fingerprint, pool=3)
 
 
@@ -239,7 +236,6 @@ def test_the_command_estimates_moves_and_goes_back(place, tmp_path, capsys):
     from contrastive_st.cli import main
     from contrastive_st.files.folders import SHIPPED
     from contrastive_st.models.protocol import open_encoder
-    from contrastive_st.search.postgres.store import VectorStore
 
     one_layer = str(SHIPPED.parents[2] / "model_cards" / "minilm-1-layer")
     (tmp_path / "texts.jsonl").write_text("\n".join(json.dumps({"id": i, "text": text_of(i)}) for i in range(250)))

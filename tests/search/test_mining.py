@@ -236,35 +236,40 @@ def test_random_ones_are_drawn_by_the_seed_from_those_that_may(monkeypatch):
     assert len(drawn_of) > 2
 
 
+@pytest.fixture
+def peer(tokenizer, tmp_path):
+    """A static model of sentence-transformers, its folder, and pairs with two positives of each anchor."""
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    random = np.random.default_rng(0)
+    StaticEncoder.from_table(random.normal(size=(len(tokenizer), 64))).save_pretrained(tmp_path / "model")
+    static_tokenizer(tokenizer).save_pretrained(tmp_path / "model")
+    words = sorted({word for text in SENTENCES for word in text.split()})
+    texts = list(dict.fromkeys(" ".join(sorted(random.choice(words, 6, replace=False))) for _ in range(60)))
+    pairs = Dataset.from_dict({"anchor": [texts[i // 2] for i in range(40)], "positive": texts[20:60]})
+    folder = str(tmp_path / "model")
+    return sentence_transformers.SentenceTransformer(folder, device="cpu"), folder, pairs
+
+
+class Judge:
+    """A cross-encoder of both libraries."""
+
+    def predict(self, texts, **options):
+        scores = [cosine(space(), a, b) for a, b in texts]
+        return torch.tensor(scores) if options.get("convert_to_tensor") else np.array(scores)
+
+
 @pytest.mark.allow_warnings
-@pytest.mark.parametrize("name", ["plain", "range_min", "max_score", "absolute_margin", "relative_margin", "judge"])
-def test_sentence_transformers_finds_the_same(name, tokenizer, tmp_path):
-    from sentence_transformers import SentenceTransformer
+@pytest.mark.parametrize("options", [
+    {}, {"range_min": 3}, {"max_score": 0.55}, {"absolute_margin": 0.1}, {"relative_margin": 0.05},
+    {"max_score": 0.2, "cross_encoder": Judge()},
+], ids=lambda options: " ".join(options) or "plain")  # fmt: skip
+def test_sentence_transformers_finds_the_same(options, peer):
     from sentence_transformers.util import mine_hard_negatives as theirs
 
-    random = np.random.default_rng(0)
-    StaticEncoder.from_table(random.normal(size=(len(tokenizer), 16))).save_pretrained(tmp_path)
-    static_tokenizer(tokenizer).save_pretrained(tmp_path)
-    model = SentenceTransformer(str(tmp_path), device="cpu")
-    words = sorted({word for text in SENTENCES for word in text.split()})
-    texts = list(dict.fromkeys(" ".join(sorted(random.choice(words, 5, replace=False))) for _ in range(60)))
-    anchors = [texts[i // 2] for i in range(40)]  # two positives each
-    pairs = Dataset.from_dict({"anchor": anchors, "positive": texts[20 : 20 + len(anchors)]})
-    options = {
-        "plain": {}, "range_min": {"range_min": 3}, "max_score": {"max_score": 0.55}, "absolute_margin":
-        {"absolute_margin": 0.1}, "relative_margin": {"relative_margin": 0.05}, "judge": {"max_score": 0.2},
-    }[name]  # fmt: skip
-    if name == "judge":
-
-        class CrossEncoder:
-            def predict(self, texts, **options):
-                scores = [cosine(space(), a, b) for a, b in texts]
-                return torch.tensor(scores) if options.get("convert_to_tensor") else np.array(scores)
-
-        options |= {"cross_encoder": CrossEncoder()}
-    options |= {"num_negatives": 3, "range_max": 38, "output_format": "triplet"}
+    model, folder, pairs = peer
+    options = {"num_negatives": 3, "range_max": 38, "output_format": "triplet", **options}
     wanted = theirs(pairs, model, verbose=False, **options)
-    mined = mine_hard_negatives(pairs, SentenceEncoder(tmp_path), **options)
+    mined = mine_hard_negatives(pairs, SentenceEncoder(folder), **options)
     assert len(wanted) > 30
     rows = [sorted((r["anchor"], r["positive"], r["negative"]) for r in data) for data in (mined, wanted)]
     assert [row[:2] for row in rows[0]] == [row[:2] for row in rows[1]]
@@ -286,27 +291,15 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("ending", ["", ".jsonl", ".parquet"])
-def test_the_formats_and_prompts_of_sentence_transformers(name, ending, tokenizer, tmp_path):
-    from sentence_transformers import SentenceTransformer
+def test_the_formats_and_prompts_of_sentence_transformers(name, peer, tmp_path):
     from sentence_transformers.util import mine_hard_negatives as theirs
 
-    random = np.random.default_rng(0)
-    StaticEncoder.from_table(random.normal(size=(len(tokenizer), 64))).save_pretrained(tmp_path / "model")
-    static_tokenizer(tokenizer).save_pretrained(tmp_path / "model")
-    words = sorted({word for text in SENTENCES for word in text.split()})
-    texts = list(dict.fromkeys(" ".join(sorted(random.choice(words, 6, replace=False))) for _ in range(60)))
-    pairs = Dataset.from_dict({"anchor": [texts[i // 2] for i in range(40)], "positive": texts[20:60]})
-    options = {"num_negatives": 3, **FORMATS[name]}
-    wanted = theirs(pairs, SentenceTransformer(str(tmp_path / "model"), device="cpu"), verbose=False, **options)
-    if ending:
-        write_hard_negatives(pairs, tmp_path / f"mined{ending}", str(tmp_path / "model"), **options)
-        kind = ending.removeprefix(".").replace("jsonl", "json")
-        mined = Dataset.from_list(
-            load_dataset(kind, data_files=str(tmp_path / f"mined{ending}"), split="train", cache_dir=tmp_path).to_list()
-        )
-    else:
-        mined = mine_hard_negatives(pairs, str(tmp_path / "model"), **options)
+    model, folder, pairs = peer
+    options, file = {"num_negatives": 3, **FORMATS[name]}, tmp_path / "mined.parquet"
+    wanted = theirs(pairs, model, verbose=False, **options)
+    mined = mine_hard_negatives(pairs, folder, **options)
+    write_hard_negatives(pairs, file, folder, **options)
+    assert load_dataset("parquet", data_files=str(file), split="train", cache_dir=tmp_path).to_list() == mined.to_list()
     assert mined.column_names == wanted.column_names
     rows = [sorted(json.dumps(plain_row(row)) for row in data) for data in (mined, wanted)]
     assert len(rows[0]) == len(rows[1]) >= 20
@@ -314,8 +307,10 @@ def test_the_formats_and_prompts_of_sentence_transformers(name, ending, tokenize
 
 
 @pytest.mark.parametrize("scored", [False, True])
-@pytest.mark.parametrize("name", ["n-tuple", "triplet", "labeled-pair", "labeled-list"])
-@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+@pytest.mark.parametrize(("name", "ending"), [
+    ("n-tuple", ".parquet"), ("triplet", ".jsonl"), ("labeled-pair", ".csv"), ("labeled-list", ".csv"),
+    ("labeled-list", ".jsonl"), ("labeled-list", ".parquet"),
+])  # fmt: skip
 def test_train_reads_what_mine_writes(name, scored, ending, tmp_path):
     options = {"num_negatives": 2, "output_format": name, "output_scores": scored}
     mined = list(mine_hard_negatives(drawn(), space(), **options))
@@ -534,8 +529,10 @@ def test_a_cross_encoder_by_name(bert_config, tokenizer, tmp_path):
         mine_hard_negatives(pairs, cross_encoder=str(tmp_path / "one"), num_negatives=3)
 
 
-@pytest.mark.parametrize("output_format", ["n-tuple", "triplet"])
-@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+@pytest.mark.parametrize(
+    ("output_format", "ending"),
+    [("n-tuple", ".jsonl"), ("n-tuple", ".csv"), ("triplet", ".csv"), ("triplet", ".parquet")],
+)
 def test_scores_are_those_of_the_judge(output_format, ending, tmp_path):
     pairs, judge = drawn(), space(seed=7)
     options = {"num_negatives": 2, "guide": judge, "output_format": output_format, "output_scores": True}

@@ -8,6 +8,7 @@ from contextlib import closing
 
 import psycopg
 import pytest
+from starlette.testclient import TestClient
 from store_places import tcp_server, unit_vectors
 
 from contrastive_st.cli import main
@@ -18,6 +19,7 @@ from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres.database import Database, Facts
 from contrastive_st.search.postgres.refusals import refusal
 from contrastive_st.search.postgres.store import VectorStore
+from contrastive_st.serve.api import IndexServed, Served, make_api
 
 MADE = {"model": "m", "fingerprint": "f", "dimension": 8}
 ERRORS = {
@@ -31,10 +33,8 @@ ERRORS = {
 @pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
 def test_every_error_of_the_database_has_a_status(kind, monkeypatch):
     pytest.importorskip("fastapi")
-    from starlette.testclient import TestClient
 
     from contrastive_st.search.exact import ExactIndex
-    from contrastive_st.serve.api import IndexServed, Served, make_api
 
     encoder = open_encoder()
     index = ExactIndex([1], ["a b"], encoder.encode(["a b"]), fingerprint=encoder.fingerprint)
@@ -120,9 +120,7 @@ def test_refusals_of_a_real_server_over_http_and_on_the_page(server, tmp_path):
     """A role with a time limit that no search keeps, and one that may not write."""
     pytest.importorskip("fastapi")
     pytest.importorskip("gradio")
-    from starlette.testclient import TestClient
 
-    from contrastive_st.serve.api import IndexServed, Served, make_api
     from contrastive_st.serve.page import find
     from contrastive_st.serve.session import SearchSession, Source
 

@@ -13,12 +13,15 @@ from search_fakes import topic_index
 from store_places import postmaster, store_place, unit_vectors
 
 from conftest import SENTENCES, save_both
+from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError, one_line
 from contrastive_st.search.documents import texts_corpus
+from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.index import Unreachable
 from contrastive_st.search.ingest import index_corpus, load_shards
 from contrastive_st.search.postgres.loader import StoreLoader
+from contrastive_st.search.postgres.store import VectorStore
 from contrastive_st.search.shards import Encoding, ShardFolder
 
 pytestmark = pytest.mark.slow
@@ -59,9 +62,6 @@ def test_documents_cannot_act_on_the_terminal(shards, capsys, tmp_path):
 
 
 def test_documents_and_queries_have_the_prompts_of_the_model(tmp_path, capsys, bert_config, tokenizer):
-    from contrastive_st import BertForCL, SentenceEncoder
-    from contrastive_st.search.exact import ExactIndex
-
     model = BertForCL(bert_config, pooling="mean", prompts={"query": "the cat ", "document": "old town: "},
                       include_prompt=False, truncate_dim=6)  # fmt: skip
     save_both(model, tokenizer, tmp_path / "model")
@@ -83,7 +83,6 @@ def test_documents_and_queries_have_the_prompts_of_the_model(tmp_path, capsys, b
 @pytest.mark.parametrize("storage", ["int8", "ubinary"])
 def test_shards_of_a_byte_or_a_bit_a_number(tmp_path, capsys, storage):
     from contrastive_st import SentenceEncoder
-    from contrastive_st.search.exact import ExactIndex
     from contrastive_st.vectors import quantization_ranges, quantize
 
     (tmp_path / "texts.txt").write_text("\n".join(SENTENCES))
@@ -208,9 +207,6 @@ def test_index_refuses_a_name_before_it_reads_or_loads(capsys):
 
 
 def test_a_first_index_that_fails_leaves_no_collection(place, tmp_path, capsys, monkeypatch, bert_config, tokenizer):
-    from contrastive_st import BertForCL, SentenceEncoder
-    from contrastive_st.search.postgres.store import VectorStore
-
     save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "model")
     (tmp_path / "corpus.txt").write_text("the cat\nthe dog\n")
     where = ["--store", place, "--collection", "first"]
@@ -239,8 +235,6 @@ def test_a_first_index_that_fails_leaves_no_collection(place, tmp_path, capsys, 
 
 
 def test_an_unused_collection_goes_and_one_that_is_used_stays(place):
-    from contrastive_st.search.postgres.store import VectorStore
-
     with VectorStore.create(place, "used", **MADE_BY) as store:
         assert store.made
         loader = StoreLoader(store, "corpus", "mark")
@@ -260,8 +254,6 @@ def test_an_unused_collection_goes_and_one_that_is_used_stays(place):
 
 def test_a_source_without_a_shard_is_no_source(place):
     """A first run that failed before its first shard is forgotten; one that had shards is not."""
-    from contrastive_st.search.postgres.store import VectorStore
-
     with VectorStore.create(place, "failed", **MADE_BY) as store:
         late = StoreLoader(store, "corpus", "wrong column")
         loader = StoreLoader(store, "corpus", "right column")
@@ -313,8 +305,6 @@ def test_a_port_that_cannot_be_had_is_told_before_a_model_is_loaded(shards, caps
 
 def test_names_that_collide_are_refused(place, capsys):
     """An index or a table of one collection would take the name of another collection."""
-    from contrastive_st.search.postgres.store import VectorStore
-
     for name in ("foo_hnsw", "baz_binary", "x_texts", "x_vectors", "x_vectors_0", "collections", "sources", "shards",
                  "migrations", "a_metadata", "a_words", "a_texts_pkey", "a_vectors_0_embedding_idx"):  # fmt: skip
         with pytest.raises(InputError, match="ending"):
@@ -349,8 +339,6 @@ def test_collections_are_listed_described_and_deleted(place, shards, capsys):
 
 
 def test_a_database_killed_while_it_builds_the_index_is_one_line(tmp_path):
-    from contrastive_st.search.postgres.store import VectorStore
-
     count = 20_000
     with store_place() as folder, VectorStore.create(folder, **{**MADE_BY, "dimension": 64}) as store:
         store.upsert(range(count), ["x"] * count, unit_vectors(count, 64))

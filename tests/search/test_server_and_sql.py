@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+import psycopg
 import pytest
 from store_places import postmaster, store_place, unit_vectors
 
@@ -19,6 +20,7 @@ from contrastive_st.search.filters import Condition
 from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres import server as module
 from contrastive_st.search.postgres.server import EmbeddedServer
+from contrastive_st.search.postgres.store import VectorStore
 
 pytestmark = pytest.mark.slow
 
@@ -32,8 +34,6 @@ def place():
 
 
 def test_the_last_user_stops_it_and_a_killed_one_comes_back(place):
-    import psycopg
-
     first = EmbeddedServer(place)
     second = EmbeddedServer(place)
     with psycopg.connect(first.dsn) as connection:
@@ -64,8 +64,6 @@ def test_no_other_account_can_hold_the_locks(place):
 
 def test_only_the_servers_own_processes_are_ended(place):
     """A shell, an editor or a copied program in the data folder lives on; a worker that computes is ended."""
-    import psycopg
-
     with EmbeddedServer(place) as server:
         bystander = subprocess.Popen(["sleep", "600"], cwd=server.pgdata)
         connection = psycopg.connect(server.dsn)
@@ -116,15 +114,11 @@ def _lives(pid):
 
 
 def _compute(connection):
-    import psycopg
-
     with contextlib.suppress(psycopg.Error):
         connection.execute("SELECT count(*) FROM generate_series(1, 100000000000) AS i WHERE i % 7 = 9")
 
 
 def test_a_long_path_gets_a_short_socket(place):
-    import psycopg
-
     deep = place / ("d" * 90)
     with EmbeddedServer(deep) as server:
         assert len(os.fsencode(server.socket)) < 85
@@ -140,8 +134,6 @@ HOSTILE = (
 
 def test_a_store_is_in_a_folder_of_any_name(place):
     """Every path is quoted by construction; a folder can be renamed, so that one database serves for all names."""
-    import psycopg
-
     at = place / "first"
     EmbeddedServer(at).close()
     for name in HOSTILE:
@@ -158,11 +150,8 @@ def test_a_store_is_in_a_folder_of_any_name(place):
 
 
 def test_databases_collections_and_columns_of_any_name(place):
-    import psycopg
     from psycopg import sql
     from psycopg.conninfo import make_conninfo
-
-    from contrastive_st.search.postgres.store import VectorStore
 
     made = {"model": 'it\'s a; "model" %s', "fingerprint": "f", "dimension": 8}
     everything = "".join(HOSTILE)[:50]
@@ -185,8 +174,6 @@ def test_databases_collections_and_columns_of_any_name(place):
 
 
 def test_no_server_is_left_behind_when_opening_fails(place, monkeypatch):
-    import psycopg
-
     def refuse(*args, **options):
         raise psycopg.OperationalError("no such host")
 
@@ -384,8 +371,6 @@ def test_the_check_finds_what_it_is_for():
 
 
 def test_a_store_is_opened_though_its_server_was_just_killed():
-    from contrastive_st.search.postgres.store import VectorStore
-
     with store_place() as folder, VectorStore.create(folder, "k", model="m", fingerprint="f", dimension=3) as store:
         store.upsert([1], ["one"], [[1.0, 0.0, 0.0]])
         for _ in range(3):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,6 +67,8 @@ class Migrate(StoreCommand):
 
     def run(self) -> None:
         """Encode and switch; or only estimate, finish, or roll back."""
+        from tqdm.auto import tqdm
+
         from contrastive_st.models.protocol import open_encoder
         from contrastive_st.search.migration.moving import Move, finish, roll_back
         from contrastive_st.search.opening import model_name, open_index, writable
@@ -81,19 +83,24 @@ class Migrate(StoreCommand):
                 note(f"searches use {back.model} again; all other vectors are removed")
                 return
             encoder = open_encoder(self.model, precision=self.precision, pooling=self.pooling)
-            with _progress() as advance:
-                move = Move(index, encoder, model_name(encoder), self.share, note, advance)
-                self._move(index, move)
+            with tqdm(disable=not progress_is_shown(), unit=" documents", desc="migrate") as bar:
 
-    def _move(self, index: VectorIndex, move: Move) -> None:
+                def advance(done: int, missing: int) -> None:
+                    bar.total = bar.n + done + missing
+                    bar.update(done)
+
+                move = Move(index, encoder, model_name(encoder), self.share, note, advance)
+                former = None if move.begun and not self.dry_run else self._former(index)
+                if self.dry_run:
+                    self._estimate(index, move, former)
+                else:
+                    move.run()
+
+    def _estimate(self, index: VectorIndex, move: Move, former: SentenceEncoder | None) -> None:
+        """Print what the move costs and what it is worth."""
         from contrastive_st.search.migration.answers import read_answers, read_retrieval
         from contrastive_st.search.migration.sample import sample
 
-        if move.begun and not self.dry_run:
-            return move.run()
-        former = self._former(index)
-        if not self.dry_run:
-            return move.run()
         answers: dict[str, list[Id]] = {}
         for given in (read_answers(self.queries) if self.queries else {},
                       read_retrieval(Path(self.retrieval)) if self.retrieval else {}):  # fmt: skip
@@ -107,14 +114,15 @@ class Migrate(StoreCommand):
         needed, free = move.bytes_needed()
         room = "" if free is None else f" of the {free / 2**30:,.1f} GiB that are free"
         seconds = found.documents / found.rate / self.share
+        units = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("s", 1))
+        unit, size = next(one for one in units if seconds >= 2 * one[1] or one[1] == 1)
         end = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() + seconds))
         for line in (
             *found.lines(),
             f"disk space needed until --finish: about {needed / 2**30:,.2f} GiB{room}",
-            f"all {found.documents:,} documents are encoded in about {_span(seconds)}, at {end}",
+            f"all {found.documents:,} documents are encoded in about {seconds / size:,.0f} {unit}, at {end}",
         ):
             say(line)
-        return None
 
     def _former(self, index: VectorIndex) -> SentenceEncoder | None:
         """The model that answers now, if it can be opened.
@@ -137,24 +145,3 @@ class Migrate(StoreCommand):
                 "index the corpus with the new model, in another collection"
             )
         return encoder
-
-
-def _span(seconds: float) -> str:
-    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.0f} {unit}"
-    return f"{seconds:,.0f} s"
-
-
-@contextmanager
-def _progress() -> Iterator[Any]:
-    """A bar that is shown from the first documents on."""
-    from tqdm.auto import tqdm
-
-    with tqdm(disable=not progress_is_shown(), unit=" documents", desc="migrate") as bar:
-
-        def advance(done: int, missing: int) -> None:
-            bar.total = bar.n + done + missing
-            bar.update(done)
-
-        yield advance

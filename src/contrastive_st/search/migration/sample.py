@@ -92,7 +92,9 @@ def sample(
     if answers and old_encoder:
         for model, documents in ((old_encoder, unit_vectors(index.vectors(ids.tolist()))), (encoder, new)):
             queries = unit_vectors(np.asarray(model.encode_query(list(answers))))
-            ndcgs.append(ndcg(ids[_nearest(queries, documents)], relevant))
+            compare = lambda rows, part, queries=queries, held=documents: queries[rows] @ held[part].T
+            nearest = top_k_in_blocks(compare, len(queries), len(documents), K, _BLOCK)[1]
+            ndcgs.append(ndcg(ids[nearest], relevant))
     return Sample(len(index), len(ids), len(ids) / took, tuple(ndcgs))
 
 
@@ -108,13 +110,6 @@ def interval(values: Values) -> str:
     return f"{values.mean():.3f} ({low:.3f} to {high:.3f})"
 
 
-def _nearest(queries: Vectors, documents: Vectors) -> NDArray[np.int64]:
-    def compare(rows: slice, part: slice) -> Vectors:
-        return queries[rows] @ documents[part].T
-
-    return top_k_in_blocks(compare, len(queries), len(documents), K, _BLOCK)[1]
-
-
 def ndcg(ranked: NDArray[np.int64], relevant: Sequence[Sequence[int]]) -> Values:
     """nDCG of each query `[Q]`, of the ids that it finds `[Q, k]`, where an answer is relevant or not.
 
@@ -123,9 +118,5 @@ def ndcg(ranked: NDArray[np.int64], relevant: Sequence[Sequence[int]]) -> Values
         [1.0, 0.63]
     """
     discounts = 1 / np.log2(np.arange(2, ranked.shape[1] + 2))
-    return np.array(
-        [
-            float(np.isin(top, list(true)) @ discounts / discounts[: len(true)].sum())
-            for top, true in zip(ranked, relevant, strict=True)
-        ]
-    )
+    found = zip(ranked, relevant, strict=True)
+    return np.array([np.isin(top, list(true)) @ discounts / discounts[: len(true)].sum() for top, true in found])

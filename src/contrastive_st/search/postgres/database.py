@@ -248,22 +248,19 @@ class Database:
             except psycopg.Error as error:  # also of a pool with no connection yet
                 if not is_passing(error):
                     raise
-            self._revive()
+            deadline = time.monotonic() + self.patience
+            while True:  # until the database answers; then the connections that are broken are dropped
+                try:
+                    if self.server:
+                        self.server.ensure_running()
+                    self._kind.connect(self.dsn, connect_timeout=int(_SOON)).close()
+                    self._pool.check()
+                    break
+                except psycopg.OperationalError as error:
+                    if time.monotonic() > deadline:
+                        raise Unreachable(f"{self.shown} does not answer: {first_line(error)}") from error
+                    time.sleep(0.1)
             return self._once(work, PATIENCE)
-
-    def _revive(self) -> None:
-        """Wait until the database answers, and drop the connections that are broken."""
-        deadline = time.monotonic() + self.patience
-        while True:
-            try:
-                if self.server:
-                    self.server.ensure_running()
-                self._kind.connect(self.dsn, connect_timeout=int(_SOON)).close()
-                return self._pool.check()
-            except psycopg.OperationalError as error:
-                if time.monotonic() > deadline:
-                    raise Unreachable(f"{self.shown} does not answer: {first_line(error)}") from error
-                time.sleep(0.1)
 
     def transact(self, work: Callable[[StoreConnection], Result]) -> Result:
         """As `run`, with the work in one transaction."""

@@ -124,8 +124,34 @@ class EmbeddedServer:
         if self._process != os.getpid():  # forked: the lock of this process keeps the server running for it
             self._users, self._process = _lock_file(self.folder / "users.lock"), os.getpid()
             fcntl.flock(self._users, fcntl.LOCK_SH)
+        import psycopg
+
+        from contrastive_st.search.postgres.dsn import complete, without_variables
+
         with self._alone():
-            self._ensure_running()
+            began, failures, told = time.monotonic(), 0, False
+            while time.monotonic() < began + START_SECONDS and failures < 10:
+                running = _is_running(self.pgdata)
+                self.socket, self.dsn = self._address(running)
+                try:
+                    with without_variables(), psycopg.connect(complete(self.dsn)) as connection:
+                        (data,) = connection.execute("SHOW data_directory").fetchone() or ("",)
+                    if os.path.exists(data) and not os.path.samefile(data, self.pgdata):
+                        raise InputError(f"{self.socket}: the server that answers has its data in {data}, not in "
+                                         f"{self.pgdata}")  # fmt: skip
+                    return
+                except psycopg.OperationalError as error:
+                    if not running:
+                        failures += not self._start()
+                    elif not told and time.monotonic() > began + _SILENT_SECONDS:
+                        told = True
+                        tell(f"{self.folder}: waiting for its database: {first_line(error)}")
+                    time.sleep(0.05)  # it is recovering, another process stops it, or its resources are still in use
+        log = b""
+        with suppress(OSError):
+            log = (self.pgdata / "log").read_bytes()[-4000:]
+        lines = [line for line in log.decode(errors="replace").splitlines() if "FATAL" in line] or ["no message"]
+        raise InputError(f"the database in {self.folder} does not start: {lines[-1]}")
 
     def __enter__(self) -> EmbeddedServer:
         return self
@@ -186,28 +212,6 @@ class EmbeddedServer:
             raise InputError(f"{short} belongs to another user; remove it, or choose a shorter --store path")
         return short
 
-    def _ensure_running(self) -> None:
-        import psycopg
-
-        from contrastive_st.search.postgres.dsn import complete, without_variables
-
-        began, failures, told = time.monotonic(), 0, False
-        while time.monotonic() < began + START_SECONDS and failures < 10:
-            running = _is_running(self.pgdata)
-            self.socket, self.dsn = self._address(running)
-            try:
-                with without_variables(), psycopg.connect(complete(self.dsn)) as connection:
-                    return self._check(connection.execute("SHOW data_directory").fetchone())
-            except psycopg.OperationalError as error:
-                if not running:
-                    failures += not self._start()
-                elif not told and time.monotonic() > began + _SILENT_SECONDS:
-                    told = True
-                    tell(f"{self.folder}: waiting for its database: {first_line(error)}")
-                time.sleep(0.05)  # it is recovering, another process is stopping it, or its resources are still in use
-        lines = [line for line in _tail(self.pgdata / "log").splitlines() if "FATAL" in line] or ["no message"]
-        raise InputError(f"the database in {self.folder} does not start: {lines[-1]}")
-
     def _address(self, running: bool) -> tuple[Path, str]:
         """The folder of the socket and the DSN: where a running server says that it listens, else where one will."""
         from psycopg.conninfo import make_conninfo
@@ -219,13 +223,6 @@ class EmbeddedServer:
                 folder, port = lines[4], lines[3]
         socket = Path(folder) if folder else self._socket_folder()
         return socket, make_conninfo("", host=str(socket), port=port, user="postgres", dbname="postgres")
-
-    def _check(self, answer: Any) -> None:
-        """Check that the server that answers is that of the folder."""
-        if os.path.exists(answer[0]) and not os.path.samefile(answer[0], self.pgdata):
-            raise InputError(
-                f"{self.socket}: the server that answers has its data in {answer[0]}, not in {self.pgdata}"
-            )
 
     def _start(self) -> bool:
         # End the workers of a server that was killed: one that is computing may use the shared memory for minutes.
@@ -246,15 +243,14 @@ class EmbeddedServer:
 
     def _run(self, folder: Path, program: str, *arguments: str) -> tuple[int, str]:
         """Exit code and output of a program of PostgreSQL, run in a folder; a server would keep a pipe open."""
-        identity: dict[str, Any] = {}
         variables = {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
-        if self._account:
-            identity = {"user": self._account.user, "group": self._account.group, "extra_groups": []}
+        as_other = self._account
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
                 [str(self._bin / program), *arguments],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=folder,
-                start_new_session=True, env=variables, **identity,
+                start_new_session=True, env=variables, user=as_other and as_other.user,
+                group=as_other and as_other.group, extra_groups=[] if as_other else None,
             )  # fmt: skip
             output.seek(0)
             return done.returncode, output.read().decode("utf-8", "replace")
@@ -392,10 +388,3 @@ def _reachable_binaries(account: Account | None) -> Path:
         except OSError:  # another process was first
             shutil.rmtree(unfinished)
     return copy / package.name / install.name / "bin"
-
-
-def _tail(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")[-4000:]
-    except OSError:
-        return ""

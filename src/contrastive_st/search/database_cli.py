@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from contrastive_st.options import option
 from contrastive_st.search.cli import StoreCommand
 from contrastive_st.terminal import note, say
-
-if TYPE_CHECKING:
-    from contrastive_st.search.postgres.database import Database as OpenDatabase
 
 
 @dataclass
@@ -42,10 +39,28 @@ class Collections(StoreCommand):
         """List the collections, or describe or change the one that is named."""
         from contrastive_st.search.opening import open_database, vector_store
 
-        store_class = vector_store()
+        store_class = vector_store()  # or what to install
+        from contrastive_st.search.postgres import naming
+
         with closing(open_database(self.store)) as database:  # keeps an embedded server running between collections
+            if self.rename:
+                naming.rename(database, self.name, self.rename)
+                note(f"collection {self.name!r} is now called {self.rename!r}")
+            elif self.swap:
+                naming.swap(database, self.name, self.swap)
+                note(f"{self.name!r} and {self.swap!r} have swapped their names")
+            elif self.alias:
+                naming.set_alias(database, self.alias, self.name)
+                note(f"{self.alias!r} is now an alias of collection {self.name!r}")
+            elif self.delete:
+                if database.run(lambda connection: naming.forget_alias(connection, database.schema, self.name)):
+                    note(f"deleted the alias {self.name!r}, but not its collection")
+                    return
+                with store_class(self.store, self.name) as store:
+                    count = len(store)
+                    store.drop()
+                    note(f"deleted collection {self.name!r} with {count:,} documents")
             if self._changes:
-                self._change(database)
                 return
             if self.name:
                 with store_class(self.store, self.name) as store:
@@ -58,27 +73,6 @@ class Collections(StoreCommand):
                 with store_class(self.store, name) as store:
                     what = f"{len(store):,} documents of {store.dimension} dimensions, index {store.index}"
                     say(f"{name:20} {what}, model {store.model}")
-
-    def _change(self, database: OpenDatabase) -> None:
-        from contrastive_st.search.opening import vector_store
-        from contrastive_st.search.postgres import naming
-
-        if self.rename:
-            naming.rename(database, self.name, self.rename)
-            note(f"collection {self.name!r} is now called {self.rename!r}")
-        elif self.swap:
-            naming.swap(database, self.name, self.swap)
-            note(f"{self.name!r} and {self.swap!r} have swapped their names")
-        elif self.alias:
-            naming.set_alias(database, self.alias, self.name)
-            note(f"{self.alias!r} is now an alias of collection {self.name!r}")
-        elif database.run(lambda connection: naming.forget_alias(connection, database.schema, self.name)):
-            note(f"deleted the alias {self.name!r}, but not its collection")
-        else:
-            with vector_store()(self.store, self.name) as store:
-                count = len(store)
-                store.drop()
-                note(f"deleted collection {self.name!r} with {count:,} documents")
 
 
 @dataclass

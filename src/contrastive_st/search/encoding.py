@@ -110,16 +110,26 @@ def encode_file(
                 raise InputError(f"{ranges}: give a .npy file [2, d] with the lowest and the highest values, finite")
         given = given.astype(np.float32)
     with _part_folder(output) as folder:
-        texts, fingerprint, total = _opened(source, column, folder, output)
+        name = None
+        if source == "-":  # stdin is written to the disk first
+            name, path = "stdin", folder / _STDIN
+            with write_errors(output), open(path, "wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+            if not path.stat().st_size:
+                raise InputError("stdin is empty; pipe one sentence per line, or name a file")
+            source = str(path)
+        texts, corpus = stream_texts(source, column, name), open_corpus(source)
         encoder = open_encoder(model, precision=model_precision, **options)
         made_of = {
-            "source": fingerprint, "column": column, "model": encoder.fingerprint, "normalize": normalize,
+            "source": corpus.fingerprint, "column": column, "model": encoder.fingerprint, "normalize": normalize,
             "model_precision": getattr(encoder, "precision", "fp32"), "precision": precision, "piece": PIECE,
             "ranges": None if given is None else hashlib.blake2b(given.tobytes(), digest_size=16).hexdigest(),
         }  # fmt: skip
         with contextlib.closing(_Growing(output, folder, made_of, encoder.dimension, given, overwrite)) as growing:
             before, truncated, unknown = growing.rows, 0, 0
-            with tqdm(total=total, initial=before, disable=not show_progress_bar, unit=" texts", desc="encode") as bar:
+            with tqdm(
+                total=corpus.rows, initial=before, disable=not show_progress_bar, unit=" texts", desc="encode"
+            ) as bar:
                 for piece in prefetch(_pieces(texts(), before)):
                     if encoder.max_length is None:
                         vectors = encoder.encode(piece, normalize_embeddings=normalize)
@@ -154,21 +164,6 @@ def _part_folder(output: Path) -> Iterator[Path]:
                     shutil.rmtree(scratch, ignore_errors=True)
                 with contextlib.suppress(OSError):  # the folder has other files
                     folder.rmdir()
-
-
-def _opened(source: str, column: str | int | None, folder: Path, output: Path) -> tuple[Texts, str, int | None]:
-    """The texts, a fingerprint of their source, and about how many there are; stdin is written to the disk first."""
-    name = None
-    if source == "-":
-        name, path = "stdin", folder / _STDIN
-        with write_errors(output), open(path, "wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
-        if not path.stat().st_size:
-            raise InputError("stdin is empty; pipe one sentence per line, or name a file")
-        source = str(path)
-    texts = stream_texts(source, column, name)
-    corpus = open_corpus(source)
-    return texts, corpus.fingerprint, corpus.rows
 
 
 def _pieces(texts: Iterator[str], after: int = 0) -> Iterator[list[str]]:

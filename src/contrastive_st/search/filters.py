@@ -149,14 +149,17 @@ class Condition:
         kind = held.removeprefix(LIST)
         if kind not in _READINGS or self.column in (DOCUMENT_ID, DOCUMENT_TEXT):
             return self
-        result, what = replace(self, type=kind), f"filter {self}: the column {self.column!r} holds {TYPES[kind]}"
-        if self.operator in RANGES and result.number is None and not result.date:
+        result, fault = replace(self, type=kind), ""
+        if self.operator not in RANGES:
+            for value in self.values:
+                if value is not None and not result._readings(value):
+                    fix = f'; write "{value}", as text' if kind == "text" else ""
+                    fault = f"and {value!r} is not one of them{fix}"
+        elif result.number is None and not result.date:
             hint = "; use = or !=, or index again with --types COLUMN=number (or =date)" * (kind != "number")
-            raise InputError(f"{what}, which a range with {self.values[0]!r} does not compare{hint}")
-        for value in self.values if self.operator not in RANGES else ():
-            if value is not None and not result._readings(value):
-                fix = f'; write "{value}", as text' if kind == "text" else ""
-                raise InputError(f"{what}, and {value!r} is not one of them{fix}")
+            fault = f"which a range with {self.values[0]!r} does not compare{hint}"
+        if fault:
+            raise InputError(f"filter {self}: the column {self.column!r} holds {TYPES[kind]}, {fault}")
         return result
 
     def holds(self, metadata: Mapping[str, object]) -> bool:
@@ -210,14 +213,14 @@ class Filter:
         Raises:
             InputError: a value is not of the type of its column.
         """
-
-        def typed(part: Condition | Filter) -> Condition | Filter:
+        typed: list[Condition | Filter] = []
+        for part in self.parts:
             if isinstance(part, Filter):
-                return part.of_types(types)
-            inside = "." in part.column and part.column.split(".")[0] in types  # of objects, in part
-            return part if inside else part.of_type(types.get(part.column, ""))
-
-        return replace(self, parts=tuple(map(typed, self.parts)))
+                part = part.of_types(types)
+            elif "." not in part.column or part.column.split(".")[0] not in types:  # else of objects, in part
+                part = part.of_type(types.get(part.column, ""))
+            typed.append(part)
+        return replace(self, parts=tuple(typed))
 
     def conditions(self) -> Iterator[Condition]:
         """All conditions, those of inner filters too."""

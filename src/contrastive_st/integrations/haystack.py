@@ -225,7 +225,16 @@ class ContrastiveRetriever(_Described):
 
     @component.output_types(documents=list[Document])
     def run(self, query_embedding: list[float], filters: Json | None = None, top_k: int | None = None) -> Json:
-        """`documents`, best first, each with its cosine as `score`; both arguments replace those of the component."""
+        """`documents`, best first, each with its cosine as `score`; both arguments replace those of the component.
+
+        Args:
+            query_embedding: the vector `[d]`.
+            filters: Haystack filters.
+            top_k: how many documents.
+
+        Returns:
+            `documents`.
+        """
         chosen = filters if filters is not None else self.settings["filters"]
         vector = np.asarray(query_embedding, dtype=np.float32)
         k = self.settings["top_k"] if top_k is None else top_k
@@ -280,6 +289,13 @@ class ContrastiveDocumentStore(_Described):
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
         """Write documents; without a policy one that is there is an error. Returns how many were written.
+
+        Args:
+            documents: documents of Haystack.
+            policy: what happens to one that is there already.
+
+        Returns:
+            How many were written.
 
         Raises:
             ValueError: these are not documents.

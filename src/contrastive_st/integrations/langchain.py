@@ -129,6 +129,9 @@ class ContrastiveVectorStore(VectorStore):
             k: how many.
             filter: one of `VectorIndex`.
             min_score: the lowest cosine.
+
+        Returns:
+            Documents with their cosines, best first.
         """
         return [(_document(hit), hit.score) for hit in self._hits(embedding, k, filter, min_score)]
 
@@ -138,15 +141,42 @@ class ContrastiveVectorStore(VectorStore):
         return at_least(self.store.search(np.array(embedding), k, filter=filter)[0], min_score)[0]
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
-        """As `similarity_search_with_score_by_vector`, for a text."""
+        """As `similarity_search_with_score_by_vector`, for a text.
+
+        Args:
+            query: the text.
+            k: how many.
+            kwargs: `filter` and `min_score`.
+
+        Returns:
+            Documents with their cosines, best first.
+        """
         return self.similarity_search_with_score_by_vector(self._embedding.embed_query(query), k, **kwargs)
 
     def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
-        """The nearest documents of a vector."""
+        """The nearest documents of a vector.
+
+        Args:
+            embedding: the vector `[d]`.
+            k: how many.
+            kwargs: `filter` and `min_score`.
+
+        Returns:
+            Documents, best first.
+        """
         return [document for document, _ in self.similarity_search_with_score_by_vector(embedding, k, **kwargs)]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
-        """The nearest documents of a text."""
+        """The nearest documents of a text.
+
+        Args:
+            query: the text.
+            k: how many.
+            kwargs: `filter` and `min_score`.
+
+        Returns:
+            Documents, best first.
+        """
         return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
 
     def max_marginal_relevance_search_by_vector(
@@ -160,6 +190,9 @@ class ContrastiveVectorStore(VectorStore):
             fetch_k: they are chosen from this many nearest documents.
             lambda_mult: 1 orders by nearness alone, 0 by difference alone.
             kwargs: `filter` and `min_score`, as for `similarity_search_with_score_by_vector`.
+
+        Returns:
+            Documents, in the order in which they are chosen.
         """
         hits = self._hits(embedding, max(k, fetch_k), **kwargs)
         vectors = self.store.vectors([hit.id for hit in hits]).tolist()
@@ -185,7 +218,17 @@ class ContrastiveVectorStore(VectorStore):
     def from_texts(
         cls, texts: list[str], embedding: object, metadatas: list[Row] | None = None, **kwargs: Any
     ) -> ContrastiveVectorStore:
-        """A collection with these texts; `kwargs` are `where`, `collection` and `ids`."""
+        """A collection with these texts; `kwargs` are `where`, `collection` and `ids`.
+
+        Args:
+            texts: the texts.
+            embedding: as for the class.
+            metadatas: a dictionary for each text.
+            kwargs: `where`, `collection` and `ids`.
+
+        Returns:
+            The collection.
+        """
         ids = kwargs.pop("ids", None)
         made = cls(embedding, **kwargs)
         made.add_texts(texts, metadatas, ids=ids)

@@ -47,6 +47,9 @@ class MTEBModel:
             prompt_type: `mteb.types.PromptType`, or its value: `query` and `document` use the prompts that the model
                 records for them, None uses the default prompt.
             kwargs: other arguments of mteb, which are not used.
+
+        Returns:
+            The embeddings `[N, d]`.
         """
         texts: list[str] = []
         for batch in inputs:
@@ -65,11 +68,27 @@ class MTEBModel:
         return str(getattr(self.encoder, "similarity_fn_name", "cosine"))
 
     def similarity(self, embeddings1: ArrayLike, embeddings2: ArrayLike) -> torch.Tensor:
-        """Similarities `[N, M]` of all pairs; mteb wants a tensor, which `float` takes where there is one number."""
+        """Similarities `[N, M]` of all pairs; mteb wants a tensor, which `float` takes where there is one number.
+
+        Args:
+            embeddings1: `[N, d]`.
+            embeddings2: `[M, d]`.
+
+        Returns:
+            float64 `[N, M]`.
+        """
         return torch.from_numpy(np.asarray(SIMILARITIES[self.similarity_fn_name](*_rows(embeddings1, embeddings2))))
 
     def similarity_pairwise(self, embeddings1: ArrayLike, embeddings2: ArrayLike) -> torch.Tensor:
-        """Similarities `[N]` of rows with the same number."""
+        """Similarities `[N]` of rows with the same number.
+
+        Args:
+            embeddings1: `[N, d]`.
+            embeddings2: `[N, d]`.
+
+        Returns:
+            float64 `[N]`.
+        """
         return torch.from_numpy(np.asarray(PAIRWISE[self.similarity_fn_name](*_rows(embeddings1, embeddings2))))
 
     @property

@@ -117,7 +117,15 @@ class Codes:
         return unit_vectors(dequantize(codes, self.precision, self.shape[1], self.ranges))
 
     def scores(self, queries: Vectors, rows: Rows) -> NDArray[np.float32]:
-        """Scores of each row for each query, `[Q, n]`; only their order has a meaning."""
+        """Scores of each row for each query, `[Q, n]`; only their order has a meaning.
+
+        Args:
+            queries: unit vectors `[Q, d]`.
+            rows: which rows, n of them.
+
+        Returns:
+            float32 `[Q, n]`.
+        """
         if self.precision == "ubinary":
             rotated = queries if self.rotation is None else queries @ self.rotation
             packed, signs = self.stored[:, rows], _in_rows(quantize(rotated, "ubinary"))
@@ -260,7 +268,16 @@ class ExactIndex:
         return [self._hits(union[order], cosines[order])]
 
     def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
-        """The k documents nearest to document `id`, without itself."""
+        """The k documents nearest to document `id`, without itself.
+
+        Args:
+            id: of a document; a text stands for an integer (`as_id`).
+            k: at most so many documents.
+            filter: conditions on the metadata, as for `VectorIndex`.
+
+        Returns:
+            The hits, best first.
+        """
         vector = self.vectors([id])[0]
         return [hit for hit in self.search(vector, k + 1, filter=filter)[0] if hit.id != as_id(id)][:k]
 
@@ -274,7 +291,15 @@ class ExactIndex:
         return self._rows(self._places(ids))
 
     def draw(self, count: int, seed: int = 0) -> Ids:
-        """Ids of so many documents at random, or of all."""
+        """Ids of so many documents at random, or of all.
+
+        Args:
+            count: how many.
+            seed: of the choice.
+
+        Returns:
+            int64 `[n]`, sorted.
+        """
         return np.sort(np.random.default_rng(seed).permutation(np.asarray(self.ids))[:count])
 
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
@@ -299,7 +324,15 @@ class ExactIndex:
         return len(self._matching(as_filter(filter).of_types(self.types()))) if filter else len(self)
 
     def values(self, column: str, most: int = 20) -> list[object]:
-        """At most so many of the different values of a column."""
+        """At most so many of the different values of a column.
+
+        Args:
+            column: a name inside an object is written `a.b`.
+            most: at most so many.
+
+        Returns:
+            Texts, numbers and booleans.
+        """
         result: dict[object, object] = {}
         for row in range(len(self)):
             values = values_of(self._of(row), column)

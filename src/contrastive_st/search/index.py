@@ -119,7 +119,16 @@ class VectorIndex(Protocol):
         """
 
     def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
-        """The k documents nearest to document `id`, without itself."""
+        """The k documents nearest to document `id`, without itself.
+
+        Args:
+            id: of a document; a text stands for an integer (`as_id`).
+            k: at most so many documents.
+            filter: conditions on the metadata, as for `VectorIndex`.
+
+        Returns:
+            The hits, best first.
+        """
 
     def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""
@@ -128,7 +137,15 @@ class VectorIndex(Protocol):
         """The vectors of these documents, `[n, d]`, in that order."""
 
     def draw(self, count: int, seed: int = 0) -> Ids:
-        """Ids of so many documents at random, or of all; the same ones for the same seed."""
+        """Ids of so many documents at random, or of all; the same ones for the same seed.
+
+        Args:
+            count: how many.
+            seed: of the choice.
+
+        Returns:
+            int64 `[n]`.
+        """
 
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches: ids int64 `[n]`, texts, metadata, unit vectors float32 `[n, d]`; ordered by id."""
@@ -137,7 +154,15 @@ class VectorIndex(Protocol):
         """How many documents meet a filter."""
 
     def values(self, column: str, most: int = 20) -> list[object]:
-        """At most so many of the different values of a metadata column, in no order."""
+        """At most so many of the different values of a metadata column, in no order.
+
+        Args:
+            column: a name inside an object is written `a.b`.
+            most: at most so many.
+
+        Returns:
+            Texts, numbers and booleans.
+        """
 
     def columns(self) -> list[str]:
         """The names of the metadata of all documents, sorted: the keys that a filter may use."""
@@ -260,7 +285,15 @@ class Space:
 
 
 def at_least(hits: list[Hit], min_score: float | None) -> tuple[list[Hit], list[str]]:
-    """The hits with this score or more, all of them if it is None; and a note on the others, if there are any."""
+    """The hits with this score or more, all of them if it is None; and a note on the others, if there are any.
+
+    Args:
+        hits: of a search.
+        min_score: the lowest cosine.
+
+    Returns:
+        The hits that are left, and at most one line of text.
+    """
     strong = hits if min_score is None else [hit for hit in hits if hit.score >= min_score]
     weak = len(hits) - len(strong)
     return strong, [f"left out: {weak} of {len(hits)} hits, with a score below {min_score:.2f}"] if weak else []
@@ -301,6 +334,13 @@ def check_k(k: object) -> int:
 def all_known(ids: Sequence[Id], known: Collection[int]) -> list[int]:
     """The numbers of the ids of documents, which must be known.
 
+    Args:
+        ids: integers or texts.
+        known: the numbers that there are.
+
+    Returns:
+        The number of each id.
+
     Raises:
         InputError: one is not; the message shows it as it was given.
 
@@ -320,6 +360,17 @@ def check_search(
     vectors: ArrayLike, dimension: int, k: int, filter: Filterable, types: Mapping[str, str], text: str | None
 ) -> tuple[Vectors, Filter]:
     """The queries and the filter of a search, by the types of the columns.
+
+    Args:
+        vectors: `[d]` or `[Q, d]`.
+        dimension: d.
+        k: number of hits.
+        filter: conditions.
+        types: of the columns.
+        text: of a hybrid search.
+
+    Returns:
+        Unit vectors float32 `[Q, d]`, and the filter.
 
     Raises:
         InputError: as for `as_queries`, `check_k` and `as_filter`; or a hybrid search has several queries.
@@ -410,6 +461,13 @@ class UnknownColumn(InputError):
 def unmet(index: VectorIndex, filter: Filter) -> list[str]:
     """Why no document meets a filter, one line for each reason; none if a document meets it.
 
+    Args:
+        index: the index.
+        filter: the conditions.
+
+    Returns:
+        Lines of text.
+
     Raises:
         InputError: no document has a column of the filter; the message lists the existing columns.
     """
@@ -483,6 +541,14 @@ class Sample:
 
 def sample(index: VectorIndex, size: int, seed: int = 0) -> Sample:
     """At most `size` documents, chosen by a hash of their ids, so that the choice does not depend on the batches.
+
+    Args:
+        index: the index.
+        size: most documents.
+        seed: of the choice.
+
+    Returns:
+        The documents, ordered by id.
 
     Raises:
         InputError: the index is empty.

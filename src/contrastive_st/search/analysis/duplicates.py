@@ -70,6 +70,9 @@ def find_duplicates(
         knows: `SentenceEncoder.knows` of the model of the index. A text of which it knows no token has no duplicates,
             because its vector does not depend on the text.
 
+    Returns:
+        The groups, each of two documents or more.
+
     Raises:
         InputError: the index is empty.
     """
@@ -193,6 +196,13 @@ def save(groups: list[Group], path: str | Path) -> Path:
     """Write `.csv` (a row per document: group, id, similarity, nearest, text, metadata) or `.json`.
 
     Metadata of the name of another column, such as `id`, are in a column such as `own_id`.
+
+    Args:
+        groups: as `find_duplicates` returns them.
+        path: the file.
+
+    Returns:
+        The path.
     """
     path = check_target(path, overwrite=True, formats=FORMATS)
     if path.suffix == ".json":

@@ -42,7 +42,15 @@ class Map:
     names: list[str]
 
     def place(self, vectors: NDArray[np.float32], neighbours: int = 3) -> NDArray[np.float32]:
-        """Positions of other vectors `[m, d]`: the mean of the positions of their nearest sampled documents."""
+        """Positions of other vectors `[m, d]`: the mean of the positions of their nearest sampled documents.
+
+        Args:
+            vectors: unit vectors `[m, d]`.
+            neighbours: how many documents.
+
+        Returns:
+            float32 `[m, 2]`.
+        """
         cosines = vectors @ self.sample.vectors.T
         near = np.argsort(-cosines, axis=1)[:, :neighbours]
         weights = np.maximum(np.take_along_axis(cosines, near, 1), 1e-6)[..., None] ** 8
@@ -50,14 +58,32 @@ class Map:
 
 
 def lay_out(index: VectorIndex, trends: Trends, points: int = POINTS, seed: int = 0) -> Map:
-    """A map of at most `points` documents by t-SNE (van der Maaten & Hinton 2008), begun at the PCA."""
+    """A map of at most `points` documents by t-SNE (van der Maaten & Hinton 2008), begun at the PCA.
+
+    Args:
+        index: the index.
+        trends: its clusters.
+        points: at most so many documents.
+        seed: of the sample and of t-SNE.
+
+    Returns:
+        The map.
+    """
     drawn = sample(index, points, seed)
     names = [cluster.name for cluster in trends.clusters]
     return Map(drawn, project(drawn.vectors, seed), trends.assign(drawn.vectors), names)
 
 
 def project(vectors: NDArray[np.float32], seed: int = 0) -> NDArray[np.float32]:
-    """Positions `[n, 2]` of unit vectors `[n, d]`; reproducible for the same vectors and seed."""
+    """Positions `[n, 2]` of unit vectors `[n, d]`; reproducible for the same vectors and seed.
+
+    Args:
+        vectors: unit vectors `[n, d]`.
+        seed: of t-SNE.
+
+    Returns:
+        float32 `[n, 2]`.
+    """
     n = len(vectors)
     if n < 5 or len(np.unique(vectors, axis=0)) < 5:  # too few points for t-SNE: put them on a circle
         angles = 2 * np.pi * np.arange(n) / n
@@ -69,6 +95,14 @@ def project(vectors: NDArray[np.float32], seed: int = 0) -> NDArray[np.float32]:
 
 def draw_map(layout: Map, path: str | Path, title: str | None = None) -> Path:
     """Write the map as a PNG, with the name of each cluster at its middle; names do not overlap.
+
+    Args:
+        layout: the map.
+        path: a .png file.
+        title: of the picture; by default it says how many documents there are.
+
+    Returns:
+        The path.
 
     Raises:
         InputError: matplotlib is not installed.
@@ -92,7 +126,15 @@ def draw_map(layout: Map, path: str | Path, title: str | None = None) -> Path:
 
 
 def draw_sizes(trends: Trends, path: str | Path) -> Path:
-    """Write a PNG of the share of each cluster among the documents of each value of the `by` column."""
+    """Write a PNG of the share of each cluster among the documents of each value of the `by` column.
+
+    Args:
+        trends: the clusters, counted by a column.
+        path: a .png file.
+
+    Returns:
+        The path.
+    """
     counts = np.array([cluster.counts for cluster in trends.clusters], dtype=float)
     shares = 100 * counts / np.maximum(counts.sum(0), 1)
     figure = new_figure(3.5 + 0.42 * max(len(trends.values), 8), 1.9 + 0.34 * len(counts), 110)

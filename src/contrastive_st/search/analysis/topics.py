@@ -57,6 +57,13 @@ def group_values(counted: Mapping[object, int], every: str | None = None) -> Gro
     Numbers (also as texts) and ISO dates keep their order: numbers in ranges of a round width, dates in days, months,
     years or decades. Of other values, each of the most frequent gets a group. A missing value gets the last group.
 
+    Args:
+        counted: how often each value occurs; None is a missing value.
+        every: `month`, `quarter` or `year`, for dates.
+
+    Returns:
+        The groups.
+
     Example:
         >>> group_values({2019: 4, 2021: 1}).names
         ['2019', '2020', '2021']
@@ -285,6 +292,14 @@ def distinctive_terms(counts: NDArray[np.float64], counter: CountVectorizer | No
     The weight of term t in class c is the square root of its share of the words of c times log(1 + A / f), with f its
     count in all classes and A the mean number of words per class (Grootendorst 2022; the root is what BERTopic calls
     `reduce_frequent_words`).
+
+    Args:
+        counts: of each term in each class, `[classes, terms]`.
+        counter: knows the terms; None if there are none.
+        n: terms of a class.
+
+    Returns:
+        The terms of each class.
     """
     if counter is None:
         return [[] for _ in counts]
@@ -323,7 +338,12 @@ def _changes(counts: NDArray[np.int64]) -> list[tuple[float, float]]:
 
 
 def table(trends: Trends, width: int = 150) -> Iterator[str]:
-    """Lines to print: size, share, name and centre; change and curve by a column with an order, or else its counts."""
+    """Lines to print: size, share, name and centre; change and curve by a column with an order, or else its counts.
+
+    Args:
+        trends: the clusters.
+        width: characters of a line.
+    """
     ordered = any(cluster.change is not None for cluster in trends.clusters)
     names = max([len(cluster.name) for cluster in trends.clusters])
     curve = max(5, len(trends.values) - (trends.values[-1:] == [MISSING]))

@@ -68,6 +68,9 @@ def sample(
         answers: queries with the ids of documents that answer them, all of which are in the sample.
         old_encoder: the model of the index, for the queries of `answers`.
 
+    Returns:
+        The rate, and nDCG@10 of both models.
+
     Raises:
         InputError: the new model knows no token of the documents, or the index does not have the answers.
     """
@@ -112,6 +115,13 @@ def interval(values: Values) -> str:
 
 def ndcg(ranked: NDArray[np.int64], relevant: Sequence[Sequence[int]]) -> Values:
     """nDCG of each query `[Q]`, of the ids that it finds `[Q, k]`, where an answer is relevant or not.
+
+    Args:
+        ranked: ids that each query finds, int64 `[Q, k]`, best first.
+        relevant: ids of the answers of each query.
+
+    Returns:
+        float64 `[Q]`, from 0 to 1.
 
     Example:
         >>> ndcg(np.array([[7, 8], [7, 8]]), [[7], [8]]).round(2).tolist()

@@ -24,7 +24,16 @@ Numbers = NDArray[np.int64]
 def pair_columns(
     dataset: object, anchor: str | None, positive: str | None
 ) -> tuple[tuple[Column, Column], dict[str, str]]:
-    """The columns of anchors and of positives, as their names or cells tell; and why each other column is not used."""
+    """The columns of anchors and of positives, as their names or cells tell; and why each other column is not used.
+
+    Args:
+        dataset: pairs, as for `mine_hard_negatives`.
+        anchor: the column of the anchors, if its name does not tell.
+        positive: that of the positives.
+
+    Returns:
+        Both columns; and the reason for each other one, by its name.
+    """
     wanted = None if anchor is None else [f"{anchor}=anchor", f"{positive}=positive"]
     rows, roles = read_examples(dataset, wanted)
     if roles.target or len(roles.texts) < 2:
@@ -36,7 +45,15 @@ def pair_columns(
 
 
 def read_corpus(corpus: object, column: str | None) -> Column:
-    """The texts to take negatives from: of a file, or in memory."""
+    """The texts to take negatives from: of a file, or in memory.
+
+    Args:
+        corpus: a file, or texts in memory.
+        column: the column of the texts, if there are several.
+
+    Returns:
+        The texts.
+    """
     source = corpus if isinstance(corpus, (str, Path)) else in_memory(corpus, "the corpus")
     try:
         rows = reading.read_corpus(source, column)

@@ -26,6 +26,9 @@ def check_name(name: str, new: bool = False) -> str:
         new: it becomes the name of a collection, and so must not be one that a table or an index of another collection
             has or may get.
 
+    Returns:
+        The same name.
+
     Raises:
         InputError: it is not valid.
 

@@ -22,6 +22,9 @@ def query_rows(where: str, query: str) -> Iterator[dict[str, Any]]:
         where: a DSN, as of a store.
         query: the statement.
 
+    Returns:
+        The cells of each row, by column.
+
     Raises:
         InputError: the address is not a DSN, the statement is at fault, or two of its columns have one name.
     """

@@ -53,6 +53,9 @@ def refusal(error: psycopg.Error, where: str) -> Refused | psycopg.Error:
         error: of psycopg.
         where: the address of the store, for the line.
 
+    Returns:
+        The error to raise.
+
     Example:
         >>> str(refusal(psycopg.errors.DiskFull("No space left on device"), "/tmp/s"))
         '/tmp/s: the disk of the database is full: No space left on device; free some space; nothing of this step ...'

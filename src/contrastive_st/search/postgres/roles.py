@@ -55,6 +55,9 @@ def script(role: str, schema: str) -> str:
     Args:
         role: one of `ROLES`.
         schema: the schema of the store, which is the beginning of the names of the roles.
+
+    Returns:
+        Statements, with comments.
     """
     what, body = _SCRIPTS[role]
     names = {"role": role, "schema": schema, "version": VERSION, "tables": dedent(TABLES).strip()}

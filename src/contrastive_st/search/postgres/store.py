@@ -216,7 +216,16 @@ class VectorStore(StoreWrites):
         return {name: value for name, value in result.items() if value}
 
     def loader(self, source: str, fingerprint: str, **options: Any) -> StoreLoader:
-        """What loads the shards of a source; see `StoreLoader`."""
+        """What loads the shards of a source; see `StoreLoader`.
+
+        Args:
+            source: the name of the corpus.
+            fingerprint: changes with its content.
+            options: as for `StoreLoader`.
+
+        Returns:
+            The loader; close it after use.
+        """
         return StoreLoader(self, source, fingerprint, **options)
 
     def close(self) -> None:
@@ -284,7 +293,16 @@ class VectorStore(StoreWrites):
         return hits
 
     def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
-        """The k documents nearest to document `id`, without itself."""
+        """The k documents nearest to document `id`, without itself.
+
+        Args:
+            id: of a document; a text stands for an integer (`as_id`).
+            k: at most so many documents.
+            filter: conditions on the metadata, as for `VectorIndex`.
+
+        Returns:
+            The hits, best first.
+        """
         now = self.now()
         hits = now.search(now.vectors([id])[0], k + 1, filter=filter)[0]
         return [hit for hit in hits if hit.id != as_id(id)][:k]
@@ -311,7 +329,15 @@ class VectorStore(StoreWrites):
         return [id for (id,) in rows]
 
     def draw(self, count: int, seed: int = 0) -> Ids:
-        """Ids of so many documents at random, or of all; the same ones for the same seed."""
+        """Ids of so many documents at random, or of all; the same ones for the same seed.
+
+        Args:
+            count: how many.
+            seed: of the choice.
+
+        Returns:
+            int64 `[n]`.
+        """
         statement = "SELECT id FROM {texts} ORDER BY hashint8extended(id, %s) LIMIT %s"
         return np.array([id for (id,) in self._rows(statement, (seed, count))], dtype=np.int64)
 
@@ -337,7 +363,15 @@ class VectorStore(StoreWrites):
         return int(rows[0][0])
 
     def values(self, column: str, most: int = 20) -> list[object]:
-        """At most so many of the different values of a column."""
+        """At most so many of the different values of a column.
+
+        Args:
+            column: a name inside an object is written `a.b`.
+            most: at most so many.
+
+        Returns:
+            Texts, numbers and booleans.
+        """
         statement = (
             "SELECT DISTINCT value FROM {texts}, unnest(%s::text[]) AS path, jsonb_path_query(metadata, path::jsonpath)"
             " AS value WHERE jsonb_typeof(value) NOT IN ('null', 'array', 'object') LIMIT %s"

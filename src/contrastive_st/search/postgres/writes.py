@@ -171,7 +171,12 @@ class StoreWrites(StoreSpaces):
         return len(places)
 
     def set_metadata(self, id: Id, metadata: Mapping[str, object]) -> None:
-        """Replace a document's metadata; its vector, its entry in the index and its own id do not change."""
+        """Replace a document's metadata; its vector, its entry in the index and its own id do not change.
+
+        Args:
+            id: of the document.
+            metadata: by column.
+        """
         tables, number = self.now().tables, as_id(id)
         (item,) = values.as_metadata([metadata], 1)
 

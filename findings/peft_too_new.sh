@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # add_adapter of transformers 5.24 refuses the newest peft, 0.21.2, and asks for a release that does not exist.
 #
-# Versions: transformers 5.24.0, peft 0.21.2, torch 2.13.0 (the newest of each on the day), Python 3.11
+# Versions: transformers 5.24.0 and peft 0.21.2 (the newest of both on the day), torch 2.13.0, Python 3.11
 # Expected: an adapter, as with transformers 5.23.0, or a limit in the requirements of the package, so that pip says
 #   it. peft's own inject_adapter_in_model works on the same model.
 # Seen on 2026-11-28 (what this script printed):

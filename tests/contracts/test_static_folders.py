@@ -210,3 +210,11 @@ def test_train_starts_from_a_table_alone(tmp_path):
     assert np.allclose(SentenceEncoder(model, tokenizer).encode(SENTENCES), expected, atol=1e-6)
     with pytest.raises(InputError, match="transformer"):
         no_prompts(args, "TSDAE")
+
+
+def test_the_first_word_of_a_table_without_padding_is_not_cut_out_of_others(tmp_path):
+    tokenizer = Tokenizer(models.WordLevel({"a": 0, "[UNK]": 1, "cat": 2}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    model2vec.StaticModel(np.eye(3, dtype=np.float32), tokenizer).save_pretrained(str(tmp_path))
+    assert load_tokenizer(tmp_path)("cat a dog")["input_ids"] == [2, 0, 1]
+    assert SentenceEncoder(tmp_path).encode("cat a", output_value="token_embeddings").argmax(1).tolist() == [2, 0]

@@ -250,7 +250,11 @@ def static_tokenizer(tokenizer: PreTrainedTokenizerBase, max_length: int | None 
     if own.normalizer is None:
         own.normalizer = normalizers.Sequence([])
     special = special_tokens(tokenizer)
-    special.setdefault("pad_token", str(own.id_to_token(0)))
+    first, unknown = str(own.id_to_token(0)), state["model"].get("unk_token")
+    added = {token.content for token in own.get_added_tokens_decoder().values()}
+    if unknown and first not in added and 0 in own.encode(first).ids:  # of texts: it would be cut out of other words
+        first = unknown
+    special.setdefault("pad_token", first)
     return PreTrainedTokenizerFast(tokenizer_object=own, model_max_length=max_length or int(1e30), **special)
 
 

@@ -31,10 +31,10 @@ def blobs(classes, n=240, d=12, seed=0):
     return ((centres[y] + 1.5 * random.normal(size=(n, d))) * scale + 3).astype(np.float64), y
 
 
-@pytest.mark.parametrize("classes", [2, 3, 6])
+@pytest.mark.parametrize("classes", [2, 4])
 def test_every_fold_and_penalty_is_scikit_learns_optimum(classes):
     x, y = blobs(classes)
-    seen = np.random.default_rng(1).random((5, len(y))) < 0.8
+    seen = np.random.default_rng(1).random((3, len(y))) < 0.8
     for solution in fit_path(x, y, seen, (0.01, 1.0, 100.0), tolerance=1e-9, dtype=torch.float64):
         assert solution.gradient <= 1e-9
         for p, rows in enumerate(seen):

@@ -246,6 +246,15 @@ CASES += [
     ("mongo.jsonl", [{"_id": {"$oid": "a" * 24}, **row} for row in AS_ROWS], "pairs", PAIR),
     ("doccano.jsonl", [{"id": n, "text": a, "label": [c]} for n, (a, c) in enumerate(zip(TEXTS, CLASSES, strict=True))], "labelled_texts", (TEXTS[0], 0)),
     ("alpaca.json", [{"instruction": a, "input": "", "output": b} for a, b in ROWS], "pairs", PAIR),
+    ("sql_server.txt", f"{IN_COLUMNS}\n(6 rows affected)\n", "pairs", PAIR),
+    ("oracle.csv", f"{IN_COLUMNS}\n6 rows selected.\n", "pairs", PAIR),
+    ("printed_by_pandas.txt", FRAME.to_string(), "pairs", PAIR),
+    ("restructured_text.txt", "{1}\n{0}\n{1}\n{2}".format(*IN_COLUMNS.split("\n", 2)), "pairs", PAIR),
+    ("colons.csv", "anchor:positive\n" + "".join(f"{a}:{b}\n" for a, b in ROWS), "pairs", PAIR),
+    ("rows_in_quotes.csv", "".join(f'"{a};{b}"\n'.replace("; ", ", ") for a, b in [("anchor", "positive"), *ROWS]), "pairs", (TEXTS[0], OTHERS[0].replace("; ", ", "))),
+    ("words_below.csv", BELOW("The question,The answer,0=no 1=yes", KNOWN["labelled_pairs"][0]), "labelled_pairs", (*PAIR, 0)),
+    ("scores_in_words_below.csv", BELOW("The question,The answer,from 0 to 1", KNOWN["scored_pairs"][0]), "scored_pairs", (*PAIR, 0.5)),
+    ("date_below.csv", delimited(AS_ROWS) + b"Generated on May 1\r\n", "pairs", PAIR),
     ("moses.tsv", "".join(f"{a}\t{b}\n" for a, b in ROWS), "pairs", PAIR),
 ]  # fmt: skip
 COMMAND = re.compile(r"run ((?:cat|jq|python|sed) .+? > (?:'[^']+'|\S+?))(?=[;,]|$)")
@@ -306,7 +315,7 @@ def test_python_takes_what_the_command_takes(tmp_path):
     given = {"encoding": "cp1251", "delimiter": ":"}
     assert read_examples(path, **given)[0][0] == {"anchor": "привет", "positive": "да"}
     assert read_texts(path, ["positive"], **given)["positive"] == ["да"]
-    with pytest.raises(InputError, match="--header"):
+    with pytest.raises(InputError, match="--delimiter"):
         read_examples(path)
     path.write_text(r"question;answer;score~why \"so\"?;so;0,5~".replace("~", "\n"))
     rows, _ = read_examples(path, escapes=True, decimal="comma")

@@ -7,14 +7,14 @@ import os
 import shlex
 from collections.abc import Iterator
 
-#: Leaves out the last line
-NO_LAST_LINE = "sed '$d'"
 #: Rows of Python's own spelling as rows of JSON
 PYTHON_AS_JSON = shlex.join(
     ["python", "-c", "import ast, json, sys; [print(json.dumps(ast.literal_eval(row))) for row in open(sys.argv[1])]"]
 )
 #: Columns that blanks separate, as columns that tabs separate
-BLANKS_AS_TABS = r"sed -E '2d; s/ +$//; s/ {2,}/\t/g'"
+BLANKS_AS_TABS = r"sed -E '/^[-= ]+$/d; s/^ +| +$//g; s/ {2,}/\t/g'"
+#: Rows that are one cell in quotes each, without these
+WITHOUT_QUOTES = """sed -E 's/^"|"\r?$//g; s/""/"/g'"""
 _JSON = (".json", ".jsonl", ".ndjson")
 
 
@@ -27,8 +27,8 @@ def converted(command: str, source: str, end: str = "") -> str:
         end: the extension of what it writes; by default that of the file.
 
     Example:
-        >>> converted(NO_LAST_LINE, "a b.csv")
-        "run sed '$d' 'a b.csv' > 'a b.new.csv'"
+        >>> converted("sed 7d", "a b.csv")
+        "run sed 7d 'a b.csv' > 'a b.new.csv'"
     """
     stem, own = os.path.splitext(source)
     return f"run {command} {shlex.quote(source)} > {shlex.quote(f'{stem}.new{end or own}')}"

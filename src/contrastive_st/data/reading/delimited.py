@@ -9,18 +9,21 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from contrastive_st import text_format
 from contrastive_st.data.profile import NUMBER, shown
 from contrastive_st.data.roles import NAMES, has_role, role_of, suggested_columns
-from contrastive_st.data.suggestions import BLANKS_AS_TABS, NO_LAST_LINE, PYTHON_AS_JSON, converted
+from contrastive_st.data.suggestions import BLANKS_AS_TABS, PYTHON_AS_JSON, WITHOUT_QUOTES, converted
 from contrastive_st.errors import InputError, listed
+
+if TYPE_CHECKING:
+    import _csv
 
 logger = logging.getLogger(__name__)
 _CELL = 1 << 30  # characters in a cell at most; the limit of csv, 131,072, is too small for a book
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_RARE = "^~\x01\x1f│"  # are asked for
+_RARE = "^~:\x01\x1f│"  # are asked for
 _ONE_COLUMN = "\0"  # a delimiter that no text has
 _ABOVE, _SHOWN = 5, 50  # lines in which the header is looked for, and lines from which a question gets its flags
 NULL = r"\N"  # null in what \copy of PostgreSQL and SELECT INTO OUTFILE of MySQL write
@@ -43,7 +46,8 @@ _TYPE = re.compile(
     r"#?(string|str|text|(n?var)?char|character|object|factor|category|(big)?int(eger|32|64)?|float(32|64)?|double|"
     r"real|num(ber|eric)|decimal|bool(ean)?|date(time)?|timestamp)( ?\([\d, ]+\))?", re.IGNORECASE
 )  # fmt: skip
-_FOOTER = re.compile(r"\((\d+) rows?\)")  # of psql
+_FOOTER = re.compile(r"\(?(\d+) rows?\b.*")  # of psql, mysql, Oracle and SQL Server
+_VERTICAL = re.compile(r"\*{5,} 1\. row \*{5,}|-\[ RECORD 1 \]-*")  # of mysql and psql: a line for each cell
 _RUNS = re.compile(r"[-=─═]{3,}")
 _RULE = re.compile(r"[-+=|:\s─-╿]*(?:---|===|──|══)[-+=|:\s─-╿]*")  # a line of a drawn table
 AGGREGATE = re.compile(r"((grand|sub)[- ]?)?total|sum|average|mean|count", re.IGNORECASE)
@@ -80,7 +84,7 @@ class Dialect(NamedTuple):
     notes: tuple[str, ...] = ()
     first: int = 1
 
-    def rows(self, lines: Iterable[str]) -> Iterator[list[str]]:
+    def rows(self, lines: Iterable[str]) -> _csv.Reader:
         """The cells of each row. Strict, because otherwise a quote that is never closed takes in the rest."""
         csv.field_size_limit(_CELL)
         if self.escapes == "quotes":
@@ -142,8 +146,10 @@ def find_dialect(
     skipped = 1 if named else _lines_above(first, told)
     if skipped and not named:
         notes.append(f"{skipped} lines above the names of the columns are skipped")
-    line = first[skipped + 1 :][:1]
-    if not told and is_rule(line) and len(_RUNS.findall(line[0])) > 1 and not set(line[0].strip()) - set("-= "):
+    below = "".join(first[skipped + 1 : skipped + 2]).strip()
+    columns = len(_RUNS.findall(below)) > 1 and not set(below) - set("-= ")
+    columns = columns or ("  " in first[skipped] and _are_names(re.split(" {2,}", first[skipped].strip())))
+    if columns and not told:
         raise InputError(f"{source}: blanks separate its columns; {converted(BLANKS_AS_TABS, source, '.tsv')}")
     delimiter = told or _delimiter_of(first[skipped], source, usual)
     cells = first[skipped].rstrip("\r\n").split(delimiter)
@@ -155,6 +161,8 @@ def find_dialect(
     except csv.Error:  # the error names the row when it is read
         rows = [line.rstrip("\r\n").split(delimiter) for line in first[skipped:]]
     rows = [[cell.strip() for cell in row] for row in rows if not is_rule(row)] or [[]]
+    if len(rows[0]) == 1 and any(_are_names(rows[0][0].split(one)) for one in _DELIMITERS):
+        raise InputError(f"{source}: each row is one cell in quotes; {converted(WITHOUT_QUOTES, source)}")
     sts = not header and _is_sts(rows[0])
     if header is None and (header := False if sts else _is_header(rows[0])) is None:
         raise _header_question(rows, source)
@@ -371,7 +379,10 @@ def is_table(lines: Sequence[str], source: str) -> bool:
     if is_json or first.startswith(("{'", '{"')):
         command = PYTHON_AS_JSON if first.startswith("{'") else "cat"
         raise InputError(f"{source}: its rows are objects or lists; {converted(command, source, '.json')}")
+    if _VERTICAL.fullmatch(first):
+        raise InputError(f"{source} has a line for each cell; export it again with psql --csv, or mysql --batch")
     drawn = any(is_rule([line]) and len(_RUNS.findall(line)) > 1 for line in lines)
+    drawn = drawn or _are_names(re.split(" {2,}", first.strip()))
     cells = [cell.strip('"') for cell in first.split("\t")]
     others = any(_are_names([cell.strip('"') for cell in first.split(one)]) for one in _DELIMITERS)
     return sum(map(has_role, cells)) > 1 or _is_sts(cells) or others or drawn or bool(_IN_SPACES.fullmatch(first))
@@ -425,8 +436,9 @@ def numbered_rows(
                     slashed.append(line)
             yield line.lstrip("\ufeff") if line.startswith("\ufeff") else line  # of files that were joined
 
+    reader = dialect.rows(noted())
     try:
-        for number, cells in enumerate(dialect.rows(noted()), 1 + dialect.skipped):
+        for number, cells in enumerate(reader, 1 + dialect.skipped):
             where = f"{source}, row {number}"
             if slashed:
                 if sum(cell.count('\\"') for cell in cells) > sum(line.count('\\""') for line in slashed):
@@ -451,7 +463,8 @@ def numbered_rows(
                 raise _second_header(where, cells, number - dialect.skipped)
             if cells and (len(cells) < len(names) or (len(cells) > len(names) and not dialect.loose)):
                 if len(cells) < len(names) or any(cell.strip() for cell in cells[len(names) :]):
-                    raise InputError(f"{where}: {_wrong_count(cells, dialect, source)}")
+                    without = converted(f"sed {reader.line_num + dialect.skipped}d", source)
+                    raise InputError(f"{where}: {_wrong_count(cells, dialect, without)}")
                 cells = cells[: len(names)]  # spreadsheets fill up rows
             if other:
                 raise _second_header(where, cells, dialect.header + 1 if number == dialect.first + 1 else 0)
@@ -461,7 +474,7 @@ def numbered_rows(
                 raise InputError(f"{where}: {own!r} is the name of its column too; {question}")
             if len(below) < _SHOWN:
                 below.append(cells)
-            count += 1
+            count += len(cells) > 0
             yield number, cells or [""] * len(names)
     except csv.Error as error:
         if slashed:
@@ -469,21 +482,21 @@ def numbered_rows(
         mend = "close every quote, and double quotes inside a cell"
         raise InputError(f"{source}, row {number + 1}: {error}; {mend}") from error
     if roles and is_aggregate(cells, below[:-1]):
-        mend = f"{converted(NO_LAST_LINE, source)}; if it is a row like the others, give --header true"
+        without = converted(f"sed {reader.line_num + dialect.skipped}d", source)
+        mend = f"{without}; if it is a row like the others, give --header true"
         raise InputError(f"{source}, row {number}: {listed(map(shown, cells))} is a total of the table; {mend}")
     if not dialect.escapes and after <= _OF_DUMPS and after & set("nrt"):
         raise _escapes_question(source, min(after & set("nrt")))
 
 
-def _wrong_count(cells: Sequence[str], dialect: Dialect, source: str) -> str:
+def _wrong_count(cells: Sequence[str], dialect: Dialect, without: str) -> str:
     """What is wrong with a row that has more or fewer cells than there are columns."""
     more, named = len(cells) > len(dialect.names), _DELIMITERS.get(dialect.delimiter, "the delimiter")
     mend = f"quote cells that hold {named}" if dialect.quote else "remove the tabs inside cells"
     if any(cell.endswith("\\") for cell in cells) and not dialect.escapes:
         mend = f"if a backslash stands before {named} or line ends inside cells, give --escapes true"
     elif not more:
-        total = f", or if it is a total below the table, {converted(NO_LAST_LINE, source)}"
-        mend = f"add the missing cells{total * is_aggregate(cells, ())}"
+        mend = f"add the missing cells, or if it is not a row of the table, {without}"
     first = "the header" if dialect.header else "the first row"
     return f"{len(cells)} cells where {first} has {len(dialect.names)}; {mend}"
 

@@ -176,8 +176,10 @@ def _with_target(
         """Raise an error with the first row of the source whose cell is not valid."""
         if (bad := next((cell for cell in cells if not valid(cell)), None)) is not None:
             written = ((row.number, row.cells.get(name)) for row in table)
-            where = (table.where(number) for number, cell in written if plain(cell).lower() == bad.lower())
-            raise InputError(f"{next(where, table.source)}: {bad[:40]!r} in column {name!r} {what}")
+            number = next((number for number, cell in written if plain(cell).lower() == bad.lower()), 0)
+            header = f"; if the header has {table.first} rows, give --header {table.first}"
+            what += header * (table.delimited and number == table.first)
+            raise InputError(f"{table.where(number)}: {bad[:40]!r} in column {name!r} {what}")
 
     if strict:
         check(lambda cell: not is_blank(cell), "counts as blank; fill it, or leave `strict` out to drop the row")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 IN_MEMORY = 1 << 30  # bytes of columns of Parquet that are read into memory; larger ones stay on disk
 _BLOCK = 1 << 17  # larger ones leave the cache of the processor
-_QUOTE, _RETURN, _NEWLINE = b'"\r\n'
+_QUOTE, _RETURN, _NEWLINE, _BACKSLASH = b'"\r\n\\'
 
 
 def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], names: Sequence[str]) -> pa.Table | None:
@@ -75,8 +75,10 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
                  for at in (0, max(len(table) - 1, 0)))  # fmt: skip
     if any(is_subheader(row, names) for row in top) or any(map(AGGREGATE.fullmatch, last[0] if last else ())):
         return None
-    if any(pc.any(pc.match_substring_regex(column, r'^="|\\[nrt]')).as_py() for column in table.columns):
-        return None
+    may_be = (counted[0] > 0, r'^="'), (counted[2], r"\\[nrt]")  # a text as Excel writes it, an escape of a database
+    for pattern in (own for found, own in may_be if found):
+        if any(pc.any(pc.match_substring_regex(column, pattern)).as_py() for column in table.columns):
+            return None
     if dialect.header and len(dialect.names) > 1:  # a cell that may be a part of a header goes the slow way
         if any(pc.any(pc.equal(table[name], name)).as_py() for name in names):
             return None
@@ -89,8 +91,8 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
     return table
 
 
-def _quotes_and_lines(path: Path, delimiter: int, quoted: bool) -> tuple[int, int] | None:
-    """How many quotes and lines a file has; None if quotes are not sound, or for a CR alone.
+def _quotes_and_lines(path: Path, delimiter: int, quoted: bool) -> tuple[int, int, bool] | None:
+    """How many quotes and lines a file has, and whether backslashes; None if quotes are not sound, or for a CR alone.
 
     The quotes of a sound table take turns: one that opens a cell is after a delimiter or a line, one that closes it is
     before one; a doubled quote closes and opens again.
@@ -99,10 +101,11 @@ def _quotes_and_lines(path: Path, delimiter: int, quoted: bool) -> tuple[int, in
     before[[delimiter, _NEWLINE, _QUOTE]] = after[[delimiter, _NEWLINE, _RETURN, _QUOTE]] = True
     content = np.memmap(path, np.uint8, "r")
     last = len(content) - 1
-    count, lines = 0, int(content[last] != _NEWLINE)
+    count, lines, slashes = 0, int(content[last] != _NEWLINE), False
     for start in range(0, len(content), _BLOCK):
         block = content[start : start + _BLOCK]
         lines += int(np.count_nonzero(block == _NEWLINE))
+        slashes = slashes or bool((block == _BACKSLASH).any())
         returns = np.flatnonzero(block == _RETURN) + start
         if (content[np.minimum(returns + 1, last)] != _NEWLINE).any():
             return None
@@ -115,7 +118,7 @@ def _quotes_and_lines(path: Path, delimiter: int, quoted: bool) -> tuple[int, in
             if not after[content[np.minimum(closing + 1, last)]].all():
                 return None
             count += len(places)
-    return None if count % 2 or lines == 1 else (count, lines)
+    return None if count % 2 or lines == 1 else (count, lines, slashes)
 
 
 def columns_of_parquet(files: Sequence[Path], names: Sequence[str]) -> datasets.Dataset | pa.Table:

@@ -87,8 +87,7 @@ def attach(model: ForCL, config: Any, name: str = "default") -> None:
     Raises:
         InputError: as for `add_lora`.
     """
-    for fault in _faults(model):
-        raise InputError(fault)
+    _check_base(model)
     _check_type(config, "this adapter")
     backbone: PreTrainedModel = model.backbone
     targets = [config.target_modules] if isinstance(config.target_modules, str) else sorted(config.target_modules or [])
@@ -115,8 +114,7 @@ def adopt(wrapped: Any) -> ForCL:
     backbone = getattr(model, "backbone", None)
     if getattr(backbone, "peft_config", None) is wrapped.peft_config:
         return model  # adopted before
-    for fault in _faults(model):
-        raise InputError(fault)
+    _check_base(model)
     config, *others = wrapped.peft_config.values()
     _check_type(config, "this adapter")
     if others:
@@ -146,51 +144,39 @@ def _settle(model: ForCL, config: Any) -> None:
     )
 
 
-def _faults(model: ForCL) -> Iterator[str]:
-    """Why a model cannot get an adapter."""
+def _check_base(model: ForCL) -> None:
+    """Raise `InputError` if a model cannot get an adapter, which its saved base must fit."""
     if not isinstance(getattr(model, "backbone", None), PreTrainedModel):
-        yield f"LoRA needs an encoder of transformers, and {type(model).__name__} is not one"
+        raise InputError(f"LoRA needs an encoder of transformers, and {type(model).__name__} is not one")
     if has_adapter(model):
-        yield f"{model.name_or_path} is an adapter already; train it without lora_r, or merge it first"
-        return
+        raise InputError(f"{model.name_or_path} is an adapter already; train it without lora_r, or merge it first")
     if not model.name_or_path:
-        yield "LoRA needs a saved base model, but this encoder is new; give model_name_or_path"
-        return
+        raise InputError("LoRA needs a saved base model, but this encoder is new; give model_name_or_path")
     if getattr(model, "direction_changed", False):
-        yield (
+        raise InputError(
             f"bidirectional changes {model.name_or_path}, and an adapter is opened with the unchanged base; save the "
             "model with bidirectional first, and train from that folder"
         )
     base = Checkpoint.find(model.name_or_path, getattr(model.config, "_commit_hash", None))
     if base.adapter is not None:
-        yield (
+        raise InputError(
             f"{base.name} is an adapter, and an adapter cannot be opened on another; merge it first (contrastive-st "
             f"merge {base.name} -o NEW_FOLDER), and train from the new folder"
         )
-        return
-    if changed := _changed_weight(model, base):
-        yield (
-            f"the model in memory is no longer that of {base.name} ({changed} differs), with which its adapter would "
-            "be opened; save it first, as SentenceEncoder(model, tokenizer).save_pretrained(NEW_FOLDER), and add LoRA "
-            "to the model of the new folder"
-        )
-
-
-def _changed_weight(model: ForCL, base: Checkpoint) -> str | None:
-    """The first weight of the encoder of a model that differs from that of its checkpoint; None if they are equal."""
     with preserved_random_state():
         opened = type(model).from_pretrained(base.model, dtype="auto", pooling=model.settings.pooling, new_head=False)
     stored: dict[str, Tensor] = opened.backbone.state_dict()
-    own = {
-        name.replace(".base_layer.", "."): x for name, x in model.backbone.state_dict().items() if "lora_" not in name
-    }
+    held = model.backbone.state_dict().items()
+    own = {name.replace(".base_layer.", "."): x for name, x in held if "lora_" not in name}
     for name in dict.fromkeys((*own, *stored)):
-        if name.startswith("pooler."):  # the head is saved with the adapter
-            continue
         one, other = own.get(name), stored.get(name)
-        if one is None or other is None or one.shape != other.shape or not torch.equal(other.to(one), one):
-            return str(name)
-    return None
+        same = one is not None and other is not None and one.shape == other.shape and torch.equal(other.to(one), one)
+        if not same and not name.startswith("pooler."):  # the head is saved with the adapter
+            raise InputError(
+                f"the model in memory is no longer that of {base.name} ({name} differs), with which its adapter would "
+                "be opened; save it first, as SentenceEncoder(model, tokenizer).save_pretrained(NEW_FOLDER), and add "
+                "LoRA to the model of the new folder"
+            )
 
 
 def has_adapter(model: object) -> bool:

@@ -80,7 +80,7 @@ class AutoModelForCL:
         return open_model(_found(pretrained_model_name_or_path, **hub), train=True, **kwargs)
 
     @classmethod
-    def from_config(cls, config: PreTrainedConfig, **settings: Any) -> ForCL:
+    def from_config(cls, config: PreTrainedConfig, **settings: object) -> ForCL:
         """A newly initialised model of the config's family.
 
         Args:

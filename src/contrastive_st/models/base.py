@@ -174,7 +174,7 @@ class ForCL(_Base):
             )
         return settings
 
-    def change_settings(self, **given: Any) -> None:
+    def change_settings(self, **given: object) -> None:
         """Change some of the settings, also in the config."""
         if getattr(self.settings, "loss", None) is not None:
             given.setdefault("loss", self.settings.loss)
@@ -381,7 +381,7 @@ class OwnArchitecture(RemoteCodeMixin, ForCL):
 
     _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"^loss_head\."]
 
-    def __init__(self, config: PreTrainedConfig, **settings: Any) -> None:
+    def __init__(self, config: PreTrainedConfig, **settings: object) -> None:
         parsed = self.parse_settings(config, settings)
         super().__init__(config)
         self.settings = parsed

@@ -123,11 +123,36 @@ class SentenceEncoder:
             for slot in self.__slots__[1:]:
                 setattr(self, slot, getattr(model, slot))
         else:
-            self.folder, self.name, self._fingerprint = None, "model", None
-            self._model, self._static = None, None
+            self.folder, self.name, self._model, self._static = None, "model", None, None
+            self._fingerprint: str | None = None
             self._tokenizer: PreTrainedTokenizerBase | FileTokenizer | None = None
             if by_name:
-                self._open(model, device, pooling, backend, precision, revision=revision, token=token, **hub)
+                hub |= {"revision": revision, "token": token}
+                found = self.checkpoint = Checkpoint.find(model, **hub)
+                self.folder = found.folder if Path(model).is_dir() or str(model) == SHIPPED.name else None
+                self.name = found.name if self.folder is None else found.folder.resolve().name
+                if runs_in := found.backend(backend):
+                    if str(device or asked_device() or "cpu") != "cpu" or pooling not in (None, found.pooling):
+                        raise InputError(
+                            f"{model} is an exported model, which runs only on the cpu with pooling {found.pooling}"
+                        )
+                    if self.folder is None:  # the graph is downloaded too
+                        found = Checkpoint.find(model, **{**hub, "patterns": (*ENCODER, f"{runs_in}/*")})
+                    from contrastive_st.models.graph import GraphVectors
+
+                    self._model = GraphVectors(found, precision)
+                    self._tokenizer, self._fingerprint = self._model.tokenizer, self._model.fingerprint
+                elif pooling is None and (vectors := static_vectors_of(found)):
+                    self._static = _Static(vectors)
+                    if asked := device or asked_device():
+                        self.to(asked)
+                else:
+                    from contrastive_st.models.running import opened
+
+                    self._model, self._tokenizer, self.checkpoint = opened(found, device, pooling)
+                    if found.is_table and found.truncate_dim is None and not any(found.prompts.values()):
+                        # the fingerprint is that of the same folder without torch
+                        self._fingerprint = StaticVectors.from_pretrained(found.folder).fingerprint
             elif isinstance(model, StaticVectors):
                 self.folder, self.name = model.folder, model.name
                 self.checkpoint, self._static = Checkpoint.in_memory(), _Static(model)
@@ -151,42 +176,6 @@ class SentenceEncoder:
             self._fingerprint = self.fingerprint  # of the weights before they are rounded
             own: Any = self.model if by_name else copy.deepcopy(self.model)  # not the caller's
             self.model = own.bfloat16()
-
-    def _open(
-        self,
-        name: str | Path,
-        device: str | torch.device | None,
-        pooling: str | None,
-        backend: str | None,
-        precision: str,
-        **hub: Any,
-    ) -> None:
-        """Open a folder or Hub name: an exported graph, a static model for numpy, or a torch model."""
-        found = self.checkpoint = Checkpoint.find(name, **hub)
-        self.folder = found.folder if Path(name).is_dir() or str(name) == SHIPPED.name else None
-        self.name = found.name if self.folder is None else found.folder.resolve().name
-        if runs_in := found.backend(backend):
-            if str(device or asked_device() or "cpu") != "cpu" or pooling not in (None, found.pooling):
-                raise InputError(
-                    f"{name} is an exported model, which runs only on the cpu with pooling {found.pooling}"
-                )
-            if self.folder is None:  # the graph is downloaded too
-                found = Checkpoint.find(name, **{**hub, "patterns": (*ENCODER, f"{runs_in}/*")})
-            from contrastive_st.models.graph import GraphVectors
-
-            self._model = GraphVectors(found, precision)
-            self._tokenizer, self._fingerprint = self._model.tokenizer, self._model.fingerprint
-        elif pooling is None and (vectors := static_vectors_of(found)):
-            self._static = _Static(vectors)
-            if asked := device or asked_device():
-                self.to(asked)
-        else:
-            from contrastive_st.models.running import opened
-
-            self._model, self._tokenizer, self.checkpoint = opened(found, device, pooling)
-            if found.is_table and found.truncate_dim is None and not any(found.prompts.values()):
-                # the fingerprint is that of the same folder without torch
-                self._fingerprint = StaticVectors.from_pretrained(found.folder).fingerprint
 
     @classmethod
     def from_pretrained(cls, name: str | Path, device: str | torch.device | None = None, **options: Any) -> Self:

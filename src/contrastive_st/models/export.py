@@ -22,7 +22,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,11 +202,21 @@ def _to_int8(path: Path, rows: Iterable[Arrays]) -> None:
                 nodes.append(make("DequantizeLinear", parts, [f"{weight}.back"], axis=1))
             ready |= {x, weight}
             node.input[:] = [f"{x}.back", f"{weight}.back"]
-        elif node.op_type == "Gather" and _is_table(node, weights):
+        elif (
+            node.op_type == "Gather"
+            and all(attribute.i == 0 for attribute in node.attribute)  # the axis: it takes whole rows
+            and node.input[0] in weights
+            and weights[node.input[0]].size >= _TABLE
+        ):
             table, ids = node.input
             rounded, scale = _int8(weights[table], 1)  # `[V, d]`, with a scale for each row
             made |= {f"{table}.codes": rounded, f"{table}.row_scales": scale}
-            nodes += _lookup(table, ids, node.output[0])
+            # rows, each times its scale: only these become float32, not the table
+            codes, numbers, scales = (f"{node.output[0]}.{part}" for part in ("codes", "numbers", "row_scales"))
+            nodes.append(make("Gather", [f"{table}.codes", ids], [codes]))
+            nodes.append(make("Cast", [codes], [numbers], to=onnx.TensorProto.FLOAT))
+            nodes.append(make("Gather", [f"{table}.row_scales", ids], [scales]))
+            nodes.append(make("Mul", [numbers, scales], [node.output[0]]))
             continue
         nodes.append(node)
     used = {name for node in nodes for name in node.input}
@@ -216,25 +226,6 @@ def _to_int8(path: Path, rows: Iterable[Arrays]) -> None:
     for file in path.parent.iterdir():
         file.unlink()
     _save(onnx.helper.make_model(whole, opset_imports=model.opset_import, ir_version=model.ir_version), path)
-
-
-def _is_table(node: NodeProto, weights: Mapping[str, np.ndarray]) -> bool:
-    """Whether a Gather takes whole rows of a table that is worth int8."""
-    whole_rows = all(attribute.i == 0 for attribute in node.attribute)  # its only attribute is the axis
-    return whole_rows and node.input[0] in weights and weights[node.input[0]].size >= _TABLE
-
-
-def _lookup(table: str, ids: str, output: str) -> list[NodeProto]:
-    """Rows of an int8 table, each times its scale: only these become float32, not the table."""
-    from onnx import TensorProto, helper
-
-    codes, numbers, scales = (f"{output}.{part}" for part in ("codes", "numbers", "row_scales"))
-    return [
-        helper.make_node("Gather", [f"{table}.codes", ids], [codes]),
-        helper.make_node("Cast", [codes], [numbers], to=TensorProto.FLOAT),
-        helper.make_node("Gather", [f"{table}.row_scales", ids], [scales]),
-        helper.make_node("Mul", [numbers, scales], [output]),
-    ]
 
 
 def _save(model: ModelProto, path: Path) -> None:

@@ -84,7 +84,7 @@ class DecoderMixin(ContrastiveMixin):
     default_settings: ClassVar[dict[str, object]] = {"loss": "info_nce", "pooling": "last"}
     packable = False  # a token sees those before it alone
 
-    def __init__(self, config: PreTrainedConfig, *, bidirectional: bool | None = None, **settings: Any) -> None:
+    def __init__(self, config: PreTrainedConfig, *, bidirectional: bool | None = None, **settings: object) -> None:
         before = getattr(config, "is_causal", None) is not False
         if getattr(config, "use_bidirectional_attention", None):  # a setting of Gemma
             if config.model_type != "gemma3_text":  # in other versions it only works in batches without padding

@@ -64,7 +64,7 @@ class ContrastiveMixin(ForCL):
     bucket_options: ClassVar[dict[str, float]] = {}  # for `contrastive_st.tokens.bucket_rows`, in place of the device's
     _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.", r"^(loss_head|after)\."]
 
-    def __init__(self, config: PreTrainedConfig, **settings: Any) -> None:
+    def __init__(self, config: PreTrainedConfig, **settings: object) -> None:
         plain = is_plain_encoder(config)
         parsed = self.parse_settings(config, settings)
         if len(POOLINGS[parsed.pooling].layers) > 1:

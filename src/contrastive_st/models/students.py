@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -29,7 +29,6 @@ from contrastive_st.vectors import check_finite, unit_vectors
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from contrastive_st.models.base import ForCL
 
 _COUNTS = ("num_hidden_layers", "n_layers")  # names of the number of layers in configs
 
@@ -41,7 +40,7 @@ def student_of(
     vocabulary: Iterable[str] | None = None,
     pooling: str | None = None,
     max_length: int | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> SentenceEncoder:
     """Make an untrained student with some of a teacher's layers, its embeddings and its pooling, without dropout.
 
@@ -67,7 +66,13 @@ def student_of(
         >>> encoder.model.config.num_hidden_layers  # doctest: +SKIP
         3
     """
-    model, tokenizer = _parts(teacher, pooling, max_length)
+    if isinstance(teacher, SentenceEncoder):
+        model, tokenizer = teacher.model, teacher.tokenizer
+    else:
+        model = AutoModelForCL.from_pretrained(teacher, **({} if pooling is None else {"pooling": pooling}))
+        tokenizer = load_tokenizer(teacher)
+        if max_length:
+            tokenizer.model_max_length = min(max_length, tokenizer.model_max_length)
     config = copy.deepcopy(model.config)
     total = int(getattr(config, "num_hidden_layers", 0))
     layers = list(range(total) if layers is None else layers)
@@ -163,19 +168,6 @@ def trimmed_tokenizer(
         tokenizer_object=backend, model_max_length=tokenizer.model_max_length, **special_tokens(tokenizer)
     )
     return own, [number for number, _ in chosen]
-
-
-def _parts(
-    teacher: str | Path | SentenceEncoder, pooling: str | None, max_length: int | None
-) -> tuple[ForCL, PreTrainedTokenizerBase]:
-    """The teacher as a ForCL model, and its tokenizer."""
-    if isinstance(teacher, SentenceEncoder):
-        return teacher.model, teacher.tokenizer
-    model = AutoModelForCL.from_pretrained(teacher, **({} if pooling is None else {"pooling": pooling}))
-    tokenizer = load_tokenizer(teacher)
-    if max_length:
-        tokenizer.model_max_length = min(max_length, tokenizer.model_max_length)
-    return model, tokenizer
 
 
 # --- A teacher's vectors of many texts, computed once by any number of processes and stored on disk in float16.

@@ -76,7 +76,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
     bucket_options: ClassVar[dict[str, float]] = {}  # for `contrastive_st.tokens.bucket_rows`
 
     def __init__(
-        self, encoder: nn.Module, loss: object = None, pooling: Pooling | None = None, **settings: Any
+        self, encoder: nn.Module, loss: object = None, pooling: Pooling | None = None, **settings: object
     ) -> None:
         own_code = not type(encoder).__module__.startswith("transformers.")
         if pooling is None and isinstance(encoder, PreTrainedModel) and not own_code:

@@ -54,7 +54,7 @@ class _AtOnce(argparse.Action):
         super().__init__(*args, **{**kwargs, "dest": argparse.SUPPRESS, "default": argparse.SUPPRESS})
         self.act = act
 
-    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
+    def __call__(self, parser: object, namespace: object, values: object, option_string: str | None = None) -> None:
         self.act(self.const if self.nargs == 0 else values)
 
 
@@ -171,7 +171,7 @@ def snake_case_flags(argv: Sequence[str]) -> list[str]:
 # --- The end of a command.
 
 
-def run(job: Callable[[], Any]) -> int:
+def run(job: Callable[[], object]) -> int:
     """Call a command or the `main` of a script; returns its exit code.
 
     Bad input (`InputError`), what a library says of it, and files that cannot be read or written (`OSError`) give one
@@ -201,7 +201,7 @@ def run(job: Callable[[], Any]) -> int:
     return code
 
 
-def _run(job: Callable[[], Any]) -> int:
+def _run(job: Callable[[], object]) -> int:
     try:
         try:
             job()

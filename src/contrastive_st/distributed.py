@@ -31,6 +31,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils.hooks import RemovableHandle
 
 from contrastive_st.errors import InputError
 
@@ -94,7 +95,7 @@ def shared(
     rank, count = processes() if distributed and not _UNSHARED.get() else (0, 1)
     if count == 1:
         return [work(item) for item in items]
-    own: dict[int, Any] = {}
+    own: dict[int, Result] = {}
     failure: Exception | None = None
     try:
         for i in partition(costs, count)[rank]:
@@ -363,7 +364,7 @@ class _Ring(torch.autograd.Function):
         return total, result
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor, _: object) -> tuple[Tensor | None, ...]:
         anchors, block, total = ctx.saved_tensors
         own, gradient = torch.zeros_like(anchors), torch.zeros_like(block)
         for source, (held, received) in ctx.gather.round(ctx.sizes, block, gradient, home=True):
@@ -386,7 +387,7 @@ def _slices(rows: int, columns: int) -> list[slice]:
 
 class _AllGather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, sizes: list[int], rank: int, group: Any) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, sizes: list[int], rank: int, group: dist.ProcessGroup | None) -> Tensor:
         ctx.sizes, ctx.rank, ctx.group = sizes, rank, group
         padded = rows.new_zeros((max(sizes), *rows.shape[1:]))
         padded[: len(rows)] = rows
@@ -456,10 +457,10 @@ def check_first_step(model: nn.Module) -> None:
 
 
 _UNCHECKED: WeakKeyDictionary[nn.Module, dict[str, torch.Size]] = WeakKeyDictionary()
-_hooks: list[Any] = []
+_hooks: list[RemovableHandle] = []
 
 
-def _compare_gradients(optimizer: torch.optim.Optimizer, *step: Any) -> None:
+def _compare_gradients(optimizer: torch.optim.Optimizer, *step: object) -> None:
     stepped = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
     for model in [model for model in _UNCHECKED if not stepped.isdisjoint(map(id, model.parameters()))]:
         shapes = _UNCHECKED.pop(model)

@@ -161,7 +161,7 @@ def require(what: str, extra: str, *modules: str) -> Any:
     return importlib.import_module(modules[0])
 
 
-def choice(what: str, name: Any, known: Iterable[Any], where: object = "") -> Any:
+def choice(what: str, name: Any, known: Iterable[object], where: object = "") -> Any:
     """The name, if it is among the known ones.
 
     Args:
@@ -190,7 +190,7 @@ def choice(what: str, name: Any, known: Iterable[Any], where: object = "") -> An
     return name
 
 
-def listed(names: Iterable[Any]) -> str:
+def listed(names: Iterable[object]) -> str:
     """Names in a message, with commas between them: as many as a line has room for, and how many more there are.
 
     Example:

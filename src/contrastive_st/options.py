@@ -41,7 +41,7 @@ PROMPTS = Annotated[dict[str, str], "a text for each name, such as {'query': 'qu
 _IN_WORDS: Mapping[type[BaseMetadata], tuple[str, str]] = {
     Gt: ("gt", "above {}"), Ge: ("ge", "{} or more"), Lt: ("lt", "below {}"), Le: ("le", "at most {}"),
 }  # fmt: skip
-_SCALARS: Mapping[Any, tuple[Any, str]] = {
+_SCALARS: Mapping[object, tuple[Any, str]] = {
     bool: (bool, "true or false"), int: (numbers.Integral, "a whole number"), float: (numbers.Real, "a number"),
     str: (str, "text"), Path: ((str, Path), "a path"),
 }  # fmt: skip
@@ -57,7 +57,7 @@ class OptionError(InputError):
         wanted: what the field takes.
     """
 
-    def __init__(self, name: str, value: Any, wanted: str) -> None:
+    def __init__(self, name: str, value: object, wanted: str) -> None:
         super().__init__(f"{name} {value}: give {wanted}")
         self.name, self.value, self.wanted = name, value, wanted
 
@@ -69,7 +69,7 @@ class OptionError(InputError):
 # --- Checking values.
 
 
-def check_options(options: Any, types_of: Mapping[str, Any] | None = None) -> None:
+def check_options(options: object, types_of: Mapping[str, Any] | None = None) -> None:
     """Check the fields of a dataclass against their types.
 
     Args:
@@ -192,7 +192,7 @@ def in_words(kind: Any) -> str:
     return f"a list: {in_words(args[0])}" if origin in (list, tuple, Sequence) and args else "another value"
 
 
-def from_keys(kind: type[Kind], content: Any) -> Kind:
+def from_keys(kind: type[Kind], content: object) -> Kind:
     """The instance of a dataclass whose fields are the keys of a file.
 
     Raises:
@@ -358,7 +358,13 @@ def default_words(default: object) -> str:
 class _Extend(argparse.Action):
     """The values of a flag that is given once or several times, in place of the default."""
 
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
         before = getattr(namespace, self.dest, None)
         setattr(namespace, self.dest, [*(() if before is None or before is self.default else before), *values])
 

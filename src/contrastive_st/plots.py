@@ -49,7 +49,7 @@ def training_curve_png(log_history: Sequence[Mapping[str, Any]]) -> bytes | None
     left.set(xlabel="step", ylabel="loss")
     right = left.twinx() if len(curves) > len(losses) else None
     for i, (name, points) in enumerate(curves.items()):
-        style: dict[str, Any] = {"color": f"C{i}", "label": name.removeprefix("eval_")}
+        style: dict[str, object] = {"color": f"C{i}", "label": name.removeprefix("eval_")}
         if name.startswith("eval_"):
             style["marker"] = "o"
         style["label"] = {"loss": "training loss", "eval_loss": "validation loss"}.get(name, style["label"])

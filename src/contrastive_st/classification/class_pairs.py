@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
+from contrastive_st.classification.labels import Labels
 from contrastive_st.errors import InputError
 
 _MOST_TEXTS = 6000  # their 18 million pairs are more than anybody trains on
 
 
 def class_pairs(
-    labels: NDArray[Any], strategy: str = "oversampling", seed: int = 0
+    labels: Labels, strategy: str = "oversampling", seed: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """All pairs of N texts, with the score 1 for pairs of a common class and 0 for the others, in random order.
 
@@ -59,7 +59,7 @@ def class_pairs(
     return np.stack([first[chosen], second[chosen]], 1), alike[chosen].astype(np.float32)
 
 
-class PairRows(Dataset[dict[str, Any]]):
+class PairRows(Dataset[dict[str, object]]):
     """Rows for `LabelledPairCollator` from texts that are tokenized once and pairs of their positions.
 
     Args:
@@ -74,14 +74,14 @@ class PairRows(Dataset[dict[str, Any]]):
     """
 
     def __init__(
-        self, texts: Sequence[Sequence[int]], pairs: NDArray[np.int64], targets: NDArray[Any], prompt_length: int = 0
+        self, texts: Sequence[Sequence[int]], pairs: NDArray[np.int64], targets: Labels, prompt_length: int = 0
     ) -> None:
         self.texts, self.pairs, self.targets, self.prompt_length = texts, pairs, targets, prompt_length
 
     def __len__(self) -> int:
         return len(self.pairs)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> dict[str, object]:
         ids = [self.texts[place] for place in self.pairs[index]]
         prompt = {"prompt_length": [self.prompt_length] * len(ids)} if self.prompt_length else {}
         return {"input_ids": ids, **prompt, "score": self.targets[index].tolist()}

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import logging
 import tempfile
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,15 +16,15 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from contrastive_st.classification.heads import LinearHead, fit_logistic, fit_means, label_weights
-from contrastive_st.classification.labels import like, numbered, opened_classes, saved_classes
+from contrastive_st.classification.labels import Labels, like, numbered, opened_classes, saved_classes
 from contrastive_st.classification.lexical import LexicalHead, Terms
 from contrastive_st.classification.settings import TuningSettings
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import CLASSIFIER
-from contrastive_st.files.reading import read_json
+from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.repositories import local_folder
 from contrastive_st.files.writing import atomic_write, write_files
-from contrastive_st.models.protocol import as_encoder, open_encoder
+from contrastive_st.models.protocol import Encoder, as_encoder, open_encoder
 from contrastive_st.options import Positive, check_options
 from contrastive_st.tokens import items_in_order
 from contrastive_st.vectors import check_finite
@@ -36,6 +37,9 @@ else:  # a saved classifier needs nothing of scikit-learn
 
     class ClassifierMixin: ...  # noqa: D101
 
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 logger = logging.getLogger(__name__)
 SUFFIX, _WEIGHTS = CLASSIFIER
@@ -86,13 +90,13 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        encoder: Any = None,
+        encoder: str | Path | Encoder | None = None,
         *,
         head: str = "logistic",
         C: float = 1.0,
         lexical: bool = False,
         thresholds: str = "f1",
-        class_weight: Any = None,
+        class_weight: str | Mapping[Any, float] | None = None,
         tune: bool = False,
         sampling_strategy: str = "oversampling",
         num_epochs: float = 1.0,
@@ -110,7 +114,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ learning and predicting
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SentenceClassifier:
+    def fit(self, X: object, y: object, sample_weight: object = None) -> SentenceClassifier:
         """Learn from labelled texts.
 
         Args:
@@ -171,46 +175,46 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, self.multi_label_, self.listed_ = classes, numbers.ndim > 1, listed
         return self
 
-    def logits(self, X: Any) -> NDArray[np.float64]:
+    def logits(self, X: object) -> NDArray[np.float64]:
         """Logits `[N, K]` of `classes_`, for two classes too; with the head `means` these are cosines."""
         self._check_fitted()
         texts = items_in_order(X)
         logits = self.head_.logits(_vectors(self.encoder_, texts))
         return logits if self.lexical_ is None else logits + self.lexical_.logits(texts)
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: object) -> NDArray[np.float64]:
         """Logits `[N, K]`; for two classes `[N]`, the second's less the first's, as scikit-learn expects."""
         logits = self.logits(X)
         return logits if self.multi_label_ or logits.shape[1] > 2 else logits[:, 1] - logits[:, 0]
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: object) -> NDArray[np.float64]:
         """Probabilities `[N, K]` of `classes_`; with several labels a text, each is that of its label alone."""
         logits = self.logits(X)  # which sees whether there is a head
         return self.head_.probabilities(logits)
 
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_log_proba(self, X: object) -> NDArray[np.float64]:
         """Logarithms of `predict_proba`."""
         logits = self.logits(X)  # which sees whether there is a head
         return self.head_.log_probabilities(logits)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> Labels:
         """The class of each text `[N]`; with several labels a text `[N, K]` of 0 and 1, 1 from its threshold on."""
         logits = self.logits(X)  # which sees whether there is a head
         chosen = self.head_.chosen(logits)
-        result: NDArray[Any] = chosen.astype(np.int64) if self.multi_label_ else self.classes_[chosen.argmax(1)]
+        result: Labels = chosen.astype(np.int64) if self.multi_label_ else self.classes_[chosen.argmax(1)]
         return result
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Accuracy: the share of texts whose labels are all predicted, and no other."""
         return float(super().score(X, self.as_predicted(y), sample_weight))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.string, tags.input_tags.one_d_array, tags.input_tags.two_d_array = True, True, False
         tags.classifier_tags.multi_label = True
         return tags
 
-    def as_predicted(self, labels: Any) -> NDArray[Any]:
+    def as_predicted(self, labels: object) -> Labels:
         """Labels in the form of `predict`, and of the type of `classes_`: `"3"` of a file is a class 3.
 
         Lists of labels become an array `[N, K]` of 0 and 1, and columns with the names of classes get their order.
@@ -266,7 +270,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             check_is_fitted(self, "head_")
 
     def _files(self, name: str, fingerprint: str) -> dict[str, bytes]:
-        saved: dict[str, Any] = {
+        saved: JsonObject = {
             **saved_classes(self.classes_), "multi_label": self.multi_label_, "listed": self.listed_,
             "head": self.head, "tuned": self.tune, "encoder": self.encoder_.name, "fingerprint": fingerprint,
             "parameters": {name: value for name, value in self.get_params(deep=False).items() if name != "encoder"},
@@ -289,7 +293,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         source: str | Path,
         *,
         name: str | None = None,
-        encoder: Any = None,
+        encoder: str | Path | Encoder | None = None,
         revision: str | None = None,
         **options: Any,
     ) -> SentenceClassifier:
@@ -368,6 +372,6 @@ def check_name(name: str) -> None:
         raise InputError(f"a classifier cannot be named {name!r}: give a name without a path")
 
 
-def _vectors(encoder: Any, texts: list[str]) -> NDArray[np.floating]:
+def _vectors(encoder: Encoder, texts: list[str]) -> NDArray[np.floating]:
     vectors = np.asarray(encoder.encode(texts))
     return check_finite(vectors, encoder.name)

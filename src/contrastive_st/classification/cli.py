@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from contrastive_st.classification.settings import TuningSettings
 from contrastive_st.commands import MODEL_HELP, POOLING_HELP
@@ -17,9 +17,8 @@ from contrastive_st.options import Positive, option
 from contrastive_st.terminal import note, progress_is_shown, say
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from contrastive_st.classification.classifier import SentenceClassifier
+    from contrastive_st.classification.labels import Labels
     from contrastive_st.data.labels import LabelledTexts
 
 
@@ -94,7 +93,7 @@ class Classify(TuningSettings):
                     "--predictions writes the labels of the input, but there is no input; give a file of texts to label"
                 )
             check_target(self.predictions or "", self.overwrite, formats=FORMATS)
-        rows, column = list[dict[str, Any]](), "text"
+        rows, column = list[dict[str, str]](), "text"
         if self.input == "-":
             rows = [{"text": line.strip()} for line in sys.stdin.read().splitlines() if line.strip()]
         elif self.input:  # before anything is written
@@ -191,7 +190,7 @@ class Classify(TuningSettings):
         return joined(parts) if parts else None
 
 
-def _labels(classifier: SentenceClassifier, texts: Sequence[str]) -> list[tuple[list[Any], list[float]]]:
+def _labels(classifier: SentenceClassifier, texts: Sequence[str]) -> list[tuple[list[object], list[float]]]:
     """For each text its labels, and their probabilities (cosines, if they are class means)."""
     from contrastive_st.classification.labels import saved_classes
     from contrastive_st.models.protocol import warn_of_unknown
@@ -209,7 +208,7 @@ def _labels(classifier: SentenceClassifier, texts: Sequence[str]) -> list[tuple[
     ]
 
 
-def _shown(labels: Sequence[Any], scores: Sequence[float]) -> tuple[str, str]:
+def _shown(labels: Sequence[object], scores: Sequence[float]) -> tuple[str, str]:
     """The labels and the scores of a text, each separated by `|`."""
     return "|".join(map(str, labels)), "|".join(f"{score:.4f}" for score in scores)
 
@@ -242,7 +241,7 @@ def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test
         say(f"{name:{wide}}  {result['accuracy']!s:21}  {result['macro_f1']}")
 
 
-def _in_form(test: LabelledTexts, known: Sequence[Any] | NDArray[Any], several: bool) -> LabelledTexts:
+def _in_form(test: LabelledTexts, known: Sequence[object] | Labels, several: bool) -> LabelledTexts:
     """The test texts with labels that a classifier knows: lists if a text may have several, else one for each."""
     from contrastive_st.classification.labels import class_finder
 
@@ -261,6 +260,6 @@ def _in_form(test: LabelledTexts, known: Sequence[Any] | NDArray[Any], several: 
     return test._replace(labels=[label for (label,) in lists])
 
 
-def _each(labels: Sequence[Any]) -> list[str]:
+def _each(labels: Sequence[str | list[str]]) -> list[str]:
     """The labels one by one."""
     return [label for own in labels for label in ([own] if isinstance(own, str) else own)]

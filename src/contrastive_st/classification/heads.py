@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastive_st.classification.labels import Labels
 from contrastive_st.errors import InputError, choice
 from contrastive_st.vectors import unit_vectors
+
+#: Vectors `[N, d]`, or a sparse matrix
+Features: TypeAlias = Any
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class LinearHead:
             return np.asarray(logits.argmax(1)[:, None] == np.arange(logits.shape[1]))
         return np.asarray(logits >= (0.0 if self.thresholds is None else self.thresholds))
 
-    def logits(self, x: Any) -> NDArray[np.float64]:
+    def logits(self, x: Features) -> NDArray[np.float64]:
         """Logits of vectors, `[N, d] -> [N, K]`; a sparse matrix is taken as it is."""
         logits: NDArray[np.float64] = _features(x) @ self.weights.T + self.bias
         return logits
@@ -59,7 +63,7 @@ class LinearHead:
 
 
 def label_weights(
-    class_weight: Any, classes: NDArray[Any], y: NDArray[np.int64], sample_weight: Any = None
+    class_weight: object, classes: Labels, y: NDArray[np.int64], sample_weight: object = None
 ) -> NDArray[np.float64]:
     """The weight of each label, shaped as `y`: that of its class times that of its text.
 
@@ -95,13 +99,13 @@ def label_weights(
     return result.reshape(y.shape)
 
 
-def _features(x: Any) -> Any:
+def _features(x: Features) -> Features:
     """Unit vectors, or a sparse matrix of features that have been scaled."""
     return x if hasattr(x, "toarray") else unit_vectors(x, np.float64)
 
 
 def fit_logistic(
-    x: Any, y: NDArray[np.int64], C: float = 1.0, weights: NDArray[np.float64] | None = None
+    x: Features, y: NDArray[np.int64], C: float = 1.0, weights: NDArray[np.float64] | None = None
 ) -> LinearHead:
     """Logistic regression of scikit-learn on unit vectors; one for each class if a text may have several.
 

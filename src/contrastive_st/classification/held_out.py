@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
-from contrastive_st.classification.heads import fit_logistic
+from contrastive_st.classification.heads import Features, fit_logistic
 
 _FOLDS = 5
 
 
 def held_out_logits(
-    x: Any, y: NDArray[np.int64], C: float, weights: NDArray[np.float64], seed: int
+    x: Features, y: NDArray[np.int64], C: float, weights: NDArray[np.float64], seed: int
 ) -> NDArray[np.float64]:
     """Logits `[N, K]` of `fit_logistic`, of each text by a head that was fitted without it.
 

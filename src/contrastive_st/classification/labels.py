@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.data.profile import is_missing, value_of
 from contrastive_st.errors import InputError
+from contrastive_st.files.reading import JsonObject
+
+#: Labels in an array, of whatever type they are
+Labels: TypeAlias = NDArray[Any]
 
 
 class Indicator(NamedTuple):
@@ -21,7 +25,7 @@ class Indicator(NamedTuple):
     """
 
     rows: NDArray[np.int64]
-    names: list[Any] | None = None
+    names: list[object] | None = None
 
 
 def given_labels(labels: Any) -> Indicator | list[Any]:
@@ -73,12 +77,12 @@ class Numbered(NamedTuple):
         listed: whether each text had a list of labels.
     """
 
-    classes: NDArray[Any]
+    classes: Labels
     numbers: NDArray[np.int64]
     listed: bool = False
 
 
-def numbered(labels: Any) -> Numbered:
+def numbered(labels: object) -> Numbered:
     """Labels as numbers.
 
     Args:
@@ -105,7 +109,7 @@ def numbered(labels: Any) -> Numbered:
     return Numbered(classes, indicators(classes, given), listed=True)
 
 
-def like(labels: Any, classes: NDArray[Any], several: bool, listed: bool = False) -> NDArray[Any]:
+def like(labels: object, classes: Labels, several: bool, listed: bool = False) -> Labels:
     """Labels as the classes that they mean: `[N]`, or with several labels per text `[N, K]` of 0 and 1.
 
     Args:
@@ -143,7 +147,7 @@ def like(labels: Any, classes: NDArray[Any], several: bool, listed: bool = False
     return np.asarray([label if found[label] is None else found[label] for label in given])
 
 
-def class_finder(classes: Sequence[Any] | NDArray[Any]) -> Callable[[Any], Any]:
+def class_finder(classes: Sequence[object] | Labels) -> Callable[[object], object]:
     """A function that returns the class that a label means, or None.
 
     That is the equal one, or the one with the same text, or else the only one that is the same number: labels of files
@@ -164,12 +168,12 @@ def class_finder(classes: Sequence[Any] | NDArray[Any]) -> Callable[[Any], Any]:
     return lambda label: equal.get(label, of_text.get(str(label), of_number.get(value_of(label))))
 
 
-def indicators(classes: NDArray[Any], labels: Sequence[Any]) -> NDArray[np.int64]:
+def indicators(classes: Labels, labels: Sequence[Iterable[object]]) -> NDArray[np.int64]:
     """Which classes each text has, `[N, K]` of 0 and 1."""
     return np.array([[name in own for name in classes] for own in map(set, labels)], dtype=np.int64)
 
 
-def saved_classes(classes: NDArray[Any]) -> dict[str, Any]:
+def saved_classes(classes: Labels) -> JsonObject:
     """Classes as JSON has them, with their type where JSON has none, for `opened_classes`.
 
     Example:
@@ -180,7 +184,7 @@ def saved_classes(classes: NDArray[Any]) -> dict[str, Any]:
     return {"classes": plain.tolist(), **({} if classes.dtype.kind == "U" else {"dtype": classes.dtype.name})}
 
 
-def opened_classes(saved: dict[str, Any]) -> NDArray[Any]:
+def opened_classes(saved: JsonObject) -> Labels:
     """The classes that `saved_classes` wrote.
 
     Example:
@@ -191,6 +195,6 @@ def opened_classes(saved: dict[str, Any]) -> NDArray[Any]:
     return classes.astype(saved.get("dtype", classes.dtype))
 
 
-def _is_list(label: Any) -> bool:
+def _is_list(label: object) -> bool:
     """Whether these are the labels of a text that may have several."""
     return isinstance(label, (list, tuple, set, frozenset, np.ndarray))

@@ -7,11 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastive_st.classification.heads import Features
 from contrastive_st.vectors import unit_vectors
 
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -55,7 +55,7 @@ class Terms:
         weights = (1 + np.log([float(counts[column]) for column in columns])) * self.idf[columns]
         return columns, weights / max(float(np.linalg.norm(weights)), 1e-12)
 
-    def joined(self, x: NDArray[np.floating], texts: Sequence[str]) -> Any:
+    def joined(self, x: NDArray[np.floating], texts: Sequence[str]) -> Features:
         """Unit vectors `[N, d]` and the weights of the terms, as one sparse matrix `[N, d + W]`."""
         from scipy.sparse import csr_array, hstack
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from contrastive_st.classification.labels import Labels
 
 _DRAWS, _SEED = 1000, 1111
 
@@ -21,7 +22,7 @@ class Measure(NamedTuple):
         return f"{100 * self.value:.1f} ({100 * self.low:.1f} to {100 * self.high:.1f})"
 
 
-def measures(true: NDArray[Any], predicted: NDArray[Any]) -> dict[str, Measure]:
+def measures(true: Labels, predicted: Labels) -> dict[str, Measure]:
     """Accuracy and macro-F1, each with the 95% interval of a bootstrap over the rows (1,000 draws, a fixed seed).
 
     The interval is that of the test rows for this classifier; it does not say how others of other examples would do.

@@ -18,10 +18,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PrinterCallback
+from transformers import PreTrainedTokenizerBase, PrinterCallback
 
 from contrastive_st.classification.class_pairs import PairRows, class_pairs
 from contrastive_st.classification.heads import LinearHead
+from contrastive_st.classification.labels import Labels
 from contrastive_st.classification.settings import TuningSettings
 from contrastive_st.data import LabelledPairCollator
 from contrastive_st.errors import InputError
@@ -30,6 +31,7 @@ from contrastive_st.losses.functional import normalize
 from contrastive_st.models.base import ForCL
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.graph import GraphVectors
+from contrastive_st.models.protocol import Encoder
 from contrastive_st.models.wrapped import contrastive
 from contrastive_st.tokens import prompt_length
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
@@ -42,7 +44,7 @@ _HEAD_EPOCHS, _HEAD_BATCH, _HEAD_RATE, _ENCODER_RATE, _HEAD_DECAY = 16, 16, 1e-2
 
 
 def tune_on_pairs(
-    encoder: Any, texts: Sequence[str], labels: NDArray[Any], settings: TuningSettings | None = None
+    encoder: Encoder, texts: Sequence[str], labels: Labels, settings: TuningSettings | None = None
 ) -> SentenceEncoder:
     """A copy of an encoder, trained so that texts of a class have a cosine near 1 and those of different ones near 0.
 
@@ -69,13 +71,13 @@ def tune_on_pairs(
 
 
 def train_head(
-    encoder: Any,
+    encoder: Encoder,
     texts: Sequence[str],
     labels: NDArray[np.int64],
     tune: bool = False,
     settings: TuningSettings | None = None,
     weights: NDArray[np.float64] | None = None,
-) -> tuple[Any, LinearHead]:
+) -> tuple[Encoder, LinearHead]:
     """A linear layer trained by gradient on a cross-entropy, setfit's differentiable head; with the encoder if `tune`.
 
     Args:
@@ -142,7 +144,7 @@ class LinearLoss(nn.Module):
         return (weights * functional.cross_entropy(logits, labels.long(), reduction="none")).mean()
 
 
-def _trainable(encoder: Any) -> SentenceEncoder:
+def _trainable(encoder: Encoder) -> SentenceEncoder:
     """A copy of an encoder, whose weights can be trained without changing the given one."""
     folder = getattr(encoder, "folder", None)
     if not isinstance(encoder, SentenceEncoder) and folder is None:
@@ -154,7 +156,7 @@ def _trainable(encoder: Any) -> SentenceEncoder:
     return copied
 
 
-def _rows(encoder: SentenceEncoder, texts: Sequence[str], pairs: NDArray[np.int64], targets: NDArray[Any]) -> PairRows:
+def _rows(encoder: SentenceEncoder, texts: Sequence[str], pairs: NDArray[np.int64], targets: Labels) -> PairRows:
     """Rows of the texts, as the encoder reads them."""
     prompt = encoder.prompt_text()
     whole = not prompt or encoder.checkpoint.include_prompt
@@ -173,7 +175,10 @@ def _arguments(settings: TuningSettings, folder: str, **others: Any) -> Contrast
     return ContrastiveTrainingArguments(folder, **given | others)
 
 
-def _train(model: Any, tokenizer: Any, rows: PairRows, arguments: Any, optimizer: Any = None) -> None:
+def _train(
+    model: ForCL, tokenizer: PreTrainedTokenizerBase, rows: PairRows, arguments: ContrastiveTrainingArguments,
+    optimizer: torch.optim.Optimizer | None = None,
+) -> None:  # fmt: skip
     """Train a contrastive model in place, with its own loss."""
     with contextlib.redirect_stdout(sys.stderr):  # for what the Trainer prints: stdout has the labels
         trainer = ContrastiveTrainer(

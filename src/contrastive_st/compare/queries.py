@@ -7,9 +7,9 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from contrastive_st.data.roles import ANCHOR, LABEL, POSITIVE, TEXT, leave_out
 from contrastive_st.errors import InputError
 from contrastive_st.search.document_readers import READERS
 from contrastive_st.search.documents import open_corpus
+from contrastive_st.search.index import VectorIndex
 from contrastive_st.search.lexemes import lexemes_of
 from contrastive_st.search.migration.answers import read_answers
 from contrastive_st.search.report import Report
@@ -121,7 +122,7 @@ def made_pair(title: str, text: str) -> tuple[str, str] | None:
 
 
 def read_search(
-    source: str, columns: Sequence[str] | None = None, queries: str | None = None, *, index: Any = None
+    source: str, columns: Sequence[str] | None = None, queries: str | None = None, *, index: VectorIndex | None = None
 ) -> Search:
     """Read documents, and split them into those to find and those to tune on, by a hash of their texts.
 
@@ -189,7 +190,7 @@ def read_search(
     return Search(asked, texts, relevant, training, how, documents[0].column, left_out)
 
 
-def _needed(documents: Sequence[Any], asked: Sequence[Any], training: Sequence[Any]) -> int:
+def _needed(documents: Sized, asked: Sized, training: Sized) -> int:
     """How many such documents would do, in hundreds."""
     share = (len(asked) + len(training)) / max(len(documents), 1)
     return 0 if share < 0.01 else 100 * math.ceil(3 * LEAST / share / 100)
@@ -200,7 +201,7 @@ def _words(text: str) -> set[str]:
     return {lexeme for lexeme in lexemes_of(text) if len(lexeme) > 1 and not lexeme.isdecimal()}
 
 
-def _title(cells: Mapping[str, Any]) -> str:
+def _title(cells: Mapping[str, object]) -> str:
     return next((str(cells[name]) for name in _TITLES if isinstance(cells.get(name), str)), "")
 
 
@@ -244,7 +245,7 @@ def _documents(source: str, columns: Sequence[str] | None, report: Report) -> It
             yield _Read(query if is_pair else "", text, str(cells.get("id", number)), is_pair, column)
 
 
-def _text(cell: Any) -> str:
+def _text(cell: object) -> str:
     """The text of a cell, or the first one of a list."""
     first = next(iter(items_of(simple(cell)) or [""]), "") if isinstance(cell, (list, tuple)) else cell
     return "" if is_blank(first) else str(first).strip()

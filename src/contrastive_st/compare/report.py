@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +109,7 @@ class Comparison:
                  for row in cells]  # fmt: skip
         return "\n".join(line.rstrip() for line in lines)
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> dict[str, object]:
         """The numbers of the table, and what was left out."""
         rows = [{**vars(row), "rate": None if math.isnan(row.rate) else round(row.rate, 1)} for row in self.rows]
         return {"winner": self.best.name, "queries": len(self.search.queries), "documents": len(self.search.documents),

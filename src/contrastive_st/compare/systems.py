@@ -22,6 +22,7 @@ from contrastive_st.data.docs_sets import positive_pairs
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.scorers.retrieval import lexical_scores, reciprocal_ranks
 from contrastive_st.models import SentenceEncoder, StaticEncoder
+from contrastive_st.models.base import ForCL
 from contrastive_st.scripts.arguments import EncoderArguments
 from contrastive_st.scripts.encoder import open_encoder
 from contrastive_st.search.bm25 import Segment, norms_of, shares
@@ -88,7 +89,7 @@ def encoder_system(search: Search, encoder: SentenceEncoder, name: str, deadline
     Raises:
         InputError: it is not; the message says how long it takes.
     """
-    started, total, vectors = time.perf_counter(), len(search.documents) + len(search.queries), list[Any]()
+    started, total, vectors = time.perf_counter(), len(search.documents) + len(search.queries), list[Scores]()
     for encode, texts in ((encoder.encode_document, search.documents), (encoder.encode_query, search.queries)):
         for start in range(0, len(texts), _BATCH):
             vectors.append(np.asarray(encode(texts[start : start + _BATCH])))
@@ -147,7 +148,7 @@ class _Deadline(TrainerCallback):
     def __init__(self, at: float) -> None:
         self.at = at
 
-    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
         if time.perf_counter() > self.at:
             control.should_evaluate = control.should_save = control.should_training_stop = True
 
@@ -181,7 +182,7 @@ def tuned_system(search: Search, base: System, folder: Path, deadline: float) ->
     named = column_prompts(rows.column_names, recorded, model.settings.default_prompt_name)
     prompts = {name: prompt for name, prompt in named.items() if prompt}
 
-    def evaluate(trained: Any) -> dict[str, float]:
+    def evaluate(trained: ForCL) -> dict[str, float]:
         chosen = Search(search.queries[:half], search.documents, search.relevant[:half], [], "")
         scores = encoder_system(chosen, SentenceEncoder(trained, tokenizer), base.name, math.inf).scores
         return {"mrr@10": float(reciprocal_ranks(chosen.ranks(scores)).mean())}

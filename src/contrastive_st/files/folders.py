@@ -7,10 +7,9 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from contrastive_st.errors import InputError, about
-from contrastive_st.files.reading import LARGE_JSON, read_json, weight_types
+from contrastive_st.files.reading import LARGE_JSON, JsonObject, read_json, weight_types
 
 #: The static model that is part of the package; it is opened by its name, like a model on the Hub
 SHIPPED = Path(__file__).parents[1] / "static-minilm"
@@ -115,7 +114,7 @@ def check_weights(folder: str | Path, name: object | None = None, variant: str |
     raise InputError(f"{name} {fault}")
 
 
-def read_export(folder: str | Path) -> dict[str, Any]:
+def read_export(folder: str | Path) -> JsonObject:
     """What `contrastive_st.models.export` recorded in an exported folder (backend, precision, ...); else empty.
 
     Raises:
@@ -180,7 +179,7 @@ def check_sizes(folder: Path, whole: bool = True) -> None:
         raise InputError(fault)
 
 
-def _size_faults(config: Any, tensors: int, size: int, depth: int = 0) -> Iterator[str]:
+def _size_faults(config: object, tensors: int, size: int, depth: int = 0) -> Iterator[str]:
     """What is wrong with the numbers of a config, and of the configs in it, given what the weights hold."""
     if not isinstance(config, dict) or depth > 8:
         return

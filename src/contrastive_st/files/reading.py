@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
@@ -87,7 +88,7 @@ def weight_types(folder: str | Path) -> dict[str, str]:
     return types
 
 
-def read_tensors(path: Path) -> dict[str, Any]:
+def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
     """The tensors of a safetensors file, as numpy arrays."""
     with about(path):
         return load_file(path)

@@ -114,7 +114,7 @@ def atomic_write(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def write_json(path: str | Path, content: Any, **layout: Any) -> None:
+def write_json(path: str | Path, content: object, **layout: Any) -> None:
     """Write a JSON file atomically, in place of the former one; missing folders are created.
 
     Args:

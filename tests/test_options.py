@@ -24,6 +24,7 @@ from contrastive_st.options import (
     option,
     parsed,
 )
+from contrastive_st.scripts import TrainingParser
 from contrastive_st.scripts.arguments import DataArguments
 
 NAN, INF = float("nan"), float("inf")
@@ -154,3 +155,29 @@ def test_the_parser_of_transformers_reads_options_too(tmp_path):
     ]
     data, training = parser.parse_args_into_dataclasses(flags)
     assert (data.train_file, data.strict, training.chunk_size) == (["a.csv", "b.csv"], False, 3)
+
+
+def test_an_option_of_a_file_yields_to_the_command_line(tmp_path):
+    (tmp_path / "run.yaml").write_text("train_file: [a.csv, b.csv]\nstrict: true\nmax-train-samples: 3\n")
+    (data,) = TrainingParser(DataArguments).parse([str(tmp_path / "run.yaml"), "--train-file", "c.csv"])
+    assert (data.train_file, data.strict, data.max_train_samples) == (["c.csv"], True, 3)
+    (data,) = TrainingParser(DataArguments).parse(["--train_file", "a", "b", "--train_file", "c"])
+    assert data.train_file == ["a", "b", "c"]
+
+
+def test_a_parser_of_the_user_has_further_arguments_and_defaults(capsys):
+    class Own(TrainingParser):
+        def __init__(self, kinds):
+            super().__init__(kinds)
+            self.add_argument("--extra", type=int, default=1)
+
+    training, rest = Own(ContrastiveTrainingArguments).parse(
+        ["--extra", "3", "--no_dataloader_drop_last", "--report_to", "none"], {"output_dir": "out", "chunk_size": 8}
+    )
+    assert (rest.extra, training.dataloader_drop_last, training.chunk_size) == (3, False, 8)
+    with pytest.raises(SystemExit):
+        Own(ContrastiveTrainingArguments).parse(["--help"], {"chunk_size": 8, "max_steps": 5})
+    printed = capsys.readouterr().out
+    assert "(default: 8)" in printed
+    assert "--max_steps=5" in printed
+    assert "--adam_beta1" not in printed

@@ -19,10 +19,8 @@ from contrastive_st.losses import CoSENTLoss
 
 pytestmark = pytest.mark.slow
 
-SIZES = [1, 2, 60, 1000]
 
-
-@pytest.mark.parametrize("rows", SIZES)
+@pytest.mark.parametrize("rows", [1, 2, 60])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_weights_change_or_a_line_says_why_not(family, rows, tmp_path):
     outcome = run_family(family, rows, tmp_path)
@@ -92,12 +90,6 @@ def test_more_accumulation_than_batches_still_steps(make):
 @pytest.mark.parametrize("steps", [1, 2])
 def test_a_warm_up_leaves_a_step_its_rate(make, warmup, steps):
     assert changed(make(texts(12), warmup_steps=warmup, max_steps=steps))
-
-
-@pytest.mark.parametrize(("name", "value"), [("max_steps", 0), ("learning_rate", 0.0)])
-def test_a_run_that_could_not_learn_is_refused(tmp_path, name, value):
-    with pytest.raises(InputError, match=f"{name} {value}: give"):
-        ContrastiveTrainingArguments(str(tmp_path), **{name: value})
 
 
 def test_a_gradient_that_is_always_zero_is_told_in_the_end(make):

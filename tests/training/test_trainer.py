@@ -62,26 +62,15 @@ def equal_views(monkeypatch):
 
 
 def trainer_for(
-    tokenizer,
-    config,
-    folder,
-    collator=DropoutPairCollator,
-    evaluator=None,
-    callbacks=None,
-    model=None,
-    copies=4,
+    tokenizer, config, folder, collator=DropoutPairCollator, evaluator=None, callbacks=None, model=None, copies=4,
     **changes,
-):
+):  # fmt: skip
     torch.manual_seed(1)
     return ContrastiveTrainer(
-        model=model or BertForCL(config),
-        args=arguments(folder, **changes),
-        train_dataset=rows_for(tokenizer, COLLATORS[collator], copies),
-        data_collator=collator(tokenizer),
-        processing_class=tokenizer,
-        evaluator=evaluator,
-        callbacks=callbacks,
-    )
+        model or BertForCL(config), arguments(folder, **changes), data_collator=collator(tokenizer),
+        train_dataset=rows_for(tokenizer, COLLATORS[collator], copies), processing_class=tokenizer,
+        evaluator=evaluator, callbacks=callbacks,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("collator", COLLATORS)
@@ -202,16 +191,22 @@ def test_the_private_methods_that_are_overridden_are_listed_with_a_reason():
     assert len(found) <= 4
 
 
-def test_a_loss_that_is_not_finite_stops_the_run_with_what_to_do(tokenizer, bert_config, tmp_path):
+@pytest.mark.parametrize(("reads_late", "stopped"), [(False, 5), (True, 8)])
+def test_a_loss_that_is_not_finite_stops_the_run_at_its_step(reads_late, stopped, tokenizer, bert_config, tmp_path):
+    """On a GPU the value is read late, before a log or a checkpoint; the step is named in which it was lost."""
+
     class Poison(TrainerCallback):
         def on_step_end(self, args, state, control, model=None, **kwargs):
-            if state.global_step == 3:
+            if state.global_step == 5:
                 with torch.no_grad():
                     model.bert.pooler.dense.bias[0] = float("nan")
 
-    trainer = trainer_for(tokenizer, bert_config, tmp_path, save_steps=2, callbacks=[Poison()])
-    with pytest.raises(TrainingDiverged, match="step") as caught:
+    options = {"save_steps": 4, "logging_steps": 9, "max_steps": 9}
+    trainer = trainer_for(tokenizer, bert_config, tmp_path, callbacks=[Poison()], **options)
+    trainer.reads_late = reads_late
+    with pytest.raises(TrainingDiverged, match="step 6") as caught:
         trainer.train()
+    assert trainer.state.global_step == stopped
     assert "\n" not in str(caught.value)
 
 
@@ -324,24 +319,6 @@ def test_the_gradcache_step_has_the_masked_lm_loss_of_the_plain_step(tokenizer, 
         trainer.train()
         losses.append([row["loss"] for row in trainer.state.log_history if "loss" in row])
     torch.testing.assert_close(torch.tensor(losses[1]), torch.tensor(losses[0]), rtol=2e-4, atol=0)
-
-
-def test_a_loss_that_was_not_read_at_once_stops_the_run_at_its_step(tokenizer, bert_config, tmp_path):
-    """As on a GPU: the value is read before the log and the checkpoint, and the step is named in which it was lost."""
-
-    class Poison(TrainerCallback):
-        def on_step_end(self, args, state, control, model=None, **kwargs):
-            if state.global_step == 5:
-                with torch.no_grad():
-                    model.bert.pooler.dense.bias[0] = float("nan")
-
-    trainer = trainer_for(
-        tokenizer, bert_config, tmp_path, save_steps=4, logging_steps=9, callbacks=[Poison()], max_steps=9
-    )
-    trainer.reads_late = True
-    with pytest.raises(TrainingDiverged, match="step"):
-        trainer.train()
-    assert trainer.state.global_step == 8
 
 
 def test_what_a_loss_requires_is_said_when_the_losses_are_read(tokenizer, bert_config, tmp_path):

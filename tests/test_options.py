@@ -178,6 +178,6 @@ def test_a_parser_of_the_user_has_further_arguments_and_defaults(capsys):
     with pytest.raises(SystemExit):
         Own(ContrastiveTrainingArguments).parse(["--help"], {"chunk_size": 8, "max_steps": 5})
     printed = capsys.readouterr().out
-    assert "(default: 8)" in printed
+    assert "(default: 8)" in " ".join(printed.split())
     assert "--max_steps=5" in printed
     assert "--adam_beta1" not in printed

@@ -32,7 +32,7 @@ from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.bm25 import Segment, best, norms_of, shares
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import as_filter
-from contrastive_st.search.index import _COSINES, _SHARES
+from contrastive_st.search.index import _SCALE, _SHORT
 from contrastive_st.search.ingest import index_corpus, load_shards
 from contrastive_st.search.lexemes import query_keys
 from contrastive_st.search.migration.moving import Move, finish, roll_back
@@ -277,23 +277,22 @@ def own(id):
     return as_id(id) if str(as_id(id)) == str(id) else id
 
 
-def check_hybrid(hits, near, words, k):
-    """The hits are the best by the sum of the softmaxes of cosines and of shares of the words."""
+def check_hybrid(hits, near, words, length, k):
+    """The hits are the best by the softmaxes of cosines and of shares of the words, which count more in long texts."""
     ids = list(near)
-    fused = sum(
-        np.exp(values / scale) / np.exp(values / scale).sum()
-        for values, scale in ((np.array(list(near.values())), _COSINES), (np.array([words[id] for id in ids]), _SHARES))
-    )
+    softmax = lambda values: np.exp(values / _SCALE) / np.exp(values / _SCALE).sum()
+    fused = softmax(np.array(list(near.values())))
+    fused += np.sqrt(length / _SHORT) * softmax(np.array([words[id] for id in ids]))
     scores = dict(zip(ids, fused.tolist(), strict=True))
     best_scores = sorted(scores.values(), reverse=True)[:k]
     np.testing.assert_allclose([scores[hit.id] for hit in hits], best_scores, atol=2e-3)
 
 
 def bm25(documents, text, language):
-    """The BM25 of each document that has a word of the text, and its share of the words, by a new segment."""
+    """The BM25 of each document with a word of the text, its share of the words, and the mean length of documents."""
     ids = sorted(documents)
     if not ids:
-        return {}, {}
+        return {}, {}, 0.0
     segment = Segment.of(np.array(ids, np.int64), [documents[id].text for id in ids], language)
     norms = norms_of(segment.lengths, float(segment.lengths.mean()))
     postings = list(segment.postings(query_keys(text, language)))
@@ -302,6 +301,7 @@ def bm25(documents, text, language):
     return (
         {ids[place]: float(score) for place, score in zip(places, scores, strict=True)},
         dict(zip(ids, of_all.tolist(), strict=True)),
+        float(segment.lengths.mean()),
     )
 
 
@@ -323,10 +323,10 @@ def check_index(held, index, text, k, filter, meets, language, model):
     """Every way of asking an index, a store or a folder of shards."""
     near, query = cosines(held, text, model), WORLD.vector(model, text)
     check_hits(held, index.search(query, k, exact=True)[0], near, k)
-    words, of_words = bm25(held.documents, text, language)
+    words, of_words, length = bm25(held.documents, text, language)
     check_words(by_words(index, text, k), words, k)
     if near:
-        check_hybrid(index.search(query, k, text=text, exact=True)[0], near, of_words, k)
+        check_hybrid(index.search(query, k, text=text, exact=True)[0], near, of_words, length, k)
     columns = {nfc(name) for one in held.documents.values() for name in one.metadata}
     assert {nfc(name) for name in index.columns()} - set(OWN) == columns
     assert len(index) == len(held.documents)
@@ -337,7 +337,7 @@ def check_index(held, index, text, k, filter, meets, language, model):
         check_hits(held, hits, some, k)
         met = {id: score for id, score in words.items() if id in some}
         check_words(by_words(index, text, k, filter), met, k)
-        check_hybrid(index.search(query, k, filter=filter, text=text, exact=True)[0], some, of_words, k)
+        check_hybrid(index.search(query, k, filter=filter, text=text, exact=True)[0], some, of_words, length, k)
     if held.documents:
         id = sorted(held.documents)[k % len(held.documents)]
         scores = cosines(held, held.documents[id].text, model)

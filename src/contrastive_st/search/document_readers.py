@@ -217,35 +217,21 @@ class _Page(HTMLParser):
 
 
 def _office(path: Path, source: str) -> Iterator[Cells]:
-    content = _content(path, source)
+    content, suffix, kreuzberg = _content(path, source), format_of(path), _needed("kreuzberg", source)
     if _ENCRYPTED_OFFICE in content:
         raise Encrypted(f"{source} is encrypted; save it without a password")
-    kind, read_as = _kind(path, source), list[str]()
-    if format_of(path) in _OF_TEXT:  # which kreuzberg reads as UTF-8, whatever they are
+    read_as = list[str]()
+    if suffix in _OF_TEXT:  # which kreuzberg reads as UTF-8, whatever they are
         text, read_as = _decoded(content, source)
         content = text.encode()
         read_as += ["footnotes are not read"] if _FOOTNOTE.search(text) else []
-    if format_of(path) in _SHEETS:
+    if suffix in _SHEETS:
         read_as.append("spreadsheets are read as text, not as tables (save them as .csv to index their rows)")
-    for part in _extracted(content, kind, source):
-        if "\0" in part["text"]:  # the bytes of a file that its reader does not understand
-            raise InputError(f"{source} is not a {format_of(path)} file")
-        yield {**part, NOTES: read_as}
-
-
-def _kind(path: Path, source: str) -> str:
-    """What kreuzberg calls a file like this; a compressed one as it calls one with the extension before."""
-    detect = _needed("kreuzberg", source).detect_mime_type_from_path
-    if path.suffix.lower() == format_of(path):
-        return str(detect(str(path)))
-    with tempfile.NamedTemporaryFile(suffix=format_of(path)) as empty:
-        return str(detect(empty.name))
-
-
-def _extracted(content: bytes, kind: str, source: str) -> Iterator[Cells]:
-    kreuzberg = _needed("kreuzberg", source)
+    with tempfile.NamedTemporaryFile(suffix=suffix) as empty:  # of a compressed file, the extension before counts
+        named = str(path) if path.suffix.lower() == suffix else empty.name
+        kind = str(kreuzberg.detect_mime_type_from_path(named))
     options = {"use_cache": False, "disable_ocr": True, "enable_quality_processing": False, "output_format": "plain"}
-    pages = kreuzberg.PageConfig(extract_pages=kind == "application/pdf")
+    pages = kreuzberg.PageConfig(extract_pages=suffix == ".pdf")
     try:
         result = kreuzberg.extract_bytes_sync(content, kind, kreuzberg.ExtractionConfig(**options, pages=pages))
     except kreuzberg.ParsingError as error:
@@ -264,11 +250,14 @@ def _extracted(content: bytes, kind: str, source: str) -> Iterator[Cells]:
         "keywords": said.get("keywords"),
     }
     facts = {name: value for name, value in facts.items() if value}
-    if kind != "application/pdf":
-        yield {**facts, "text": result.content}
-        return
-    for page in result.pages or []:
-        yield {**facts, "text": "\n".join(page["content"].splitlines()), "page": page["page_number"]}
+    parts = [{"text": result.content}]
+    if suffix == ".pdf":
+        parts = [{"text": "\n".join(page["content"].splitlines()), "page": page["page_number"]}
+                 for page in result.pages or []]  # fmt: skip
+    for part in parts:
+        if "\0" in part["text"]:  # the bytes of a file that its reader does not understand
+            raise InputError(f"{source} is not a {suffix} file")
+        yield {**facts, **part, NOTES: read_as}
 
 
 def _content(path: Path, source: str) -> bytes:

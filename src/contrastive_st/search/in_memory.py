@@ -203,7 +203,12 @@ def community_detection(
     checked("batch_size", batch_size, Count)
     if not len(embeddings):
         return []
-    vectors, number = _distinct(unit_vectors(_embeddings(embeddings)))
+    vectors = unit_vectors(_embeddings(embeddings))
+    # the distinct ones, in the order of their first occurrence, and the number of each row among them
+    digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in vectors]
+    _, first, number = np.unique(np.frombuffer(b"".join(digests), np.int64), return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    vectors, number = vectors if len(first) == len(vectors) else vectors[first[order]], np.argsort(order)[number]
     counts = np.bincount(number)
     near = np.where(np.einsum("nd,nd->n", vectors, vectors) > 0.5, counts, 0)  # itself, unless it is zero
     for rows, columns, _ in near_pairs(vectors, threshold, progress=show_progress_bar):
@@ -226,14 +231,6 @@ def community_detection(
                 communities.append([int(first), *rows[rows != first].tolist()])
                 used[members] = True
     return sorted(communities, key=len, reverse=True)
-
-
-def _distinct(vectors: Vectors) -> tuple[Vectors, NDArray[np.int64]]:
-    """The distinct rows, in the order of their first occurrence, and the number of each row among them."""
-    digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in vectors]
-    _, first, number = np.unique(np.frombuffer(b"".join(digests), np.int64), return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    return vectors if len(first) == len(vectors) else vectors[first[order]], np.argsort(order)[number]
 
 
 def _nearest(

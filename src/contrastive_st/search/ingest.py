@@ -80,7 +80,12 @@ def index_corpus(
                 ids = _ids(documents, shard * shard_rows, corpus.own_ids)
                 if sink.claim(shard):
                     members = [document.file for document in documents], ids
-                    yield shard, members, *_wanted(sink, ids, documents, outcome)
+                    states = sink.compare(ids, [one.text for one in documents], [one.metadata for one in documents])
+                    outcome.states.update(states)
+                    moved = [i for i, state in enumerate(states) if state == "relabelled"]
+                    sink.relabel(ids[moved], [documents[i].metadata for i in moved])
+                    new = [i for i, state in enumerate(states) if state in ("new", "changed")]
+                    yield shard, members, ids[new], [documents[i] for i in new]
                 else:  # existing shards count as done from the start, or the rate and the time left would be wrong
                     bar.initial = getattr(bar, "initial", 0) + _source_rows(documents)
                     bar.update(_source_rows(documents))
@@ -142,16 +147,6 @@ def _ids(documents: Sequence[Document], first: int, own_ids: bool) -> Ids:
     """The ids of the documents in their corpus, or their numbers from the first of the shard on."""
     numbers = [document.id for document in documents] if own_ids else range(first, first + len(documents))
     return np.array(numbers, dtype=np.int64)
-
-
-def _wanted(sink: Sink, ids: Ids, documents: list[Document], outcome: Outcome) -> tuple[Ids, list[Document]]:
-    """What the sink does not have with its text, and has not deleted; other metadata are replaced."""
-    states = sink.compare(ids, *([getattr(one, name) for one in documents] for name in ("text", "metadata")))
-    outcome.states.update(states)
-    moved = [i for i, state in enumerate(states) if state == "relabelled"]
-    sink.relabel(ids[moved], [documents[i].metadata for i in moved])
-    kept = [i for i, state in enumerate(states) if state in ("new", "changed")]
-    return ids[kept], [documents[i] for i in kept]
 
 
 def _kept(documents: Sequence[Document], vectors: Vectors, report: Report) -> list[int]:

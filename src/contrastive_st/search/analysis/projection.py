@@ -200,7 +200,9 @@ def spread(
     boxes = [(np.asarray(place), np.asarray(size)) for place, size in taken]
     placed: list[NDArray[np.float64]] = []
     for target, size in zip(targets, np.array(sizes, dtype=float), strict=True):
-        for offset in _spiral():
+        for step in range(2500):  # a spiral, in pixels; wider than high, like the labels
+            angle, radius = 0.5 * step, 1.2 * np.sqrt(step) * 5
+            offset = np.array([radius * np.cos(angle) * 1.3, radius * np.sin(angle)])
             place = np.clip(np.asarray(target) + offset, low + size / 2, high - size / 2)
             if all((np.abs(place - other) - (size + item) / 2).max() >= 0 for other, item in boxes):
                 break
@@ -226,10 +228,3 @@ def middles(layout: Map) -> Iterator[tuple[str, NDArray[np.float32], str]]:
             xy = layout.xy[rows]  # the point nearest to a tenth of the others; a median could lie between two groups
             distances = np.sort(np.linalg.norm(xy[:, None] - xy, axis=2), axis=1)
             yield one_line(name, 40), xy[distances[:, len(xy) // 10].argmin()], colour(label)
-
-
-def _spiral() -> Iterator[NDArray[np.float64]]:
-    """Offsets in pixels, nearest first; wider than high, like the labels."""
-    for step in range(2500):
-        angle, radius = 0.5 * step, 1.2 * np.sqrt(step) * 5
-        yield np.array([radius * np.cos(angle) * 1.3, radius * np.sin(angle)])

@@ -169,12 +169,16 @@ class Condition:
         if self.operator not in RANGES:
             meets = (None in self.values and not values) or any(_key(value) in self.wanted for value in values)
             return meets if self.operator == "=" else bool(values) and not meets
-        compare = RANGES[self.operator]
-        dates = [value for value in values if isinstance(value, str) and self.date and re.fullmatch(DATE, value)]
-        if any(compare(date.replace(" ", "T"), self.date) for date in dates):
-            return True
-        numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
-        return self.number is not None and any(compare(_exact(number), self.number) for number in numbers)
+        compare, number, date = RANGES[self.operator], self.number, self.date
+        for value in values:
+            if isinstance(value, str):
+                if date and re.fullmatch(DATE, value) and compare(value.replace(" ", "T"), date):
+                    return True
+            elif number is None or isinstance(value, bool) or not isinstance(value, (int, float)):
+                continue
+            elif compare(_exact(value), number):
+                return True
+        return False
 
     def __str__(self) -> str:
         column = _written(self.column, _COLUMN_ENDS) or '""'

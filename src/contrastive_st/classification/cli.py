@@ -93,18 +93,7 @@ class Classify(TuningSettings):
                     "--predictions writes the labels of the input, but there is no input; give a file of texts to label"
                 )
             check_target(self.predictions or "", self.overwrite, formats=FORMATS)
-        rows, column = list[dict[str, str]](), "text"
-        if self.input == "-":
-            rows = [{"text": line.strip()} for line in sys.stdin.read().splitlines() if line.strip()]
-        elif self.input:  # before anything is written
-            from contrastive_st.data.reading import open_table
-            from contrastive_st.data.reading.texts import rows_with_text
-            from contrastive_st.data.text_columns import text_column
-
-            asked = [column for column in self.columns or () if not column.endswith("=label")]
-            table = open_table(self.input, columns=asked)
-            column = text_column(table, () if table.is_lines else asked)
-            rows = rows_with_text(table, column)
+        rows, column = _input(self.input, self.columns) if self.input else ([], "text")  # before anything is written
         examples, test = self._labelled("train_file"), self._labelled("test_file")
         if examples and test:  # before anything is trained
             known, several = sorted({*_each(examples.labels)}), isinstance(examples.labels[0], list)
@@ -263,3 +252,17 @@ def _in_form(test: LabelledTexts, known: Sequence[object] | Labels, several: boo
 def _each(labels: Sequence[str | list[str]]) -> list[str]:
     """The labels one by one."""
     return [label for own in labels for label in ([own] if isinstance(own, str) else own)]
+
+
+def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, str]], str]:
+    """The rows of stdin or of a file, with a text, and their column of text: as --columns say, or as in any corpus."""
+    from contrastive_st.data.reading import open_table
+    from contrastive_st.data.reading.texts import rows_with_text
+    from contrastive_st.data.text_columns import text_column
+
+    if source == "-":
+        return [{"text": line.strip()} for line in sys.stdin.read().splitlines() if line.strip()], "text"
+    asked = [column for column in columns or () if not column.endswith("=label")]
+    table = open_table(source, columns=asked)
+    column = text_column(table, () if table.is_lines else asked)
+    return rows_with_text(table, column), column

@@ -120,3 +120,9 @@ def test_a_table_may_have_fewer_negatives_in_some_rows(write, caplog):
     assert rows["negative"][:] == ["c", "h", "k"]
     assert rows["negative_2"][:] == ["d", None, None]
     assert "dropped 1 of 4 rows, which lack an anchor, a positive or a negative" in caplog.text
+
+
+def test_a_backslash_in_a_table_with_rows_of_two_lines_is_text(write):
+    """Code, as pandas writes it: a program that escapes line ends would have escaped this one."""
+    source = write("code.csv", "query,answer\nhow to end a line,\"print('a\\n')\nprint(1)\"\n")
+    assert read_texts(source, ["answer"])["answer"] == ["print('a\\n')\nprint(1)"]

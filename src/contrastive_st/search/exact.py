@@ -268,16 +268,7 @@ class ExactIndex:
         return [self._hits(union[order], cosines[order])]
 
     def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
-        """The k documents nearest to document `id`, without itself.
-
-        Args:
-            id: of a document; a text stands for an integer (`as_id`).
-            k: at most so many documents.
-            filter: conditions on the metadata, as for `VectorIndex`.
-
-        Returns:
-            The hits, best first.
-        """
+        """The k documents nearest to document `id`, without itself; see `VectorIndex.similar`."""
         vector = self.vectors([id])[0]
         return [hit for hit in self.search(vector, k + 1, filter=filter)[0] if hit.id != as_id(id)][:k]
 
@@ -324,15 +315,7 @@ class ExactIndex:
         return len(self._matching(as_filter(filter).of_types(self.types()))) if filter else len(self)
 
     def values(self, column: str, most: int = 20) -> list[object]:
-        """At most so many of the different values of a column.
-
-        Args:
-            column: a name inside an object is written `a.b`.
-            most: at most so many.
-
-        Returns:
-            Texts, numbers and booleans.
-        """
+        """At most so many of the different values of a column; see `VectorIndex.values`."""
         result: dict[object, object] = {}
         for row in range(len(self)):
             values = values_of(self._of(row), column)

@@ -485,7 +485,9 @@ def numbered_rows(
         without = converted(f"sed {reader.line_num + dialect.skipped}d", source)
         mend = f"{without}; if it is a row like the others, give --header true"
         raise InputError(f"{source}, row {number}: {listed(map(shown, cells))} is a total of the table; {mend}")
-    if not dialect.escapes and after <= _OF_DUMPS and after & set("nrt"):
+    # who escapes line ends writes no row on two lines
+    on_one_line = reader.line_num == number - dialect.skipped
+    if not dialect.escapes and on_one_line and after <= _OF_DUMPS and after & set("nrt"):
         raise _escapes_question(source, min(after & set("nrt")))
 
 

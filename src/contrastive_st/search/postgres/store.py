@@ -293,16 +293,7 @@ class VectorStore(StoreWrites):
         return hits
 
     def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
-        """The k documents nearest to document `id`, without itself.
-
-        Args:
-            id: of a document; a text stands for an integer (`as_id`).
-            k: at most so many documents.
-            filter: conditions on the metadata, as for `VectorIndex`.
-
-        Returns:
-            The hits, best first.
-        """
+        """The k documents nearest to document `id`, without itself; see `VectorIndex.similar`."""
         now = self.now()
         hits = now.search(now.vectors([id])[0], k + 1, filter=filter)[0]
         return [hit for hit in hits if hit.id != as_id(id)][:k]
@@ -363,15 +354,7 @@ class VectorStore(StoreWrites):
         return int(rows[0][0])
 
     def values(self, column: str, most: int = 20) -> list[object]:
-        """At most so many of the different values of a column.
-
-        Args:
-            column: a name inside an object is written `a.b`.
-            most: at most so many.
-
-        Returns:
-            Texts, numbers and booleans.
-        """
+        """At most so many of the different values of a column; see `VectorIndex.values`."""
         statement = (
             "SELECT DISTINCT value FROM {texts}, unnest(%s::text[]) AS path, jsonb_path_query(metadata, path::jsonpath)"
             " AS value WHERE jsonb_typeof(value) NOT IN ('null', 'array', 'object') LIMIT %s"

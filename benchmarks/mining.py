@@ -195,7 +195,7 @@ def mine(args: argparse.Namespace) -> dict[str, float]:
     import pyarrow.parquet as pq
 
     from contrastive_st import write_hard_negatives
-    from contrastive_st.memory import peak_resident
+    from contrastive_st.device import peak_resident
 
     folder = Path(args.folder)
     counts = write_hard_negatives(

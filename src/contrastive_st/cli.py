@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from contrastive_st import __version__
 from contrastive_st.commands import MODEL_HELP, POOLING_HELP, Parser, add_command, run, snake_case_flags
+from contrastive_st.device import peak_resident
 from contrastive_st.errors import InputError, suggestion
-from contrastive_st.memory import peak_resident
 from contrastive_st.options import Options, option
 from contrastive_st.scripts.cli import TRAIN_HELP, train
 from contrastive_st.terminal import note, progress_is_shown, say, tell

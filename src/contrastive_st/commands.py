@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from contrastive_st.device import set_device
+from contrastive_st.device import DEVICE
 from contrastive_st.errors import InputError, one_line, suggestion
 from contrastive_st.options import add_flags, parsed
 from contrastive_st.terminal import is_verbose, set_verbosity, tell
@@ -100,6 +100,7 @@ class Parser(argparse.ArgumentParser):
                 act = functools.partial(add_text_format, name)
                 group.add_argument(f"--{name}", action=_AtOnce, act=act, metavar=name.upper(), help=text)
         group = self.add_argument_group("every command")
+        set_device = functools.partial(os.environ.__setitem__, DEVICE)
         group.add_argument("--device", action=_AtOnce, act=set_device, metavar="NAME", help=DEVICE_HELP)
         add = group.add_mutually_exclusive_group().add_argument
         for flag, level, text in VERBOSITY:
@@ -185,8 +186,8 @@ def run(job: Callable[[], object]) -> int:
         0
     """
     set_verbosity(logging.INFO)
-    set_device(None)
     set_text_format(TextFormat())
+    device = os.environ.get(DEVICE)  # `--device` sets it for this command alone
     for stream in (sys.stdout, sys.stderr):  # a terminal of cp1252 or ASCII gets what it lacks as \\u20ac
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -198,6 +199,8 @@ def run(job: Callable[[], object]) -> int:
         raise
     finally:
         _leave_the_process_group(code, wait=False)
+        os.environ.pop(DEVICE, None)
+        os.environ |= {} if device is None else {DEVICE: device}
     return code
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from contrastive_st.device import asked_device
+from contrastive_st.device import DEVICE
 from contrastive_st.errors import InputError, install
+from contrastive_st.files.folders import default_model
 from contrastive_st.files.redact import without_secrets
-from contrastive_st.files.repositories import default_model
 from contrastive_st.processors import affinity, quota, taken, usable
 
 PACKAGES = (
@@ -55,7 +55,7 @@ def facts() -> Iterator[tuple[str, str]]:
     yield from _hardware()
     yield "PostgreSQL", _postgres()
     yield "default model", _short(default_model())
-    yield "device", asked_device() or "the GPU if there is one (CONTRASTIVE_ST_DEVICE not set)"
+    yield "device", os.environ.get(DEVICE) or "the GPU if there is one (CONTRASTIVE_ST_DEVICE not set)"
     yield "Hub", without_secrets(ENDPOINT)
     for name, variable in (("Hub token", "HF_TOKEN"), ("API token", "CONTRASTIVE_ST_API_TOKEN")):
         yield name, "set" if os.environ.get(variable) else f"not set ({variable})"
@@ -86,7 +86,7 @@ def _hardware() -> Iterator[tuple[str, str]]:
         return
     import torch
 
-    from contrastive_st.precision import bf16_is_fast
+    from contrastive_st.device import bf16_is_fast
 
     devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     yield "GPUs", ", ".join(devices) or "none"

@@ -122,11 +122,5 @@ def _products() -> _Products:
     return _Products()
 
 
-def in_forked_processes(call: Callable[[], object]) -> Callable[[], object]:
-    """Call a function at the start of each process that is forked from this one: its threads stay behind."""
-    if hasattr(os, "register_at_fork"):  # not on Windows
-        os.register_at_fork(after_in_child=call)
-    return call
-
-
-in_forked_processes(_products.cache_clear)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_products.cache_clear)  # the threads of a process stay behind

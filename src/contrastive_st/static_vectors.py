@@ -7,6 +7,7 @@ import importlib.util
 import json
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import filterfalse, islice, pairwise
@@ -341,7 +342,7 @@ class StaticVectors(StaticTable):
             InputError: a text is not a string.
         """
         given = list_of_texts(texts)
-        with progress(len(given), show_progress_bar) as done:
+        with progress(len(given)) if show_progress_bar else nullcontext(lambda count: None) as done:
             output = self.of_texts(given, None, 0, Pass(done=done))
         return np.asarray(output[0] if isinstance(texts, str) else output)
 

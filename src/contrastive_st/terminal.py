@@ -41,15 +41,9 @@ def tell(*values: object) -> None:
 
 
 @contextlib.contextmanager
-def progress(total: int, shown: bool | None) -> Iterator[Callable[[int], object]]:
-    """A function that tells how many more texts are encoded, to a progress bar if it is shown.
-
-    tqdm, whose import takes a fifth of the time to a first vector, is imported only then.
-    """
-    if not shown:
-        yield lambda count: None
-        return
-    from tqdm.auto import tqdm
+def progress(total: int) -> Iterator[Callable[[int], object]]:
+    """A progress bar, as a function that tells it how many more texts are encoded."""
+    from tqdm.auto import tqdm  # here, because its import takes a fifth of the time to a first vector
 
     with tqdm(total=total, unit=" texts", desc="encode") as bar:
         yield bar.update

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from contrastive_st.device import ALL_CODES, OTHER_CODES
 from contrastive_st.errors import InputError, choice
-from contrastive_st.precision import ALL_CODES, OTHER_CODES
 from contrastive_st.prefetch import on_threads, product_threads
 
 _SCORES, _NARROW = 1 << 21, 1024  # scores of a block, which a processor's cache holds; no block has fewer candidates

@@ -12,9 +12,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.cli import main
+from contrastive_st.device import bf16_is_fast
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.models.running import _one_ahead
-from contrastive_st.precision import bf16_is_fast
 from contrastive_st.search.documents import texts_corpus
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.ingest import index_corpus

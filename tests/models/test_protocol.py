@@ -10,8 +10,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from contrastive_st import InputError, cli
 from contrastive_st.evaluation import evaluate
-from contrastive_st.files.folders import SHIPPED
-from contrastive_st.files.repositories import default_model
+from contrastive_st.files.folders import SHIPPED, default_model
 from contrastive_st.models import AutoModelForCL, SentenceEncoder, load_tokenizer
 from contrastive_st.models.architectures import static
 from contrastive_st.models.protocol import open_encoder
@@ -66,7 +65,7 @@ def test_a_stream_holds_zeros_for_texts_of_no_known_token():
 @pytest.mark.slow
 def test_similarity_needs_no_torch_and_little_memory():
     code = (
-        "import sys; from contrastive_st import cli; from contrastive_st.memory import peak_resident\n"
+        "import sys; from contrastive_st import cli; from contrastive_st.device import peak_resident\n"
         "assert cli.main(['similarity', 'a cat sat', 'a feline rested']) == 0\n"
         "assert 'torch' not in sys.modules and 'transformers' not in sys.modules\n"
         "print(peak_resident())\n"

@@ -7,4 +7,4 @@ from contrastive_st import speed
 
 @pytest.fixture(autouse=True)
 def switched_on(monkeypatch):
-    monkeypatch.setattr(speed, "_on", True)
+    monkeypatch.setattr(speed.switch, "on", True)

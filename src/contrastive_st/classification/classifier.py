@@ -20,9 +20,8 @@ from contrastive_st.classification.labels import Labels, like, numbered, opened_
 from contrastive_st.classification.lexical import LexicalHead, Terms
 from contrastive_st.classification.settings import TuningSettings
 from contrastive_st.errors import InputError, about
-from contrastive_st.files.folders import CLASSIFIER
+from contrastive_st.files.folders import CLASSIFIER, local_folder
 from contrastive_st.files.reading import JsonObject, read_json
-from contrastive_st.files.repositories import local_folder
 from contrastive_st.files.writing import atomic_write, write_files
 from contrastive_st.models.protocol import Encoder, as_encoder, open_encoder
 from contrastive_st.options import Positive, check_options

@@ -61,7 +61,7 @@ class Compare(StoreCommand):
         from contrastive_st.compare import systems as make
         from contrastive_st.compare.queries import read_search
         from contrastive_st.compare.report import Comparison
-        from contrastive_st.files.repositories import default_model
+        from contrastive_st.files.folders import default_model
         from contrastive_st.files.writing import check_target, write_files
         from contrastive_st.models.protocol import open_encoder
         from contrastive_st.search.opening import open_index

@@ -30,7 +30,7 @@ class _Models(Options):
 
     def given(self) -> list[str]:
         """The models, or the default model."""
-        from contrastive_st.files.repositories import default_model
+        from contrastive_st.files.folders import default_model
 
         return [*self.models, *(self.model or ())] or [default_model()]
 

@@ -22,7 +22,6 @@ from huggingface_hub.errors import (
 )
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.files.folders import check_folder
 from contrastive_st.files.reading import digest_of_file
 from contrastive_st.files.redact import without_secrets
 
@@ -33,14 +32,14 @@ _PASSED = ("token", "cache_dir", "local_files_only", "force_download")
 
 
 def download(name: str, revision: str | None, patterns: Sequence[str], subfolder: str = "", **options: Any) -> Path:
-    """The folder of a repository in the local cache; arguments and errors as for `local_folder`."""
+    """The folder of a repository in the local cache, unchecked; arguments and errors as for `local_folder`."""
     wanted = [f"{subfolder}/{pattern}" if subfolder else pattern for pattern in patterns]
     ignored = None if subfolder else list(RESUMING)
     passed = {key: options[key] for key in _PASSED if options.get(key) is not None}
     with hub_errors(name, revision):
         folder = snapshot_download(name, revision=revision, allow_patterns=wanted, ignore_patterns=ignored, **passed)
     _check_hashes(Path(folder), wanted, name)
-    return check_folder(Path(folder)) / subfolder
+    return Path(folder)
 
 
 @contextlib.contextmanager

@@ -1,11 +1,11 @@
-"""Checks of a checkpoint folder before it is opened, pushed or converted."""
+"""Find the folder of a checkpoint (a folder, the model in this package, or one of the Hub), and check its files."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from contrastive_st.errors import InputError, about
@@ -17,6 +17,10 @@ CLASSIFIER = (".classifier.json", ".classifier.safetensors")  # files of a `Sent
 ADAPTER, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"  # names used by peft
 TRAINED = "trained_weights.safetensors"  # of a model with an adapter, in the checkpoints of a run
 INDICES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
+TOKENIZER = ("*.json", "*.txt", "*.model", "*.jinja")
+ENCODER = (*WEIGHTS, *TOKENIZER)
+HUB_OPTIONS = ("token", "cache_dir", "local_files_only", "force_download", "subfolder")  # are about finding files
 #: The entry of config.json, and the folders of the graphs, by which a folder that `export` wrote is known
 EXPORTED, GRAPHS = "exported", ("onnx", "openvino")
 
@@ -25,6 +29,51 @@ _LAYERS = re.compile(r"num_.*layers|n_layers?|num_hidden_groups|inner_group_num"
 _COUNTS = re.compile(r"(num|n)_.*experts|num_labels")
 _LARGEST_ID = 1 << 24
 _MANY_DIGITS = re.compile(rb"[0-9]{8}")
+
+
+def default_model() -> str:
+    """The name of the default model: `$CONTRASTIVE_ST_MODEL`, else the static model that comes with the package."""
+    return os.environ.get("CONTRASTIVE_ST_MODEL") or SHIPPED.name
+
+
+def local_folder(
+    name: str | Path,
+    revision: str | None = None,
+    *,
+    patterns: Sequence[str] = ENCODER,
+    subfolder: str = "",
+    **options: object,
+) -> Path:
+    """The local folder of a checkpoint: a folder, the model in this package, or a Hub repository, which is downloaded.
+
+    Once a checkpoint has been downloaded, it can be opened offline (`HF_HUB_OFFLINE=1`). The hash of every downloaded
+    file is compared with that of the Hub.
+
+    Args:
+        name: folder or Hub name.
+        revision: branch, tag or commit of a Hub name.
+        patterns: the files to download from a Hub repository.
+        subfolder: folder of the checkpoint inside the folder or repository.
+        options: `token`, `cache_dir`, `local_files_only`, `force_download`, as for `snapshot_download`; others are
+            ignored.
+
+    Raises:
+        InputError: the checkpoint does not exist or may not be read, the Hub cannot be reached, a file is damaged, or
+            the folder refers to files outside of itself.
+
+    Example:
+        >>> local_folder("/no/such/folder")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: /no/such/folder: no such folder, and not a name on the Hub (user/name)
+    """
+    if Path(name).is_dir():
+        return check_folder(Path(name, subfolder))
+    if str(name) == SHIPPED.name:
+        return SHIPPED
+    from contrastive_st.files.download import download  # a local folder opens without huggingface_hub
+
+    return check_folder(download(str(name), revision, patterns, subfolder, **options)) / subfolder
 
 
 def check_folder(folder: str | Path) -> Path:

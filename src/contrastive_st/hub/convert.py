@@ -19,8 +19,7 @@ import torch
 from torch import Tensor
 
 from contrastive_st.errors import InputError, choice
-from contrastive_st.files.folders import ADAPTER, check_weights
-from contrastive_st.files.repositories import ENCODER, local_folder
+from contrastive_st.files.folders import ADAPTER, ENCODER, check_weights, local_folder
 from contrastive_st.files.writing import atomic_write, only_writer
 from contrastive_st.models import ContrastiveMixin
 from contrastive_st.models.auto import load_tokenizer, open_model

@@ -13,8 +13,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.files.folders import ADAPTER, CLASSIFIER, read_export
 from contrastive_st.files.reading import read_json
-from contrastive_st.models.checkpoint import Checkpoint, written_by_another
-from contrastive_st.models.poolings import recorded_pooling
+from contrastive_st.models.checkpoint import Checkpoint, recorded_pooling, written_by_another
 from contrastive_st.training.metadata import read_training_metadata
 from contrastive_st.training.methods import Method, method_of
 

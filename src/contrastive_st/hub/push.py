@@ -13,10 +13,17 @@ from huggingface_hub.utils import filter_repo_objects
 
 from contrastive_st.errors import InputError
 from contrastive_st.files.download import RESUMING, hub_errors
-from contrastive_st.files.folders import ADAPTER, TRAINED, check_folder, check_weights, read_export
+from contrastive_st.files.folders import (
+    ADAPTER,
+    ENCODER,
+    TRAINED,
+    check_folder,
+    check_weights,
+    local_folder,
+    read_export,
+)
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.redact import log_failures
-from contrastive_st.files.repositories import ENCODER, local_folder
 from contrastive_st.files.writing import atomic_write, check_target
 from contrastive_st.hub.cards import CARD, CardData, card_files, was_edited
 from contrastive_st.hub.metadata import EVALUATION, CheckpointMetadata

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from contrastive_st.errors import InputError
+from contrastive_st.files.folders import local_folder
 from contrastive_st.files.redact import publishable
-from contrastive_st.files.repositories import local_folder
 from contrastive_st.files.writing import atomic_write, only_writer
 from contrastive_st.hub.cards import write_card
 from contrastive_st.models.encoder import SentenceEncoder

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
-from contrastive_st.losses.base import LOSSES, Loss, UnknownLoss, parse_loss
+from contrastive_st.losses.base import LOSSES, Loss
 from contrastive_st.losses.functional import at_least_float32
 
 
@@ -120,22 +120,6 @@ def as_loss(loss: object) -> Loss:
         what = f"the class {loss.__name__}" if isinstance(loss, type) else f"a {type(loss).__name__}"
         raise InputError(f"loss: {what}; give a loss such as InfoNCE(), or a function of views [B, V, d]")
     return loss if isinstance(loss, Loss) else CallableLoss(loss)
-
-
-def recorded_loss(settings: Mapping[str, object]) -> Loss:
-    """The loss that a checkpoint records; an `UndefinedLoss` if it, or a loss inside it, is not defined here.
-
-    Raises:
-        InputError: as for `parse_loss`, if the loss is known.
-
-    Example:
-        >>> recorded_loss({"loss": "my_margin", "margin": 1.0}).settings()
-        {'loss': 'my_margin', 'margin': 1.0}
-    """
-    try:
-        return parse_loss(settings)
-    except UnknownLoss as error:
-        return UndefinedLoss(settings, error.name)
 
 
 def _name(function: object) -> str:

@@ -22,9 +22,8 @@ from annotated_types import Ge
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from contrastive_st.errors import InputError, about
-from contrastive_st.files.folders import check_weights
+from contrastive_st.files.folders import HUB_OPTIONS, check_weights
 from contrastive_st.files.reading import read_json, weight_types
-from contrastive_st.files.repositories import HUB_OPTIONS
 from contrastive_st.models.adapters import open_adapter, train_head
 from contrastive_st.models.base import ForCL
 from contrastive_st.models.checkpoint import Checkpoint, max_positions, unknown_pooling

@@ -17,9 +17,8 @@ from transformers.utils import ModelOutput, can_return_tuple
 
 from contrastive_st.distributed import check_first_step, world_size
 from contrastive_st.errors import InputError, about
-from contrastive_st.files.folders import ADAPTER, check_weights
+from contrastive_st.files.folders import ADAPTER, HUB_OPTIONS, WEIGHTS, check_weights, local_folder
 from contrastive_st.files.reading import weight_types
-from contrastive_st.files.repositories import HUB_OPTIONS, WEIGHTS, local_folder
 from contrastive_st.losses import LOCAL, LOSSES, Loss, as_loss, default_gather
 from contrastive_st.losses.base import loss_class
 from contrastive_st.losses.info_nce import NO_TEXT, Queue

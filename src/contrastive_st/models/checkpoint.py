@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contrastive_st.errors import InputError, choice
-from contrastive_st.files.folders import ADAPTER, INDICES, check_weights, read_export
+from contrastive_st.files.folders import ADAPTER, INDICES, check_weights, default_model, local_folder, read_export
 from contrastive_st.files.reading import read_json, read_tensors, weight_types
-from contrastive_st.files.repositories import default_model, local_folder
-from contrastive_st.models.poolings import POOLINGS, recorded_pooling
+from contrastive_st.models.poolings import POOLINGS
 from contrastive_st.options import PROMPTS, Count, checked
 from contrastive_st.vectors import SIMILARITIES
 
@@ -243,6 +242,19 @@ def unknown_pooling(checkpoint: Checkpoint) -> InputError:
         f"{name} does not record how it pools tokens into a sentence vector (no modules.json, not trained by this "
         "package); give --pooling, for example mean or cls_before_pooler, or last for a decoder"
     )
+
+
+def recorded_pooling(settings: Mapping[str, object]) -> str | None:
+    """The pooling with which a model of these settings (`config.contrastive`) is used: after training, without a head.
+
+    Example:
+        >>> recorded_pooling({"pooling": "cls", "mlp_only_train": True}), recorded_pooling({})
+        ('cls_before_pooler', None)
+    """
+    pooling = settings.get("pooling")
+    if pooling == "cls" and settings.get("mlp_only_train"):
+        return "cls_before_pooler"
+    return None if pooling is None else str(pooling)
 
 
 def of_settings(settings: Mapping[str, object]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from transformers import PreTrainedConfig
 
 from contrastive_st.errors import InputError, choice
 from contrastive_st.losses import LOSSES, Loss
-from contrastive_st.losses.base import loss_class
-from contrastive_st.losses.custom import recorded_loss
+from contrastive_st.losses.base import UnknownLoss, loss_class, parse_loss
+from contrastive_st.losses.custom import UndefinedLoss
 from contrastive_st.models.checkpoint import ACTIVATIONS
 from contrastive_st.models.poolings import POOLINGS, WITHOUT_HEAD
 from contrastive_st.options import PROMPTS, Count, NotNegative, Options, Share, from_keys
@@ -68,7 +68,10 @@ class LossConfig(Options):
                 raise InputError(
                     f"unknown setting {', '.join(unknown)}; a contrastive model takes {takes} with the loss {kind.name}"
                 )
-            loss = recorded_loss(of_loss)
+            try:
+                loss = parse_loss(of_loss)
+            except UnknownLoss as error:
+                loss = UndefinedLoss(of_loss, error.name)
         return cls(loss, **{name: value for name, value in settings.items() if name in own})
 
     @classmethod

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -15,16 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from contrastive_st.device import asked_device
+from contrastive_st.device import ALL_CODES, DEVICE, MODEL_PRECISIONS
 from contrastive_st.errors import InputError, choice
-from contrastive_st.files.folders import SHIPPED
+from contrastive_st.files.folders import ENCODER, HUB_OPTIONS, SHIPPED, default_model
 from contrastive_st.files.reading import read_json
-from contrastive_st.files.repositories import ENCODER, HUB_OPTIONS, default_model
 from contrastive_st.files.writing import replace_model
 from contrastive_st.models.checkpoint import Checkpoint, export_command
 from contrastive_st.models.read_back import check_read_back
 from contrastive_st.options import PROMPTS, Count, checked
-from contrastive_st.precision import ALL_CODES, MODEL_PRECISIONS
 from contrastive_st.prefetch import prefetch
 from contrastive_st.static_vectors import StaticVectors, known
 from contrastive_st.terminal import progress
@@ -32,7 +32,7 @@ from contrastive_st.tokens import DOCUMENT, QUERY, Pass, list_of_texts, role_pro
 from contrastive_st.vectors import PAIRWISE, SIMILARITIES, check_finite, quantize, unit_vectors
 
 if TYPE_CHECKING:  # torch and transformers are imported where they are needed: static models are encoded without
-    from typing import Self
+    from typing import Self, TypeAlias
 
     import torch
     from transformers import PreTrainedTokenizerBase
@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # torch and transformers are imported where they are needed: 
     from contrastive_st.models.graph import FileTokenizer, GraphVectors
     from contrastive_st.models.running import Running
 
-    Engine = StaticVectors | GraphVectors | Running
+    Engine: TypeAlias = "StaticVectors | GraphVectors | Running"
 
 Item = TypeVar("Item")
 Vectors = NDArray[np.float32]
@@ -132,7 +132,7 @@ class SentenceEncoder:
                 self.folder = found.folder if Path(model).is_dir() or str(model) == SHIPPED.name else None
                 self.name = found.name if self.folder is None else found.folder.resolve().name
                 if runs_in := found.backend(backend):
-                    if str(device or asked_device() or "cpu") != "cpu" or pooling not in (None, found.pooling):
+                    if str(device or os.environ.get(DEVICE) or "cpu") != "cpu" or pooling not in (None, found.pooling):
                         raise InputError(
                             f"{model} is an exported model, which runs only on the cpu with pooling {found.pooling}"
                         )
@@ -144,7 +144,7 @@ class SentenceEncoder:
                     self._tokenizer, self._fingerprint = self._model.tokenizer, self._model.fingerprint
                 elif pooling is None and (vectors := static_vectors_of(found)):
                     self._static = _Static(vectors)
-                    if asked := device or asked_device():
+                    if asked := device or os.environ.get(DEVICE):
                         self.to(asked)
                 else:
                     from contrastive_st.models.running import opened
@@ -249,7 +249,7 @@ class SentenceEncoder:
         asked = {"max_rows": batch_size, "min_tokens": batch_tokens and batch_tokens // 2, "max_tokens": batch_tokens}
         limits = {name: limit for name, limit in asked.items() if limit is not None}
         choice("output_value", output_value, ("sentence_embedding", "token_embeddings"))
-        with progress(len(given), show_progress_bar) as done:
+        with progress(len(given)) if show_progress_bar else nullcontext(lambda count: None) as done:
             run = Pass(limits, dtype, done)
             if output_value == "token_embeddings":
                 if (precision, normalize_embeddings, truncate_dim) != ("float32", False, None):

@@ -156,10 +156,12 @@ def _class_name(backbone: str) -> str:
     return re.sub("(Text|Encoder)?Model$", "ForCL", backbone)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> type[ContrastiveMixin]:
     """A class by its name, such as `BertForCL`."""
-    names: dict[str, Any] = {**modeling_auto.MODEL_MAPPING_NAMES, **modeling_auto.MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES}
+    of_encoders = modeling_auto.MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES
+    names: dict[str, object] = {**modeling_auto.MODEL_MAPPING_NAMES, **of_encoders}
     for model_type in (*ENCODERS, *DECODERS, *names):  # several types share a class, and the table names the first
-        if isinstance(names[model_type], str) and _class_name(names[model_type]) == name:
-            return transformers_family(model_type)
+        held = names[model_type]
+        if isinstance(held, str) and _class_name(held) == name and (kind := transformers_family(model_type)):
+            return kind
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

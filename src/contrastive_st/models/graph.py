@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastive_st.device import bf16_is_fast
 from contrastive_st.errors import InputError, about, require
 from contrastive_st.files.folders import read_export
 from contrastive_st.files.reading import read_json
 from contrastive_st.models.checkpoint import BACKENDS, Checkpoint, most_tokens
-from contrastive_st.precision import bf16_is_fast
 from contrastive_st.processors import threads
 from contrastive_st.tokens import Pass, bucket_rows, check_id, lowercase, padded_widths, prompt_length, token_ids
 

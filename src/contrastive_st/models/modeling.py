@@ -24,7 +24,7 @@ from contrastive_st.models.configuration import ContrastiveConfig, is_plain_enco
 from contrastive_st.models.poolings import POOLINGS, WITHOUT_HEAD
 from contrastive_st.models.saving import weights_as
 from contrastive_st.models.words import Rows, VectorDecoder, Words, cross_entropies, row_index
-from contrastive_st.speed import speed_is_on
+from contrastive_st.speed import switch
 from contrastive_st.speed.attention import training_attention
 from contrastive_st.speed.dropout import use_integer_dropout
 from contrastive_st.speed.packing import PackedRows, has_spare
@@ -323,7 +323,7 @@ class ContrastiveMixin(ForCL):
         config: Any = self.backbone.config
         of_layers = (getattr(part, "config", config) for part in self.backbone.children())
         shared = all(other is config for other in of_layers)  # or layers do not attend as `training_attention` says
-        return self.packable and config._attn_implementation == "sdpa" and shared and speed_is_on()
+        return self.packable and config._attn_implementation == "sdpa" and shared and switch.on
 
     @property
     def _recomputes(self) -> bool:

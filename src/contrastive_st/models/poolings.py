@@ -5,7 +5,7 @@ torch is imported by none, so that what a folder records is read without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -91,19 +91,6 @@ POOLINGS = {
 }
 #: The names of those that need no head
 WITHOUT_HEAD = ", ".join(name for name in POOLINGS if name != "cls")
-
-
-def recorded_pooling(settings: Mapping[str, object]) -> str | None:
-    """The pooling with which a model of these settings (`config.contrastive`) is used: after training, without a head.
-
-    Example:
-        >>> recorded_pooling({"pooling": "cls", "mlp_only_train": True}), recorded_pooling({})
-        ('cls_before_pooler', None)
-    """
-    pooling = settings.get("pooling")
-    if pooling == "cls" and settings.get("mlp_only_train"):
-        return "cls_before_pooler"
-    return None if pooling is None else str(pooling)
 
 
 def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import hashlib
 import json
 import os
@@ -22,14 +23,13 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from contrastive_st.device import asked_device
+from contrastive_st.device import DEVICE, bf16_is_fast
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
 from contrastive_st.models.auto import family, load_tokenizer, open_model
 from contrastive_st.models.base import sentence_vectors
-from contrastive_st.models.checkpoint import Checkpoint, most_tokens, of_settings
+from contrastive_st.models.checkpoint import Checkpoint, most_tokens, of_settings, recorded_pooling
 from contrastive_st.models.configuration import LossConfig, asks_for_code
-from contrastive_st.models.poolings import recorded_pooling
 from contrastive_st.models.saving import write_tokenizer, write_use
 from contrastive_st.models.static_encoder import StaticEncoder, static_tokenizer
 from contrastive_st.models.wrapped import (
@@ -39,9 +39,7 @@ from contrastive_st.models.wrapped import (
     is_sentence_transformer,
     modules_of,
 )
-from contrastive_st.precision import bf16_is_fast
-from contrastive_st.prefetch import in_forked_processes
-from contrastive_st.speed import speed_is_on
+from contrastive_st.speed import switch
 from contrastive_st.speed.products import packed_products
 from contrastive_st.static_vectors import Reading, StaticTable, StaticVectors
 from contrastive_st.tokens import (
@@ -393,7 +391,7 @@ class Running:
                 with (
                     torch.autocast(self.device.type, dtype) if half else contextlib.nullcontext(),
                     packed_products(self.model, keep=not trained)
-                    if packs and not half and speed_is_on()
+                    if packs and not half and switch.on
                     else contextlib.nullcontext(),
                 ):
                     yield
@@ -422,11 +420,10 @@ def _one_ahead(work: Callable[[Item], Result], items: Iterable[Item | None]) -> 
     yield from started
 
 
-@in_forked_processes
-def _one_thread() -> None:
-    """A forked process lacks the threads of GNU's OpenMP, for which torch's next product would wait forever. With one
-    thread, OpenMP asks for no others."""
-    torch.set_num_threads(1)
+# A forked process lacks the threads of GNU's OpenMP, for which torch's next product would wait forever. With one
+# thread, OpenMP asks for no others
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=functools.partial(torch.set_num_threads, 1))
 
 
 def _usable(asked: str | torch.device | None) -> torch.device:
@@ -438,7 +435,7 @@ def _usable(asked: str | torch.device | None) -> torch.device:
     if isinstance(asked, (list, tuple)):
         raise InputError(f"devices {asked}: an encoder runs on one; give one, and use accelerate launch for several")
     gpu = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
-    device = asked or asked_device() or (gpu if torch.cuda.is_available() else "cpu")
+    device = asked or os.environ.get(DEVICE) or (gpu if torch.cuda.is_available() else "cpu")
     with about(f"device {device}"):
         return torch.empty(0, device=device).device
 

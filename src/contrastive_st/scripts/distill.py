@@ -29,6 +29,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from contrastive_st.data import TeacherRows, read_texts
 from contrastive_st.data.reading import open_table
+from contrastive_st.device import bf16_is_fast
 from contrastive_st.errors import InputError
 from contrastive_st.files.reading import JsonObject
 from contrastive_st.files.redact import publishable, publishable_arguments
@@ -43,7 +44,6 @@ from contrastive_st.models.saving import write_tensors
 from contrastive_st.models.static_encoder import StaticEncoder, StaticFit, silent_ids, static_tokenizer, token_rows
 from contrastive_st.models.students import student_of, teacher_vectors
 from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive
-from contrastive_st.precision import bf16_is_fast
 from contrastive_st.terminal import progress_is_shown, say
 from contrastive_st.tokens import pad_rows
 from contrastive_st.training.arguments import ContrastiveTrainingArguments

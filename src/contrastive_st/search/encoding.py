@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from contrastive_st.data.reading import stream_texts
+from contrastive_st.device import VECTOR_PRECISIONS
 from contrastive_st.errors import InputError, about, choice
 from contrastive_st.files.writing import atomic_write, check_target, locked, write_errors, write_json
 from contrastive_st.models.protocol import open_encoder
-from contrastive_st.precision import VECTOR_PRECISIONS
 from contrastive_st.prefetch import in_chunks, prefetch
 from contrastive_st.search.documents import open_corpus
 from contrastive_st.vectors import quantization_ranges, quantize, unit_vectors

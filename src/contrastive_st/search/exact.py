@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastive_st.device import VECTOR_PRECISIONS
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.writing import atomic_write, write_json
-from contrastive_st.precision import VECTOR_PRECISIONS
 from contrastive_st.search.bm25 import Postings, Segment, best, norms_of, shares
 from contrastive_st.search.column_types import joined_types, types_of
 from contrastive_st.search.filters import Filter, Filterable, as_filter, values_of, with_document

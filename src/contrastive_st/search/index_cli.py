@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from annotated_types import Ge, Le
 
 from contrastive_st.commands import MODEL_HELP, POOLING_HELP, PRECISION_HELP
+from contrastive_st.device import VECTOR_PRECISIONS
 from contrastive_st.errors import InputError
 from contrastive_st.options import option
-from contrastive_st.precision import VECTOR_PRECISIONS
 from contrastive_st.search.cli import CollectionCommand, ModelPrecision
 from contrastive_st.search.postgres.names import STORAGES, check_name
 from contrastive_st.terminal import note, progress_is_shown
@@ -259,7 +259,7 @@ class Index(CollectionCommand):
 
 
 def _report(outcome: Outcome, started: float, where: str, report: Report) -> None:
-    from contrastive_st.memory import peak_resident
+    from contrastive_st.device import peak_resident
 
     seconds, memory = time.perf_counter() - started, f"peak memory {peak_resident() / 2**30:.2f} GiB"
     loading = f" ({outcome.loading:.0f} s of them for writing)" if outcome.encoded else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,11 +13,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from contrastive_st.device import asked_device
+from contrastive_st.device import DEVICE
 from contrastive_st.errors import InputError, about
-from contrastive_st.files.folders import check_weights
+from contrastive_st.files.folders import check_weights, local_folder
 from contrastive_st.files.reading import read_json
-from contrastive_st.files.repositories import local_folder
 from contrastive_st.tokens import without_surrogates
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class CrossEncoder:
             self.tokenizer = AutoTokenizer.from_pretrained(folder, **local)
         self.max_length = most_tokens(self.tokenizer.model_max_length, config)
         there = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
-        self.model.eval().to(asked_device() or there)
+        self.model.eval().to(os.environ.get(DEVICE) or there)
 
     def predict(self, pairs: Sequence[tuple[str, str]], show_progress_bar: bool = False) -> NDArray[np.float32]:
         """The scores of pairs; of a pair that is too long, the longer text is truncated.

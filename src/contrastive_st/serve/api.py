@@ -30,7 +30,7 @@ from starlette.requests import ClientDisconnect
 
 from contrastive_st import __version__
 from contrastive_st.errors import InputError
-from contrastive_st.files.repositories import default_model
+from contrastive_st.files.folders import default_model
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.index import OtherModel, VectorIndex, at_least, unmet

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import os
 
-_on = os.environ.get("CONTRASTIVE_ST_SPEED", "1") != "0"
+
+class Switch:
+    """Whether operations of torch are replaced by faster ones."""
+
+    on = os.environ.get("CONTRASTIVE_ST_SPEED", "1") != "0"
+
+
+switch = Switch()
 
 
 def use_speed(on: bool) -> None:
@@ -16,14 +23,8 @@ def use_speed(on: bool) -> None:
 
     Example:
         >>> use_speed(False)
-        >>> speed_is_on()
+        >>> switch.on
         False
         >>> use_speed(True)
     """
-    global _on
-    _on = on
-
-
-def speed_is_on() -> bool:
-    """Whether operations of torch are replaced by faster ones."""
-    return _on
+    switch.on = on

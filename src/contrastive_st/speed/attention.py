@@ -19,7 +19,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedC
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from contrastive_st.speed import speed_is_on
+from contrastive_st.speed import switch
 from contrastive_st.speed.dropout import integer_dropout
 from contrastive_st.speed.packing import PackedRows
 
@@ -61,7 +61,7 @@ def training_attention(
             its products take 1.9 to 3.4 times as long (docs/results.md).
     """
     choice = _Choice(rows, padded, kernels)
-    if config._attn_implementation != "sdpa" or not speed_is_on() or choice == _Choice():
+    if config._attn_implementation != "sdpa" or not switch.on or choice == _Choice():
         yield
         return
     before, _CHOSEN.choice, config._attn_implementation = _CHOSEN.choice, choice, NAME

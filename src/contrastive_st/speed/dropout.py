@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from contrastive_st.speed import speed_is_on
+from contrastive_st.speed import switch
 
 _STEPS = 1 << 16  # a mask compares 16 random bits with the probability
 
@@ -35,7 +35,7 @@ def integer_dropout(x: Tensor, p: float) -> Tensor:
     steps = round(p * _STEPS)
     if steps == 0:
         return x
-    replaced = x.device.type == "cpu" and speed_is_on() and not torch.compiler.is_compiling()  # which has its own way
+    replaced = x.device.type == "cpu" and switch.on and not torch.compiler.is_compiling()  # which has its own way
     if not replaced or steps == _STEPS:
         return nn.functional.dropout(x, p)
     dropped: Tensor = _Drop.apply(x, steps)

@@ -10,7 +10,7 @@ import torch
 from transformers import TrainerCallback, TrainingArguments
 
 from contrastive_st.processors import Others, affinity
-from contrastive_st.speed import speed_is_on
+from contrastive_st.speed import switch
 
 logger = logging.getLogger(__name__)
 _SECONDS = 1.0  # between two looks
@@ -33,7 +33,7 @@ class FreeCores(TrainerCallback):
 
     def on_step_begin(self, args: TrainingArguments, *rest: object, **options: object) -> None:
         """Look every few seconds how many cores other processes use, and set the number of threads."""
-        fixed = args.full_determinism or "OMP_NUM_THREADS" in os.environ or not speed_is_on()
+        fixed = args.full_determinism or "OMP_NUM_THREADS" in os.environ or not switch.on
         if fixed or self.most == 1 or args.device.type != "cpu" or time.monotonic() < self.next_look:
             return
         self.next_look = time.monotonic() + _SECONDS

@@ -16,10 +16,9 @@ from transformers import TrainingArguments
 from transformers.trainer_utils import IntervalStrategy, SaveStrategy
 from transformers.utils import is_in_notebook
 
-from contrastive_st.device import asked_device
+from contrastive_st.device import DEVICE, bf16_is_fast
 from contrastive_st.errors import InputError, about
 from contrastive_st.options import Count, CountOrZero, NotNegative, Positive, Share, check_options, field_types, option
-from contrastive_st.precision import bf16_is_fast
 from contrastive_st.terminal import progress_is_shown
 
 
@@ -101,7 +100,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
 
     def __post_init__(self) -> None:
         self._check()
-        if (device := asked_device()) not in (None, "cpu"):
+        if (device := os.environ.get(DEVICE) or None) not in (None, "cpu"):
             with about(f"device {device}"):
                 torch.empty(0, device=device)
             os.environ["ACCELERATE_TORCH_DEVICE"] = str(device)  # which accelerate reads

@@ -22,8 +22,8 @@ from transformers import (
 )
 from transformers.integrations.integration_utils import TensorBoardCallback
 
+from contrastive_st.device import peak_resident
 from contrastive_st.distributed import any_process
-from contrastive_st.memory import peak_resident
 from contrastive_st.models.wrapped import own_module
 from contrastive_st.speed.packing import packed_tokens
 from contrastive_st.terminal import clean

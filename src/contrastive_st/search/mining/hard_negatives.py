@@ -22,9 +22,9 @@ from tqdm.auto import tqdm
 
 from contrastive_st.data.roles import SCORES
 from contrastive_st.data.table_writers import FORMATS, Columns, table_writer
+from contrastive_st.device import peak_resident
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write, check_target
-from contrastive_st.memory import peak_resident
 from contrastive_st.models.protocol import Encoder, as_encoder, with_options
 from contrastive_st.search.mining.known_pairs import Block, KnownPairs, pair_columns, read_corpus
 from contrastive_st.search.mining.negative_rules import MiningOptions

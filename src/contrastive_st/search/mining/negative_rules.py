@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from contrastive_st.commands import POOLING_HELP
+from contrastive_st.device import MODEL_PRECISIONS
 from contrastive_st.options import Count, CountOrZero, Finite, Options, option
-from contrastive_st.precision import MODEL_PRECISIONS
 
 if TYPE_CHECKING:
     import numpy as np

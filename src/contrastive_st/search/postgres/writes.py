@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from contrastive_st.device import peak_resident
 from contrastive_st.errors import InputError, choice
-from contrastive_st.memory import peak_resident
 from contrastive_st.search import values
 from contrastive_st.search.column_types import LIST, MIXED, OBJECT, joined_types, types_of
 from contrastive_st.search.filters import Filterable, as_filter

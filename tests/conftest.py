@@ -114,16 +114,40 @@ def text_file(tmp_path):
     return path
 
 
-@pytest.fixture(scope="module")
-def place():
-    """A folder for stores, whose server is kept up between the tests."""
+@pytest.fixture(autouse=True, scope="session")
+def _one_initdb():
+    """Servers that a test starts itself survive no loss of power, and their data folders are copies of a first one."""
+    from store_places import quick_servers
+
+    with quick_servers():
+        yield
+
+
+@pytest.fixture(scope="session")
+def one_server():
+    """The embedded server of this process of tests; `server` is it, with an empty database."""
     from store_places import store_place
 
     with store_place() as folder:
         from contrastive_st.search.postgres.server import EmbeddedServer
 
-        with EmbeddedServer(folder):
-            yield str(folder)
+        with EmbeddedServer(folder) as running:
+            yield running
+
+
+@pytest.fixture(scope="module")
+def server(one_server):
+    """An embedded server with an empty database, kept up between the tests of a module."""
+    from store_places import emptied
+
+    with emptied(one_server):
+        yield one_server
+
+
+@pytest.fixture(scope="module")
+def place(server):
+    """The folder of `server`."""
+    return str(server.folder)
 
 
 @pytest.fixture

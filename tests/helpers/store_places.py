@@ -5,6 +5,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -28,6 +29,41 @@ def store_place():
         with contextlib.suppress(OSError, ValueError, IndexError):
             os.kill(postmaster(folder), signal.SIGQUIT)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def quick_servers():
+    """Without fsync, and `initdb` runs once for each account; what it makes is copied."""
+    from contrastive_st.search.postgres import server
+
+    run, made = server.EmbeddedServer._run, {}
+
+    def copied(self, folder, program, *arguments):
+        if program == "initdb" and self._account in made:
+            return subprocess.run(["cp", "-a", f"{made[self._account]}/.", folder]).returncode, ""
+        code, output = run(self, folder, program, *arguments)
+        if program == "initdb" and code == 0:
+            made[self._account] = tempfile.mkdtemp(prefix="contrastive-st-initdb-")
+            subprocess.run(["cp", "-a", f"{folder}/.", made[self._account]])
+        return code, output
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "_SETTINGS", f"{server._SETTINGS}fsync = off\n")
+        patch.setattr(server.EmbeddedServer, "_run", copied)
+        yield
+    for folder in made.values():
+        shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def emptied(server):
+    """A server whose database is made anew at the end, whatever is still connected to it."""
+    import psycopg
+
+    yield server
+    with psycopg.connect(server.dsn, dbname="template1", autocommit=True) as connection:
+        connection.execute("DROP DATABASE postgres WITH (FORCE)")
+        connection.execute("CREATE DATABASE postgres TEMPLATE template0")
 
 
 def postmaster(folder):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 from small_checkpoints import with_fewer_words
-from store_places import store_place
+from store_places import emptied
 
 from contrastive_st.cli import main
 from contrastive_st.data import installed_docs
@@ -71,7 +71,7 @@ def clone(tmp_path_factory):
 
 
 @pytest.fixture
-def folder(clone, tmp_path, monkeypatch):
+def folder(clone, one_server, tmp_path, monkeypatch):
     for path in clone.iterdir():
         (tmp_path / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
@@ -80,8 +80,8 @@ def folder(clone, tmp_path, monkeypatch):
     monkeypatch.setattr("contrastive_st.compare.queries.installed_docs", stdlib)
     for name in ("CONTRASTIVE_ST_MODEL", "CONTRASTIVE_ST_DATA"):
         monkeypatch.delenv(name, raising=False)
-    with store_place() as place:
-        monkeypatch.setenv("CONTRASTIVE_ST_STORE", str(place))
+    with emptied(one_server):
+        monkeypatch.setenv("CONTRASTIVE_ST_STORE", str(one_server.folder))
         yield tmp_path
 
 

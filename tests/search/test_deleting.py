@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from store_places import store_place
 
 from contrastive_st.cli import main
 from contrastive_st.search.opening import open_index
@@ -15,15 +14,6 @@ pytestmark = pytest.mark.slow
 
 ROWS = [{"id": i, "text": f"text number {i}", "topic": topic, "year": 2000 + i % 2}
         for i, topic in enumerate(["library", "nature", "sea", "sea", "library"])]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def place():
-    with store_place() as folder:
-        from contrastive_st.search.postgres.server import EmbeddedServer
-
-        with EmbeddedServer(folder):  # kept up between the commands
-            yield str(folder)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
-from store_places import store_place, unit_vectors
+from store_places import unit_vectors
 
 from contrastive_st.errors import InputError
 from contrastive_st.search import filters
@@ -179,11 +179,9 @@ def test_what_a_condition_means(metadata, filter, wanted):
 
 
 @pytest.fixture(scope="module")
-def store():
-    with store_place() as folder:
-        made = {"model": "m", "fingerprint": "f", "dimension": 8}
-        with VectorStore.create(folder, "filters", **made) as opened:
-            yield opened
+def store(place):
+    with VectorStore.create(place, "filters", model="m", fingerprint="f", dimension=8) as opened:
+        yield opened
 
 
 def fill(store, metadata):

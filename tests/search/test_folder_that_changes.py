@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_documents import pdf_of
-from store_places import store_place, unit_vectors
+from store_places import unit_vectors
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
@@ -27,19 +27,6 @@ from contrastive_st.search.report import Report
 pytestmark = pytest.mark.slow
 
 MADE = {"model": "words", "fingerprint": "words", "dimension": 8}
-
-
-@pytest.fixture(scope="module")
-def server():
-    from contrastive_st.search.postgres.server import EmbeddedServer
-
-    with store_place() as folder, EmbeddedServer(folder) as server:  # kept up between the commands
-        yield server
-
-
-@pytest.fixture
-def place(server):
-    return str(server.folder)
 
 
 @pytest.fixture

@@ -30,20 +30,17 @@ def test_the_command_says_what_it_leaves_out(tmp_path, capsys):
     assert "--min_score" in capsys.readouterr().err
 
 
-def test_langchain_and_haystack_take_it():
+def test_langchain_and_haystack_take_it(place):
     pytest.importorskip("langchain_core")
     pytest.importorskip("haystack")
-    from store_places import store_place
-
     from contrastive_st.integrations.haystack import ContrastiveRetriever
     from contrastive_st.integrations.langchain import ContrastiveVectorStore
 
-    with store_place() as folder:
-        store = ContrastiveVectorStore.from_texts(TEXTS, "static-minilm", where=str(folder), ids=TEXTS)
-        scores = [score for _, score in store.similarity_search_with_score("the tide in Cork", k=16)]
-        kept = store.similarity_search_with_score("the tide in Cork", k=16, min_score=scores[4])
-        assert [score for _, score in kept] == scores[:5]
-        retriever = ContrastiveRetriever(str(folder), top_k=16, min_score=scores[4])
-        assert len(retriever.run(open_encoder().encode("the tide in Cork").tolist())["documents"]) >= 5
-        retriever.close()
-        store.store.close()
+    store = ContrastiveVectorStore.from_texts(TEXTS, "static-minilm", where=place, ids=TEXTS)
+    scores = [score for _, score in store.similarity_search_with_score("the tide in Cork", k=16)]
+    kept = store.similarity_search_with_score("the tide in Cork", k=16, min_score=scores[4])
+    assert [score for _, score in kept] == scores[:5]
+    retriever = ContrastiveRetriever(place, top_k=16, min_score=scores[4])
+    assert len(retriever.run(open_encoder().encode("the tide in Cork").tolist())["documents"]) >= 5
+    retriever.close()
+    store.store.close()

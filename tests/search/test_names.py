@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from store_places import store_place, unit_vectors
+from store_places import unit_vectors
 
 from contrastive_st.cli import main
 from contrastive_st.search.opening import open_index
@@ -17,14 +17,6 @@ pytestmark = pytest.mark.slow
 MADE = {"model": "m", "fingerprint": "f", "dimension": 8}
 COUNT = 60
 VECTORS = unit_vectors(COUNT)
-
-
-@pytest.fixture(scope="module")
-def server():
-    from contrastive_st.search.postgres.server import EmbeddedServer
-
-    with store_place() as folder, EmbeddedServer(folder) as server:
-        yield server
 
 
 @pytest.fixture

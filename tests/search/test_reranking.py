@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from store_places import store_place
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
 from contrastive_st import SentenceEncoder, open_index, rerank
@@ -98,10 +97,9 @@ def shards(corpus):
 
 
 @pytest.fixture(scope="module")
-def store(corpus):
-    with store_place() as place:
-        assert main(["index", str(corpus / "a.jsonl"), "--store", str(place)]) == 0
-        yield str(place)
+def store(corpus, place):
+    assert main(["index", str(corpus / "a.jsonl"), "--store", place]) == 0
+    return place
 
 
 @pytest.mark.parametrize("where", ["shards", "store"])

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from store_places import store_place, unit_vectors
+from store_places import unit_vectors
 
 from contrastive_st import paraphrase_mining
 from contrastive_st.cli import main
@@ -22,14 +22,12 @@ BIG = (1 << 53) + 1
 
 
 @pytest.fixture(scope="module")
-def store():
+def store(place):
     from contrastive_st.search.postgres.store import VectorStore
 
-    with store_place() as folder:
-        made = {"model": "m", "fingerprint": "f", "dimension": 8}
-        with VectorStore.create(folder, "docs", **made) as opened:
-            opened.upsert([1, 2, 3], ["a", "b", "c"], unit_vectors(3), [{"n": 1}, {"n": 2}, {"n": 3}])
-            yield opened
+    with VectorStore.create(place, "docs", model="m", fingerprint="f", dimension=8) as opened:
+        opened.upsert([1, 2, 3], ["a", "b", "c"], unit_vectors(3), [{"n": 1}, {"n": 2}, {"n": 3}])
+        yield opened
 
 
 def exact(*given):

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import psycopg
 import pytest
-from store_places import store_place
 
 pytest.importorskip("fastapi", reason="the API needs the extra api")
 pytest.importorskip("prometheus_client", reason="the API needs the extra api")
@@ -33,10 +32,10 @@ DOCUMENTS = [
 
 
 @pytest.fixture(scope="module")
-def store():
+def store(place):
     encoder = open_encoder()
     made = {"model": encoder.name, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
-    with store_place() as place, VectorStore.create(place, "talks", **made) as store:
+    with VectorStore.create(place, "talks", **made) as store:
         yield store
 
 

@@ -29,6 +29,7 @@ from contrastive_st.word_cache import Ids, Lengths, WordCache, flat, reads_word_
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
 _USE = "config_sentence_transformers.json"  # which model2vec, too, reads where there is no config.json
@@ -229,6 +230,8 @@ class StaticVectors(StaticTable):
     pooling = "mean"
     device = "cpu"
     opens_again = True
+    #: The torch model and the tokenizer of transformers, once an encoder was asked for them
+    in_torch: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None = None
     bucket_limits: dict[str, float] = {"max_padding": 1.0, "max_tokens": 16_384}  # nothing is padded here
 
     def __init__(

@@ -9,7 +9,7 @@ from plain import in_double
 from contrastive_st import DropoutPairCollator, PairCollator
 from contrastive_st.data import CooccurrenceCollator, LabelledPairCollator
 from contrastive_st.models import families
-from contrastive_st.models.auto import family as class_of
+from contrastive_st.models.families import family as class_of
 from contrastive_st.tokens import in_order, training_buckets
 from contrastive_st.training.gradcache import cut_chunks
 from sequences import FramePairCollator

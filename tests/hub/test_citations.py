@@ -8,7 +8,7 @@ from huggingface_hub import ModelCard
 
 from contrastive_st.hub.cards import write_card
 from contrastive_st.losses import LOSSES
-from contrastive_st.models.auto import FAMILIES
+from contrastive_st.models.families import FAMILIES
 from contrastive_st.training.methods import method_of, references
 
 ARCHITECTURES = {

@@ -33,8 +33,8 @@ from contrastive_st.models import (
     UniversalConfig,
     UniversalSentenceEncoder,
 )
-from contrastive_st.models.auto import family as class_of
 from contrastive_st.models.checkpoint import max_positions
+from contrastive_st.models.families import family as class_of
 
 pytestmark = pytest.mark.allow_warnings  # transformers' own, of modules that it imports first here
 

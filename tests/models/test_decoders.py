@@ -13,8 +13,16 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 from conftest import SENTENCES, save_both
 from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
 from contrastive_st.models import pool
-from contrastive_st.models.auto import family as class_of, load_tokenizer
-from contrastive_st.models.families import DECODERS, Gemma2ForCL, Gemma3ForCL, GemmaForCL, LlamaForCL, Qwen3ForCL
+from contrastive_st.models.auto import load_tokenizer
+from contrastive_st.models.families import (
+    DECODERS,
+    Gemma2ForCL,
+    Gemma3ForCL,
+    GemmaForCL,
+    LlamaForCL,
+    Qwen3ForCL,
+    family as class_of,
+)
 
 BIDIRECTIONAL = [False, True]
 DECODERS = [class_of(kind) for kind in DECODERS]

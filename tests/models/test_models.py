@@ -11,10 +11,9 @@ from transformers import AutoModel
 
 from contrastive_st import AutoModelForCL, BertForCL, InputError, RobertaForCL
 from contrastive_st.models import POOLINGS
-from contrastive_st.models.auto import family as class_of
 from contrastive_st.models.base import text_hashes
 from contrastive_st.models.checkpoint import max_positions
-from contrastive_st.models.families import ENCODERS
+from contrastive_st.models.families import ENCODERS, family as class_of
 
 FAMILIES = [class_of(kind) for kind in ENCODERS]
 

@@ -11,7 +11,8 @@ from transformers import AutoModel
 from conftest import SENTENCES, save_both
 from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
 from contrastive_st.models import pool
-from contrastive_st.models.auto import family, load_tokenizer
+from contrastive_st.models.auto import load_tokenizer
+from contrastive_st.models.families import family
 
 pytestmark = pytest.mark.allow_warnings  # transformers' own, of modules that it imports first here
 

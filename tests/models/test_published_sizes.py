@@ -9,7 +9,7 @@ from transformers import CONFIG_MAPPING
 
 from contrastive_st import InputError
 from contrastive_st.files.folders import check_sizes
-from contrastive_st.models.auto import family
+from contrastive_st.models.families import family
 from contrastive_st.models.saving import check_built
 
 LARGE = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import importlib
 import logging
 import re
 from collections.abc import Iterator
@@ -26,9 +25,9 @@ from contrastive_st.files.folders import HUB_OPTIONS, check_weights
 from contrastive_st.files.reading import read_json, weight_types
 from contrastive_st.models.adapters import open_adapter, train_head
 from contrastive_st.models.base import ForCL
-from contrastive_st.models.checkpoint import Checkpoint, max_positions, unknown_pooling
+from contrastive_st.models.checkpoint import Checkpoint, Dense, max_positions, unknown_pooling
 from contrastive_st.models.configuration import is_plain_encoder, without_code
-from contrastive_st.models.families import DECODERS, ENCODERS, transformers_family
+from contrastive_st.models.families import DECODERS, family, family_of
 from contrastive_st.models.saving import load_dense, of_one_file
 from contrastive_st.options import checked
 from contrastive_st.static_vectors import Reading, StaticVectors
@@ -38,24 +37,7 @@ if TYPE_CHECKING:
     from contrastive_st.models.modeling import ContrastiveMixin
 
 logger = logging.getLogger(__name__)
-#: The module and class of this package's architectures, by model_type; only the one that is opened is imported
-_OWN = {
-    "quickthoughts": "word_models.QuickThoughtsGRU",
-    "skipthoughts": "word_models.SkipThoughts",
-    "infersent": "word_models.InferSentBiLSTM",
-    "universal": "word_models.UniversalSentenceEncoder",
-    "static": "static_encoder.StaticEncoder",
-}
-FAMILIES = (*ENCODERS, *DECODERS, *_OWN)
 _HEAD = ("pooler.dense.weight", "mlp.dense.weight")
-
-
-def family(model_type: object) -> Any:
-    """The ForCL class of a `model_type`; None for what does not encode texts."""
-    if model_type not in _OWN:
-        return transformers_family(str(model_type))
-    module, _, name = _OWN[str(model_type)].rpartition(".")
-    return getattr(importlib.import_module(f"contrastive_st.models.{module}"), name)
 
 
 class AutoModelForCL:
@@ -76,7 +58,9 @@ class AutoModelForCL:
             InputError: as for `open_model`, or the checkpoint does not exist.
         """
         hub = {key: kwargs.pop(key) for key in (*HUB_OPTIONS, "revision") if key in kwargs}
-        return open_model(_found(pretrained_model_name_or_path, **hub), train=True, **kwargs)
+        name = pretrained_model_name_or_path
+        checkpoint = name if isinstance(name, Checkpoint) else Checkpoint.find(name, **hub)
+        return open_model(checkpoint, train=True, **kwargs)
 
     @classmethod
     def from_config(cls, config: PreTrainedConfig, **settings: object) -> ForCL:
@@ -89,7 +73,7 @@ class AutoModelForCL:
         Raises:
             InputError: a family that does not encode texts, or a setting that is not valid.
         """
-        return _class(config, "this config")(config, **settings)
+        return family_of(config, "this config")(config, **settings)
 
 
 def open_model(
@@ -119,13 +103,17 @@ def open_model(
         InputError: the checkpoint does not record its pooling, has a pickle, lacks weights, needs remote code, or is of
             a family without a ForCL class.
     """
+    settings: dict[str, object] = {
+        "prompts": dict(checkpoint.prompts), "default_prompt_name": checkpoint.default_prompt_name,
+        "truncate_dim": checkpoint.truncate_dim, "similarity": checkpoint.similarity,
+    }  # fmt: skip
     if checkpoint.is_table and (checkpoint.table_alone or not checkpoint.own):
-        return _of_table(checkpoint, pooling, given)
+        return _of_table(checkpoint, pooling, {**settings, **given})
     if checkpoint.needs_sentence_transformers or (checkpoint.is_refused and pooling is None):
         raise unknown_pooling(checkpoint)
     name, config = checkpoint.name, config or load_config(checkpoint)
-    kind: Any = _class(config, name)
-    if read_json(checkpoint.model / "config.json", dict).get("model_type") != config.model_type:
+    kind: Any = family_of(config, name)
+    if checkpoint.model_type != config.model_type:
         logger.warning(f"{name} is opened by its text part ({config.model_type})")
         # what weights of the text part have before their names in the files of a model of several modalities
         with torch.device("meta"):
@@ -139,7 +127,8 @@ def open_model(
             f"bidirectional is for {', '.join(DECODERS)}, and {name} is a {config.model_type}; leave it out"
         )
     check_weights(checkpoint.model, name, given.get("variant"))
-    settings, head = {**checkpoint.use, **({"default_prompt_name": None} if "prompts" in given else {})}, None
+    head: Dense | None = None
+    settings |= {"default_prompt_name": None} if "prompts" in given else {}
     if hasattr(kind, "projection"):
         checkpoint, head, of_pooling = _pooled(checkpoint, config, kind, pooling, train)
         settings |= of_pooling
@@ -155,11 +144,11 @@ def open_model(
             train_head(model)
             model.save_dtype = None  # that of the base is not that of the adapter
     if head is not None:
-        load_dense(head, model.projection.dense)
+        load_dense(head.folder, model.projection.dense)
     if hasattr(kind, "projection") and "dense" not in given and checkpoint.modules:
         linears = [layer for layer in model.after if isinstance(layer, torch.nn.Linear)]
-        for folder, linear in zip(checkpoint.dense, linears, strict=True):
-            load_dense(folder, linear)
+        for layer, linear in zip(checkpoint.dense, linears, strict=True):
+            load_dense(layer.folder, linear)
     model.name_or_path = model.config._name_or_path = name
     return cast("ForCL", loaded)
 
@@ -178,8 +167,9 @@ def _of_table(checkpoint: Checkpoint, pooling: str | None, settings: dict[str, A
 
     _check_fixed(checkpoint, pooling)
     table = StaticVectors.from_pretrained(checkpoint.folder)
-    settings = {**checkpoint.use, **{key: value for key, value in settings.items() if key not in ("dtype", "new_head")}}
-    model = StaticEncoder.from_vectors(table, **settings)
+    model = StaticEncoder.from_vectors(
+        table, **{key: value for key, value in settings.items() if key not in ("dtype", "new_head")}
+    )
     kind = str(table.embeddings.dtype)
     model.save_dtype = getattr(torch, kind) if kind in STORAGES else None
     model.name_or_path = model.config._name_or_path = checkpoint.name
@@ -188,10 +178,10 @@ def _of_table(checkpoint: Checkpoint, pooling: str | None, settings: dict[str, A
 
 def _pooled(
     checkpoint: Checkpoint, config: PreTrainedConfig, kind: type[ContrastiveMixin], pooling: str | None, train: bool
-) -> tuple[Checkpoint, Path | None, dict[str, Any]]:
+) -> tuple[Checkpoint, Dense | None, dict[str, object]]:
     """The checkpoint with the pooling that is asked for, the folder of its projection head, and settings of a model."""
-    head: Path | None = None
-    settings: dict[str, Any] = {}
+    head: Dense | None = None
+    settings: dict[str, object] = {}
     held = (getattr(config, "contrastive", None) or {}).get("pooling")
     asked = pooling is not None and not (train and checkpoint.own and pooling == held)
     if asked:
@@ -210,20 +200,11 @@ def _pooled(
             )
     if asked or not checkpoint.own:
         settings |= {"pooling": checkpoint.pooling, **({} if train and asked else {"new_head": False})}
-    return checkpoint, head, {"include_prompt": checkpoint.include_prompt, **checkpoint.final_layers, **settings}
-
-
-def _class(config: PreTrainedConfig, name: object) -> type[ForCL]:
-    if (kind := family(config.model_type)) is None:
-        raise InputError(
-            f"{name} has model_type {config.model_type!r}, which does not encode texts; use {', '.join(FAMILIES)}, or "
-            "another text encoder of transformers"
-        )
-    return kind  # type: ignore[no-any-return]
-
-
-def _found(name: str | Path | Checkpoint, revision: str | None = None, **options: Any) -> Checkpoint:
-    return name if isinstance(name, Checkpoint) else Checkpoint.find(name, revision, **options)
+    layers: dict[str, object] = {}
+    if checkpoint.modules:  # else the config has them
+        dense = [{"out_features": x.out_features, "bias": x.bias, "activation": x.activation} for x in checkpoint.dense]
+        layers = {"dense": dense, "normalize": checkpoint.normalized}
+    return checkpoint, head, {"include_prompt": checkpoint.include_prompt, **layers, **settings}
 
 
 @contextlib.contextmanager
@@ -252,7 +233,7 @@ def load_config(name: str | Path | Checkpoint, revision: str | None = None, **op
     Raises:
         InputError: there is no config, or it cannot be read.
     """
-    checkpoint = _found(name, revision, **options)
+    checkpoint = name if isinstance(name, Checkpoint) else Checkpoint.find(name, revision, **options)
     path = checkpoint.model / "config.json"
     family(read_json(path, dict).get("model_type"))  # importing the family registers the configs of this package
     with _without_remote_code("config", checkpoint.name):
@@ -276,7 +257,7 @@ def load_tokenizer(
     Raises:
         InputError: there is no tokenizer, or it is damaged or needs remote code.
     """
-    checkpoint = _found(name, revision, **options)
+    checkpoint = name if isinstance(name, Checkpoint) else Checkpoint.find(name, revision, **options)
     if checkpoint.table_alone:  # without a tokenizer_config.json
         from contrastive_st.models.static_encoder import static_tokenizer
 

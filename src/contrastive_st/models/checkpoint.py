@@ -10,12 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from contrastive_st.errors import InputError, choice
-from contrastive_st.files.folders import ADAPTER, INDICES, check_weights, default_model, local_folder, read_export
+from contrastive_st.files.folders import (
+    ADAPTER,
+    EXPORTED,
+    INDICES,
+    check_weights,
+    default_model,
+    local_folder,
+    read_export,
+)
 from contrastive_st.files.reading import read_json, read_tensors, weight_types
 from contrastive_st.models.poolings import POOLINGS
 from contrastive_st.options import PROMPTS, Count, checked
@@ -47,6 +55,16 @@ _PLAIN = {"transformer_task": (*_EMPTY, "feature-extraction"),
           "config_kwargs": (*_EMPTY, {"output_hidden_states": True})}  # fmt: skip
 
 
+class Dense(NamedTuple):
+    """A dense layer after the pooling: its folder, and its settings in `modules.json`."""
+
+    folder: Path
+    in_features: object
+    out_features: object
+    bias: bool
+    activation: str
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """What a checkpoint folder records about how a text becomes a vector; everything that opens one asks here.
@@ -57,6 +75,9 @@ class Checkpoint:
         name: its folder or Hub name, as it was asked for.
         folder: the checkpoint folder.
         model: the folder of the transformer and its tokenizer; usually the checkpoint folder itself.
+        tokenizer: the folder of the tokenizer: the adapter's if it has one, else the model's.
+        model_type: that of the config of the model.
+        exported: which of `BACKENDS` runs it; None for torch, and for a static model numpy.
         own: whether the settings in `config.contrastive` hold, because this package wrote the checkpoint, and
             sentence-transformers did not write another pooling, or a head of its own, afterwards.
         pooling: one of `POOLINGS`; None if it is not recorded.
@@ -64,14 +85,15 @@ class Checkpoint:
         max_length: maximum number of tokens of a text, if `modules.json` limits it.
         lower_case: whether texts are lowercased before they are tokenized.
         modules: whether `modules.json` says which layers come after the pooling; else `config.contrastive` does.
-        dense: folders of the dense layers after the pooling.
+        dense: the dense layers after the pooling.
         normalized: whether vectors are normalized to unit length after that.
         foreign: modules that only sentence-transformers can run.
         prompts: prompts by name.
         default_prompt_name: the name of the prompt that is put before every text.
         truncate_dim: number of dimensions to keep.
         adapter: the folder of an adapter; `model` is then the folder of its base.
-        table_alone: whether it is a static model of another library, without a config that transformers reads.
+        is_table: whether it is a static model, of this package, of model2vec or of sentence-transformers.
+        table_alone: whether it is one of another library, without a config that transformers reads.
         similarity: how two vectors are compared: one of `contrastive_st.vectors.SIMILARITIES`.
         kind: the class of sentence-transformers that wrote it.
     """
@@ -79,13 +101,16 @@ class Checkpoint:
     name: str
     folder: Path
     model: Path
+    tokenizer: Path
+    model_type: object = None
+    exported: str | None = None
     own: bool = False
     pooling: str | None = None
     include_prompt: bool = True
     max_length: int | None = None
     lower_case: bool = False
     modules: bool = False
-    dense: tuple[Path, ...] = ()
+    dense: tuple[Dense, ...] = ()
     normalized: bool = False
     foreign: tuple[str, ...] = ()
     prompts: Mapping[str, str] = field(default_factory=dict)
@@ -93,42 +118,17 @@ class Checkpoint:
     truncate_dim: int | None = None
     similarity: str = "cosine"
     adapter: Path | None = None
+    is_table: bool = False
     table_alone: bool = False
     kind: str = ONE_VECTOR
 
     @property
-    def tokenizer(self) -> Path:
-        """The folder of the tokenizer: the adapter's if it has one, else the model's."""
-        own = self.adapter
-        return own if own is not None and (own / "tokenizer_config.json").is_file() else self.model
-
-    @property
-    def head(self) -> Path | None:
-        """The folder of the first dense layer if it is the projection head of the pooling `cls`: square, with Tanh."""
+    def head(self) -> Dense | None:
+        """The first dense layer if it is the projection head of the pooling `cls`: square, with Tanh."""
         if self.pooling == "cls_before_pooler" and self.include_prompt and self.dense and not self.foreign:
-            about = read_json(self.dense[0] / "config.json", dict)
-            square = about.get("in_features") == about.get("out_features")
-            return self.dense[0] if square and str(about.get("activation_function", "")).endswith(".Tanh") else None
+            first = self.dense[0]
+            return first if first.in_features == first.out_features and first.activation == "Tanh" else None
         return None
-
-    @property
-    def final_layers(self) -> dict[str, Any]:
-        """The layers after the pooling, as settings of a model; nothing if its config has them."""
-        if not self.modules:
-            return {}
-        dense = []
-        for folder in self.dense:
-            about = read_json(folder / "config.json", dict)
-            name = str(about.get("activation_function") or "torch.nn.modules.linear.Identity")
-            layer = {"out_features": about.get("out_features"), "bias": "linear.bias" in weight_types(folder)}
-            dense.append({**layer, "activation": re.sub(r"^torch\.nn\.modules\.\w+\.", "", name)})
-        return {"dense": dense, "normalize": self.normalized}
-
-    @property
-    def use(self) -> dict[str, Any]:
-        """The prompts, the number of dimensions and the similarity, as settings of a model."""
-        names = ("default_prompt_name", "truncate_dim", "similarity")
-        return {"prompts": dict(self.prompts), **{name: getattr(self, name) for name in names}}
 
     @property
     def needs_sentence_transformers(self) -> bool:
@@ -139,31 +139,6 @@ class Checkpoint:
     def is_refused(self) -> bool:
         """Whether no model here gives its vectors, if there are any."""
         return self.needs_sentence_transformers or self.kind != ONE_VECTOR
-
-    @property
-    def is_table(self) -> bool:
-        """Whether it is a static model, of this package, of model2vec or of sentence-transformers."""
-        path = self.model / "config.json"
-        return self.table_alone or (path.is_file() and read_json(path, dict).get("model_type") == "static")
-
-    def backend(self, asked: str | None) -> str | None:
-        """Which of `BACKENDS` the folder was exported for; None for torch.
-
-        Args:
-            asked: the backend that must run it, or `torch`; by default that of the folder.
-
-        Raises:
-            InputError: the folder is for another backend; the message has the command that exports it.
-        """
-        choice("backend", asked or "torch", ("torch", *BACKENDS))
-        there = read_export(self.folder).get("backend", "torch")
-        if asked not in (None, there):
-            if there == "torch" and any((self.folder / graph).is_file() for graph in BACKENDS.values()):
-                check_weights(self.folder, self.name)  # or sentence-transformers wrote the graph: nothing to export
-            exported = f"exported for {there}; leave out the backend {asked}, or give the checkpoint"
-            how = exported if there != "torch" else f"not exported for {asked}: {export_command(self.name, str(asked))}"
-            raise InputError(f"{self.name} is {how}")
-        return None if there == "torch" else there
 
     @classmethod
     def find(cls, name: str | Path | None = None, revision: str | None = None, **options: Any) -> Checkpoint:
@@ -203,21 +178,33 @@ class Checkpoint:
             return replace(_read_whole(folder), name=name)
         base = _read_whole(base_folder(folder, **hub))
         if (folder / "tokenizer_config.json").is_file():  # its length is that of the adapter, not of the base
-            base = replace(base, max_length=None)
+            base = replace(base, max_length=None, tokenizer=folder)
         if not (folder / "modules.json").is_file():
             return replace(base, name=name, folder=folder, adapter=folder)
         own = _read_whole(folder)
-        return replace(own, name=name, model=base.model, max_length=own.max_length or base.max_length, adapter=folder)
+        return replace(
+            own, name=name, model=base.model, tokenizer=base.tokenizer, model_type=base.model_type,
+            is_table=base.is_table, max_length=own.max_length or base.max_length, adapter=folder,
+        )  # fmt: skip
 
     @classmethod
     def in_memory(cls, **fields: Any) -> Checkpoint:
         """Of a model that has no folder."""
-        return cls("model", Path(), Path(), **fields)
+        return cls("model", Path(), Path(), Path(), **fields)
 
 
 def export_command(name: object, form: str) -> str:
     """The command that exports a checkpoint."""
     return f"contrastive-st export {name} --format {form} --output NEW_FOLDER"
+
+
+def wrong_backend(checkpoint: Checkpoint, asked: str) -> InputError:
+    """The error for a checkpoint that is exported for another backend than the one that must run it, or for none."""
+    there, name = checkpoint.exported, checkpoint.name
+    if there is None and any((checkpoint.folder / graph).is_file() for graph in BACKENDS.values()):
+        check_weights(checkpoint.folder, name)  # or sentence-transformers wrote the graph: nothing to export
+    exported = f"exported for {there}; leave out the backend {asked}, or give the checkpoint"
+    return InputError(f"{name} is {exported if there else f'not exported for {asked}: {export_command(name, asked)}'}")
 
 
 def unknown_pooling(checkpoint: Checkpoint) -> InputError:
@@ -299,7 +286,11 @@ def _read_whole(folder: Path) -> Checkpoint:
     settings = _typed(config, "contrastive", dict[str, Any], folder / "config.json")
     # the oldest have no modules.json; and a copy of a folder of this package has its config
     of_model2vec = config.get("model_type") == "model2vec" or "embedding_dtype" in config
-    recorded = Checkpoint(str(folder), folder, folder, own=settings is not None, table_alone=of_model2vec)
+    recorded = Checkpoint(
+        str(folder), folder, folder, folder, config.get("model_type"), own=settings is not None,
+        is_table=of_model2vec or config.get("model_type") == "static", table_alone=of_model2vec,
+        exported=read_export(folder).get("backend") if EXPORTED in config else None,
+    )  # fmt: skip
     if settings is not None:
         recorded = replace(recorded, pooling=recorded_pooling(settings), **of_settings(settings))
     if of_model2vec:
@@ -316,9 +307,12 @@ def _read_whole(folder: Path) -> Checkpoint:
         rest = {key: value for key, value in given.items() if key != "model_max_length"}
         about = {**about, "max_seq_length": length, name: rest}
     length, changed = _typed(about, "max_seq_length", Count, place), written_by_another(folder)
+    inside = place / "config.json"
+    model_type = (config if place == folder or not inside.is_file() else read_json(inside, dict)).get("model_type")
     recorded = replace(
-        recorded, modules=True, model=place, max_length=length, lower_case=bool(about.get("do_lower_case")),
-        **_about(folder),
+        recorded, modules=True, model=place, tokenizer=place, model_type=model_type,
+        is_table=recorded.table_alone or model_type == "static",
+        max_length=length, lower_case=bool(about.get("do_lower_case")), **_about(folder),
     )  # fmt: skip
     if pooling := next((path for kind, path in entries if kind == "Pooling"), None):
         included = read_json(pooling / "config.json", dict).get("include_prompt") is not False
@@ -346,7 +340,8 @@ def _read_whole(folder: Path) -> Checkpoint:
             tail = {"foreign": tuple(kind for kind, _ in entries)}
         return replace(recorded, **tail)
     if kinds in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
-        return replace(recorded, model=entries[0][1], table_alone=config.get("model_type") != "static")
+        alone, table = config.get("model_type") != "static", entries[0][1]
+        return replace(recorded, model=table, tokenizer=table, is_table=True, table_alone=alone)
     return replace(recorded, **_pooled(entries))
 
 
@@ -442,16 +437,20 @@ def _pooling(folder: Path) -> str | None:
 
 def _tail(entries: list[tuple[str, Path]]) -> dict[str, Any]:
     kinds = [kind for kind, _ in entries]
-    dense = tuple(path for kind, path in entries if kind == "Dense")
-    if kinds not in (["Dense"] * len(dense), [*["Dense"] * len(dense), "Normalize"]):
+    folders, dense = [path for kind, path in entries if kind == "Dense"], []
+    if kinds not in (["Dense"] * len(folders), [*["Dense"] * len(folders), "Normalize"]):
         return {"foreign": tuple(kinds)}
-    for about in (read_json(path / "config.json", dict) for path in dense):
+    for folder in folders:
+        about = read_json(folder / "config.json", dict)
         names = {about.get("module_input_name"), about.get("module_output_name")}
         if names - {None, "sentence_embedding"}:
             return {"foreign": (f"Dense of {about.get('module_input_name')}",)}
         if about.get("use_residual"):
             return {"foreign": ("Dense with use_residual",)}
-    return {"dense": dense, "normalized": kinds[-1:] == ["Normalize"]}
+        name = str(about.get("activation_function") or "torch.nn.modules.linear.Identity")
+        activation, bias = re.sub(r"^torch\.nn\.modules\.\w+\.", "", name), "linear.bias" in weight_types(folder)
+        dense.append(Dense(folder, about.get("in_features"), about.get("out_features"), bias, activation))
+    return {"dense": tuple(dense), "normalized": kinds[-1:] == ["Normalize"]}
 
 
 # --- How long a text may be: of a config of transformers, or of its fields.

@@ -7,9 +7,8 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -22,7 +21,7 @@ from contrastive_st.errors import InputError, choice
 from contrastive_st.files.folders import ENCODER, HUB_OPTIONS, SHIPPED, default_model
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import replace_model
-from contrastive_st.models.checkpoint import Checkpoint, export_command
+from contrastive_st.models.checkpoint import BACKENDS, Checkpoint, export_command, wrong_backend
 from contrastive_st.models.read_back import check_read_back
 from contrastive_st.options import PROMPTS, Count, checked
 from contrastive_st.prefetch import prefetch
@@ -35,10 +34,12 @@ if TYPE_CHECKING:  # torch and transformers are imported where they are needed: 
     from typing import Self, TypeAlias
 
     import torch
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from contrastive_st.models.base import ForCL
     from contrastive_st.models.graph import FileTokenizer, GraphVectors
     from contrastive_st.models.running import Running
+    from contrastive_st.models.static_encoder import StaticEncoder
 
     Engine: TypeAlias = "StaticVectors | GraphVectors | Running"
 
@@ -94,6 +95,13 @@ class SentenceEncoder:
         "__weakref__", "_fingerprint", "_max_length", "_model", "_static", "_tokenizer", "checkpoint", "folder", "name",
         "precision",
     )  # fmt: skip
+    folder: Path | None
+    name: str
+    checkpoint: Checkpoint
+    _model: ForCL | GraphVectors | None  # None for a static model, until its torch model is asked for
+    _static: StaticVectors | None
+    _tokenizer: PreTrainedTokenizerBase | FileTokenizer | None
+    _fingerprint: str | None
 
     def __init__(
         self,
@@ -115,51 +123,33 @@ class SentenceEncoder:
         **hub: Any,
     ) -> None:
         choice("precision", precision, MODEL_PRECISIONS)
+        choice("backend", backend or "torch", ("torch", *BACKENDS))
         if unknown := hub.keys() - {*HUB_OPTIONS}:
             raise TypeError(f"SentenceEncoder() got an unexpected keyword argument {min(unknown)!r}")
         model = default_model() if model is None else model
-        by_name = isinstance(model, (str, Path))
+        self.folder, self.name, self._model, self._static = None, "model", None, None
+        self._fingerprint, self._tokenizer = None, None
         if isinstance(model, SentenceEncoder):
             for slot in self.__slots__[1:]:
                 setattr(self, slot, getattr(model, slot))
+        elif isinstance(model, (str, Path)):
+            self.checkpoint = Checkpoint.find(model, revision, token=token, **hub)
+            if backend not in (None, self.checkpoint.exported or "torch"):
+                raise wrong_backend(self.checkpoint, str(backend))
+            local = Path(model).is_dir() or str(model) == SHIPPED.name
+            self.folder = self.checkpoint.folder if local else None
+            self.name = self.checkpoint.folder.resolve().name if local else self.checkpoint.name
+            if self.checkpoint.exported and not local:  # the graph is downloaded too
+                patterns = (*ENCODER, f"{self.checkpoint.exported}/*")
+                self.checkpoint = Checkpoint.find(model, revision, token=token, **{**hub, "patterns": patterns})
+            self._open(device, pooling, precision)
+        elif isinstance(model, StaticVectors):
+            self.folder, self.name = model.folder, model.name
+            self.checkpoint, self._static = Checkpoint.in_memory(), copy.copy(model)
         else:
-            self.folder, self.name, self._model, self._static = None, "model", None, None
-            self._fingerprint: str | None = None
-            self._tokenizer: PreTrainedTokenizerBase | FileTokenizer | None = None
-            if by_name:
-                hub |= {"revision": revision, "token": token}
-                found = self.checkpoint = Checkpoint.find(model, **hub)
-                self.folder = found.folder if Path(model).is_dir() or str(model) == SHIPPED.name else None
-                self.name = found.name if self.folder is None else found.folder.resolve().name
-                if runs_in := found.backend(backend):
-                    if str(device or os.environ.get(DEVICE) or "cpu") != "cpu" or pooling not in (None, found.pooling):
-                        raise InputError(
-                            f"{model} is an exported model, which runs only on the cpu with pooling {found.pooling}"
-                        )
-                    if self.folder is None:  # the graph is downloaded too
-                        found = Checkpoint.find(model, **{**hub, "patterns": (*ENCODER, f"{runs_in}/*")})
-                    from contrastive_st.models.graph import GraphVectors
+            from contrastive_st.models.running import in_memory
 
-                    self._model = GraphVectors(found, precision)
-                    self._tokenizer, self._fingerprint = self._model.tokenizer, self._model.fingerprint
-                elif pooling is None and (vectors := static_vectors_of(found)):
-                    self._static = _Static(vectors)
-                    if asked := device or os.environ.get(DEVICE):
-                        self.to(asked)
-                else:
-                    from contrastive_st.models.running import opened
-
-                    self._model, self._tokenizer, self.checkpoint = opened(found, device, pooling)
-                    if found.is_table and found.truncate_dim is None and not any(found.prompts.values()):
-                        # the fingerprint is that of the same folder without torch
-                        self._fingerprint = StaticVectors.from_pretrained(found.folder).fingerprint
-            elif isinstance(model, StaticVectors):
-                self.folder, self.name = model.folder, model.name
-                self.checkpoint, self._static = Checkpoint.in_memory(), _Static(model)
-            else:
-                from contrastive_st.models.running import in_memory
-
-                self._model, self._tokenizer, self.checkpoint = in_memory(model, tokenizer)
+            self._model, self._tokenizer, self.checkpoint = in_memory(model, tokenizer)
         self.name = name or self.name
         if max_length is not None or not isinstance(model, SentenceEncoder):
             self.max_length = max_length
@@ -174,8 +164,44 @@ class SentenceEncoder:
             raise InputError(f"{self.name} is not in int8; run {export_command(self.name, 'openvino --int8')}")
         if rounded:
             self._fingerprint = self.fingerprint  # of the weights before they are rounded
-            own: Any = self.model if by_name else copy.deepcopy(self.model)  # not the caller's
+            own = self.model if isinstance(model, (str, Path)) else copy.deepcopy(self.model)  # not the caller's
             self.model = own.bfloat16()
+
+    def _open(self, device: str | torch.device | None, pooling: str | None, precision: str) -> None:
+        """Open what runs the checkpoint: its exported graph, its table with numpy, or its model with torch.
+
+        Raises:
+            InputError: as for `SentenceEncoder`.
+        """
+        found, asked = self.checkpoint, device or os.environ.get(DEVICE)
+        if found.exported:
+            if str(asked or "cpu") != "cpu" or pooling not in (None, found.pooling):
+                raise InputError(
+                    f"{found.name} is an exported model, which runs only on the cpu with pooling {found.pooling}"
+                )
+            from contrastive_st.models.graph import GraphVectors
+
+            self._model = GraphVectors(found, precision)
+            self._tokenizer, self._fingerprint = self._model.tokenizer, self._model.fingerprint
+            return
+        plain = pooling is None and found.max_length is None and found.adapter is None
+        if found.is_table and plain and not found.lower_case and found.include_prompt:
+            path = found.tokenizer / "tokenizer_config.json"
+            length = read_json(path, dict).get("model_max_length", 1) if path.is_file() else 1
+            if isinstance(length, int | float) and length >= 1:  # else torch says what is wrong, or can open it
+                with suppress(InputError):
+                    vectors = StaticVectors.from_pretrained(found.folder)
+                    if not (found.own and vectors.tokenizer.num_special_tokens_to_add(is_pair=False)):
+                        self._static = vectors
+        if self._static is None:
+            from contrastive_st.models.running import opened
+
+            self._model, self._tokenizer, self.checkpoint = opened(found, device, pooling)
+            if found.is_table and found.truncate_dim is None and not any(found.prompts.values()):
+                # the fingerprint is that of the same folder without torch
+                self._fingerprint = StaticVectors.from_pretrained(found.folder).fingerprint
+        elif asked:
+            self.to(asked)
 
     @classmethod
     def from_pretrained(cls, name: str | Path, device: str | torch.device | None = None, **options: Any) -> Self:
@@ -476,18 +502,19 @@ class SentenceEncoder:
     # ------------------------------------------------------------------ properties
 
     @property
-    def model(self) -> Any:
+    def model(self) -> ForCL:
         """The torch model, or an exported graph. That of a static folder is opened when it is first asked for."""
-        return self._model if self._static is None else self._static.opened[0]
+        return cast("ForCL", self._model if self._static is None else self._in_torch(self._static)[0])
 
     @model.setter
-    def model(self, model: Any) -> None:
+    def model(self, model: ForCL) -> None:
         self._model, self._tokenizer, self._static = model, self.tokenizer, None
 
     @property
-    def tokenizer(self) -> Any:
+    def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer of transformers."""
-        return self._tokenizer if self._static is None else self._static.opened[1]
+        held = self._tokenizer if self._static is None else self._in_torch(self._static)[1]
+        return cast("PreTrainedTokenizerBase", held)
 
     @tokenizer.setter
     def tokenizer(self, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -582,7 +609,7 @@ class SentenceEncoder:
             return self._fingerprint
         prompts = sorted((name, prompt) for name, prompt in self.checkpoint.prompts.items() if prompt)
         others = (prompts, self.checkpoint.include_prompt) if prompts else ()
-        runs = self._static.vectors if self._static and self._static.is_unchanged else self._running
+        runs = self._static if self._static and self._is_unchanged() else self._running
         return runs.hash(self.max_length, self.checkpoint.truncate_dim, self.prompt_text(), *others)
 
     def __repr__(self) -> str:
@@ -605,12 +632,12 @@ class SentenceEncoder:
         unchanged = (
             static
             and about.own
-            and static.is_unchanged
-            and (about, self.max_length) == (Checkpoint.read(about.folder, about.name), static.vectors.max_length)
+            and self._is_unchanged()
+            and (about, self.max_length) == (Checkpoint.read(about.folder, about.name), static.max_length)
         )
         with replace_model(folder) as new:
             if static and unchanged:
-                static.vectors.save_pretrained(new)
+                static.save_pretrained(new)
             else:
                 self._torch.save(new, self.checkpoint)
             check_read_back(self, new)
@@ -645,7 +672,23 @@ class SentenceEncoder:
     @property
     def _running(self) -> Engine:
         """What encodes: the table of a static model, until its torch model is asked for; else a graph, or torch."""
-        return self._static.vectors if self._static and not self._static.is_opened else self._torch
+        static = self._static
+        return static if static is not None and static.in_torch is None else self._torch
+
+    def _in_torch(self, static: StaticVectors) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+        """The torch model and the tokenizer of a static model, opened when they are first asked for."""
+        if static.in_torch is None:
+            from contrastive_st.models.running import of_vectors
+
+            static.in_torch = of_vectors(static)
+        return static.in_torch
+
+    def _is_unchanged(self) -> bool:
+        """Whether the torch model of a static one, if it was asked for, still has the same embedding matrix."""
+        static = self._static
+        if static is None or static.in_torch is None:
+            return True
+        return np.array_equal(cast("StaticEncoder", static.in_torch[0]).table().detach().cpu(), static.table())
 
     @property
     def _torch(self) -> Running | GraphVectors:
@@ -694,43 +737,3 @@ class SentenceEncoder:
 
 def _similarity(name: str) -> str:
     return str(choice("similarity", getattr(name, "value", name), SIMILARITIES))
-
-
-class _Static:
-    """A static model, which encoders may share: its embedding matrix, and its torch model once it is needed."""
-
-    def __init__(self, vectors: StaticVectors) -> None:
-        self.vectors = vectors
-
-    @cached_property
-    def opened(self) -> tuple[Any, PreTrainedTokenizerBase]:
-        """The torch model and the tokenizer of transformers."""
-        from contrastive_st.models.running import of_vectors
-
-        return of_vectors(self.vectors)[:2]
-
-    @property
-    def is_opened(self) -> bool:
-        """Whether the torch model was asked for; its weights may have changed since."""
-        return "opened" in self.__dict__
-
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether the torch model, if it was asked for, still has the same embedding matrix."""
-        return not self.is_opened or np.array_equal(self.opened[0].table().detach().cpu(), self.vectors.table())
-
-
-def static_vectors_of(found: Checkpoint) -> StaticVectors | None:
-    """The vectors of a static model whose texts are read without special tokens; None if torch must open it."""
-    plain = found.max_length is None and not found.lower_case and found.include_prompt and found.adapter is None
-    if not plain or not found.is_table:
-        return None
-    path = found.tokenizer / "tokenizer_config.json"
-    length = read_json(path, dict).get("model_max_length", 1) if path.is_file() else 1
-    if not isinstance(length, int | float) or length < 1:  # torch says what is wrong, or can open it
-        return None
-    try:
-        vectors = StaticVectors.from_pretrained(found.folder)
-    except InputError:
-        return None
-    return None if found.own and vectors.tokenizer.num_special_tokens_to_add(is_pair=False) else vectors

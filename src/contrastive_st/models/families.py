@@ -6,6 +6,7 @@ without a projection head, a head over the vocabulary, and length buckets.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from transformers.models.auto import modeling_auto
 
 from contrastive_st.citations import cited
 from contrastive_st.errors import InputError
+from contrastive_st.models.base import ForCL
 from contrastive_st.models.modeling import ContrastiveMixin
 
 #: Of each model_type its citation, and the names of what `ContrastiveMixin` uses of it
@@ -55,6 +57,15 @@ DECODERS = {
     "gemma2": {"cite": "gemma2024improving"},
     "gemma3_text": {"cite": "gemma2025technical"},
 }
+#: The module and class of this package's architectures, by model_type; only the one that is opened is imported
+_OWN = {
+    "quickthoughts": "word_models.QuickThoughtsGRU",
+    "skipthoughts": "word_models.SkipThoughts",
+    "infersent": "word_models.InferSentBiLSTM",
+    "universal": "word_models.UniversalSentenceEncoder",
+    "static": "static_encoder.StaticEncoder",
+}
+FAMILIES = (*ENCODERS, *DECODERS, *_OWN)
 _OTHERS = {"words": None, "packable": False, "length_bucketing": False}  # some compute their masks from the token ids
 #: Encoder-decoders whose `AutoModel` needs the text alone. Their vectors are made of the states of the decoder, as by
 #: `AutoModel` and sentence-transformers; of all others the encoder is run
@@ -150,6 +161,33 @@ def transformers_family(model_type: str) -> type[ContrastiveMixin] | None:
         ],
         **row,
     })  # fmt: skip
+
+
+def family(model_type: object) -> type[ForCL] | None:
+    """The ForCL class of a `model_type`; None for what does not encode texts."""
+    if model_type not in _OWN:
+        return transformers_family(str(model_type))
+    module, _, name = _OWN[str(model_type)].rpartition(".")
+    kind: type[ForCL] = getattr(importlib.import_module(f"contrastive_st.models.{module}"), name)
+    return kind
+
+
+def family_of(config: PreTrainedConfig, name: object) -> type[ForCL]:
+    """The ForCL class of a config.
+
+    Args:
+        config: of transformers.
+        name: of its checkpoint in messages.
+
+    Raises:
+        InputError: there is none.
+    """
+    if (kind := family(config.model_type)) is None:
+        raise InputError(
+            f"{name} has model_type {config.model_type!r}, which does not encode texts; use {', '.join(FAMILIES)}, or "
+            "another text encoder of transformers"
+        )
+    return kind
 
 
 def _class_name(backbone: str) -> str:

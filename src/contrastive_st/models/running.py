@@ -26,10 +26,11 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from contrastive_st.device import DEVICE, bf16_is_fast
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
-from contrastive_st.models.auto import family, load_tokenizer, open_model
+from contrastive_st.models.auto import load_tokenizer, open_model
 from contrastive_st.models.base import sentence_vectors
 from contrastive_st.models.checkpoint import Checkpoint, most_tokens, of_settings, recorded_pooling
 from contrastive_st.models.configuration import LossConfig, asks_for_code
+from contrastive_st.models.families import family
 from contrastive_st.models.saving import write_tokenizer, write_use
 from contrastive_st.models.static_encoder import StaticEncoder, static_tokenizer
 from contrastive_st.models.wrapped import (
@@ -58,7 +59,7 @@ from contrastive_st.tokens import (
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     Opened = tuple[Any, PreTrainedTokenizerBase, Checkpoint]  # a model, its tokenizer and what is recorded of it
 
@@ -135,13 +136,13 @@ def in_memory(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> Opened:
     return model, tokenizer, Checkpoint.in_memory(**recorded)
 
 
-def of_vectors(vectors: StaticVectors) -> Opened:
-    """The torch model of a static model: that of its folder, or one with the same table."""
+def of_vectors(vectors: StaticVectors) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The torch model of a static model, that of its folder or one with the same table, and its tokenizer."""
     if vectors.folder is not None:
-        return opened(Checkpoint.read(vectors.folder), "cpu", None)
+        return opened(Checkpoint.read(vectors.folder), "cpu", None)[:2]
     model = StaticEncoder.from_vectors(vectors).eval()
     tokenizer = static_tokenizer(PreTrainedTokenizerFast(tokenizer_object=vectors.tokenizer), vectors.max_length)
-    return in_memory(model, tokenizer)
+    return model, tokenizer
 
 
 # --- Running.

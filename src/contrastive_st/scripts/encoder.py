@@ -13,8 +13,9 @@ from contrastive_st.errors import InputError
 from contrastive_st.files.reading import JsonObject
 from contrastive_st.models import AutoModelForCL, BertForCL
 from contrastive_st.models.adapters import add_lora
-from contrastive_st.models.auto import family, load_config, load_tokenizer
+from contrastive_st.models.auto import load_config, load_tokenizer
 from contrastive_st.models.checkpoint import Checkpoint, max_positions
+from contrastive_st.models.families import family
 from contrastive_st.scripts.arguments import EncoderArguments
 
 _FROM_SCRATCH = 128  # maximum length of an encoder from scratch, in tokens

@@ -46,7 +46,7 @@ def method_of(architecture: str, settings: Mapping[str, Any], training: Mapping[
         >>> method_of("bert", {"loss": "softmax"}).keys
         ('reimers2019sentence', 'devlin2019bert')
     """
-    from contrastive_st.models.auto import family  # which takes seconds to import
+    from contrastive_st.models.families import family  # which takes seconds to import
 
     training = training or {}
     method = _SYSTEMS.get((architecture, str(settings.get("loss")))) or _of_loss(settings, training)
@@ -59,10 +59,11 @@ def method_of(architecture: str, settings: Mapping[str, Any], training: Mapping[
 def references() -> dict[str, str]:
     """Every work that a card may cite, by its key: of all losses, architectures and methods."""
     from contrastive_st.losses import LOSSES
-    from contrastive_st.models.auto import FAMILIES, family
+    from contrastive_st.models.families import FAMILIES, family
 
     classes = [*LOSSES.values(), *map(family, FAMILIES)]
-    return {**_of_methods(), **{_key(entry): entry for kind in classes for entry in _entries(kind.citation)}}
+    of_classes = (entry for kind in classes if kind is not None for entry in _entries(kind.citation))
+    return {**_of_methods(), **{_key(entry): entry for entry in of_classes}}
 
 
 @cache

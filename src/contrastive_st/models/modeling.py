@@ -332,11 +332,13 @@ class ContrastiveMixin(ForCL):
 
     def packs(self, lengths: NDArray[np.int64] | None) -> bool:
         """Whether these rows are computed as one row of their tokens: their places must be known, without holes."""
-        if lengths is None or not lengths.all() or int(lengths.max()) > self.most_packed:
+        if lengths is None or not lengths.all():
             return False
-        if not self.training:  # rows without padding have the same bits if they are not packed
-            return bool(lengths.min() < lengths.max()) or has_spare(lengths)
-        return not (self.settings.cutoff or self._recomputes or self._noisy)
+        if not self.training and lengths.min() == lengths.max() and not has_spare(lengths):
+            return False  # rows without padding have the same bits if they are not packed
+        if int(lengths.max()) > self.most_packed:
+            return False
+        return not (self.training and (self.settings.cutoff or self._recomputes or self._noisy))
 
     @property
     def most_packed(self) -> int:

@@ -41,7 +41,7 @@ from contrastive_st.models.wrapped import (
     modules_of,
 )
 from contrastive_st.speed import switch
-from contrastive_st.speed.products import packed_products
+from contrastive_st.speed.products import all_modules, packed_products
 from contrastive_st.static_vectors import Reading, StaticTable, StaticVectors
 from contrastive_st.tokens import (
     Pass,
@@ -309,7 +309,7 @@ class Running:
         @torch.inference_mode()
         def forward(bucket: tuple[Sequence[Sequence[int]], int]) -> Tensor:
             rows = [list(row) for row in bucket[0]]
-            if not self._most_packed:
+            if not self._most_packed(self.device):
                 return self.forward(rows, bucket[1])
             parts = self._buckets(np.fromiter(map(len, rows), np.int64, len(rows)), {})
             return in_order([self.forward([rows[i] for i in part], bucket[1]) for part in parts], parts)
@@ -325,22 +325,23 @@ class Running:
     def _output(self, rows: list[list[int]], before: int) -> Any:
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         least = max(int(lengths.max()), 1)
-        if not self._most_packed:
+        device = self.device
+        packs = self._most_packed(device)
+        if not packs:
             least = int(padded_widths(np.array([least]), self.max_length or least)[0])
         padded = pad_rows(rows, self.tokenizer.pad_token_id, least=least)
-        ids, mask = (on_device(x, self.device) for x in padded)
+        ids, mask = (on_device(x, device) for x in padded)
         text: dict[str, Tensor | NDArray[np.int64]] = (
             {"text_mask": mask * (torch.arange(mask.shape[1], device=mask.device) >= before)} if before else {}
         )
-        if self._most_packed or (self.device.type != "cpu" and getattr(self.model, "takes_lengths", False)):
+        if packs or (device.type != "cpu" and getattr(self.model, "takes_lengths", False)):
             text["lengths"] = lengths
         self.check_rows(rows)
         return self.model(ids, attention_mask=mask, **text)
 
-    @property
-    def _most_packed(self) -> int:
+    def _most_packed(self, device: torch.device) -> int:
         """Most tokens of a row that is packed, on a CPU; 0 if the model does not pack."""
-        return int(getattr(self.model, "most_packed", 0)) if self.device.type == "cpu" else 0
+        return int(getattr(self.model, "most_packed", 0)) if device.type == "cpu" else 0
 
     def check_rows(self, rows: Sequence[Sequence[int]]) -> None:
         """Raise `InputError` for a token that the model has no vector for."""
@@ -353,10 +354,14 @@ class Running:
         On a CPU no row of a model that packs is padded: rows are packed, or those of a bucket have one length. How a
         row is computed depends on its length alone, so that it has the same bits among other rows.
         """
-        limits = {**self.bucket_limits, **limits}
-        if not self._most_packed:
+        if len(lengths) == 1:
+            return [np.zeros(1, np.int64)]
+        device = self.device
+        limits = {**_BUCKETS["cpu" if device.type == "cpu" else "cuda"], **limits}
+        most = self._most_packed(device)
+        if not most:
             return bucket_rows(lengths, **limits)  # type: ignore[arg-type]
-        packed = (lengths > 0) & (lengths <= self._most_packed)
+        packed = (lengths > 0) & (lengths <= most)
         at_once: dict[str, Any] = {name: limits[name] for name in ("max_tokens", "max_rows") if name in limits}
         one, other = np.flatnonzero(packed), np.flatnonzero(~packed)
         buckets = [one[rows] for rows in bucket_rows(lengths[one], widths=lengths[one], **limits)]  # type: ignore[arg-type]
@@ -385,7 +390,7 @@ class Running:
     def ready(self, dtype: torch.dtype | None, packs: bool = True) -> Iterator[None]:
         """Put the model into evaluation mode with fast products, and back afterwards; only for one caller at a time."""
         with _TURNS.setdefault(self.model, threading.Lock()):
-            trained = [module for module in self.model.modules() if module.training]
+            trained = [module for module in all_modules(self.model) if module.training]
             self.model.eval() if trained else None
             half = dtype is not None and dtype != torch.float32
             try:

@@ -4,18 +4,44 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 _ROWS = 1024  # number of tokens for which the layout of packed weights is chosen; others work too
 _OPS = torch.ops.mkldnn
 
 
-Product = Callable[[Tensor], Tensor]
-#: Products of models that are kept, and the state of the weights from which they were made
-_KEPT: weakref.WeakKeyDictionary[nn.Module, tuple[list[object], list[Product]]] = weakref.WeakKeyDictionary()
+class _Kept:
+    """Packed weights of the layers of a model, until it changes.
+
+    A change is another module, and a weight with another place, another version or another sample of its numbers, of
+    every row. It is looked for whenever texts are encoded, so it has to be quick.
+    """
+
+    def __init__(self, modules: list[nn.Module]) -> None:
+        self.modules = [id(module) for module in modules]
+        layers = {module: place for place, module in enumerate(modules) if _packs(module)}
+        self.products = [(place, _Product(layer)) for layer, place in layers.items()]
+        self.tensors = [_tensors(layer) for layer in layers]
+        # views of the weights
+        self.samples = [x.weight.detach().reshape(-1)[:: max(x.in_features - 1, 1)].numpy() for x in layers]
+        self.numbers = [sample.tobytes() for sample in self.samples]
+
+    def holds(self, modules: list[nn.Module]) -> bool:
+        """Whether a model with these modules is as it was."""
+        return (
+            self.modules == [id(module) for module in modules]
+            and self.tensors == [_tensors(modules[place]) for place, _ in self.products]
+            and self.numbers == [sample.tobytes() for sample in self.samples]
+        )
+
+
+_KEPT: weakref.WeakKeyDictionary[nn.Module, _Kept] = weakref.WeakKeyDictionary()
 
 
 @contextlib.contextmanager
@@ -43,42 +69,64 @@ def packed_products(model: nn.Module, keep: bool = False) -> Iterator[None]:
     """
     sharded = hasattr(model, "unshard")  # by FSDP 2: a layer has its whole weight only while it computes
     packs = not sharded and torch.backends.mkldnn.is_available() and hasattr(_OPS, "_reorder_linear_weight")
-    layers = [one for one in model.modules() if type(one) is nn.Linear] if packs else []
-    layers = [one for one in layers if one.weight.is_cpu and one.weight.dtype == torch.float32 and one.weight.numel()]
-    state: list[object] = [_state(layer) for layer in layers] if keep else []
-    before, products = _KEPT.get(model, ([], []))
-    if not keep or state != before:
+    modules = all_modules(model) if packs else []
+    kept = _KEPT.get(model)
+    if not keep or kept is None or not kept.holds(modules):
         _KEPT.pop(model, None)
         with torch.no_grad():
-            products = [_product(layer) for layer in layers]
+            kept = _Kept(modules)
     if keep:
-        _KEPT[model] = state, products
-    for layer, product in zip(layers, products, strict=True):
-        layer.forward = product  # type: ignore[method-assign, assignment]
+        _KEPT[model] = kept
+    layers = [(x, product) for place, product in kept.products if isinstance(x := modules[place], nn.Linear)]
+    for layer, product in layers:
+        layer.forward = partial(product, layer)  # type: ignore[method-assign]
     try:
         yield
     finally:
-        for layer in layers:
+        for layer, _ in layers:
             del layer.forward
 
 
-def _state(layer: nn.Linear) -> tuple[object, ...]:
-    """What changes with the weights of a layer: their places and versions, and a number or two of each row."""
-    places = [(x.data_ptr(), 0 if x.is_inference() else x._version) for x in layer.parameters()]
-    sample = layer.weight.detach().reshape(-1)[:: max(layer.in_features - 1, 1)].numpy().tobytes()
-    return id(layer), layer.weight.shape, places, sample
+def all_modules(model: nn.Module) -> list[nn.Module]:
+    """A module and all of its parts, those in two places twice: for every text, `Module.modules` takes too long.
+
+    Example:
+        >>> [type(module).__name__ for module in all_modules(nn.Sequential(nn.Linear(2, 2), nn.Tanh()))]
+        ['Sequential', 'Linear', 'Tanh']
+    """
+    modules: list[nn.Module] = [model]
+    for module in modules:
+        modules.extend(filter(None, module._modules.values()))
+    return modules
 
 
-def _product(layer: nn.Linear) -> Product:
-    own, given = layer.weight, layer.bias  # not the layer, which may be the key of `_KEPT`
-    weight = _OPS._reorder_linear_weight(own.detach(), _ROWS)
-    # without a bias the bits of a row would depend on the number of rows
-    bias = own.new_zeros(layer.out_features) if given is None else given.detach()
+def _packs(module: nn.Module) -> TypeGuard[nn.Linear]:
+    if type(module) is not nn.Linear:
+        return False
+    weight = module.weight
+    return weight.is_cpu and weight.dtype == torch.float32 and weight.numel() > 0 and weight.is_contiguous()
 
-    def product(x: Tensor) -> Tensor:
+
+def _tensors(layer: nn.Module) -> list[tuple[int, int]]:
+    """Where the weight and bias of a layer are, and how often they were written."""
+    return [
+        (x.data_ptr(), 0 if x.is_inference() else x._version)
+        for x in (layer.weight, layer.bias)
+        if isinstance(x, Tensor)
+    ]
+
+
+class _Product:
+    """The product of a layer with its packed weight."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        self.weight = _OPS._reorder_linear_weight(layer.weight.detach(), _ROWS)
+        # without a bias the bits of a row would depend on the number of rows
+        bias: Tensor | None = layer.bias
+        self.bias = layer.weight.new_zeros(layer.out_features) if bias is None else bias.detach()
+
+    def __call__(self, layer: nn.Linear, x: Tensor) -> Tensor:
         if x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):  # a model in training brings its own autocast
-            return nn.functional.linear(x, own, given)
-        packed: Tensor = _OPS._linear_pointwise(x, weight, bias, "none", [], "")
+            return linear(x, layer.weight, layer.bias)
+        packed: Tensor = _OPS._linear_pointwise(x, self.weight, self.bias, "none", [], "")
         return packed
-
-    return product

@@ -20,13 +20,13 @@ demo: $(VENV)/.demo  ## is an encoder tuned on the installed Python documentatio
 	$(BIN)/contrastive-st compare --installed_docs --output out/demo --overwrite $(DEMO_ARGS)
 
 test: $(VENV)/.dev  ## every test but those of `make test-contracts`, offline
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/contracts $(PYTEST_ARGS)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/contracts $(PYTEST_ARGS)
 
 meetings: $(VENV)/.dev  ## the laws of docs/launching.md for every combination of choices, offline; about an hour on two busy cores
 	HF_HUB_OFFLINE=1 CONTRASTIVE_ST_MEETINGS=all $(BIN)/python -m pytest -n 2 tests/meetings $(PYTEST_ARGS)
 
 test-fast: $(VENV)/.dev  ## the fast tests, offline
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not data" $(PYTEST_ARGS)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not data" $(PYTEST_ARGS)
 
 $(VENV)-contracts/.done:
 	$(PYTHON) -m venv $(VENV)-contracts
@@ -59,8 +59,8 @@ $(VENV)-min/.test: pyproject.toml constraints-min.txt
 VERSIONS := -m "not slow and not data" tests/models tests/training tests/hub tests/data
 OLDEST := -m "not data" tests/training/test_trainer.py tests/search/test_store.py
 test-min: $(VENV)-min/.test  ## tests of what depends on other libraries, offline, with their oldest versions
-	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadgroup $(VERSIONS) tests/serve $(PYTEST_ARGS)
-	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadgroup $(OLDEST) $(PYTEST_ARGS)
+	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadfile $(VERSIONS) tests/serve $(PYTEST_ARGS)
+	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadfile $(OLDEST) $(PYTEST_ARGS)
 
 # torch is the wheel without CUDA, and pytest that of the other targets.
 $(VENV)-newest/.test:
@@ -70,7 +70,7 @@ $(VENV)-newest/.test:
 	touch $@
 
 test-newest: $(VENV)-newest/.test  ## fast tests of models, training and files with the newest releases of the dependencies
-	export HF_HUB_OFFLINE=1; $(VENV)-newest/bin/python -m pytest -n 2 --dist loadgroup $(VERSIONS) $(PYTEST_ARGS) || \
+	export HF_HUB_OFFLINE=1; $(VENV)-newest/bin/python -m pytest -n 2 --dist loadfile $(VERSIONS) $(PYTEST_ARGS) || \
 		$(VENV)-newest/bin/python .ci/newest.py $(VERSIONS)
 	rm -rf $(VENV)-newest
 

@@ -32,7 +32,14 @@ os.fsync = lambda descriptor: None  # what tests write needs to survive no loss 
 DEVICE = os.environ.get("CONTRASTIVE_ST_TEST_DEVICE") or ("cuda" if torch.cuda.is_available() else None)
 
 
+def pytest_configure(config):
+    config.option.loadscopereorder = False  # pytest-xdist gives out files in the order that follows
+
+
 def pytest_collection_modifyitems(items):
+    """The files that take long come first, so that both workers end at about the same time."""
+    first = tuple(f"tests/{folder}/" for folder in ("integration", "meetings", "training", "speed", "models"))
+    items.sort(key=lambda item: not item.nodeid.startswith(first))
     if DEVICE is None:
         for item in items:
             if "cuda" in item.keywords:

@@ -19,7 +19,6 @@ from contrastive_st.data import train_wordpiece
 from contrastive_st.scripts.cli import script_files
 
 ROOT = Path(__file__).parents[2]
-SIZES = (1, 2, 60)
 WORDS = [f"word{i}" for i in range(60)]
 BERT = ["--hidden_size", "16", "--num_layers", "1", "--vocab_size", "200"]
 TOWERS = ["--hidden_size", "8", "--embedding_size", "8"]
@@ -60,6 +59,8 @@ RUNS = {
     "static student": ["distill", "base", "--train_file", "texts.txt", "--dim", "8"],
     "layer student": ["distill", "base", "--student", "layers=0", "--train_file", "texts.txt"],
 }  # fmt: skip
+#: Two rows are one batch, two batches or too few, as rows are grouped; the other scripts group them as one of these
+OF_TWO = ("texts", "pairs", "labelled texts", "mixture", "quickthoughts", "neighbors", "sequences", "use")
 #: Runs of so many steps by default that the test says fewer, and of so many epochs
 LONG = ("mlm", "use", "static", "static student", "neighbors")
 EPOCHS = ("cert", "distill script", "distill script, TF-IDF", "infersent", "sequences")
@@ -142,8 +143,10 @@ def options_of(name):
 
 
 @pytest.mark.allow_warnings
-@pytest.mark.parametrize("count", SIZES)
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [(name, count) for name in RUNS for count in (1, 2, 60) if count != 2 or name in OF_TWO],
+)
 def test_it_trains_or_ends_in_one_line(name, count, folder, before, capsys):
     write_data(folder, count)
     code = main([*RUNS[name], *options_of(name)])
@@ -203,8 +206,7 @@ LAUNCH = ["-m", "accelerate.commands.launch", "--quiet", "--config_file",
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "options", "count"),
-    [("train", "pairs", 1), ("train", "pairs", 2), ("train", "pairs", 60), ("run_quickthoughts", "quickthoughts", 2),
-     ("run_quickthoughts", "quickthoughts", 60)],
+    [("train", "pairs", 1), ("train", "pairs", 60), ("run_quickthoughts", "quickthoughts", 2)],
 )  # fmt: skip
 def test_two_processes(script, options, count, folder):
     write_data(folder, count)

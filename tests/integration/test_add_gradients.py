@@ -4,7 +4,7 @@ import gradients_worker
 import pytest
 from ranks import launch
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ring")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("world", [2, 3])

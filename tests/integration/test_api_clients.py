@@ -19,7 +19,7 @@ from contrastive_st.cli import main
 
 pytest.importorskip("fastapi", reason="the API needs the extra api")
 pytest.importorskip("prometheus_client", reason="the API needs the extra api")
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api")]
+pytestmark = pytest.mark.slow
 TOKEN = "a-token-of-eight-or-more"
 
 

@@ -7,9 +7,6 @@ import pytest
 import torch
 from ranks import launch, relative_error
 
-pytestmark = pytest.mark.xdist_group("exactness")  # the processes run once
-
-
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}
 
 

@@ -17,7 +17,7 @@ CASES = {  # orders that `tests/meetings` does not have
     ],
     2: ["corpus-runs", "stream-workers", "mixture-stream-cached-workers"],
 }  # fmt: skip
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("resume")]  # the processes run once
+pytestmark = pytest.mark.slow  # the processes run once
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import pytest
 import ring_worker
 from ranks import launch
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ring")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("world", [2, 3])

@@ -19,7 +19,7 @@ from contrastive_st import BertForCL
 from contrastive_st.cli import main
 
 pytest.importorskip("gradio", reason="the page needs the extra app")
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page")]
+pytestmark = pytest.mark.slow
 HOSTILE = (
     "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'> ${window.hacked = 1} "
     "{{window.hacked = 1}} \"quoted\" 'town' 😀"

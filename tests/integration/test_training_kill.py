@@ -16,7 +16,7 @@ KILLS = 3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["plain", "cached", "two"])
+@pytest.mark.parametrize("kind", ["cached", "two"])
 def test_killed_while_it_saves_a_checkpoint(kind, tmp_path):
     assert "all resumed" in kills.kill_training(tmp_path, kind, KILLS, seed=3)
 

@@ -12,8 +12,7 @@ from contrastive_st import AutoModelForCL, BertForCL, InputError, SentenceEncode
 from contrastive_st.models import POOLINGS, pool
 
 
-@pytest.mark.parametrize("mlp_only_train", [False, True])
-@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize(("pooling", "mlp_only_train"), [*((pooling, False) for pooling in POOLINGS), ("cls", True)])
 def test_every_loader_gives_the_same_embeddings(bert_config, tokenizer, tmp_path, pooling, mlp_only_train):
     sentence_transformers = pytest.importorskip("sentence_transformers")
     model = BertForCL(bert_config, pooling=pooling, mlp_only_train=mlp_only_train)

@@ -10,6 +10,7 @@ import sys
 import psycopg
 import pytest
 from store_places import store_place, tcp_server, unit_vectors
+from warm_python import python_with_package
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
@@ -52,8 +53,8 @@ def other():
         yield address.format("postgres"), {"PGHOST": "localhost", "PGHOSTADDR": "127.0.0.1", "PGPORT": port}
 
 
-def _answers(place, environment):
-    code = [sys.executable, "-c", SESSION, str(place), str(place / "rows.jsonl")]
+def _answers(place, environment, executable=sys.executable):
+    code = [executable, "-c", SESSION, str(place), str(place / "rows.jsonl")]
     done = subprocess.run(code, env={**os.environ, **environment}, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     return done.stdout
@@ -62,7 +63,7 @@ def _answers(place, environment):
 def test_no_environment_moves_a_store_or_changes_its_answers(place, other, tmp_path):
     rows = [{"id": i, "text": f"the {word} of day {i}", "n": i} for i, word in enumerate(["tide", "rain", "sun"])]
     (place / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    expected = _answers(place, {})
+    expected = _answers(place, {}, python_with_package())
     assert expected.count(b'"score"') == 8
     drawn = random.Random(7)
     strange = ["nowhere", "", "0", "-c statement_timeout=1", "require", str(tmp_path), "Mars/Crater", "LATIN1"]

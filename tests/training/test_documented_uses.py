@@ -294,9 +294,11 @@ def test_a_sentence_transformer_in_training_is_evaluated_itself(make, tmp_path, 
 # --- Batches with nothing to learn from.
 
 
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("limits", [{}, {"chunk_size": 2}])
-@pytest.mark.parametrize("loss", [InfoNCE(), MatryoshkaLoss(InfoNCE(), (16, 8)), InfoNCE(symmetric=True)])
+@pytest.mark.parametrize(
+    ("loss", "limits", "late"),
+    [(InfoNCE(), {}, False), (InfoNCE(), {"chunk_size": 2}, True), (InfoNCE(symmetric=True), {"chunk_size": 2}, False),
+     (MatryoshkaLoss(InfoNCE(), (16, 8)), {}, True), (MatryoshkaLoss(InfoNCE(), (16, 8)), {"chunk_size": 2}, False)],
+)  # fmt: skip
 def test_a_batch_without_negatives_is_left_out(loss, limits, late, make, rows, caplog):
     positives = ["the cat", "a dog"] * 4 + ["the cat"] * 16 + ["a dog"] * 8
     trainer = make(rows(4, positives), loss=loss, train_sampling_strategy="sequential", max_steps=8, **limits)

@@ -117,9 +117,11 @@ def trainer_for(tokenizer, config, folder, num_texts=2, optimizer=None, prompt="
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("num_texts", [2, 3])
-@pytest.mark.parametrize("changes", [{}, {"chunk_size": 2}, {"chunk_tokens": 20}], ids=["plain", "cached", "tokens"])
-@pytest.mark.parametrize("prompt", ["", "the cat "], ids=["", "without its prompt"])
+@pytest.mark.parametrize(
+    ("num_texts", "changes", "prompt"),
+    [(2, {}, ""), (3, {}, "the cat "), (3, {"chunk_size": 2}, ""), (2, {"chunk_tokens": 20}, "the cat ")],
+    ids=["plain", "plain without its prompt", "cached", "tokens without their prompt"],
+)
 def test_training_is_that_of_a_plain_moco_loop(tokenizer, bert_config, tmp_path, num_texts, changes, prompt):
     settings = {"temperature": 0.2, **({"pooling": "mean", "include_prompt": False} if prompt else {})}
     trainer = trainer_for(

@@ -32,7 +32,7 @@ def test_the_weights_change_or_a_line_says_why_not(family, rows, tmp_path):
 @pytest.mark.slow
 def test_so_do_two_processes(tmp_path):
     outcomes = launch(2, tmp_path / "two.pt", small_worker.__file__)
-    assert set(outcomes) == {f"{family} {rows}" for family in FAMILIES for rows in (1, 2, 60)}
+    assert set(outcomes) == {f"{family} {rows}" for family in FAMILIES for rows in (1, 60)}
     for name, outcome in outcomes.items():
         assert outcome == "trained" or outcome.startswith("InputError: "), (name, outcome)
         assert outcome == "trained" or not name.endswith(" 60"), (name, outcome)

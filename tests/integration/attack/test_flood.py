@@ -16,7 +16,7 @@ from scripts import load
 
 pytest.importorskip("fastapi", reason="the API needs the extra api")
 pytest.importorskip("prometheus_client", reason="the API needs the extra api")
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api")]
+pytestmark = pytest.mark.slow
 
 
 FLOOD = Path(__file__).with_name("flood.py")

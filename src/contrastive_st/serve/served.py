@@ -45,6 +45,13 @@ def parsed(body: bytes) -> object:
         {'input': ['a', 'b']}
     """
     value = orjson.loads(body)
+    if not _is_short(value):
+        del value  # here, since the event loop would wait until all of it is freed
+        raise ApiError(413, f"a request may have at most {MOST_INPUTS:,} inputs; send less at once")
+    return value
+
+
+def _is_short(value: object) -> bool:
     waiting, number = [value], 0
     while waiting:
         item = waiting.pop()
@@ -53,10 +60,10 @@ def parsed(body: bytes) -> object:
         number += 1
         numbers = isinstance(item, list) and _are_numbers(item)
         if number > MOST_INPUTS + KEYS or (len(item) > MOST_INPUTS and not numbers):
-            raise ApiError(413, f"a request may have at most {MOST_INPUTS:,} inputs; send less at once")
+            return False
         if not numbers:
             waiting += item.values() if isinstance(item, dict) else item
-    return value
+    return True
 
 
 class Encoded(NamedTuple):

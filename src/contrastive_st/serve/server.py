@@ -62,7 +62,7 @@ def serve(app: App, listener: socket.socket, shown: str) -> None:
     sys.setswitchinterval(0.0001)
     gc.collect()
     gc.freeze()  # a collection would go through all objects of the libraries, for a third of a second
-    gc.set_threshold(100_000)  # a body of millions of lists would set off hundreds of collections
+    gc.set_threshold(1_000_000)  # a body of half a million lists would set off many collections
     server = _Server(
         uvicorn.Config(
             until_stopped, http="h11", ws="none", loop="asyncio", log_level="error", access_log=False,

@@ -102,7 +102,7 @@ def test_a_line_says_that_tabs_stay_in_the_texts(write, caplog, name, text, note
 def test_escapes_of_a_database_are_asked_for(write):
     source = write("a.tsv", "question\tanswer\nWhy?\tone\\ntwo\nWho?\tC:\\\\dir\n")
     with pytest.raises(InputError, match="--escapes true"):
-        open_table(source)
+        read_texts(source, ["answer"])
     assert read_texts(source, ["answer"], escapes=True)["answer"] == ["one\ntwo", "C:\\dir"]
     assert read_texts(source, ["answer"], escapes=False)["answer"] == ["one\\ntwo", "C:\\\\dir"]
 

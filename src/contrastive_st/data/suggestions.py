@@ -11,8 +11,11 @@ from collections.abc import Iterator
 PYTHON_AS_JSON = shlex.join(
     ["python", "-c", "import ast, json, sys; [print(json.dumps(ast.literal_eval(row))) for row in open(sys.argv[1])]"]
 )
-#: Columns that blanks separate, as columns that tabs separate
-BLANKS_AS_TABS = r"sed -E '/^[-= ]+$/d; s/^ +| +$//g; s/ {2,}/\t/g'"
+#: A table that is drawn with lines or blanks, as psql, mysql, sqlite, Markdown and pandas print it, with tabs
+DRAWN_AS_TABS = shlex.join(
+    ["python", "-c", r'import re, sys; [print(re.sub(r" *[|│] *| {2,}", "\t", row.strip(" |│\n"))) for row in '
+     r'open(sys.argv[1]) if re.search(r"[^-+=|:\s─-╿]", row) and not re.match(r"\(?\d+ rows?\b", row)]']
+)  # fmt: skip
 #: Rows that are one cell in quotes each, without these
 WITHOUT_QUOTES = """sed -E 's/^"|"\r?$//g; s/""/"/g'"""
 _JSON = (".json", ".jsonl", ".ndjson")

@@ -26,6 +26,7 @@ from contrastive_st.data.reading.content import (
 )
 from contrastive_st.data.reading.delimited import (
     MAYBE_A_TABLE,
+    ask_other,
     distinct,
     find_dialect,
     has_tabs,
@@ -144,8 +145,10 @@ def open_file(
         lines = partial(text_lines, path, source, encoding)
         note = "" if encoding == "utf-8" else encoding_note(encoding)
         as_table = kind in (".csv", ".tsv") or (kind == ".txt" and text_format.asked.delimiter is not None)
-        top = [line.rstrip("\r\n") for line in islice(lines(), 3)] if kind == ".txt" else []
-        if not as_table and not is_table(top, source):
+        top = list(islice(lines(), 3)) if kind == ".txt" else []
+        if kind == ".txt" and not as_table:
+            ask_other(top, source)
+        if not as_table and not is_table((top or [""])[0].rstrip("\r\n")):
             if kind == ".txt":
                 notes = tuple(filter(None, (note, MAYBE_A_TABLE if has_tabs(lines()) else "")))
                 texts = lambda: (Row(number, {"text": line.rstrip("\r\n")}) for number, line in enumerate(lines(), 1))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from contrastive_st.data.reading.delimited import AGGREGATE, NULL, Dialect, is_subheader
+from contrastive_st.data.reading.delimited import NULL, Dialect, is_stray
 from contrastive_st.data.roles import NAMES
 
 if TYPE_CHECKING:
@@ -36,57 +36,43 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
     if "" in held and set(names) <= set(held[""].column_names):
         return held[""].select(list(names))
     otherwise = dialect.escapes or dialect.decimal_commas or dialect.spaced or dialect.loose or dialect.header > 1
-    if (
-        otherwise
-        or dialect.quote == "'"
-        or dialect.delimiter not in ",;|\t"
-        or any("\n" in one for one in dialect.names)
-    ):
+    if otherwise or dialect.quote == "'" or dialect.delimiter not in ",;|\t" or "\n" in "".join(dialect.names):
         return None
     numbers = {name: str(place) for place, name in enumerate(dialect.names)}
     wanted = [numbers[name] for name in names]
+    options = pyarrow.csv.ReadOptions(column_names=list(numbers.values()), skip_rows=dialect.first)
     convert = pyarrow.csv.ConvertOptions(
         column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted, null_values=[NULL],
         strings_can_be_null=True,
     )  # fmt: skip
-    options = pyarrow.csv.ReadOptions(column_names=list(numbers.values()), skip_rows=dialect.first)
-
-    parse = partial(
-        pyarrow.csv.ParseOptions, delimiter=dialect.delimiter, quote_char=dialect.quote or False,
-        ignore_empty_lines=False,
-    )  # fmt: skip
-    table = None
     with ThreadPoolExecutor(1) as beside:
         counting = beside.submit(_quotes_and_lines, path, ord(dialect.delimiter), bool(dialect.quote))
-        with contextlib.suppress(pa.ArrowInvalid):  # twice as fast as with line ends in cells
-            table = pyarrow.csv.read_csv(path, options, parse(newlines_in_values=False), convert)
-        counted = counting.result()
-    if counted is None:
+        for line_ends in (False, True):  # without them in cells it is twice as fast
+            parse = pyarrow.csv.ParseOptions(
+                delimiter=dialect.delimiter, quote_char=dialect.quote or False, ignore_empty_lines=False,
+                newlines_in_values=line_ends,
+            )  # fmt: skip
+            table = None
+            with contextlib.suppress(pa.ArrowInvalid):
+                table = pyarrow.csv.read_csv(path, options, parse, convert)
+            counted = counting.result()
+            if counted is None or not counted[0] or (table is not None and len(table) + dialect.first == counted[1]):
+                break
+    if counted is None or table is None or (not counted[0] and len(table) + dialect.first != counted[1]):
         return None
-    if table is None or len(table) + dialect.first != counted[1]:
-        if not counted[0]:
-            return None
-        try:
-            table = pyarrow.csv.read_csv(path, options, parse(newlines_in_values=True), convert)
-        except pa.ArrowInvalid:
-            return None
     table = table.rename_columns(list(names))
     top, last = ([[cell or "" for cell in row.values()] for row in table.slice(at, 2).to_pylist()]
                  for at in (0, max(len(table) - 1, 0)))  # fmt: skip
-    if any(is_subheader(row, names) for row in top) or any(map(AGGREGATE.fullmatch, last[0] if last else ())):
+    if any(is_stray(row, names, True) for row in top) or any(is_stray(row, names, last=True) for row in last):
         return None
-    may_be = (counted[0] > 0, r'^="'), (counted[2], r"\\[nrt]")  # a text as Excel writes it, an escape of a database
-    for pattern in (own for found, own in may_be if found):
-        if any(pc.any(pc.match_substring_regex(column, pattern)).as_py() for column in table.columns):
+    if dialect.header and len(dialect.names) > 1:  # a part of a header goes the slow way
+        short = table.column(0).filter(pc.less(pc.binary_length(table.column(0)), 25))
+        known = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(short)), pa.array(NAMES))
+        if pc.any(known).as_py() or any(pc.any(pc.equal(table[name], name)).as_py() for name in names):
             return None
-    if dialect.header and len(dialect.names) > 1:  # a cell that may be a part of a header goes the slow way
-        if any(pc.any(pc.equal(table[name], name)).as_py() for name in names):
-            return None
-        first = table.columns[:2]
-        short = table.filter(reduce(pc.and_, (pc.less(pc.binary_length(column), 25) for column in first)))
-        plain = map(pc.utf8_lower, map(pc.utf8_trim_whitespace, short.columns[:2]))
-        if pc.any(reduce(pc.and_, (pc.is_in(column, pa.array(NAMES)) for column in plain))).as_py():
-            return None
+    odd = r'^="|\\[nrt"]' if counted[0] or counted[2] else ""  # a text as Excel writes it, an escape
+    if odd and any(pc.any(pc.match_substring_regex(column, odd)).as_py() for column in table.columns):
+        return None
     held[""] = table
     return table
 

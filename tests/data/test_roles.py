@@ -79,7 +79,7 @@ def test_numbers_that_can_be_no_scores_are_left_out_without_a_name():
     [
         ("query question positive", None, {}, "'query' and 'question' would each be the anchor"),
         ("x y", None, {}, "'x'; give --columns x=anchor y=positive; the columns are x ('a cat x'), y ('a cat y')"),
-        ("x y z", None, {}, "'x'; give --columns x=anchor y=positive z=negative;"),
+        ("x y z", None, {}, "or --columns x=anchor y=positive z=negative;"),
         ("text heading rest", None, {}, "no role is known for column 'heading'"),
         ("anchor x y", None, {}, "no role is known for column 'x'"),
         ("negative x", None, {}, "no role is known for column 'x'"),

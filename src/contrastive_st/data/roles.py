@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -301,8 +302,8 @@ def column_roles(
         raise InputError(f"{source}: it is empty; it needs at least one row")
     if names is None:
         names = list(dict.fromkeys(name for row in rows for name in getattr(row, "cells", row)))
-    given = named_columns(columns, names, source)
-    question = _Question(rows, names, source, set(kinds) == {"labelled_texts"})
+    given, classify = named_columns(columns, names, source), set(kinds) == {"labelled_texts"}
+    ask = partial(_question, rows, names, source, classify)
     named, held, left_out, lists = dict[str, str | None](), dict[str, str](), dict[str, str](), list[str]()
     marks = set[str]()  # columns of 0 and 1
     others = [name for name in names if not given or name in given or role_of(name) != LABEL]
@@ -325,29 +326,27 @@ def column_roles(
             held[name] = held_by(cells)
             marks |= {name} if role == LABEL and {value_of(cell) for cell in cells} <= {0, 1} else set()
     left_out.update((name, "not asked for") for name in names if given and name not in given)
-    roles = _placed(named, lists, marks, bool(given), question)
+    roles = _placed(named, lists, marks, bool(given), classify, ask)
     for name, role in roles.items():
         target = NUMBERS in _ROLE[role].holds
         if held[name] == NOTHING and len(first) < _FIRST:
-            raise question.error(f"column {name!r} is empty: every cell is blank")
+            raise ask(f"column {name!r} is empty: every cell is blank")
         if held[name] == LISTS and (not target or role in (SCORE, LABEL)):
-            raise question.error(f"column {name!r} holds lists or objects, not texts", name)
+            raise ask(f"column {name!r} holds lists or objects, not texts")
         if held[name] == NUMBERS and not target and not given.get(name):  # numbers may be texts, as in sums
-            raise question.error(f"column {name!r} holds numbers, not sentences", name)
+            raise ask(f"column {name!r} holds numbers, not sentences")
         if held[name] == TEXTS and role in (SCORE, *CANDIDATE_SCORES) and given.get(name):
             comma = next((cell for row in first if has_decimal_comma(cell := row.get(name))), None)
-            if comma is not None:
-                raise InputError(f"{source}: {comma!r} in column {name!r} is not a score; {as_number(comma)}")
-            raise question.error(f"column {name!r} holds text, not scores", name)
+            what = f"column {name!r} holds text, not scores"
+            raise ask(what) if comma is None else InputError(f"{source}: {what}, as {comma!r}; {as_number(comma)}")
     refers = next((name for name in left_out if _REFERS.fullmatch(plain_name(name))), None)
     if refers and len(roles) == 1 and not given:
         what = f"{next(iter(roles))!r} is the only text; {refers!r} refers to others, which are not read"
-        raise question.error(f"{what}: replace it by their texts, or train on crops")
+        raise ask(f"{what}: replace it by their texts, or train on crops")
     example = next((row for row in first if not any(is_blank(row.get(name)) for name in roles)), {})
     result = ColumnRoles(source, roles, left_out, dict(example), (), tuple(name for name in lists if name in roles))
     if kinds and result.kind not in kinds:
-        wanted = " or ".join(KINDS[kind].words for kind in kinds)
-        raise question.error(f"it holds {result.words}, not {wanted}" + "; name the label" * question.classify)
+        raise ask(f"it holds {result.words}, not {' or '.join(KINDS[kind].words for kind in kinds)}")
     return result
 
 
@@ -392,8 +391,9 @@ def _neither_text_nor_score(cells: Sequence[object]) -> str:
 
 
 def _placed(
-    named: Mapping[str, str | None], lists: Sequence[str], marks: set[str], given: bool, question: _Question
-) -> dict[str, str]:
+    named: Mapping[str, str | None], lists: Sequence[str], marks: set[str], given: bool, classify: bool,
+    ask: Callable[[str], InputError],
+) -> dict[str, str]:  # fmt: skip
     """The roles of all columns that training uses, in the order that collators expect."""
     triplets = NEGATIVE in named.values()
     by_role: dict[str | None, list[str]] = {role: [] for role in (None, *_NAMED)}
@@ -402,13 +402,13 @@ def _placed(
         by_role[SCORES if listed else role].append(name)
     unknown, (anchors, positives, negatives, texts) = by_role[None], (by_role[role] for role in _TEXT_ROLES)
     if unknown and not given and (len(unknown) > 1 or anchors or positives or negatives or texts):
-        raise question.error(f"no role is known for column {unknown[0]!r}", unknown[0])
-    labels = by_role[LABEL][:1] if question.classify and set(by_role[LABEL]) <= marks else by_role[LABEL]
-    one = {ANCHOR: anchors, POSITIVE: positives, POSITIVE_SCORE: by_role[POSITIVE_SCORE],
+        raise ask(f"no role is known for column {unknown[0]!r}")
+    labels = by_role[LABEL][:1] if classify and set(by_role[LABEL]) <= marks else by_role[LABEL]
+    one = {ANCHOR: anchors, POSITIVE: positives, POSITIVE_SCORE: by_role[POSITIVE_SCORE], TEXT: [] if given else texts,
            "score or label": [*by_role[SCORE], *labels, *by_role[SCORES]]}  # fmt: skip
-    for role, rivals in (one if given else {**one, TEXT: texts}).items():
+    for role, rivals in one.items():
         if len(rivals) > 1:
-            raise question.error(f"columns {' and '.join(map(repr, rivals))} would each be the {role}", rivals[1])
+            raise ask(f"columns {' and '.join(map(repr, rivals))} would each be the {role}")
     spare = [name for name in named if name in texts or name in unknown]
     if given and not (anchors or positives or negatives):  # in the order in which they are asked for
         anchors, positives, negatives, spare = spare[:1], spare[1:2], spare[2:], []
@@ -416,122 +416,99 @@ def _placed(
         anchors, positives, negatives, spare = every, [], [], []
     anchors = anchors or [spare.pop(0) for _ in spare[:1]]
     positives = positives or [spare.pop(0) for _ in spare[:1]]
-    if spare:
-        raise question.error(f"no role is left for column {spare[0]!r}", spare[0])
-    if negatives and not positives:
-        raise question.error(f"no column is the {POSITIVE}")
-    if not anchors or len(named) > len([*anchors, *positives, *negatives]):
-        _check_targets(by_role, anchors, positives, negatives, question)
-    target = [*by_role[SCORE], *by_role[LABEL], *by_role[SCORES], *by_role[POSITIVE_SCORE], *by_role[NEGATIVE_SCORE]]
+    first, scores = by_role[POSITIVE_SCORE], by_role[NEGATIVE_SCORE]
+    teachers = [*by_role[SCORES], *[*first, *scores][:1]]
+    rivals = [*teachers, *by_role[SCORE], *by_role[LABEL]] if teachers else []
+    faults = {
+        f"no role is left for column {next(iter(spare), None)!r}": spare,
+        f"no column is the {POSITIVE}": negatives and not positives,
+        "no column is a text": not anchors,
+        "scores of candidates need a positive and negatives": teachers and not (positives and negatives),
+        f"columns {' and '.join(map(repr, rivals))} would both be the scores": len(rivals) > 1,
+        f"the columns of scores are {len(first)} for the positive and {len(scores)} for the negatives, but there are "
+        f"{len(negatives)} columns of negatives": teachers and not by_role[SCORES]
+        and (not first or len(scores) != len(negatives)),
+        f"a {SCORE} needs two text columns": not teachers and by_role[SCORE] and (negatives or not positives),
+        f"a {LABEL} needs one or two text columns": not teachers and by_role[LABEL] and negatives,
+    }  # fmt: skip
+    if fault := next((what for what, wrong in faults.items() if wrong), ""):
+        raise ask(fault)
+    target = [*by_role[SCORE], *by_role[LABEL], *by_role[SCORES], *first, *scores]
     target += [name for name, role in named.items() if role in KEPT]
     roles = {anchors[0]: ANCHOR if positives else TEXT, **dict.fromkeys(positives, POSITIVE)}
     now = {name: str(role) for role, own in by_role.items() for name in own}
     return {**roles, **dict.fromkeys(negatives, NEGATIVE), **{name: now[name] for name in target}}
 
 
-def _check_targets(
-    by_role: Mapping[str | None, list[str]], anchors: list[str], positives: list[str], negatives: list[str],
-    question: _Question,
-) -> None:  # fmt: skip
-    """A score or a label needs its texts; scores of candidates need each text, and each text its score."""
-    first, others = by_role[POSITIVE_SCORE], by_role[NEGATIVE_SCORE]
-    fault = ""
-    if not anchors:
-        fault = "no column is a text"
-    elif by_role[SCORES] or first or others:
-        rivals = [*by_role[SCORES], *by_role[SCORE], *by_role[LABEL], *[*first, *others][:1]]
-        if not (positives and negatives):
-            fault = "scores of candidates need a positive and negatives"
-        elif len(rivals) > 1:
-            fault = f"columns {rivals[0]!r} and {rivals[1]!r} would both be the scores"
-        elif not by_role[SCORES] and (not first or len(others) != len(negatives)):
-            there = f"{len(first)} for the positive and {len(others)} for the negatives"
-            fault = f"the columns of scores are {there}, but there are {len(negatives)} columns of negatives"
-    elif by_role[SCORE] and (negatives or not positives):
-        fault = f"a {SCORE} needs two text columns"
-    elif by_role[LABEL] and negatives:
-        fault = f"a {LABEL} needs one or two text columns"
-    if fault:
-        raise question.error(fault)
-
-
 # --- The question.
 
 
-@dataclass(frozen=True)
-class _Question:
-    """What to ask where roles are not clear: it shows the columns, a row, and the flags that could be meant."""
+def _question(
+    rows: Iterable[Any], names: Sequence[str], source: str, classify: bool, what: str
+) -> InputError:  # fmt: skip
+    """One line: what is not clear, flags to paste, and the columns with the cells of a row."""
+    cells = _cells(rows, names)
+    columns = listed(f"{name} ({shown(own[0]) if own else 'blank'})" for name, own in cells.items())
+    answers = []
+    for roles in _could_be(cells, classify):
+        *_, (last, role) = roles.items()
+        answers.append(flags(roles) + (score_range(cells[last]) if role == SCORE else ""))
+    mend = [f"give {', or '.join(answers)}"] if answers else []
+    row: Any = next(iter(rows), {})
+    for name, cell in getattr(row, "cells", row).items():
+        inner = cell[0] if isinstance(cell, list) and cell else cell
+        if not isinstance(inner, dict) or "role" in inner or not any(map(has_role, inner)):  # "role": of a chat
+            continue
+        deeper = any(isinstance(own, list) and own and isinstance(own[0], dict) for own in inner.values())
+        if (deeper or isinstance(simple(inner), dict)) and (command := row_for_each(name, source)):
+            mend.insert(0, f"for the columns inside {name!r}, {command}")
+    mended = ", or ".join(mend) or "give each text a column of its own"
+    return InputError(f"{source}: {what}; {mended}; the columns are {columns}")
 
-    rows: Iterable[Mapping[str, object]]
-    names: Sequence[str]
-    source: str
-    classify: bool
 
-    def error(self, what: str, about: str | None = None) -> InputError:
-        """One line: what is not clear, the columns with the cells of a row, and flags to paste.
+def _could_be(cells: Mapping[str, Sequence[object]], classify: bool = False) -> list[dict[str, str]]:
+    """The roles that columns with these cells could have: by their names, and the others each as all that it may be.
 
-        Args:
-            what: what is not clear.
-            about: the column that it is about, if it is one.
-        """
-        cells = _cells(self.rows, self.names)
-        columns = listed(f"{name} ({shown(own[0]) if own else 'blank'})" for name, own in cells.items())
-        flags = self._flags(cells, about)
-        mend = f"give {', or '.join(flags)}" if flags else "give each text a column of its own"
-        first: Any = next(iter(self.rows), {})
-        for name, cell in getattr(first, "cells", first).items():
-            inner = cell[0] if isinstance(cell, list) and cell else cell
-            if not isinstance(inner, dict) or "role" in inner or not any(map(has_role, inner)):  # "role": of a chat
-                continue
-            deeper = any(isinstance(own, list) and own and isinstance(own[0], dict) for own in inner.values())
-            if (deeper or isinstance(simple(inner), dict)) and (command := row_for_each(name, self.source)):
-                mend = f"for the columns inside {name!r}, {command}" + f", or {mend}" * bool(flags)
-        return InputError(f"{self.source}: {what}; {mend}; the columns are {columns}")
+    The column that may have another role is the last of each.
+    """
+    held = {name: held_by(own) for name, own in cells.items()}
+    role = {name: role_of(name, list(cells)) for name, own in cells.items() if own and not isinstance(own[0], dict)}
+    by = lambda *roles: [name for name, own in role.items() if own in roles]
+    few = [name for name in by(None) if _few(cells[name]) and held[name] != LISTS]
+    texts = [name for name in by(None) if held[name] == TEXTS]
+    texts = [name for name in texts if any(" " in str(cell).strip() for cell in cells[name])] or texts
+    texts = [name for name in texts if name not in few] or texts
+    positives = [name for name in by(POSITIVE) if held[name] != NUMBERS or not _few(cells[name])]
+    firsts = [*by(ANCHOR), *by(TEXT), *texts, *positives[1:]]
+    seconds = [name for name in (*positives, *by(TEXT), *texts) if name not in firsts[:1]]
+    if classify or not (firsts and seconds):
+        single = (firsts or seconds)[:1]
+        others = [*by(LABEL), *by(SCORE), *few, *by(POSITIVE), *by(None), *by(UNUSED)]
+        marks = [name for name in by(None) if {value_of(cell) for cell in cells[name]} == {0, 1}]
+        labels = marks if len(marks) > 1 and classify and not by(LABEL) else [n for n in others if n not in single][:1]
+        ways = [dict.fromkeys(labels, LABEL)] * bool(labels) + [{}] * (not classify)
+        return [{single[0]: TEXT, **way} for way in ways] if single else []
+    roles = {firsts[0]: ANCHOR, seconds[0]: POSITIVE, **dict.fromkeys(by(NEGATIVE), NEGATIVE)}
+    targets = {name: SCORES if by(NEGATIVE) else own for own in (SCORES, SCORE, LABEL) for name in by(own)[:1]}
+    if targets:
+        return [{**roles, **dict(list(targets.items())[:1])}, roles]
+    roles |= {name: str(role[name]) for name in by(POSITIVE_SCORE, NEGATIVE_SCORE)}
+    rest = [name for name in by(None) if name not in roles and not by(NEGATIVE)]
+    numbers = [name for name in rest if all(_number(cell) is not None for cell in cells[name])]
+    ways = [{**roles, name: SCORE if name in numbers else LABEL} for name in rest if name in (*numbers, *few)]
+    negatives = [name for name in rest if name in texts]
+    each = [*([name] for name in negatives), negatives][: len(negatives) + (len(negatives) > 1)]
+    return [*ways, roles, *({**roles, **dict.fromkeys(some, NEGATIVE)} for some in each)]
 
-    def _flags(self, cells: Mapping[str, Sequence[object]], about: str | None) -> list[str]:
-        """The flags for what the columns could be: by their names, and for other names by what their cells hold."""
-        by_role: dict[str | None, list[str]] = {role: [] for role in (None, UNUSED, *_NAMED)}
-        for name in self.names:
-            if cells[name] and not isinstance(cells[name][0], dict):
-                by_role[role_of(name, self.names)].append(name)
-        held = {name: held_by(own) for name, own in cells.items()}
-        unknown = by_role[None]
-        classes = [name for name in unknown if _few(cells[name]) and held[name] != LISTS]
-        texts = [name for name in unknown if held[name] == TEXTS]
-        texts = [name for name in texts if any(" " in str(cell).strip() for cell in cells[name])] or texts
-        texts = [name for name in texts if name not in classes] or texts
-        positives = [name for name in by_role[POSITIVE] if held[name] != NUMBERS or not _few(cells[name])]
-        firsts = [*by_role[ANCHOR], *by_role[TEXT], *texts, *positives[1:]]
-        seconds = [name for name in (*positives, *by_role[TEXT], *texts) if name not in firsts[:1]]
-        if self.classify or not firsts or not seconds:
-            marks = [name for name in unknown if {value_of(cell) for cell in cells[name]} == {0, 1}]
-            others = [*by_role[LABEL], *by_role[SCORE], *classes, *by_role[POSITIVE], *unknown, *by_role[UNUSED]]
-            others = [name for name in others if name not in firsts[:1]]
-            labels = marks if len(marks) > 1 and self.classify and not by_role[LABEL] else others[:1]
-            single = dict.fromkeys((firsts or seconds)[:1], TEXT)
-            several = [{**single, **dict.fromkeys(labels, LABEL)}] if labels else []
-            return [self._flag(roles, held) for roles in (*several, *([] if self.classify else [single])) if single]
-        roles = {firsts[0]: ANCHOR, seconds[0]: POSITIVE}
-        if by_role[NEGATIVE] or not (by_role[ANCHOR] or by_role[POSITIVE] or by_role[TEXT]):
-            roles |= dict.fromkeys(by_role[NEGATIVE] or [name for name in texts if name not in roles], NEGATIVE)
-        targets = {name: role for role in (SCORES, SCORE, LABEL) for name in by_role[role][:1]}
-        if targets:
-            target, role = next(iter(targets.items()))
-            return [self._flag({**roles, target: SCORES if by_role[NEGATIVE] else role}, held), self._flag(roles, held)]
-        roles |= {name: role for role in CANDIDATE_SCORES[1:] for name in by_role[role]}
-        maybe = [] if by_role[NEGATIVE] else [name for name in unknown if _like_scores(cells[name])]
-        asked = [f"{self._flag({**roles, name: SCORE}, held)}{score_range(cells[name])}" for name in maybe]
-        if not maybe and not by_role[NEGATIVE]:
-            asked = [self._flag({**roles, name: LABEL}, held) for name in classes[:1] if name not in roles]
-        extra = [about] if about and about not in {*roles, *maybe} and held[about] == TEXTS and not asked else []
-        return [*asked, self._flag(roles, held), *(self._flag({**roles, name: NEGATIVE}, held) for name in extra)]
 
-    def _flag(self, roles: Mapping[str, str], held: Mapping[str, str]) -> str:
-        """The flag that names some columns, as a shell takes it; a role that the name says is left out."""
-        asked = {name for name, role in roles.items() if held[name] != TEXTS and role in (*_TEXT_ROLES, LABEL)}
-        known = {name for name, role in roles.items() if role_of(name, self.names) == role} - asked
-        columns = (name if name in known else f"{name}={role}" for name, role in roles.items())
-        return f"--columns {shlex.join(columns)}"
+def flags(roles: Mapping[str, str]) -> str:
+    """The flag that gives columns their roles, as a shell takes it.
+
+    Example:
+        >>> flags({"x": "anchor", "the answer": "positive"})
+        "--columns x=anchor 'the answer=positive'"
+    """
+    return f"--columns {shlex.join(name if name == role else f'{name}={role}' for name, role in roles.items())}"
 
 
 def suggested_columns(rows: Iterable[Mapping[str, object]], names: Sequence[str], before: str = "") -> str:
@@ -546,8 +523,7 @@ def suggested_columns(rows: Iterable[Mapping[str, object]], names: Sequence[str]
         >>> suggested_columns([{"0": "Why?", "1": "So."}], ["0", "1"], "--header false")
         '--header false --columns 0=anchor 1=positive'
     """
-    flags = _Question(rows, names, "", False)._flags(_cells(rows, names), None)
-    return " ".join([before, *flags[:1]])
+    return f"{before} {flags(max(_could_be(_cells(rows, names)), key=len, default={}))}"
 
 
 def leave_out(roles: ColumnRoles) -> str:
@@ -557,19 +533,13 @@ def leave_out(roles: ColumnRoles) -> str:
         >>> leave_out(ColumnRoles("a.csv", {"x": "anchor", "positive": "positive", "label": "label"}, {}))
         '--columns x=anchor positive'
     """
-    texts = {name: roles.columns[name] for name in roles.texts}
-    return _Question((), list(texts), "", False)._flag(texts, dict.fromkeys(texts, TEXTS))
+    return flags({name: roles.columns[name] for name in roles.texts})
 
 
-def _cells(rows: Iterable[Mapping[str, object]], names: Sequence[str]) -> dict[str, list[object]]:
+def _cells(rows: Iterable[Any], names: Sequence[str]) -> dict[str, list[object]]:
     """The cells of each column in the first rows that are not blank."""
-    cells: dict[str, list[object]] = {name: [] for name in names}
-    for row in islice(rows, _LOOKED_AT):
-        held = getattr(row, "cells", row)
-        for name, own in cells.items():
-            if not is_blank(cell := simple(held.get(name))):
-                own.append(cell)
-    return cells
+    first = [getattr(row, "cells", row) for row in islice(rows, _LOOKED_AT)]
+    return {name: [cell for row in first if not is_blank(cell := simple(row.get(name)))] for name in names}
 
 
 def _few(cells: Sequence[object]) -> bool:
@@ -579,15 +549,9 @@ def _few(cells: Sequence[object]) -> bool:
     return 2 <= len(values) <= min(20, most)
 
 
-def _like_scores(cells: Sequence[object]) -> bool:
-    """Whether cells are like scores of pairs: numbers of a small scale."""
-    plain = [str(cell).replace(",", ".") for cell in cells if not isinstance(cell, (list, dict))]
-    values = {value_of(cell.removesuffix("%")) for cell in plain}
-    numbers = [value for value in values if value is not None]
-    if len(numbers) < max(2, len(values)):
-        return False
-    small = -1 <= min(numbers) <= max(numbers) <= 10 and (len(numbers) <= 11 or any(number % 1 for number in numbers))
-    return small or all(cell.endswith("%") for cell in plain)
+def _number(cell: object) -> float | None:
+    """A number that may have a decimal comma or a percent sign."""
+    return value_of(str(cell).replace(",", ".").removesuffix("%"))
 
 
 def score_range(cells: Sequence[object]) -> str:

@@ -248,14 +248,14 @@ def _marks_of(
         return mark, "any" if after <= {'"', "'", "\\", delimiter, "\r", "\n"} else "quotes"
     in_quotes = (any(map(_IN_QUOTES.fullmatch, line.rstrip("\r\n").split("\t"))) for line in lines() if '"' in line)
     if asked is None and not (quoted or loose) and any(in_quotes):
-        widths = set[int]()
+        widths, needed = set[int](), False
         with contextlib.suppress(csv.Error):
             for row in filter(None, Dialect("\t", [], 0).rows(lines())):
                 widths.add(len(row))
-                quoted = quoted or any('"' in cell or "\n" in cell for cell in row)
-            if len(widths) == 1 and not quoted:
+                needed = needed or any('"' in cell or "\n" in cell for cell in row)
+            quoted = needed and len(widths) == 1
+            if len(widths) == 1 and not needed:
                 raise _escapes_question(source, "quotes are around cells")
-        quoted = quoted and len(widths) == 1
     return mark * quoted, ""
 
 
@@ -440,7 +440,7 @@ def numbered_rows(
     except csv.Error as error:
         mend = "close every quote, and double quotes inside a cell"
         raise InputError(f"{source}, row {number + 1}: {error}; {mend}") from error
-    if checked and is_stray(cells, names, last=True):
+    if below and checked and is_stray(cells, names, last=True):
         raise _stray_question(f"{source}, row {number}", cells, without())
     # who escapes line ends writes no row on two lines
     dumped = after <= _OF_COPY and after & set("nrt\\" if dialect.delimiter == "\t" else "nrt")

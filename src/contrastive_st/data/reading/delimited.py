@@ -37,7 +37,7 @@ _SEP = re.compile(r"sep=(.)\r?\n?")  # the first line of a file for Excel
 _IN_QUOTES = re.compile(r'"(?:[^"]|"")*"')
 _IN_SPACES = re.compile(r'"[^" ]+"(?: "[^" ]+")+\s*')  # a header of write.table of R
 _BARE_WORD = re.compile(r"[^\s.!?]{1,40}")
-#: Lines with which a file begins that is no table of delimited text, what it is, and the command that makes one of it
+#: Lines with which a file begins that is not a table of delimited text, what it is, and the command that makes one of it
 _OTHERS = (
     (r"\{'", "its rows are objects of Python", PYTHON_AS_JSON, ".jsonl"),
     (r'\{"|[\[{]\s*\n|\[["\[{].*[\]},]\s*\n', "its rows are objects or lists of JSON", "cat", ".json"),
@@ -195,7 +195,7 @@ def find_dialect(
 
 
 def ask_other(top: Sequence[str], source: str) -> None:
-    """Raise `InputError` if a file with these first lines is no table, with a command that makes a table of it."""
+    """Raise `InputError` if a file with these first lines is not a table, with a command that makes a table of it."""
     text = "".join(top[:3]) + "\n"
     for pattern, what, command, end in _OTHERS:
         if re.match(pattern, text) or (end == ".tsv" and _are_names(re.split(" {2,}", top[0].strip()) if top else [])):
@@ -428,7 +428,9 @@ def numbered_rows(
                 )
             if cells and (len(cells) < len(names) or (len(cells) > len(names) and not dialect.loose)):
                 if len(cells) < len(names) or any(cell.strip() for cell in cells[len(names) :]):
-                    raise InputError(f"{where}: {_wrong_count(cells, dialect)}, or if it is no row, {without()}")
+                    raise InputError(
+                        f"{where}: {_wrong_count(cells, dialect)}, or if it is not a row of the table, {without()}"
+                    )
                 cells = cells[: len(names)]  # spreadsheets fill up rows
             own = next((name for place, name in known.items() if cells and cells[place].strip() == name), None)
             if own is not None:

@@ -37,7 +37,7 @@ _SEP = re.compile(r"sep=(.)\r?\n?")  # the first line of a file for Excel
 _IN_QUOTES = re.compile(r'"(?:[^"]|"")*"')
 _IN_SPACES = re.compile(r'"[^" ]+"(?: "[^" ]+")+\s*')  # a header of write.table of R
 _BARE_WORD = re.compile(r"[^\s.!?]{1,40}")
-#: Lines with which a file begins that is not a table of delimited text, what it is, and the command that makes one of it
+#: First lines of files that are not tables of delimited text, what such a file is, and the command that makes one of it
 _OTHERS = (
     (r"\{'", "its rows are objects of Python", PYTHON_AS_JSON, ".jsonl"),
     (r'\{"|[\[{]\s*\n|\[["\[{].*[\]},]\s*\n', "its rows are objects or lists of JSON", "cat", ".json"),

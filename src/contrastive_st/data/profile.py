@@ -24,8 +24,8 @@ MISSING = frozenset({"NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null",
 _ID = re.compile(r"(.*_)?(id|docid|url|uri|lang|language|source)|.*Id", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can have one alone
 _STRING = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-_ITEM = re.compile(rf"\s*(?:np\.str_\()?({_STRING}|[^\s\"'{{}}\[\](),]+)\)?\s*,?", re.DOTALL)
-_BARE = {"NULL": None, "null": None, "None": None}
+_ITEM = re.compile(rf"(?:np\.str_\()?({_STRING}|[^\s\"'{{}}\[\](),]+)\)?", re.DOTALL)
+_NULLS = ("NULL", "null", "None")
 
 
 def number_of(cell: object) -> float | None:
@@ -96,31 +96,23 @@ def items_of(cell: object) -> list[Any] | None:
             return list(written["choices"] if isinstance(written, dict) else written)
         except (ValueError, RecursionError):
             pass
-    inside, items, at = text[1:-1], list[object](), 0
-    while at < len(inside.rstrip()):
-        match = _ITEM.match(inside, at)
-        item = match and _item(match[1], text[0] == "{")
-        if match is None or item is _NO_ITEM:
-            return None
-        items.append(item)
-        at = match.end()
-        if text[0] == "{" and match[0][-1] != "," and at < len(inside):  # PostgreSQL quotes what has white space
-            return None
-    return items
-
-
-_NO_ITEM = object()
+    inside, bare = text[1:-1], text[0] == "{"  # PostgreSQL quotes what has white space, and separates by commas alone
+    items, rest = _ITEM.findall(inside), _ITEM.sub("", inside)
+    plain = all(item[0] in "'\"" or item in _NULLS or NUMBER.fullmatch(item) for item in items)
+    if bare and rest == "," * (len(items) - 1):
+        return [_item(item, True) for item in items]
+    return [_item(item, False) for item in items] if plain and not rest.strip(", \t\n") else None
 
 
 def _item(written: str, bare: bool) -> object:
     """An item of a list: a quoted text, a number or null; where texts may be `bare`, as in PostgreSQL, any text."""
+    if written in _NULLS:
+        return None
+    if bare:
+        return re.sub(r"\\(.)", r"\1", written[1:-1] if written[0] in "'\"" else written)
     if written[0] in "'\"":
-        return re.sub(r"\\(.)", r"\1", written[1:-1]) if bare else ast.literal_eval(written)
-    if written in _BARE:
-        return _BARE[written]
-    if NUMBER.fullmatch(written) and not bare:
-        return int(written) if written.lstrip("+-").isdigit() else float(written)
-    return written if bare else _NO_ITEM
+        return ast.literal_eval(written)
+    return int(written) if written.lstrip("+-").isdigit() else float(written)
 
 
 def simple(cell: object) -> Any:

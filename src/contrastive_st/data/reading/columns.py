@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import datasets
@@ -31,31 +31,45 @@ def columns_of(
     """
     stored = table.delimited or all(table.is_stored(name, name in texts) for name in names)
     whole = table.whole(list(names)) if table.whole is not None and stored else None
-    dropped, total = Dropped(table, [name for name in names if name != target]), 0
-    if isinstance(whole, datasets.Dataset):
+    batches: Iterable[pa.Table | Sequence[Row]]
+    if isinstance(whole, datasets.Dataset):  # stays on disk
         check_rows(table)  # `datasets` fails on a table without rows
-        return _tidied(whole, table, strict, target, dropped)
-    chunks = []
-    for some in in_chunks(table, CHUNK) if whole is None or not len(whole) else [whole]:
-        if isinstance(some, pa.Table) and not table.delimited:
-            check_utf8(some, table.source, 0)
-        cells = some if isinstance(some, pa.Table) else pa.table(
-            {name: _as_strings(some, name, table, name in texts) for name in names}
-        )  # fmt: skip
+        batches = whole.with_format("arrow").iter(batch_size=CHUNK)
+    elif whole is not None and len(whole):
+        batches = [whole]
+    else:
+        batches = in_chunks(table, CHUNK)
+    dropped, total, chunks = Dropped(table, [name for name in names if name != target]), 0, list[pa.Table]()
+    clean = isinstance(whole, datasets.Dataset) and {own.dtype for own in whole.features.values()} == {"string"}
+    for some in batches:
+        if isinstance(some, pa.Table):
+            if not table.delimited:
+                check_utf8(some, table.source, total)
+            cells = some
+        else:
+            cells = pa.table({name: _as_strings(some, name, table, name in texts) for name in names})
         chunk, kept = _stripped(cells, target)
+        blank = pc.indices_nonzero(pc.invert(kept))
+        for place, row in zip(blank.to_pylist(), chunk.take(blank).to_pylist(), strict=True):
+            dropped.add(*((table.first + total + place, row) if some is cells else some[place]))
         total += len(kept)
-        if not pc.all(kept).as_py():
-            blank = pc.indices_nonzero(pc.invert(kept))
-            for place, row in zip(blank.to_pylist(), chunk.take(blank).to_pylist(), strict=True):
-                dropped.add(*((table.first + place, row) if some is cells else some[place]))
-            chunk = chunk.filter(kept)
-        chunks.append(chunk)
+        clean = clean and chunk.equals(some)
+        if not isinstance(whole, datasets.Dataset):
+            chunks.append(chunk.filter(kept) if len(blank) else chunk)
         if dropped.count and strict:
             break
     if dropped.count or not total:
         dropped.report(total, strict)
-    result = datasets.table.InMemoryTable(pa.concat_tables(chunks))
-    return datasets.Dataset(result, fingerprint=new_fingerprint())  # by default that is a hash of all cells
+    if not isinstance(whole, datasets.Dataset):
+        result = datasets.table.InMemoryTable(pa.concat_tables(chunks))
+        return datasets.Dataset(result, fingerprint=new_fingerprint())  # by default that is a hash of all cells
+    if clean and not dropped.count:
+        return whole
+    return whole.with_format("arrow").map(
+        _without_blanks, batched=True, batch_size=CHUNK, fn_kwargs={"target": target},
+        features=datasets.Features({name: datasets.Value("string") for name in whole.column_names}),
+        desc=f"tidying {table.source}",
+    ).with_format(None)  # fmt: skip
 
 
 def _as_strings(rows: Sequence[Row], name: str, table: Table, only_strings: bool) -> pa.Array:
@@ -66,34 +80,6 @@ def _as_strings(rows: Sequence[Row], name: str, table: Table, only_strings: bool
         numbered = zip(rows, cells, strict=True)
         texts = (as_text(cell, name, table.where(row.number), only_strings) for row, cell in numbered)
         return pa.array(list(texts), pa.string())
-
-
-def _tidied(
-    data: datasets.Dataset, table: Table, strict: bool, target: str | None, dropped: Dropped
-) -> datasets.Dataset:
-    """Strip the cells and drop rows with blank ones; a data set that needs neither is returned as it is."""
-    seen, clean = 0, all(feature.dtype == "string" for feature in data.features.values())
-    for batch in data.with_format("arrow").iter(batch_size=CHUNK):
-        check_utf8(batch, table.source, seen)
-        stripped, kept = _stripped(batch, target)
-        clean = clean and stripped.equals(batch)
-        blanks = pc.indices_nonzero(pc.invert(kept))
-        for place, cells in zip(blanks.to_pylist(), stripped.take(blanks).to_pylist(), strict=True):
-            dropped.add(seen + place + 1, cells)
-        seen += len(kept)
-    dropped.report(seen, strict)
-    if clean and not dropped.count:
-        return data
-    features = datasets.Features({name: datasets.Value("string") for name in data.column_names})
-    data = data.with_format("arrow").map(
-        _without_blanks,
-        batched=True,
-        batch_size=CHUNK,
-        features=features,
-        fn_kwargs={"target": target},
-        desc=f"tidying {table.source}",
-    )
-    return data.with_format(None)
 
 
 def _without_blanks(table: pa.Table, target: str | None) -> pa.Table:

@@ -16,18 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from contrastive_st.data import profile
 from contrastive_st.data.pair_sets import pair_set
-from contrastive_st.data.profile import (
-    BOOLEANS,
-    MISSING,
-    NUMBER,
-    as_number,
-    as_text,
-    is_blank,
-    items_of,
-    number_of,
-    simple,
-)
 from contrastive_st.data.reading.columns import CHUNK, columns_of, new_fingerprint
 from contrastive_st.data.reading.rows import Dropped, Table
 from contrastive_st.data.reading.table import open_table
@@ -122,7 +112,9 @@ def read_examples(
             mend = row_for_each(str(target), table.source, items=True) or "write a row for each label"
             raise InputError(f"{table.source}: {target!r} holds lists of labels; training takes one per row; {mend}")
         negatives = [name for name, role in roles.columns.items() if role == NEGATIVE]
-        fewer = len(negatives) > 1 and any(is_blank(cells.get(name)) for _, cells in table for name in negatives)
+        fewer = len(negatives) > 1 and any(
+            profile.is_blank(cells.get(name)) for _, cells in table for name in negatives
+        )
         if roles.lists or fewer or not set(CANDIDATE_SCORES).isdisjoint(roles.columns.values()):
             return read_candidates(table, roles, strict), roles
         texts = [name for name in roles.columns if isinstance(roles.example.get(name), str) and name != target]
@@ -131,7 +123,7 @@ def read_examples(
             rows, roles = _with_target(rows, table, roles, strict, scale, classes)
         for name, role in roles.columns.items():
             if role in KEPT:
-                rows = rows.remove_columns(name).add_column(role, [number_of(cell) for cell in rows[name]])
+                rows = rows.remove_columns(name).add_column(role, [profile.number_of(cell) for cell in rows[name]])
         return _renamed(rows, roles) if any("=" in str(column) for column in columns or ()) else (rows, roles)
 
 
@@ -182,8 +174,10 @@ def _with_target(
             raise InputError(f"{table.where(number)}: {bad[:40]!r} in column {name!r} {what}")
 
     if strict:
-        check(lambda cell: not is_blank(cell), "counts as blank; fill it, or leave `strict` out to drop the row")
-    none, classes, feature, notes = {"", *MISSING}, classes or {}, None, roles.notes
+        check(
+            lambda cell: not profile.is_blank(cell), "counts as blank; fill it, or leave `strict` out to drop the row"
+        )
+    none, classes, feature, notes = {"", *profile.MISSING}, classes or {}, None, roles.notes
     numbers: NDArray[np.float64] | NDArray[np.int64]
     if role == SCORE:
         none.add(".")  # as Stata and SAS write a missing number
@@ -196,14 +190,13 @@ def _with_target(
                 mend = f"give their scale, --score_range 0 1, or --score_range {low:g} {high:g}"
                 raise InputError(f"{table.source}: no score in {name!r} is above 1; {mend}")
     else:
-        check(lambda cell: items_of(cell) is None, "is a list of labels; training takes one label per row")
+        check(lambda cell: profile.items_of(cell) is None, "is a list of labels; training takes one label per row")
         if names:  # any name is one, such as "NA"
             none = {""}
             classes = classes or {own: number for number, own in enumerate(names)}
         elif not classes:
-            none |= _unlabelled(set(cells), name)
             as_score = f", or if it is a score, {leave_out(roles)} {shlex.quote(f'{name}={SCORE}')}{score_range(cells)}"
-            classes = _classes([cell for cell in cells if cell not in none], none, check, as_score)
+            classes, none = _classes(cells, name, check, as_score)
         numbers, none = _labels(cells, none, classes, check)
         feature = _feature(classes)
     kept = np.flatnonzero(numbers >= 0)
@@ -223,11 +216,11 @@ _Check = Callable[[Callable[[str], bool], str], None]
 
 def _scores(cells: list[str], none: set[str], scale: tuple[float, float], check: _Check) -> NDArray[np.float64]:
     """The scores, scaled to 0 to 1; NaN where a cell is one of `none`."""
-    answers = BOOLEANS if {cell.lower() for cell in set(cells) - none} <= BOOLEANS.keys() else {}
+    answers = profile.BOOLEANS if {cell.lower() for cell in set(cells) - none} <= profile.BOOLEANS.keys() else {}
     sign = "%" if all(cell.endswith("%") for cell in set(cells) - none) else ""
-    valid = lambda cell: cell in none or bool(answers) or bool(NUMBER.fullmatch(cell.removesuffix(sign)))
+    valid = lambda cell: cell in none or bool(answers) or bool(profile.NUMBER.fullmatch(cell.removesuffix(sign)))
     wrong = next((cell for cell in cells if not valid(cell)), "")
-    check(valid, f"is not a score; {as_number(wrong)}, or leave the cell blank")
+    check(valid, f"is not a score; {profile.as_number(wrong)}, or leave the cell blank")
     number = lambda cell: math.nan if cell in none else float(answers.get(cell.lower(), cell.removesuffix(sign)))
     scores, (low, high) = np.array(list(map(number, cells)), dtype=np.float64), scale
     lowest, highest = np.fmin.reduce(scores), np.fmax.reduce(scores)
@@ -237,21 +230,32 @@ def _scores(cells: list[str], none: set[str], scale: tuple[float, float], check:
     return (scores - low) / (high - low)
 
 
-def _classes(given: list[str], none: set[str], check: _Check, graded: str) -> dict[str, int]:
-    """The number of each class, by the cells that name it."""
-    written, lower = {cell for cell in given if NUMBER.fullmatch(cell)}, {cell.lower() for cell in set(given)}
-    numeric, numbers = sum(cell in written for cell in given) * 2 >= len(given), {float(cell) for cell in written}
-    signs = numeric and -1.0 in numbers and numbers <= _SIGNS
+def _classes(cells: list[str], name: str, check: _Check, graded: str) -> tuple[dict[str, int], set[str]]:
+    """The number of each class, by the cells that name it; and the cells that mean that there is no label.
+
+    These are blank or missing ones, -1 among 0, 1, 2, ..., and `-`, as in SNLI.
+    """
+    values = set(cells)
+    none = {"", *profile.MISSING} if "+" in values else {"", "-", *profile.MISSING}
+    numbers = {value: float(value) for value in values if profile.NUMBER.fullmatch(value)}
+    order = sorted(set(numbers.values()))
+    signs = {-1.0, 1.0} <= set(order) <= _SIGNS and values <= none | numbers.keys()
+    if signs:
+        shown = ", ".join(f"{one:g}" for one in order)
+        logger.warning(f"-1 in column {name!r} is read as a class, because the values of the column are {shown}")
+    else:
+        none |= {value for value, number in numbers.items() if number == -1}
+    given = [cell for cell in cells if cell not in none]
+    lower = {cell.lower() for cell in set(given)}
     valid: Callable[[str], bool]
-    if numeric:
-        valid, what = (lambda cell: cell in written) if signs else _is_class, f"is not a class; give 0, 1, ...{graded}"
+    if sum(cell in numbers for cell in given) * 2 >= len(given):
+        valid, what = numbers.__contains__ if signs else _is_class, f"is not a class; give 0, 1, ...{graded}"
     elif lower <= set(NLI_LABELS) or lower & {"entailment", "contradiction"}:
         valid, what = (lambda cell: cell.lower() in NLI_LABELS), f"is none of {', '.join(NLI_LABELS)}"
     else:
-        return {label: number for number, label in enumerate(sorted(set(given)))}
+        return {label: number for number, label in enumerate(sorted(set(given)))}, none
     check(lambda cell: cell in none or valid(cell), f"{what}, or leave the cell blank")
-    order = sorted(numbers)
-    return {cell: order.index(float(cell)) if signs else int(_value(cell)) for cell in sorted(set(given))}
+    return {cell: order.index(float(cell)) if signs else int(_value(cell)) for cell in sorted(set(given))}, none
 
 
 def _labels(
@@ -281,22 +285,11 @@ def _value(cell: str) -> float | str:
     """What a class is as a number: as it is written, or as NLI's classes are numbered; else the cell itself."""
     if cell.lower() in NLI_LABELS:
         return float(NLI_LABELS.index(cell.lower()))
-    return float(cell) if NUMBER.fullmatch(cell) else cell
-
-
-def _unlabelled(values: set[str], name: str) -> set[str]:
-    """The values that mean that there is no label: blank or missing, -1 among 0, 1, 2, ..., and `-`, as in SNLI."""
-    none = {"", *MISSING} if "+" in values else {"", "-", *MISSING}
-    numbers = {value: float(value) for value in values if NUMBER.fullmatch(value)}
-    if {-1.0, 1.0} <= set(numbers.values()) <= _SIGNS and values <= none | numbers.keys():
-        shown = ", ".join(f"{one:g}" for one in sorted(set(numbers.values())))
-        logger.warning(f"-1 in column {name!r} is read as a class, because the values of the column are {shown}")
-        return none
-    return none | {value for value, number in numbers.items() if number == -1}
+    return float(cell) if profile.NUMBER.fullmatch(cell) else cell
 
 
 def _is_class(cell: str) -> bool:
-    return bool(NUMBER.fullmatch(cell)) and 0 <= float(cell) < 1 << 31 and float(cell) % 1 == 0
+    return bool(profile.NUMBER.fullmatch(cell)) and 0 <= float(cell) < 1 << 31 and float(cell) % 1 == 0
 
 
 # --- Lists of candidates, and their scores.
@@ -368,12 +361,12 @@ def _candidates(
 
     def items_in(role: str) -> list[tuple[object, str]]:
         """The items of all columns of a role, each with the name of its column."""
-        held = [(simple(cells.get(name)), name) for name in by_role.get(role, ())]
-        listed = [(items_of(cell) if name in lists else None, cell, name) for cell, name in held]
+        held = [(profile.simple(cells.get(name)), name) for name in by_role.get(role, ())]
+        listed = [(profile.items_of(cell) if name in lists else None, cell, name) for cell, name in held]
         return [(item, name) for items, cell, name in listed for item in ([cell] if items is None else items)]
 
     anchors, positives, negatives = (
-        [as_text(item, name, where, only_strings=True).strip() for item, name in items_in(role)]
+        [profile.as_text(item, name, where, only_strings=True).strip() for item, name in items_in(role)]
         for role in (ANCHOR, POSITIVE, NEGATIVE)
     )
     scores = [_score(item, name) for role in CANDIDATE_SCORES for item, name in items_in(role)]
@@ -387,11 +380,11 @@ def _candidates(
         texts = f"{len(positives)} positive{'s' * (len(positives) != 1)} and {len(negatives)} negative"
         what = f"{len(scores)} scores for {texts}{'s' * (len(negatives) != 1)}"
         raise InputError(f"{where}: {what}; give a score for each")
-    kept = [place for place, text in enumerate(negatives) if not is_blank(text)]
-    if is_blank(anchors[0]) or (NEGATIVE in by_role and not kept):
+    kept = [place for place, text in enumerate(negatives) if not profile.is_blank(text)]
+    if profile.is_blank(anchors[0]) or (NEGATIVE in by_role and not kept):
         return
     for place, positive in enumerate(positives):
-        if not is_blank(positive):
+        if not profile.is_blank(positive):
             own = [scores[place], *(scores[len(positives) + i] for i in kept)] if scores else []
             if wrong := next((score for score in own if isinstance(score, str)), None):
                 raise InputError(f"{where}: {wrong}, or remove the row")
@@ -400,6 +393,6 @@ def _candidates(
 
 def _score(item: object, name: str) -> float | str:
     """A finite number, or else what is wrong."""
-    number = None if isinstance(item, bool) else number_of(item)
-    what = f"column {name!r} holds scores, and {str(item)[:40]!r} is not a number; {as_number(item)}"
+    number = None if isinstance(item, bool) else profile.number_of(item)
+    what = f"column {name!r} holds scores, and {str(item)[:40]!r} is not a number; {profile.as_number(item)}"
     return what if number is None else number

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import zip_longest
 from typing import NamedTuple
 
 from contrastive_st.data.profile import Record, items_of
@@ -17,6 +18,12 @@ _PASSAGES = {"positive_passages": "positive", "negative_passages": "negative",
 _LISTED = ("positive", "docs", "documents", "passages"), ("labels", "label", "scores")
 _MEDI = ("query", "pos")
 _OF_PRODIGY = ("answer", "accept", "options", "label", "spans", "tokens", "config", "view_id")
+_HASHES_OR_OPTIONS = ({"_input_hash", "_task_hash"}, {"options", "accept", "answer"})  # of Prodigy
+#: What annotators did with a row whose label is not clear, and with one that has none
+_REFUSED = ("draft", "reject", "not a choice, text or rating", "a value of cats that is not 0 or 1")
+_SKIPPED = ("discarded", "Discarded", "ignore")
+#: The cells of a row, and the answers of annotators: the name of the question, the answer and its status
+Answered = tuple[Record, Iterable[tuple[str, object, object]]]
 
 
 class Unclear(ValueError):
@@ -54,17 +61,11 @@ def _instructions(row: Record) -> Record:
             for name, cell in row.items()}  # fmt: skip
 
 
-def _paraphrases(row: Record) -> Record:
-    return {"anchor": row["set"][0] if row["set"] else None, "positive": row["set"][1:]}
-
-
 def _fasttext(row: Record) -> Record:
     """The labels of a line, and the text after them."""
-    words = str(row["text"]).split()
-    labels = [word for word in words if word.startswith(_FASTTEXT)]
+    labels = re.findall(rf"{_FASTTEXT}(\S+)", str(row["text"]))
     text = re.sub(rf"^(?:{_FASTTEXT}\S+\s+)+", "", str(row["text"]))
-    named = [label.removeprefix(_FASTTEXT) for label in labels]
-    return {"text": text, "label": named if len(named) > 1 else next(iter(named), None)}
+    return {"text": text, "label": labels if len(labels) > 1 else next(iter(labels), None)}
 
 
 def _positions(row: Record) -> Record:
@@ -100,82 +101,88 @@ def _listed(row: Record) -> Record:
 # --- Tools in which people label texts: an answer that all annotators gave is a label; what is not is refused.
 
 
-def _label(answers: Iterable[object], mend: str) -> object:
-    """The answer of all annotators, None without one; of several labels in one answer, a list."""
-    given = [answer if isinstance(answer, list) else [answer] for answer in answers if answer is not None]
-    if any(isinstance(label, (list, dict)) for answer in given for label in answer):
-        raise Unclear(f"labels inside labels; {mend}")
-    if any(answer != given[0] for answer in given):
-        raise Unclear(f"annotators disagree: {' and '.join(map(str, given[:2]))}; {mend}")
-    return given[0] if given and len(given[0]) != 1 else given[0][0] if given else None
-
-
-def _label_studio(row: Record) -> Record:
-    mend = "settle it in Label Studio, then label-studio export PROJECT JSON"
-    answers: dict[str, list[object]] = {}
+def _label_studio(row: Record) -> Answered:
+    answers = []
     for one in row["annotations"]:
-        for result in [] if one.get("was_cancelled") else one.get("result") or []:
+        for result in one.get("result") or []:
             value = result.get("value") or {}
             own = value.get("choices") or value.get("text") or value.get("rating")
-            if own is None:
-                raise Unclear(f"{result.get('type', 'an answer')} is not a choice, text or rating; {mend}")
-            answers.setdefault(result.get("from_name") or "label", []).append(own)
-    return {"id": row.get("id"), **row["data"], **{name: _label(own, mend) for name, own in answers.items()}}
+            status = "discarded" if one.get("was_cancelled") else _REFUSED[2] if own is None else None
+            answers.append((result.get("from_name") or "label", own, status))
+    return {"id": row.get("id"), **row["data"]}, answers
 
 
-def _argilla(row: Record) -> Record:
-    """A record of Argilla: `fields` and `responses`, or columns like `label.responses` with their status."""
-    mend = "submit or discard it in Argilla, then dataset.records.to_json(path)"
+def _argilla(row: Record) -> Answered:
+    """A record with `fields` and `responses`, with columns like `label.responses`, or of the first version."""
+    if "annotation" in row:
+        inputs = row["inputs"] if isinstance(row["inputs"], dict) else {"text": row["inputs"]}
+        return {"id": row.get("id"), **inputs}, [("label", row["annotation"], row.get("status"))]
     if "fields" in row:
-        cells, given = {"id": row.get("id"), **row["fields"]}, row["responses"] or {}
-    else:
-        asked = [name.removesuffix(".responses") for name in row if name.endswith(".responses")]
-        cells = {name: cell for name, cell in row.items() if not any(name.startswith(f"{one}.") for one in asked)}
-        of = lambda name: zip(
-            row[f"{name}.responses"] or [], row.get(f"{name}.responses.status") or ["submitted"] * 99, strict=False
-        )
-        given = {name: [{"value": value, "status": status} for value, status in of(name)] for name in asked}
-    if any(one.get("status") == "draft" for own in given.values() for one in own):
-        raise Unclear(f"a draft; {mend}")
-    used = {name: [one["value"] for one in own if (one.get("status") or "submitted") == "submitted"]
-            for name, own in given.items()}  # fmt: skip
-    return {**cells, **{name: _label(own, mend) for name, own in used.items()}}
+        given = [
+            (name, one["value"], one.get("status")) for name, own in (row["responses"] or {}).items() for one in own
+        ]
+        return {"id": row.get("id"), **row["fields"]}, given
+    asked = [name.removesuffix(".responses") for name in row if name.endswith(".responses")]
+    cells = {name: cell for name, cell in row.items() if not any(name.startswith(f"{one}.") for one in asked)}
+    of = lambda name: zip_longest(row[f"{name}.responses"] or [], row.get(f"{name}.responses.status") or [])
+    return cells, [(name, *one) for name in asked for one in of(name)]
 
 
-def _argilla_1(row: Record) -> Record:
-    inputs = row["inputs"] if isinstance(row["inputs"], dict) else {"text": row["inputs"]}
-    return {"id": row.get("id"), **inputs, "label": None if row.get("status") == "Discarded" else row["annotation"]}
-
-
-def _prodigy(row: Record) -> Record:
+def _prodigy(row: Record) -> Answered:
     cells = {name: cell for name, cell in row.items() if name not in _OF_PRODIGY and not name.startswith("_")}
-    if row.get("answer") == "reject":
-        raise Unclear("its answer is reject; prodigy db-out DATASET --answer accept exports the labels")
-    label = None if row.get("answer") == "ignore" else row.get("accept", row.get("label"))
-    return {**cells, "label": _label([label], "")}
+    return cells, [("label", row.get("accept", row.get("label")), row.get("answer"))]
 
 
-def _spacy(row: Record) -> Record:
-    if any(value not in (0, 1) for value in row["cats"].values()):
-        raise Unclear("cats has other values than 0 and 1; write the labels that you mean")
+def _spacy(row: Record) -> Answered:
+    status = None if all(value in (0, 1) for value in row["cats"].values()) else _REFUSED[3]
     rest = {name: cell for name, cell in row.items() if name != "cats"}
-    return {**rest, "label": [name for name, value in row["cats"].items() if value]}
+    return rest, [("label", [name for name, value in row["cats"].items() if value], status)]
+
+
+def _settled(answered: Callable[[Record], Answered], mend: str) -> Callable[[Record], Record]:
+    """Makes a row flat: its cells with the answer to each question, None without one, a list for several labels.
+
+    Args:
+        answered: the cells and the answers of a row.
+        mend: how the tool exports labels that are clear; added to the error where they are not.
+    """
+
+    def flat(row: Record) -> Record:
+        cells, answers = answered(row)
+        given: dict[str, list[list[object]]] = {}
+        for name, answer, status in answers:
+            own = given.setdefault(name, [])
+            if status in _REFUSED:
+                raise Unclear(f"an answer is {status}; {mend}")
+            if answer is not None and status not in _SKIPPED:
+                own.append(answer if isinstance(answer, list) else [answer])
+        for name, several in given.items():
+            if any(isinstance(label, (list, dict)) for answer in several for label in answer):
+                raise Unclear(f"labels inside labels; {mend}")
+            if any(answer != several[0] for answer in several):
+                raise Unclear(f"annotators disagree: {' and '.join(map(str, several[:2]))}; {mend}")
+            cells = {**cells, name: None if not several else several[0][0] if len(several[0]) == 1 else several[0]}
+        return cells
+
+    return flat
 
 
 #: The tools, what tells their rows, and what makes them flat; BEIR's folders are in `relevance`
 EXPORTS = (
-    Export("Label Studio", _has(data=dict, annotations=list), _label_studio),
-    Export("Argilla", _has("responses", fields=dict), _argilla),
-    Export("Argilla", lambda row: any(name.endswith(".responses") for name in row), _argilla),
-    Export("Argilla", _has("inputs", "annotation"), _argilla_1),
-    Export("Prodigy", _has("_input_hash", "_task_hash"), _prodigy),
-    Export("Prodigy", _has("options", "accept", "answer"), _prodigy),
-    Export("spaCy", _has("text", cats=dict), _spacy),
+    Export("Label Studio", _has(data=dict, annotations=list),
+           _settled(_label_studio, "settle it in Label Studio, then label-studio export PROJECT JSON")),
+    Export("Argilla", lambda row: {"inputs", "annotation"} <= row.keys() or {"responses", "fields"} <= row.keys()
+           or any(name.endswith(".responses") for name in row),
+           _settled(_argilla, "submit or discard it in Argilla, then dataset.records.to_json(path)")),
+    Export("Prodigy", lambda row: any(names <= row.keys() for names in _HASHES_OR_OPTIONS),
+           _settled(_prodigy, "prodigy db-out DATASET --answer accept exports the labels")),
+    Export("spaCy", _has("text", cats=dict), _settled(_spacy, "write the labels that you mean")),
     Export("tevatron", _has("query", "positive_passages"), _passages),
     Export("DPR", _has("question", "positive_ctxs"), _passages),
     Export("MEDI", lambda row: all(isinstance(row.get(n), list) and len(row[n]) == 2 for n in _MEDI), _instructions),
     Export("fastText", lambda row: row.keys() == {"text"} and str(row["text"]).startswith(_FASTTEXT), _fasttext),
-    Export("sets of paraphrases", lambda row: row.keys() == {"set"} and isinstance(row["set"], list), _paraphrases),
+    Export("sets of paraphrases", lambda row: row.keys() == {"set"} and isinstance(row["set"], list),
+           lambda row: {"anchor": row["set"][0] if row["set"] else None, "positive": row["set"][1:]}),
     Export("lists of labeled texts", _is_listed, _listed),
     Export("lists of texts", _is_list_of_texts, _positions),
 )  # fmt: skip

@@ -61,7 +61,8 @@ def in_memory(source: object, name: str = "the data", split: str = "train") -> T
         classes = classes_of(source.features or {})
         return Table(name, "row", read, source.column_names, sampled=_STREAMED, classes=classes)
     named = isinstance(source, Mapping) or (hasattr(source, "columns") and hasattr(source, "items"))
-    if hasattr(source, "columns") and not named and _is_arrow(source):
+    arrow = any(hasattr(source, f"__arrow_c_{kind}__") for kind in ("stream", "array"))
+    if hasattr(source, "columns") and not named and arrow:
         import pyarrow as pa  # here, because texts are read without it
 
         table = pa.table(source)
@@ -73,7 +74,9 @@ def in_memory(source: object, name: str = "the data", split: str = "train") -> T
 
 def splits_in(source: object) -> Mapping[str, object] | None:
     """The tables of a dictionary of tables, by the names of their splits; None for anything else."""
-    return source if isinstance(source, Mapping) and source and all(map(_is_table, source.values())) else None
+    if not isinstance(source, Mapping) or not source:
+        return None
+    return source if all(hasattr(one, "column_names") or hasattr(one, "columns") for one in source.values()) else None
 
 
 def of_dataset(data: datasets.Dataset, source: str) -> Table:
@@ -119,14 +122,6 @@ def _transformed(data: datasets.Dataset) -> Iterator[Row]:
     for batch in data.iter(batch_size=BATCH):
         for number, cells in enumerate(zip(*batch.values(), strict=True), number + 1):  # noqa: B020 - it goes on
             yield Row(number, dict(zip(batch, map(_python, cells), strict=True)))
-
-
-def _is_table(source: object) -> bool:
-    return hasattr(source, "column_names") or hasattr(source, "columns")
-
-
-def _is_arrow(source: object) -> bool:
-    return hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
 
 
 def _of_columns(source: Any, name: str) -> Iterator[Row]:

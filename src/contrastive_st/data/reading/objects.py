@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +48,12 @@ def json_rows(
         source: its name in messages.
         lines: gives its lines.
     """
-    start = next((line.strip() for line in lines() if line.strip()), "")
-    by_line = start.startswith(("{", "[", '"')) and not _is_whole(path, start)
-    if not by_line and start.startswith(("[", "{")):
-        size, most = path.stat().st_size, content.LARGEST_WHOLE
-        if size > most:
-            what = f"has {size:,} bytes, and a list of JSON is read as a whole, up to {most:,}"
-            raise InputError(f"{source} {what}; write one object per line")
+    top = list(islice((line for line in lines() if line.strip()), 2))
+    by_line = bool(top) and _is_json(top[0]) and (len(top) > 1 or content.format_of(path) != ".json")
+    size, most = path.stat().st_size, content.LARGEST_WHOLE
+    if not by_line and size > most:
+        what = f"has {size:,} bytes, and what is not an object per line is read as a whole, up to {most:,}"
+        raise InputError(f"{source} {what}; write one object per line")
 
     def of_lines() -> Iterator[tuple[int, object]]:
         return (
@@ -79,21 +79,12 @@ def json_rows(
     return unit, checked
 
 
-def _is_whole(path: Path, start: str) -> bool:
-    """Whether a file that starts with this line is one object with all rows, or objects of several lines."""
+def _is_json(text: str) -> bool:
     try:
-        first = json.loads(start)
-        if isinstance(first, dict):
-            return content.format_of(path) == ".json" and (_columns(first) is not None or bool(_tables(first)))
-        return content.format_of(path) == ".json" or row_of(first) is None
-    except json.JSONDecodeError:
-        if start.startswith("["):
-            return True
-        if content.format_of(path) != ".json":
-            return False
-        return start in ("{", '{"') or start.rstrip(",").count("{") > start.count("}")
+        json.loads(text)
     except (RecursionError, ValueError):
-        return False  # the error names the line when it is read
+        return False
+    return True
 
 
 def row_of(item: object) -> Record | None:

@@ -16,7 +16,7 @@ from contrastive_st.errors import InputError, about, choice
 from contrastive_st.files.reading import read_json
 
 if TYPE_CHECKING:
-    import datasets
+    pass
 
 TABLES = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow")
 HUB_NAME = re.compile(r"(?P<name>[\w-][\w.-]*(/[\w.-]+)?)(:(?P<config>[\w.-]+))?")
@@ -120,7 +120,9 @@ def stored(source: str, split: str = "train", **options: Any) -> Any:
     import datasets  # here, because files of text are read without it
 
     if is_saved(path_of(source)):
-        return _from_disk(source, split)
+        with about(f"{source}: not a valid save_to_disk folder"):
+            data = datasets.load_from_disk(str(path_of(source)))
+        return data if isinstance(data, datasets.Dataset) else data[choice("split", split, data, source)]
     if known := pair_set(source):
         source, split = known.source, known.dev if split == "dev" else split
         options = {"revision": known.revision, **options} if known.revision else options
@@ -167,13 +169,3 @@ def splits_of(path: Path) -> list[str]:
             return list(read_json(path / _SPLITS_SAVED, dict)["splits"])
         files = {} if is_saved(path) or not path.is_dir() else _files_in(path)
         return sorted({split for split in files.values() if split})
-
-
-def _from_disk(source: str, split: str) -> datasets.Dataset:
-    import datasets
-
-    with about(f"{source}: not a valid save_to_disk folder"):
-        data = datasets.load_from_disk(str(path_of(source)))
-    if isinstance(data, datasets.Dataset):
-        return data
-    return data[choice("split", split, data, source)]

@@ -12,41 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contrastive_st import text_format
-from contrastive_st.data.reading.content import (
-    COMPRESSED,
-    check_file,
-    encoding_note,
-    encoding_of,
-    format_of,
-    numbered_lines,
-    open_bytes,
-    path_of,
-    reading,
-    text_lines,
-)
-from contrastive_st.data.reading.delimited import (
-    MAYBE_A_TABLE,
-    ask_other,
-    distinct,
-    find_dialect,
-    has_tabs,
-    is_table,
-    numbered_rows,
-)
+from contrastive_st.data.reading import content, delimited, memory, relevance, sources
 from contrastive_st.data.reading.exports import plain_rows
-from contrastive_st.data.reading.memory import in_memory, stored_classes
 from contrastive_st.data.reading.objects import json_rows
-from contrastive_st.data.reading.relevance import (
-    TREC,
-    entries,
-    is_beir,
-    judgements,
-    names_of_judgements,
-    relevant_pairs,
-    trec_table,
-)
 from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows, of_class
-from contrastive_st.data.reading.sources import files_of, is_saved, names_in, splits_of, stored
 from contrastive_st.data.reading.whole import columns_of_csv, columns_of_parquet
 from contrastive_st.errors import InputError
 
@@ -99,25 +68,25 @@ def open_table(
         ...     table.names, list(table)[0].cells, table.notes
         (['text', 'year'], {'text': 'On tides, and more', 'year': '1999'}, ('cells are separated by semicolons',))
     """
-    names, asked, split = names_in(source), split, split or "train"
+    names, asked, split = sources.names_in(source), split, split or "train"
     if names is None:
         return plain_rows(_held(source, name or "the data", split)).said()
     source = names[0] if len(names) == 1 else names
     shown = name or " ".join(map(str, names))
-    folder = path_of(names[0]) if len(names) == 1 and os.path.isdir(path_of(names[0])) else None
-    if folder is not None and is_beir(folder):
+    folder = content.path_of(names[0]) if len(names) == 1 and os.path.isdir(content.path_of(names[0])) else None
+    if folder is not None and relevance.is_beir(folder):
         return _beir(folder, shown, split)
-    files = files_of(source, split)
+    files = sources.files_of(source, split)
     if files is None:
-        streamed = {"streaming": True} if streaming and not is_saved(path_of(str(source))) else {}
-        table = in_memory(stored(str(source), split, **streamed), shown)
+        streamed = {"streaming": True} if streaming and not sources.is_saved(content.path_of(str(source))) else {}
+        table = memory.in_memory(sources.stored(str(source), split, **streamed), shown)
     elif len(files) == 1:
         table = open_file(files[0], shown, header, columns)
     else:
         table = _joined([open_file(path, str(path), header, columns) for path in files], shown)
     if files and all(path.suffix == ".parquet" for path in files):
         table = _with_schema(table, files)
-    others = [own for own in splits_of(folder) if own != split] if folder is not None else []
+    others = [own for own in sources.splits_of(folder) if own != split] if folder is not None else []
     if others and asked is None:
         table = replace(table, notes=(*table.notes, f"only split {split} is read, not {', '.join(others)}"))
     table = table if table.delimited and columns else plain_rows(table)
@@ -125,7 +94,7 @@ def open_table(
 
 
 def _held(source: object, name: str, split: str) -> Table:
-    table = in_memory(source, name, split)
+    table = memory.in_memory(source, name, split)
     if isinstance(source, (list, tuple)) and source and isinstance(source[0], str):
         return replace(table, notes=("read as a list of texts, because they are not names of files",))
     return table
@@ -135,22 +104,22 @@ def open_file(
     path: Path, source: str, header: int | None = None, columns: Sequence[str | int] | str | int | None = None
 ) -> Table:
     """Open one file, whose extension says the format."""
-    check_file(path, source)
-    kind = format_of(path)
-    with reading(source):
+    content.check_file(path, source)
+    kind = content.format_of(path)
+    with content.reading(source):
         if kind in (".parquet", ".arrow"):
             return _arrow(path, source)
-        with open_bytes(path) as file:
-            encoding = encoding_of(file, source)
-        lines = partial(text_lines, path, source, encoding)
-        note = "" if encoding == "utf-8" else encoding_note(encoding)
+        with content.open_bytes(path) as file:
+            encoding = content.encoding_of(file, source)
+        lines = partial(content.text_lines, path, source, encoding)
+        note = "" if encoding == "utf-8" else content.encoding_note(encoding)
         as_table = kind in (".csv", ".tsv") or (kind == ".txt" and text_format.asked.delimiter is not None)
         top = list(islice(lines(), 3)) if kind == ".txt" else []
         if kind == ".txt" and not as_table:
-            ask_other(top, source)
-        if not as_table and not is_table((top or [""])[0].rstrip("\r\n")):
+            delimited.ask_other(top, source)
+        if not as_table and not delimited.is_table((top or [""])[0].rstrip("\r\n")):
             if kind == ".txt":
-                notes = tuple(filter(None, (note, MAYBE_A_TABLE if has_tabs(lines()) else "")))
+                notes = tuple(filter(None, (note, delimited.MAYBE_A_TABLE if delimited.has_tabs(lines()) else "")))
                 texts = lambda: (Row(number, {"text": line.rstrip("\r\n")}) for number, line in enumerate(lines(), 1))
                 return Table(source, "line", texts, ["text"], notes)
             unit, rows = json_rows(path, source, lines)
@@ -159,14 +128,14 @@ def open_file(
             str(one).partition("=")[0] for one in ([columns] if isinstance(columns, (str, int)) else columns or ())
         ]
         wanted = [one for one in asked if not one.isdecimal()]
-        dialect = find_dialect(lines, source, "," if kind == ".csv" else "\t", header, kind == ".txt", wanted)
+        dialect = delimited.find_dialect(lines, source, "," if kind == ".csv" else "\t", header, kind == ".txt", wanted)
     left_out = set[int]()
 
     def read() -> Iterator[Row]:
-        for number, written in numbered_rows(dialect, lines(), source, left_out):
+        for number, written in delimited.numbered_rows(dialect, lines(), source, left_out):
             yield Row(number, dict(zip(dialect.names, map(dialect.cell, written), strict=False)))
 
-    plain = encoding.startswith("utf-8") and path.suffix.lower() not in COMPRESSED
+    plain = encoding.startswith("utf-8") and path.suffix.lower() not in content.COMPRESSED
     return Table(
         source, "row", read, dialect.names, (note,) * bool(note) + dialect.notes, delimited=True,
         first=1 + dialect.first, whole=partial(columns_of_csv, path, dialect, {}) if plain else None,
@@ -175,10 +144,10 @@ def open_file(
 
 def open_judgements(path: Path) -> Table:
     """Open a file of judgements, which has no header unless its cells are names of the columns of judgements."""
-    if format_of(path) in TREC:
-        return trec_table(path)
-    first = next(numbered_lines(path), (1, ""))[1] if format_of(path) in (".csv", ".tsv") else ""
-    return open_file(path, str(path), names_of_judgements(first))
+    if content.format_of(path) in relevance.TREC:
+        return relevance.trec_table(path)
+    first = next(content.numbered_lines(path), (1, ""))[1] if content.format_of(path) in (".csv", ".tsv") else ""
+    return open_file(path, str(path), relevance.names_of_judgements(first))
 
 
 def _with_schema(table: Table, files: Sequence[Path]) -> Table:
@@ -188,7 +157,7 @@ def _with_schema(table: Table, files: Sequence[Path]) -> Table:
     import pyarrow.parquet as pq
 
     schemas = [pq.read_schema(path) for path in files]
-    if any(stored_classes(schema) != table.classes for schema in schemas):
+    if any(memory.stored_classes(schema) != table.classes for schema in schemas):
         return table  # the numbers of its classes are those of one file alone
     with contextlib.suppress(ValueError):
         schema = pa.unify_schemas(schemas, promote_options="permissive")
@@ -203,19 +172,19 @@ def _arrow(path: Path, source: str) -> Table:
     import pyarrow.parquet as pq
 
     def batches() -> Iterator[pa.RecordBatch]:
-        if format_of(path) == ".parquet":
+        if content.format_of(path) == ".parquet":
             with pq.ParquetFile(path, memory_map=True) as file:
                 yield from file.iter_batches(BATCH)
             return
         with pa.memory_map(str(path)) as mapped:
             yield from _ipc(mapped)
 
-    if format_of(path) == ".parquet":
+    if content.format_of(path) == ".parquet":
         schema = pq.read_schema(path)
     else:
         with pa.memory_map(str(path)) as mapped:
             schema = next(iter(_ipc(mapped))).schema
-    names, classes = distinct(schema.names, source), stored_classes(schema)
+    names, classes = delimited.distinct(schema.names, source), memory.stored_classes(schema)
     return Table(source, "row", lambda: arrow_rows(batches(), source), names, classes=classes)
 
 
@@ -232,15 +201,15 @@ def _ipc(mapped: pa.NativeFile) -> Iterator[pa.RecordBatch]:
 
 def _beir(folder: Path, source: str, split: str) -> Table:
     def part(name: str, opened: Callable[[Path], Table] = lambda path: open_file(path, str(path))) -> Table:
-        return opened(next(path for path in files_of(str(folder / f"{name}.*")) or () if path.is_file()))
+        return opened(next(path for path in sources.files_of(str(folder / f"{name}.*")) or () if path.is_file()))
 
     judged = part(f"qrels/{split}", open_judgements)
     relevant: dict[str, list[str]] = {}
-    for query, document, grade, _ in judgements(judged):
+    for query, document, grade, _ in relevance.judgements(judged):
         if grade > 0:
             relevant.setdefault(query, []).append(document)
-    pairs = lambda: relevant_pairs(entries(part("corpus")), entries(part("queries")), relevant)
-    read = lambda: (Row(*row) for row in enumerate(pairs(), 1))
+    of = lambda name: relevance.entries(part(name))
+    read = lambda: (Row(*row) for row in enumerate(relevance.relevant_pairs(of("corpus"), of("queries"), relevant), 1))
     return Table(
         source, "pair", read, ["query", "positive"], ("read as a folder of BEIR: queries and what is relevant",)
     )

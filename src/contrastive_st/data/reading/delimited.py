@@ -51,7 +51,7 @@ _TYPE = re.compile(
     r"real|num(ber|eric)|decimal|bool(ean)?|date(time)?|timestamp)( ?\([\d, ]+\))?", re.IGNORECASE
 )  # fmt: skip
 #: A row as programs write it around a table: a line, or the number of its rows
-_AROUND = re.compile(r"[-+=|:\s]*---[-+=|:\s-]*|\(?\d+ rows?\b.*")
+_AROUND = re.compile(r"[-+=|:\s]*---[-+=|:\s-]*|\(?\d+ rows?( affected| selected| in set.*)?\.?\)?")
 _AGGREGATE = re.compile(r"((grand|sub)[- ]?)?total|sum|average|mean|count", re.IGNORECASE)
 #: The columns of the files of the STS benchmark, which have no header
 STS_COLUMNS = ("genre", "file", "year", "id", "sts_score", "sentence1", "sentence2")
@@ -321,7 +321,7 @@ def is_stray(cells: Sequence[str], names: Sequence[str], top: bool = False, last
         (True, False)
     """
     plain = [cell.strip() for cell in cells] or [""]
-    if _AROUND.fullmatch("".join(plain)) or (
+    if (_AROUND.fullmatch(plain[0]) and set("".join(plain[1:])) <= set("-+=|: ")) or (
         len(names) > 1 and len(NAMES.intersection(map(str.lower, plain))) > 1 and _are_names(plain)
     ):
         return True
@@ -414,9 +414,8 @@ def numbered_rows(
                 continue
             where, top = f"{source}, row {number}", number <= dialect.first + 2
             stray = checked and is_stray(cells, names, top)
-            if several and (
-                [cell.strip() for cell in cells] == names or (stray and list(map(role_of, cells)) == roles)
-            ):
+            same = [cell.strip() for cell in cells] == names
+            if several and (same or (stray and _are_names(cells) and list(map(role_of, cells)) == roles)):
                 if number not in left_out:
                     logger.warning(f"{where} repeats the header and is left out")
                 left_out.add(number)

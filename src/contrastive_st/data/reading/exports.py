@@ -139,12 +139,12 @@ def _spacy(row: Record) -> Answered:
     return rest, [("label", [name for name, value in row["cats"].items() if value], status)]
 
 
-def _settled(answered: Callable[[Record], Answered], mend: str) -> Callable[[Record], Record]:
+def _settled(answered: Callable[[Record], Answered], advice: str) -> Callable[[Record], Record]:
     """Makes a row flat: its cells with the answer to each question, None without one, a list for several labels.
 
     Args:
         answered: the cells and the answers of a row.
-        mend: how the tool exports labels that are clear; added to the error where they are not.
+        advice: how the tool exports labels that are clear; added to the error where they are not.
     """
 
     def flat(row: Record) -> Record:
@@ -153,14 +153,14 @@ def _settled(answered: Callable[[Record], Answered], mend: str) -> Callable[[Rec
         for name, answer, status in answers:
             own = given.setdefault(name, [])
             if status in _REFUSED:
-                raise Unclear(f"an answer is {status}; {mend}")
+                raise Unclear(f"an answer is {status}; {advice}")
             if answer is not None and status not in _SKIPPED:
                 own.append(answer if isinstance(answer, list) else [answer])
         for name, several in given.items():
             if any(isinstance(label, (list, dict)) for answer in several for label in answer):
-                raise Unclear(f"labels inside labels; {mend}")
+                raise Unclear(f"labels inside labels; {advice}")
             if any(answer != several[0] for answer in several):
-                raise Unclear(f"annotators disagree: {' and '.join(map(str, several[:2]))}; {mend}")
+                raise Unclear(f"annotators disagree: {' and '.join(map(str, several[:2]))}; {advice}")
             cells = {**cells, name: None if not several else several[0][0] if len(several[0]) == 1 else several[0]}
         return cells
 

@@ -1,4 +1,7 @@
-"""Each example trains two steps on a few sentences, and leaves a checkpoint that opens."""
+"""Each example trains two steps on a few sentences, and leaves a checkpoint that opens.
+
+`test_every_size.py` has the scripts with each kind of file, and their own options.
+"""
 
 import ast
 import runpy
@@ -15,21 +18,15 @@ TRAIN = ["--max_steps", "2", "--per_device_train_batch_size", "4", "--report_to"
          "--logging_steps", "1", "--bf16", "false"]  # fmt: skip
 BERT = "--hidden_size 64 --vocab_size 200"
 RUNS = {
-    "train.py": f"--train_file pairs.csv {BERT}",
     "run_static.py": "--train_file documents.txt --hidden_size 8 --trained_size 4 --heldout 8",
     "run_neighbors.py": "--train_file documents.txt --model_name_or_path teacher --heldout 8",
     "run_tsdae.py": BERT,
     "run_cutoff.py": BERT,
     "run_cutoff.py pairs": f"--train_file pairs.csv --cutoff token {BERT}",
-    "run_mixture.py": f"--mixture mixture.yaml {BERT}",
     "run_simcse.py": BERT,
-    "run_simcse.py text": f"--train_file text.txt {BERT}",
-    "run_simcse.py pairs": f"--train_file pairs.csv {BERT}",
     "run_quickthoughts.py": "--hidden_size 6 --embedding_size 4",
-    "run_quickthoughts.py text": "--train_file text.txt --targets tfidf_bin --hidden_size 6",
     "run_sbert.py": BERT,
     "run_sbert.py triplet": f"--loss triplet {BERT}",
-    "run_sbert.py scored": f"--train_file scored.csv {BERT}",
     "run_infersent.py": "--hidden_size 6 --head_hidden 4 --embedding_size 4",
     "run_use.py": "--hidden_size 8 --embedding_size 8",
     "run_cert.py": f"--num_layers 1 --momentum_queue 8 {BERT}",
@@ -69,10 +66,6 @@ def folder(tmp_path, monkeypatch, bert_config, tokenizer, small_documentation):
     )
     rows = [(a, b) for a in SENTENCES for b in SENTENCES[:3]]
     (tmp_path / "pairs.csv").write_text("\n".join(["question,answer", *(f"{a},{b}" for a, b in rows)]))
-    scored = ["sentence1,sentence2,score", *(f"{a},{b},{i % 5 / 4}" for i, (a, b) in enumerate(rows))]
-    (tmp_path / "scored.csv").write_text("\n".join(scored))
-    sets = "- {name: one, train_file: pairs.csv}\n- {name: two, train_file: scored.csv}\n"
-    (tmp_path / "mixture.yaml").write_text(f"datasets:\n{sets}")
     return tmp_path
 
 
@@ -107,7 +100,10 @@ def test_search_and_evaluation(folder, monkeypatch, capsys, bert_config, tokeniz
     assert capsys.readouterr().err.startswith("error: ")
 
 
-@pytest.mark.parametrize("name", sorted({name.split()[0] for name in RUNS} - {"run_mlm.py"}))
+SCRIPTS = {"train.py", "run_mixture.py", *(name.split()[0] for name in RUNS)}
+
+
+@pytest.mark.parametrize("name", sorted(SCRIPTS - {"run_mlm.py"}))
 def test_bad_input_is_one_line(name, folder, monkeypatch, capsys):
     assert run_example(monkeypatch, name, "--no_such_flag", "1") == 2
     error = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The script of Sentence-BERT: the columns of a file choose the loss."""
+"""The script of Sentence-BERT: the columns of a file choose the loss, as in `train`."""
 
 import json
 
@@ -29,15 +29,18 @@ def write(kind, folder):
     return ["--train_file", str(path), "--output_dir", str(folder / "out"), *TINY]
 
 
+@pytest.mark.parametrize("script", ["run_sbert", "train"])
 @pytest.mark.parametrize("kind", TABLES)
-def test_the_columns_choose_the_loss(kind, tmp_path, monkeypatch):
+def test_the_columns_choose_the_loss(kind, script, tmp_path, monkeypatch):
     monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
-    load("run_sbert").main([*write(kind, tmp_path), "--matryoshka_dims", "64", "16"])
+    given = [*write(kind, tmp_path), "--matryoshka_dims", "64", "16", "--pooling", "mean"]
+    load(script).main(given[:-2] if script == "run_sbert" else given)
     encoder = SentenceEncoder(tmp_path / "out", truncate_dim=16)
     assert encoder.encode(SENTENCES).shape == (8, 16)
     assert not any("loss_head" in name for name in encoder.model.state_dict())
     settings = json.loads((tmp_path / "out" / "config.json").read_text())["contrastive"]
-    assert (settings["dims"], settings["inner"]["loss"]) == ([64, 16], TABLES[kind][2])
+    loss = "info_nce" if (script, kind) == ("train", "triplets") else TABLES[kind][2]
+    assert (settings["dims"], settings["inner"]["loss"]) == ([64, 16], loss)
     assert settings["pooling"] == "mean"
 
 

@@ -147,32 +147,6 @@ def test_prompts_that_cannot_be(flags, words, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-LABELS = ["entailment", "neutral", "contradiction"]
-TABLES = {
-    "scored": ("question,answer,score", "cosine_similarity"),
-    "labelled": ("premise,hypothesis,label", "softmax"),
-    "triplets": ("anchor,positive,negative", "info_nce"),
-    "texts": ("text,label", "cosine_similarity"),
-}
-
-
-@pytest.mark.parametrize("kind", TABLES)
-def test_it_takes_scores_and_labels_for_what_they_are(kind, tmp_path, monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
-    header, loss = TABLES[kind]
-    last = {"scored": lambda i: i % 5 / 4, "labelled": lambda i: LABELS[i % 3], "triplets": lambda i: "the rain"}
-    pairs = [(a, f"{b} {i}") for i in range(2) for a in SENTENCES for b in SENTENCES[:3]]
-    rows = [(a, i % 2) if kind == "texts" else (a, b, last[kind](i)) for i, (a, b) in enumerate(pairs)]
-    path = tmp_path / f"{kind}.csv"
-    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
-    small = [*TINY, "--output_dir", str(tmp_path / "out")]
-    load("train").main(["--train_file", str(path), *small])
-    encoder = SentenceEncoder.from_pretrained(tmp_path / "out")
-    assert encoder.encode(SENTENCES).shape == (8, 16)
-    recipe = json.loads((tmp_path / "out" / "training_metadata.json").read_text())
-    assert recipe["loss"]["name"] == loss
-
-
 @pytest.mark.parametrize(
     "flags", ["", "--loss margin_mse --chunk_size 3", "--loss kl_distillation --in_batch_negatives true"]
 )

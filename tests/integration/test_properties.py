@@ -49,11 +49,6 @@ headers = st.lists(
     st.one_of(st.sampled_from(HEADERS), texts),
     min_size=1, max_size=4,
 )  # fmt: skip
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
-    max_leaves=6,
-)
 
 
 def table(rows, delimiter):
@@ -79,51 +74,6 @@ def files(draw):
     if kind == "table":
         return suffix, table([draw(headers), *rows], "\t" if suffix == ".tsv" else ",")
     return suffix, "\n".join(row[0] for row in rows).encode("utf-8", errors="surrogatepass")
-
-
-@st.composite
-def damages(draw):
-    """What is done to a file of a checkpoint: (name, new content or None where it goes), or nothing."""
-    if draw(st.booleans()):
-        return None
-    name = draw(st.sampled_from([
-        "config.json", "tokenizer.json", "tokenizer_config.json", "modules.json", "1_Pooling/config.json",
-        "model.safetensors", "training_metadata.json", "README.md", "model.safetensors.index.json",
-        "evaluation/report.json", "config_sentence_transformers.json",
-    ]))  # fmt: skip
-    kind = draw(st.sampled_from(["gone", "bytes", "json", "one key", "cut"]))
-    if kind == "gone":
-        return name, None
-    if kind == "bytes":
-        return name, draw(st.binary(max_size=60))
-    if kind == "cut":
-        return name, draw(st.floats(0, 1))
-    if kind == "json":
-        return name, json.dumps(draw(json_values)).encode()
-    return name, (draw(st.integers(0, 40)), draw(json_values))
-
-
-def damage(folder, done):
-    if done is None:
-        return
-    path, how = folder / done[0], done[1]
-    if how is None:
-        path.unlink(missing_ok=True)
-        return
-    path.parent.mkdir(exist_ok=True)
-    if isinstance(how, float):
-        path.write_bytes((content := path.read_bytes() if path.is_file() else b"")[: int(len(content) * how)])
-    elif isinstance(how, tuple):
-        try:
-            held = json.loads(path.read_bytes())
-        except (OSError, ValueError):
-            held = {}
-        if isinstance(held, dict):
-            names = [*held, "new"]
-            held[names[how[0] % len(names)]] = how[1]
-        path.write_text(json.dumps(held))
-    else:
-        path.write_bytes(how)
 
 
 def options(*names):
@@ -231,11 +181,10 @@ def run_cases(count, checkpoint, tmp_path_factory, monkeypatch, capsys, derandom
     )  # fmt: skip
     @given(st.data())
     def case(draws):
-        done, (suffix, written) = draws.draw(damages()), draws.draw(files())
+        suffix, written = draws.draw(files())
         argv = draws.draw(command_lines(f"data{suffix}"))
         folder = Path(tempfile.mkdtemp(dir=place))
         shutil.copytree(checkpoint, folder / "model")
-        damage(folder / "model", done)
         (folder / f"data{suffix}").write_bytes(written)
         before = content(folder)
         monkeypatch.chdir(folder)
@@ -253,7 +202,7 @@ def run_cases(count, checkpoint, tmp_path_factory, monkeypatch, capsys, derandom
             changed = {*content(folder).items()} ^ {*before.items()}
             problem = f"files changed: {sorted({name for name, _ in changed})[:4]}"
         if problem:
-            wrong.setdefault((argv[0], problem.replace(str(folder), "")), (argv, done, suffix, written, err[-1500:]))
+            wrong.setdefault((argv[0], problem.replace(str(folder), "")), (argv, suffix, written, err[-1500:]))
         os.chdir(place)
         shutil.rmtree(folder)
 
@@ -268,8 +217,8 @@ def run_cases(count, checkpoint, tmp_path_factory, monkeypatch, capsys, derandom
         print(f"\n{sum(ended.values())} cases: {codes[0]} ended in 0, {codes[2]} in 2, {len(wrong)} kinds of fault")
         by_command = collections.Counter(name for name, _ in ended.elements())
         print(", ".join(f"{name} {by_command[name]} ({ended[name, 0]} in 0)" for name in sorted(by_command)))
-        for (name, _), (argv, done, suffix, written, err) in wrong.items():
-            print(f"--- {name}: {argv} damage={done} data{suffix}={written[:80]!r}\n{err}")
+        for (name, _), (argv, suffix, written, err) in wrong.items():
+            print(f"--- {name}: {argv} data{suffix}={written[:80]!r}\n{err}")
     assert not wrong, f"{len(wrong)} kinds of fault: {list(wrong)}"
 
 

@@ -29,6 +29,8 @@ PAGES = {
 }
 FENCE = re.compile(r"(?:^<!-- not run: (?P<why>[^\n]+) -->\n+)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$", re.M | re.S)
 KINDS = ("python", "sh")
+PACKAGES = ("asyncio", "concurrent", "email", "http", "importlib", "json", "logging", "multiprocessing", "unittest",
+            "urllib", "xml")  # fmt: skip
 
 
 class Snippet(NamedTuple):
@@ -76,8 +78,8 @@ def folder(clone, one_server, tmp_path, monkeypatch):
         (tmp_path / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
-    stdlib = partial(installed_docs, roots=[sysconfig.get_path("stdlib")])  # `make demo` reads all that is installed
-    monkeypatch.setattr("contrastive_st.compare.queries.installed_docs", stdlib)
+    roots = [Path(sysconfig.get_path("stdlib"), name) for name in PACKAGES]  # `make demo` reads all that is installed
+    monkeypatch.setattr("contrastive_st.compare.queries.installed_docs", partial(installed_docs, roots=roots))
     for name in ("CONTRASTIVE_ST_MODEL", "CONTRASTIVE_ST_DATA"):
         monkeypatch.delenv(name, raising=False)
     with emptied(one_server):

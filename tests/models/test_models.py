@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
 from contrastive_st import AutoModelForCL, BertForCL, InputError, RobertaForCL
-from contrastive_st.models import POOLINGS
+from contrastive_st.models import POOLINGS, pool
 from contrastive_st.models.base import text_hashes
 from contrastive_st.models.checkpoint import max_positions
 from contrastive_st.models.families import ENCODERS, family as class_of
@@ -210,6 +210,11 @@ def test_settings_given_at_opening_win_over_the_saved_ones(bert_config, tmp_path
 def test_bad_settings_are_named(bert_config, settings, words):
     with pytest.raises(InputError, match=words):
         BertForCL(bert_config, **settings)
+
+
+def test_an_unknown_pooling_names_those_there_are():
+    with pytest.raises(InputError, match="avg_first_last"):
+        pool([torch.randn(1, 2, 3)], torch.ones(1, 2), "median")
 
 
 def test_what_cannot_be_opened_is_said_in_one_line(tmp_path):

@@ -269,17 +269,24 @@ def test_what_is_no_static_model_is_told_in_a_line(tmp_path, folder):
 
 
 @pytest.mark.parametrize("folder", ["int8"], indirect=True)
-def test_a_script_encodes_without_torch(folder):
+def test_a_script_encodes_hashes_and_copies_without_torch(folder, tmp_path):
     """By the public name, to the bit what commands and indices compute."""
     code = (
         "import sys; from contrastive_st import SentenceEncoder\n"
         "encoder = SentenceEncoder(sys.argv[1], truncate_dim=6)\n"
         "print(encoder.similarity('the cat', ['the cat sat', 'a dog']).tolist()[0])\n"
         "print(encoder.encode(['the cat', 'a dog']).tolist())\n"
+        "plain, prompted = SentenceEncoder(sys.argv[1]), SentenceEncoder(sys.argv[1])\n"
+        "prompted.prompts = {'query': 'the '}\n"
+        "assert (prompted.encode_query(['cat']) == plain.encode(['the cat'])).all()\n"
+        "assert prompted.fingerprint != plain.fingerprint\n"
+        "plain.save_pretrained(sys.argv[2])\n"
+        "assert SentenceEncoder(sys.argv[2]).fingerprint == plain.fingerprint\n"
         "too_much = {'torch', 'transformers', 'scipy', 'huggingface_hub', 'sklearn'} & set(sys.modules)\n"
         "assert not too_much, too_much\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code, str(folder), str(tmp_path / "copy")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     similarities, vectors = map(json.loads, done.stdout.splitlines())
     wanted = StaticVectors.from_pretrained(folder).encode(["the cat", "a dog", "the cat sat"])[:, :6]
     assert np.array_equal(np.array(vectors, np.float32), wanted[:2])
@@ -384,20 +391,6 @@ def test_vectors_in_memory_are_an_encoder(folder, tmp_path):
     assert encoder.fingerprint == before == vectors.fingerprint
     encoder.model.embeddings.data *= 2
     assert encoder.fingerprint != before
-
-
-def test_a_prompted_folder_is_encoded_hashed_and_copied_without_torch(folder, tmp_path):
-    code = (
-        "import sys; from contrastive_st import SentenceEncoder\n"
-        "plain, encoder = SentenceEncoder(sys.argv[1]), SentenceEncoder(sys.argv[1])\n"
-        "encoder.prompts = {'query': 'the '}\n"
-        "assert (encoder.encode_query(['cat']) == plain.encode(['the cat'])).all()\n"
-        "assert encoder.fingerprint != plain.fingerprint\n"
-        "plain.save_pretrained(sys.argv[2])\n"
-        "assert SentenceEncoder(sys.argv[2]).fingerprint == plain.fingerprint\n"
-        "assert 'torch' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", code, str(folder), str(tmp_path / "copy")], check=True)
 
 
 def test_the_device_of_the_command_line_holds_for_a_static_model_too(capsys, tmp_path, monkeypatch):

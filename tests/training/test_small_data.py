@@ -2,8 +2,6 @@
 
 import functools
 import logging
-import os
-import signal
 
 import pytest
 import small_worker
@@ -11,7 +9,7 @@ import torch
 from datasets import IterableDataset
 from ranks import launch
 from small_worker import FAMILIES, run_family
-from transformers import BertConfig, TrainerCallback
+from transformers import BertConfig
 
 from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, InputError
 from contrastive_st.data import DropoutPairCollator, LabelledPairCollator, PairCollator
@@ -138,14 +136,3 @@ def test_pairs_may_have_duplicates(make, dropout):
 def test_scored_pairs_may_be_of_equal_texts(make):
     rows = [{**row, "score": i / 4} for i, row in enumerate(pairs(4, equal=4))]
     make(rows, LabelledPairCollator, 0.0, model={"loss": CoSENTLoss()}).train()
-
-
-class Terminate(TrainerCallback):
-    def on_step_end(self, args, state, control, **kwargs):
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
-def test_a_run_that_is_told_to_stop_ends_well(make, tmp_path):
-    trainer = make(texts(12), max_steps=5)
-    trainer.add_callback(Terminate())
-    assert trainer.train().global_step in (1, 2)

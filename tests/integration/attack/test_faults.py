@@ -68,26 +68,6 @@ def test_a_full_disk(most, tmp_path):
     assert newest_checkpoint(tmp_path / "out") is None
 
 
-def test_a_flipped_bit_of_the_weights(run, tmp_path):
-    shutil.copytree(run, tmp_path / "run")
-    checkpoint = newest_checkpoint(tmp_path / "run")
-    path = checkpoint / "model.safetensors"
-    data = bytearray(path.read_bytes())
-    data[-5] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(InputError, match=r"model\.safetensors"):
-        check_checkpoint(checkpoint)
-
-
-@pytest.mark.parametrize(("name", "value"), [("stateful_callbacks", 0.5), ("best_modeE_checkpoint", None)])
-def test_a_state_that_transformers_cannot_read(name, value, run, tmp_path):
-    shutil.copytree(run, tmp_path / "run")
-    path = newest_checkpoint(tmp_path / "run") / "trainer_state.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
-    with pytest.raises(InputError, match="trainer_state"):
-        check_checkpoint(path.parent)
-
-
 @pytest.mark.allow_warnings
 def test_ctrl_c_says_how_to_go_on(run, tmp_path, monkeypatch, caplog):
     class Interrupt(TrainerCallback):
@@ -226,17 +206,6 @@ def test_a_random_state_that_is_a_pipe(run, tmp_path):
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(InputError, match="rng_state"):
-        check_checkpoint(path.parent)
-
-
-@pytest.mark.allow_warnings
-def test_a_state_without_control(run, tmp_path):
-    shutil.copytree(run, tmp_path / "run")
-    path = newest_checkpoint(tmp_path / "run") / "trainer_state.json"
-    state = json.loads(path.read_text())
-    del state["stateful_callbacks"]
-    path.write_text(json.dumps(state))
-    with pytest.raises(InputError, match="trainer_state"):
         check_checkpoint(path.parent)
 
 

@@ -389,6 +389,21 @@ def test_requests_are_encoded_together_and_each_gets_its_own():
     assert all(sum(map(len, rows)) <= 30 for rows in slow.passes)
 
 
+def test_only_a_client_among_others_waits_for_them():
+    async def turns():
+        batcher = Batcher(Slow(), gather=0.3)
+        seconds = []
+        for clients in (1, 2, 1, 1):
+            started = time.monotonic()
+            await asyncio.gather(*(batcher.submit([[number]]) for number in range(clients)))
+            seconds.append(time.monotonic() - started)
+        return seconds
+
+    alone, _, after_others, again = asyncio.run(turns())
+    assert after_others > 0.3
+    assert max(alone, again) < 0.3
+
+
 def test_rows_that_come_while_others_are_computed_are_taken_at_once():
     """A model that is two buckets ahead: whoever gets the first vectors is not kept waiting for the second ones."""
     seen, events = [], []

@@ -66,7 +66,7 @@ class Batcher:
         limits: options of `bucket_rows` for a bucket.
         batch_tokens: so many of the tokens that wait, the oldest first, are sorted into buckets.
         most_waiting: tokens that may wait or be under way; a request beyond is refused with the seconds to wait.
-        gather: seconds that the first request of an idle server waits for others.
+        gather: seconds that the first request of an idle server waits for others, if there were several at once before.
 
     Example:
         >>> async def two_clients():
@@ -96,6 +96,7 @@ class Batcher:
         self._computed: deque[list[_Row]] = deque()  # buckets that the model has
         self._mutex = threading.Lock()  # of `_running`, and of what has arrived; held for a moment by the event loop
         self._running = False
+        self._several = False  # whether requests were computed together in the last turn
         self._taken = 0  # buckets
         self._rate = 1e4  # tokens a second
 
@@ -126,7 +127,7 @@ class Batcher:
                 self._arrived.append(job)
                 start, self._running = not self._running, True
             if start:
-                asyncio.get_running_loop().call_later(self.gather, self._start)
+                asyncio.get_running_loop().call_later(self.gather * self._several, self._start)
             return await asyncio.wrap_future(job.done)
         finally:
             self.waiting -= tokens
@@ -140,7 +141,7 @@ class Batcher:
     def _run(self) -> None:
         """Compute what waits; another turn follows if something is left."""
         Batcher._turns -= 1
-        started, tokens = time.perf_counter(), 0
+        started, tokens, jobs = time.perf_counter(), 0, set[_Job]()
         try:
             for vectors in self.encode(self._buckets(started + _TURN)):
                 bucket = self._computed.popleft()
@@ -148,6 +149,7 @@ class Batcher:
                 places: dict[_Job, list[int]] = {}
                 for number, row in enumerate(bucket):
                     places.setdefault(row.job, []).append(number)
+                jobs.update(places)
                 for job, item in places.items():
                     filled = job.fill([bucket[number].place for number in item], vectors[item])
                     if filled and job.done.set_running_or_notify_cancel():  # its client has not gone
@@ -161,6 +163,7 @@ class Batcher:
                 if job.done.set_running_or_notify_cancel():
                     job.done.set_exception(error)
             self._computed.clear()
+        self._several = len(jobs) > 1
         with self._mutex:
             self._running = bool(self._rows or self._arrived)
         if self._running:

@@ -49,7 +49,11 @@ def json_rows(
         lines: gives its lines.
     """
     top = list(islice((line for line in lines() if line.strip()), 2))
-    by_line = bool(top) and _is_json(top[0]) and (len(top) > 1 or content.format_of(path) != ".json")
+    by_line = len(top) > 1 or content.format_of(path) != ".json"
+    try:
+        json.loads(top[0] if top else "")
+    except (RecursionError, ValueError):
+        by_line = False
     size, most = path.stat().st_size, content.LARGEST_WHOLE
     if not by_line and size > most:
         what = f"has {size:,} bytes, and what is not an object per line is read as a whole, up to {most:,}"
@@ -77,14 +81,6 @@ def json_rows(
             yield number, row
 
     return unit, checked
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (RecursionError, ValueError):
-        return False
-    return True
 
 
 def row_of(item: object) -> Record | None:

@@ -70,7 +70,10 @@ def open_table(
     """
     names, asked, split = sources.names_in(source), split, split or "train"
     if names is None:
-        return plain_rows(_held(source, name or "the data", split)).said()
+        table = memory.in_memory(source, name or "the data", split)
+        if isinstance(source, (list, tuple)) and source and isinstance(source[0], str):
+            table = replace(table, notes=("read as a list of texts, because they are not names of files",))
+        return plain_rows(table).said()
     source = names[0] if len(names) == 1 else names
     shown = name or " ".join(map(str, names))
     folder = content.path_of(names[0]) if len(names) == 1 and os.path.isdir(content.path_of(names[0])) else None
@@ -91,13 +94,6 @@ def open_table(
         table = replace(table, notes=(*table.notes, f"only split {split} is read, not {', '.join(others)}"))
     table = table if table.delimited and columns else plain_rows(table)
     return table.said() if table.notes else table
-
-
-def _held(source: object, name: str, split: str) -> Table:
-    table = memory.in_memory(source, name, split)
-    if isinstance(source, (list, tuple)) and source and isinstance(source[0], str):
-        return replace(table, notes=("read as a list of texts, because they are not names of files",))
-    return table
 
 
 def open_file(

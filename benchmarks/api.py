@@ -209,7 +209,13 @@ def compare(args: argparse.Namespace, servers: dict[str, Server], encoder: Any, 
             requests = requests_of(texts, per, "float" if name == "sentence-transformers" else name)
             load, rate, processor = asyncio.run(measure(server, args.clients, requests, args.seconds))
             found[name].append((rate / base, processor / base_processor, load))
-    print(f"  {per} a request; encode {', '.join(f'{rate:,.0f}' for rate in rates)} texts/s")
+    alone = []
+    for start in range(0, len(texts) - per, len(texts) // 100):
+        started = time.perf_counter()
+        encoder.encode(texts[start : start + per])
+        alone.append(1000 * (time.perf_counter() - started))
+    print(f"  {per} a request; encode {', '.join(f'{rate:,.0f}' for rate in rates)} texts/s, a request alone p50 "
+          f"{statistics.median(alone):.1f} ms")  # fmt: skip
     for name, rounds in found.items():
         seconds = sorted(second for *_, load in rounds for second in load.seconds)
         statuses = sum((load.statuses for *_, load in rounds), Counter())
@@ -217,7 +223,7 @@ def compare(args: argparse.Namespace, servers: dict[str, Server], encoder: Any, 
             f"{statistics.median(own):.2f} ({min(own):.2f} to {max(own):.2f})"
             for own in list(zip(*rounds, strict=True))[:2]
         )
-        print(f"    {name:22} wall {wall}, processor {processor}; p50 {1000 * seconds[len(seconds) // 2]:.0f} ms, "
+        print(f"    {name:22} wall {wall}, processor {processor}; p50 {1000 * seconds[len(seconds) // 2]:.1f} ms, "
               f"p99 {1000 * seconds[int(0.99 * len(seconds))]:.0f} ms; {dict(statuses)}", flush=True)  # fmt: skip
 
 

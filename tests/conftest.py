@@ -92,10 +92,9 @@ def tokenizer():
 
 @pytest.fixture
 def bert_config(tokenizer):
-    return transformers.BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=20,
-    )  # fmt: skip
+    from small_checkpoints import tiny_bert
+
+    return tiny_bert(tokenizer, num_hidden_layers=2)
 
 
 def save_both(model, tokenizer, folder):

@@ -10,6 +10,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
+from small_checkpoints import tiny_bert
 from warm_python import python_with_package
 
 from conftest import save_both
@@ -95,10 +96,7 @@ def base(tmp_path_factory):
     """A small encoder to start from, or to learn from."""
     folder = tmp_path_factory.mktemp("base")
     tokenizer = train_wordpiece([" ".join(WORDS)] * 3, vocab_size=120, max_length=32)
-    config = transformers.BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=40,
-    )  # fmt: skip
+    config = tiny_bert(tokenizer, num_hidden_layers=2, max_position_embeddings=40)
     torch.manual_seed(0)
     return save_both(BertForCL(config, pooling="mean"), tokenizer, folder)
 

@@ -8,7 +8,7 @@ import lzma
 import numpy as np
 import pytest
 import torch
-import transformers
+from small_checkpoints import tiny_bert
 from transformers import AutoTokenizer
 
 import sequence_families
@@ -186,10 +186,7 @@ def test_every_loss_trains_on_sequences(kind, settings, collator, tmp_path):
         frames if collator in (FramePairCollator, PairCollator) else [{"input_ids": f["input_ids"][0]} for f in frames]
     )
     rows = [{**row, "document": i // 3, "position": i % 3} for i, row in enumerate(rows)]
-    config = transformers.BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
-        max_position_embeddings=24,
-    )  # fmt: skip
+    config = tiny_bert(tokenizer, intermediate_size=16, max_position_embeddings=24)
     model = BertForCL(config, **settings, pooling="mean").train()
     optimizer, batch = torch.optim.AdamW(model.parameters(), lr=3e-3), collator(tokenizer)(rows)
     losses = []

@@ -20,7 +20,7 @@ import torch
 import transformers
 from ports import free_port
 from resume_worker import TEXTS, settings
-from transformers import BertConfig
+from small_checkpoints import tiny_bert
 
 from contrastive_st import (
     AutoModelForCL,
@@ -74,10 +74,7 @@ def parts(case, folder):
     tokenizer = train_wordpiece(TEXTS, vocab_size=80, max_length=16)
     ids = token_ids(tokenizer, TEXTS)
     rows, collator = [{"input_ids": own} for own in ids], DropoutPairCollator(tokenizer)
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=20,
-    )  # fmt: skip
+    config = tiny_bert(tokenizer)
     if case == "distill":
         teacher = np.random.default_rng(0).normal(size=(len(ids), 16)).astype(np.float32)
         model = BertForCL(config, loss="embedding_distillation", pooling="mean")

@@ -17,7 +17,8 @@ import torch
 import transformers
 from datasets import Dataset
 from ports import free_port
-from transformers import BertConfig, TrainerCallback
+from small_checkpoints import tiny_bert
+from transformers import TrainerCallback
 
 from contrastive_st import (
     AutoModelForCL,
@@ -97,10 +98,7 @@ def train(case, folder, run):
     own_words = case.startswith("neighbors")  # as examples/run_static.py
     tokenizer = train_subword_tokenizer(TEXTS, 80) if own_words else train_wordpiece(TEXTS, 80, max_length=16)
     do_mlm = "mlm" in case
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=20,
-    )  # fmt: skip
+    config = tiny_bert(tokenizer)
     transformers.set_seed(1)
     collator, loss = DropoutPairCollator(tokenizer, do_mlm=do_mlm), InfoNCE()
     if case.startswith("mixture"):

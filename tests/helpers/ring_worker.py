@@ -1,4 +1,7 @@
-"""Runs in each of W gloo processes: losses and gradients of candidates that are gathered, and of those that go round.
+"""Runs in each of W gloo processes what they share: candidates that are gathered or go round, and gradients.
+
+The losses and gradients of candidates that are gathered, and of those that go round; gradients by DDP's own
+`all_reduce` and by `add_gradients`, of few and many words.
 
 python ring_worker.py RANK WORLD PORT OUT
 """
@@ -7,9 +10,11 @@ import sys
 
 import torch
 import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from contrastive_st import distributed
-from contrastive_st.distributed import LOCAL, ProcessGather
+from contrastive_st.distributed import LOCAL, ProcessGather, add_gradients
 from contrastive_st.losses import DocumentInfoNCE, GuidedInfoNCE, InfoNCE, MatryoshkaLoss
 
 LOSSES = {
@@ -21,6 +26,7 @@ LOSSES = {
     "matryoshka": MatryoshkaLoss(InfoNCE(), dims=(6, 3)),
 }
 ROWS = [4, 1, 3]  # of each rank: 8 together
+WORDS = 60
 
 
 class Counted(ProcessGather):
@@ -50,6 +56,52 @@ def run(loss, views, guide, hashes, rows, gather):
     return value.detach(), own.grad
 
 
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.layer = nn.Embedding(WORDS, 4, padding_idx=0), nn.Linear(4, 3)
+        self.more = nn.Embedding(WORDS, 2)
+
+    def forward(self, ids):
+        return (self.layer(self.words(ids)).pow(3).sum() + self.more(ids).pow(3).sum()) / 10
+
+
+def gradients(ids, own, sent):
+    torch.manual_seed(0)
+    core = Words().double()
+    model = DistributedDataParallel(core, gradient_as_bucket_view=True)
+    if own:
+        tables = {id(core.words.weight), id(core.more.weight)}
+        model.register_comm_hook(tables, lambda tables, bucket: add_gradients(tables, bucket))
+    for _ in range(2):  # DDP makes its buckets anew after the first step
+        model.zero_grad()
+        with model.no_sync():
+            model(ids[0]).backward()
+        sent.clear()
+        model(ids[1]).backward()
+    return [parameter.grad.clone() for parameter in core.parameters()]
+
+
+def added_up(rank):
+    """How far the gradients by `add_gradients` are from those of DDP, and how many numbers are sent for them."""
+    sent, plain, found = [], dist.all_reduce, {}
+
+    def counted(tensor, *args, **kwargs):
+        sent.append(tensor.numel() if tensor.is_floating_point() else 0)
+        return plain(tensor, *args, **kwargs)
+
+    for name, number in {"few": 3, "many": 40, "none": 0}.items():
+        generator = torch.Generator().manual_seed(rank)
+        ids = torch.randint(0, WORDS, (2, number), generator=generator)
+        wanted = gradients(ids, False, sent)
+        dist.all_reduce = counted
+        given = gradients(ids, True, sent)
+        dist.all_reduce = plain
+        errors = [float((a - b).abs().max()) for a, b in zip(wanted, given, strict=True)]
+        found[name] = {"error": max(errors), "size": float(wanted[0].abs().max()), "sent": sum(sent)}
+    return found
+
+
 def main(rank, world, port, out):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
@@ -72,7 +124,7 @@ def main(rank, world, port, out):
                     "vectors": gather.vectors,
                 }
     everybody = [None] * world
-    dist.all_gather_object(everybody, found)
+    dist.all_gather_object(everybody, {"candidates": found, "gradients": added_up(rank)})
     if rank == 0:
         torch.save(everybody, out)
     dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""A checkpoint with the first words of its vocabulary alone, which is what most of its weights are for."""
+"""Small models: the config of a tiny BERT, and a checkpoint with the first words of its vocabulary alone."""
 
 import json
 import shutil
@@ -24,3 +24,11 @@ def with_fewer_words(source, target, words=4000):
     assert tables
     save_file(tensors, target / "model.safetensors", metadata)
     return target
+
+
+def tiny_bert(tokenizer, **changes):
+    """The config of a BERT of one layer and 16 dimensions."""
+    from transformers import BertConfig
+
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    return BertConfig(vocab_size=len(tokenizer), **{**shape, "max_position_embeddings": 20, **changes})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import BertConfig
+from small_checkpoints import tiny_bert
 
 from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, InputError
 from contrastive_st.commands import _leave_the_process_group
@@ -66,10 +66,7 @@ def family_of(name, count, folder):
 def run_family(name, count, folder, batch=256):
     torch.manual_seed(0)
     rows, collator, loss = family_of(name, count, folder)
-    config = BertConfig(
-        vocab_size=len(TOKENIZER), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=20,
-    )  # fmt: skip
+    config = tiny_bert(TOKENIZER)
     args = ContrastiveTrainingArguments(
         str(Path(folder, "out")), per_device_train_batch_size=batch, num_train_epochs=1, max_steps=-1,
         bf16=False, disable_tqdm=True, report_to="none", save_strategy="no", warmup_steps=0.1, learning_rate=1e-3,

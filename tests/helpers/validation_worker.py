@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 import transformers
 from datasets import Dataset
+from small_checkpoints import tiny_bert
 
 from contrastive_st import (
     BertForCL,
@@ -72,10 +73,7 @@ CASES = ("pairs", "triplets", "scores", "labels", "matryoshka", "cached", "mixtu
 def trainer_for(case, folder, **changes):
     tokenizer = train_wordpiece(TEXTS, vocab_size=80, max_length=16)
     loss, collator, rows, settings = parts(case, tokenizer)
-    config = transformers.BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=20,
-    )  # fmt: skip
+    config = tiny_bert(tokenizer)
     transformers.set_seed(1)
     model = BertForCL(config, loss=loss, pooling="mean")
     settings = {"per_device_train_batch_size": 4, "bf16": False, "report_to": "none", **settings, **changes}

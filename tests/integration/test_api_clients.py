@@ -9,8 +9,8 @@ import time
 import httpx
 import numpy as np
 import pytest
-import transformers
 from huggingface_hub import InferenceClient
+from small_checkpoints import tiny_bert
 from warm_python import python_with_package
 
 from conftest import SENTENCES, save_both
@@ -27,10 +27,7 @@ TOKEN = "a-token-of-eight-or-more"
 def work(tokenizer, tmp_path_factory):
     """A model, and an index of it in shards."""
     folder = tmp_path_factory.mktemp("api")
-    config = transformers.BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=20,
-    )  # fmt: skip
+    config = tiny_bert(tokenizer, num_hidden_layers=2)
     save_both(BertForCL(config, pooling="mean"), tokenizer, folder / "tiny")
     (folder / "corpus.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
     (folder / "token").write_text(TOKEN + "\n", encoding="utf-8")
@@ -121,7 +118,7 @@ def test_what_was_taken_is_answered_when_the_server_is_told_to_stop(server, vect
             sent.release()
 
     def ask():
-        body = {"inputs": SENTENCES * 400}
+        body = {"inputs": SENTENCES * 200}
         with httpx.Client(headers=headers, timeout=120) as client:
             answers.append(client.post(f"{server.address}/embed", json=body, extensions={"trace": follow}))
 
@@ -141,7 +138,7 @@ def test_what_was_taken_is_answered_when_the_server_is_told_to_stop(server, vect
     assert [answer.status_code for answer in answers] == [200] * 8
     assert {answer.headers["connection"] for answer in answers} == {"close"}  # or a client would send its next request
     for answer in answers:
-        np.testing.assert_allclose(np.reshape(answer.json(), (400, *vectors.shape)), np.broadcast_to(
-            vectors, (400, *vectors.shape)), atol=1e-6)  # fmt: skip
+        np.testing.assert_allclose(np.reshape(answer.json(), (200, *vectors.shape)), np.broadcast_to(
+            vectors, (200, *vectors.shape)), atol=1e-6)  # fmt: skip
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{server.address}/health")

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+from small_checkpoints import tiny_bert
 
 from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL
@@ -158,13 +159,8 @@ def outcome(argv):
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory, tokenizer):
-    import transformers
-
     folder = tmp_path_factory.mktemp("checkpoint")
-    config = transformers.BertConfig(
-        vocab_size=len(tokenizer), hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
-        max_position_embeddings=20,
-    )  # fmt: skip
+    config = tiny_bert(tokenizer, hidden_size=8, intermediate_size=8)
     return save_both(BertForCL(config, pooling="mean"), tokenizer, folder)
 
 

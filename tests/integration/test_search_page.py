@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-import transformers
+from small_checkpoints import tiny_bert
 from store_places import store_place
 from warm_python import python_with_package
 
@@ -35,10 +35,7 @@ def shards(tokenizer, tmp_path_factory):
         writer = csv.writer(file)
         writer.writerow(["text", "source"])
         writer.writerows([text, "odd" if i % 2 else "even"] for i, text in enumerate([*SENTENCES, HOSTILE]))
-    config = transformers.BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=20,
-    )  # fmt: skip
+    config = tiny_bert(tokenizer, num_hidden_layers=2)
     for seed, name in enumerate(("first", "second")):
         torch.manual_seed(seed)
         save_both(BertForCL(config, pooling="mean"), tokenizer, folder / f"{name}-model")

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent / "attack"))
 
 import kills
 
-KILLS = 3
+KILLS = 2
 
 
 @pytest.mark.slow

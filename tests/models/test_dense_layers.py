@@ -6,7 +6,8 @@ import shutil
 import pytest
 import torch
 from ranks import relative_error
-from transformers import BertConfig, BertModel
+from small_checkpoints import tiny_bert
+from transformers import BertModel
 
 from conftest import save_both
 from contrastive_st import (
@@ -26,10 +27,7 @@ def base(tmp_path_factory, tokenizer):
     modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
     plain = tmp_path_factory.mktemp("plain")
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=20, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
+    config = tiny_bert(tokenizer, num_hidden_layers=2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     save_both(BertModel(config), tokenizer, plain)
     transformer = modules.Transformer(str(plain), max_seq_length=12)
     parts = [

@@ -11,6 +11,7 @@ import torch
 import transformers
 from datasets import Dataset
 from safetensors.torch import load_file, save_file
+from small_checkpoints import tiny_bert
 from transformers import TrainerCallback
 
 from conftest import SENTENCES
@@ -39,10 +40,7 @@ def in_folder(tokenizer):
     rows = tokenize(Dataset.from_dict({"text": SENTENCES * 8}), tokenizer, 16)
 
     def made(folder, config=None, model=None, **changes):
-        bert = transformers.BertConfig(
-            vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
-            intermediate_size=32, max_position_embeddings=20, **(config or {}),
-        )  # fmt: skip
+        bert = tiny_bert(tokenizer, **config or {})
         torch.manual_seed(0)
         return ContrastiveTrainer(
             BertForCL(bert, **(model or {})), ContrastiveTrainingArguments(str(folder), **{**SIZE, **changes}),

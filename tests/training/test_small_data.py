@@ -8,8 +8,8 @@ import small_worker
 import torch
 from datasets import IterableDataset
 from ranks import launch
+from small_checkpoints import tiny_bert
 from small_worker import FAMILIES, run_family
-from transformers import BertConfig
 
 from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, InputError
 from contrastive_st.data import DropoutPairCollator, LabelledPairCollator, PairCollator
@@ -39,10 +39,7 @@ def test_so_do_two_processes(tmp_path):
 
 def tiny(tokenizer, dropout=0.1, **settings):
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=20, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
-    )  # fmt: skip
+    config = tiny_bert(tokenizer, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
     return BertForCL(config, **settings)
 
 

@@ -18,7 +18,7 @@ class TextFormat:
         encoding: such as `cp1251`.
         delimiter: the character between the cells of a table.
         header: how many rows of a table hold the names of its columns.
-        escapes: whether a backslash in a table is an escape.
+        escapes: whether backslashes in a table are escapes, and quotes around the cells of one with tabs are marks.
         decimal: whether the decimal mark of its numbers is a `point` or a `comma`.
     """
 
@@ -35,7 +35,8 @@ TEXT_FORMAT_HELP = {
     "delimiter": "character between the cells of a table (default: as in its header line: , ; | or a tab)",
     "header": "whether the first row of a table holds the names of its columns: true or false, or how many rows do "
     "(default: true if its cells are known names)",
-    "escapes": "whether a backslash in a table is an escape: true or false (default: false, or a question)",
+    "escapes": "whether backslashes in a table are escapes, and with tabs quotes are marks around cells: true or false "
+    "(default: false, or a question)",
     "decimal": "decimal mark of the numbers in a table: point or comma (default: point)",
 }
 #: How this process reads files of text

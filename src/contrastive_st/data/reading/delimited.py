@@ -317,6 +317,8 @@ def is_stray(cells: Sequence[str], names: Sequence[str], top: bool = False, last
         (True, True)
         >>> is_stray(["2026-11-28", "2026-11-29", "A string"], names, True), is_stray(["(6 rows)"], names)
         (False, True)
+        >>> is_stray(["3 rows of seats", ""], names), is_stray(["---", ""], names)
+        (False, True)
         >>> is_stray(["Total", "6"], names, last=True), is_stray(["Total", "why"], names, last=True)
         (True, False)
     """
@@ -421,10 +423,10 @@ def numbered_rows(
                 left_out.add(number)
                 continue
             if stray:
-                rows = number - dialect.skipped
-                raise _stray_question(
-                    where, cells, f"if the header has {rows} rows, give --header {rows}, or " * top + without()
-                )
+                rows, advice = number - dialect.skipped, without()
+                if top and not (below and is_stray(cells, names)):
+                    advice = f"if the header has {rows} rows, give --header {rows}, or {advice}"
+                raise _stray_question(where, cells, advice)
             if cells and (len(cells) < len(names) or (len(cells) > len(names) and not dialect.loose)):
                 if len(cells) < len(names) or any(cell.strip() for cell in cells[len(names) :]):
                     raise InputError(
@@ -450,7 +452,7 @@ def numbered_rows(
 
 
 def _stray_question(where: str, cells: Sequence[str], mend: str) -> InputError:
-    what = f"{where}: {listed(map(shown, cells))} may be no row of the table"
+    what = f"{where}: {listed(map(shown, cells))} may not be a row of the table"
     return InputError(f"{what}; {mend}; if it is a row like the others, give --header true")
 
 

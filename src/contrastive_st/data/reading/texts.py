@@ -45,7 +45,8 @@ def read_texts(
             if you name a column, or if its cells are names that `ROLES` has.
         encoding: of files of text, such as `cp1251`; by default UTF-8, a byte order mark, or what is detected.
         delimiter: the character between the cells of a table; by default as in its header line: `,`, `;`, `|` or a tab.
-        escapes: whether a backslash in a table is an escape; by default it is not, or that is asked for.
+        escapes: whether backslashes in a table are escapes, and quotes around the cells of one with tabs are marks; by
+            default they are text, or that is asked for.
         decimal: the decimal mark of the numbers in a table, `point` or `comma`.
 
     Raises:

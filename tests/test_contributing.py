@@ -91,7 +91,10 @@ def test_a_route():
             "    async def health(self)",
             "    async def count(self, text: str): return {'letters': len(text)}\n\n",
         ),
-        ('("POST", "/classify", changes.classify, Classified),', '("GET", "/count", routes.count, dict[str, int]), '),
+        (
+            '("POST", "/classify", routes.classify, schemas.Classified),',
+            '("GET", "/count", routes.count, dict[str, int]), ',
+        ),
     ):
         assert source.count(before) == 1
         source = source.replace(before, added + before)

@@ -540,17 +540,17 @@ def test_one_element_that_is_no_text_is_one_error(encoder):
 
 
 def test_what_all_requests_hold_is_bounded(encoder, monkeypatch):
-    monkeypatch.setattr(api, "ALL_FLOATS", 16 * 3)
+    monkeypatch.setattr(api.limits, "ALL_FLOATS", 16 * 3)
     with client(encoder) as http:
         assert http.post("/embed", json={"inputs": ["a"] * 3}).status_code == 200
         refused = http.post("/embed", json={"inputs": ["a"] * 4})
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
         assert http.post("/embed", json={"inputs": ["a"] * 3}).status_code == 200  # nothing is held any more
-    monkeypatch.setattr(api, "ALL_BYTES", 100)
+    monkeypatch.setattr(api.limits, "ALL_BYTES", 100)
     with client(encoder) as http:
         assert http.post("/embed", json={"inputs": "a" * 100}).status_code == 429
         assert http.post("/embed", json={"inputs": "a" * 50}).status_code == 200
-    monkeypatch.setattr(api, "MOST_UNDER_WAY", 0)
+    monkeypatch.setattr(api.limits, "MOST_UNDER_WAY", 0)
     with client(encoder) as http:
         assert http.post("/embed", json={"inputs": "a"}).status_code == 429
         assert http.get("/health").status_code == 200

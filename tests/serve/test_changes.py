@@ -16,8 +16,7 @@ from contrastive_st.cli import main
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.postgres import naming
 from contrastive_st.search.postgres.store import VectorStore
-from contrastive_st.serve.api import IndexServed, Served, make_api
-from contrastive_st.serve.changes import ClassifierServed
+from contrastive_st.serve.api import ClassifierServed, IndexServed, Served, make_api
 from contrastive_st.serve.session import SearchSession, Source
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import orjson
@@ -33,13 +33,13 @@ from contrastive_st.errors import InputError
 from contrastive_st.files.folders import default_model
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
-from contrastive_st.search.index import OtherModel, VectorIndex, at_least, unmet
+from contrastive_st.search.index import OtherModel, VectorIndex, at_least, check_model, unmet
 from contrastive_st.search.opening import Follower, open_encoder_for, open_named, writable
 from contrastive_st.search.reranking import CrossEncoder, rerank, unscored
 from contrastive_st.search.values import json_id
+from contrastive_st.serve import limits, schemas
 from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
 from contrastive_st.serve.batcher import COMPUTING, Batcher
-from contrastive_st.serve.changes import WRITES, Changes, ClassifierServed, named
 from contrastive_st.serve.gate import (
     App,
     Gate,
@@ -54,44 +54,26 @@ from contrastive_st.serve.gate import (
     reserve,
     tell_if_open,
 )
-from contrastive_st.serve.limits import (
-    ALL_BYTES,
-    ALL_FLOATS,
-    DATABASE_SECONDS,
-    MOST_BYTES,
-    MOST_INPUTS,
-    MOST_UNDER_WAY,
-    ApiError,
-    Budget,
-)
-from contrastive_st.serve.refusals import refusal
-from contrastive_st.serve.schemas import (
-    Classified,
-    Deleted,
-    EmbeddingRequest,
-    Embeddings,
-    EmbedRequest,
-    Health,
-    Hits,
-    Info,
-    Model,
-    Models,
-    SearchRequest,
-    SimilarityRequest,
-    Upserted,
-    describe_bounds,
-    error_answer,
-    errors_of,
-)
+from contrastive_st.serve.limits import ApiError, Budget
 from contrastive_st.serve.served import UNKNOWN, Encoded, IndexServed, Served, in_reading, parsed
 from contrastive_st.serve.server import serve as serve_app
-from contrastive_st.tokens import QUERY, role_prompt
+from contrastive_st.tokens import DOCUMENT, QUERY, role_prompt
 
 if TYPE_CHECKING:
+    from contrastive_st.classification import SentenceClassifier
     from contrastive_st.models import SentenceEncoder
 
 _SMALL = 16 << 10  # bytes that are parsed sooner than a thread wakes
 _Result = TypeVar("_Result")
+_Named = TypeVar("_Named")
+WRITES = frozenset({"/upsert", "/delete"})  # the paths that need the token of writers
+
+
+class ClassifierServed(NamedTuple):
+    """A classifier behind `/classify`, and the model of its encoder."""
+
+    classifier: SentenceClassifier
+    model: Served
 
 
 # --- Routes.
@@ -178,46 +160,46 @@ class _Routes:
     ) -> None:
         self.cross_encoder = cross_encoder
         self.models, self.indices, self.classifiers, self.metrics = models, dict(indices), classifiers, metrics
-        self.floats, self.started = Budget(ALL_FLOATS), int(time.time())
+        self.floats, self.started = Budget(limits.ALL_FLOATS), int(time.time())
         self.follow = Follower()
 
-    async def v1_embeddings(self, asked: EmbeddingRequest, request: Request) -> Response:
+    async def v1_embeddings(self, asked: schemas.EmbeddingRequest, request: Request) -> Response:
         name, encoded = await self._vectors(request, asked.model, asked.input, dimensions=asked.dimensions)
         parts = embedding_parts(encoded.vectors, asked.encoding_format or "float", name, encoded.tokens)
         return Answer(parts, encoded.vectors.size, encoded.headers)
 
-    async def v1_models(self) -> Models:
-        return Models(data=[Model(id=name, created=self.started) for name in self.models])
+    async def v1_models(self) -> schemas.Models:
+        return schemas.Models(data=[schemas.Model(id=name, created=self.started) for name in self.models])
 
-    async def v1_model(self, model: str) -> Model:
-        return Model(id=self._model(model)[0], created=self.started)
+    async def v1_model(self, model: str) -> schemas.Model:
+        return schemas.Model(id=named("model", self.models, model)[0], created=self.started)
 
-    async def info(self) -> Info:
-        name, model = self._model(None)
+    async def info(self) -> schemas.Info:
+        name, model = named("model", self.models, None)
         encoder = model.encoder
-        return Info(
+        return schemas.Info(
             model_id=name, model_dtype=getattr(encoder, "precision", "fp32"), dimension=model.dimension,
             model_type={"embedding": {"pooling": encoder.pooling}}, max_input_length=encoder.max_length,
-            max_batch_tokens=model.batcher.batch_tokens, max_client_batch_size=MOST_INPUTS,
-            max_concurrent_requests=MOST_UNDER_WAY, auto_truncate=model.truncate, version=__version__,
+            max_batch_tokens=model.batcher.batch_tokens, max_client_batch_size=limits.MOST_INPUTS,
+            max_concurrent_requests=limits.MOST_UNDER_WAY, auto_truncate=model.truncate, version=__version__,
         )  # fmt: skip
 
-    async def embed(self, asked: EmbedRequest, request: Request) -> Response:
+    async def embed(self, asked: schemas.EmbedRequest, request: Request) -> Response:
         options = asked.model_dump(include={"normalize", "truncate", "prompt_name", "dimensions"})
         _, encoded = await self._vectors(request, asked.model, asked.inputs, **options)
         return Answer(json_parts(encoded.vectors), encoded.vectors.size, encoded.headers)
 
-    async def similarity(self, asked: SimilarityRequest, request: Request) -> Response:
+    async def similarity(self, asked: schemas.SimilarityRequest, request: Request) -> Response:
         inputs, options = asked.inputs, asked.parameters.model_dump(include={"truncate", "prompt_name"})
         _, encoded = await self._vectors(request, asked.model, [inputs.source_sentence, *inputs.sentences], **options)
         first, *_ = encoded.vectors
         return Answer(json_parts(encoded.vectors[1:] @ first), len(encoded.vectors), encoded.headers)
 
-    async def either(self, asked: EmbedRequest | SimilarityRequest, request: Request) -> Response:
+    async def either(self, asked: schemas.EmbedRequest | schemas.SimilarityRequest, request: Request) -> Response:
         """What `huggingface_hub.InferenceClient` sends to the address itself."""
-        return await (self.embed if isinstance(asked, EmbedRequest) else self.similarity)(asked, request)  # type: ignore[arg-type]
+        return await (self.embed if isinstance(asked, schemas.EmbedRequest) else self.similarity)(asked, request)  # type: ignore[arg-type]
 
-    async def search(self, asked: SearchRequest, request: Request) -> Response:
+    async def search(self, asked: schemas.SearchRequest, request: Request) -> Response:
         name, served = named("index", self.indices, asked.index)
         index, model = served.index, served.model
         if asked.rerank_top and self.cross_encoder is None:
@@ -260,24 +242,83 @@ class _Routes:
         for thread in filter(None, opening):
             thread.join()
 
-    async def health(self) -> Health:
-        return Health(models=list(self.models), indices=list(self.indices), classifiers=list(self.classifiers))
+    async def upsert(self, asked: schemas.UpsertRequest) -> schemas.Upserted:
+        """Add or replace documents."""
+        name, served = named("index", self.indices, asked.index)
+        index, model = writable(served.index, name), served.model
+        check_model(index, model.encoder.fingerprint, f"index {name!r}")  # queries may be of another, which is mapped
+        texts = [document.text for document in asked.documents]
+        known = await run_in_threadpool(model.encoder.knows, texts)
+        if not known.all():
+            raise ApiError(422, f"the model knows no token of document {asked.documents[int(known.argmin())].id!r}")
+        encoded = await model.vectors(texts, prompt=role_prompt(model.encoder.prompts, DOCUMENT))
+        ids, metadata = ([getattr(document, field) for document in asked.documents] for field in ("id", "metadata"))
+        states = await run_in_threadpool(index.upsert, ids, texts, encoded.vectors, metadata)
+        return schemas.Upserted(index=name, **states)
+
+    async def delete(self, asked: schemas.DeleteRequest) -> schemas.Deleted:
+        """Delete documents by their ids or by a filter."""
+        name, served = named("index", self.indices, asked.index)
+        index = writable(served.index, name)
+        conditions = as_filter(asked.model_dump(by_alias=True, exclude_unset=True).get("filter"))
+        if (asked.ids is None) == (not conditions):
+            raise ApiError(422, "give ids or a filter, one of them")
+        if asked.ids is None:
+            return schemas.Deleted(index=name, deleted=await run_in_threadpool(index.delete_matching, conditions))
+        return schemas.Deleted(index=name, deleted=await run_in_threadpool(index.delete, asked.ids))
+
+    async def classify(self, asked: schemas.ClassifyRequest, response: Response) -> schemas.Classified:
+        """The labels of texts, and what the classifier gives each class."""
+        name, (classifier, model) = named("classifier", self.classifiers, asked.classifier)
+        encoded = await model.vectors(asked.inputs)
+        response.headers.update(encoded.headers)
+        head, classes = classifier.head_, list(map(str, classifier.classes_))
+        logits = head.logits(encoded.vectors)
+        scores = logits if classifier.head == "means" else head.probabilities(logits)
+        predictions = [
+            schemas.Prediction(
+                labels=[classes[k] for k in chosen.nonzero()[0]], scores=dict(zip(classes, row, strict=True))
+            )
+            for chosen, row in zip(head.chosen(logits), scores.tolist(), strict=True)
+        ]
+        return schemas.Classified(classifier=name, predictions=predictions)
+
+    async def health(self) -> schemas.Health:
+        return schemas.Health(models=list(self.models), indices=list(self.indices), classifiers=list(self.classifiers))
 
     async def metrics_text(self) -> Response:
         return PlainTextResponse(generate_latest(self.metrics.registry))
 
-    def _model(self, name: str | None) -> tuple[str, Served]:
-        name, model = named("model", self.models, name)
-        return name, model
-
     async def _vectors(self, request: Request, name: str | None, given: object, **options: Any) -> tuple[str, Encoded]:
-        name, model = self._model(name)
+        name, model = named("model", self.models, name)
         inputs = len(given) if isinstance(given, list) and given and not isinstance(given[0], int) else 1
-        if inputs <= MOST_INPUTS:
+        if inputs <= limits.MOST_INPUTS:
             request.scope["held"].enter_context(self.floats.held(inputs * model.dimension))
         encoded = await _unless_gone(request, model.vectors(given, **options))
         self.metrics.tokens.labels(name).inc(encoded.tokens)
         return name, encoded
+
+
+def named(what: str, known: Mapping[str, _Named], name: str | None) -> tuple[str, _Named]:
+    """The one of a name, or the first.
+
+    Args:
+        what: what it is the name of, for the message.
+        known: the known ones.
+        name: a name; None takes the first.
+
+    Returns:
+        The name, and what has it.
+
+    Raises:
+        ApiError: 404, there is none.
+    """
+    if not known:
+        raise ApiError(404, f"no {what} is served; start the server with --{what}")
+    name = next(iter(known)) if name is None else name
+    if name not in known:
+        raise ApiError(404, f"there is no {what} {name!r}; there is {', '.join(known)}")
+    return name, known[name]
 
 
 def _exact(value: object) -> object:
@@ -333,34 +374,34 @@ def make_api(
     """
     metrics = Metrics(models)
     routes = _Routes(models, indices or {}, classifiers or {}, metrics, cross_encoder)
-    changes = Changes(routes.indices, routes.classifiers)
-    writing: Any = [("POST", "/upsert", changes.upsert, Upserted), ("POST", "/delete", changes.delete, Deleted)]
     app = FastAPI(
         title="contrastive-st", description="Sentence embeddings.", version=__version__, redoc_url=None,
         strict_content_type=False,  # a body without a type is JSON
     )  # fmt: skip
     gate = ApiGate(app, host, token, writer)
-    app.router.route_class, app.state.bytes, app.state.catch_up = _Route, Budget(ALL_BYTES), routes.catch_up
+    app.router.route_class, app.state.bytes, app.state.catch_up = _Route, Budget(limits.ALL_BYTES), routes.catch_up
     for kind in (InputError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
-        app.add_exception_handler(kind, refusal)
-    for method, path, answer, model in (
-        ("POST", "/v1/embeddings", routes.v1_embeddings, Embeddings), ("GET", "/v1/models", routes.v1_models, Models),
-        ("GET", "/v1/models/{model}", routes.v1_model, Model), ("POST", "/embed", routes.embed, list[list[float]]),
-        ("POST", "/similarity", routes.similarity, list[float]), ("POST", "/search", routes.search, Hits),
-        ("POST", "/", routes.either, list[list[float]] | list[float]), ("GET", "/info", routes.info, Info),
-        ("GET", "/health", routes.health, Health), ("GET", "/metrics", routes.metrics_text, str),
-        ("POST", "/classify", changes.classify, Classified), *(writing if writer else ()),
-    ):  # fmt: skip
+        app.add_exception_handler(kind, schemas.refusal)
+    routed: list[tuple[str, str, Callable[..., object], Any]] = [
+        ("POST", "/v1/embeddings", routes.v1_embeddings, schemas.Embeddings),
+        ("GET", "/v1/models", routes.v1_models, schemas.Models), ("GET", "/info", routes.info, schemas.Info),
+        ("GET", "/v1/models/{model}", routes.v1_model, schemas.Model), ("POST", "/search", routes.search, schemas.Hits),
+        ("POST", "/embed", routes.embed, list[list[float]]), ("POST", "/similarity", routes.similarity, list[float]),
+        ("POST", "/", routes.either, list[list[float]] | list[float]), ("GET", "/metrics", routes.metrics_text, str),
+        ("GET", "/health", routes.health, schemas.Health), ("POST", "/classify", routes.classify, schemas.Classified),
+        ("POST", "/upsert", routes.upsert, schemas.Upserted), ("POST", "/delete", routes.delete, schemas.Deleted),
+    ]  # fmt: skip
+    for method, path, answer, model in routed if writer else routed[:-2]:
         asks = gate.wanted(path) is not None
         app.add_api_route(
             path, answer, methods=[method], response_model=model,
-            responses=errors_of(path, method == "POST", asks, is_loopback(host)),
+            responses=schemas.errors_of(path, method == "POST", asks, is_loopback(host)),
             response_class=PlainTextResponse if path == "/metrics" else JSONResponse,
             dependencies=[Security(HTTPBearer(auto_error=False))] if asks else None,  # in the document alone
         )  # fmt: skip
         if method == "GET":
             app.add_api_route(path, answer, methods=["HEAD"], include_in_schema=False)
-    describe_bounds(
+    schemas.describe_bounds(
         app.openapi(), max(model.dimension for model in models.values()),
         max(model.encoder.vocabulary_size for model in models.values()),
         sorted({name for model in models.values() for name in model.encoder.prompts}),
@@ -379,7 +420,7 @@ class _Counted:
 
     def __init__(self, app: App, metrics: Metrics, routes: set[str]) -> None:
         self.app, self.metrics, self.routes = app, metrics, routes
-        self.under_way = Budget(MOST_UNDER_WAY)
+        self.under_way = Budget(limits.MOST_UNDER_WAY)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -400,7 +441,7 @@ class _Counted:
                     scope["held"].enter_context(self.under_way.held(1))
             except ApiError as error:
                 headers = {**(error.headers or {}), "connection": "close"}
-                await error_answer(route, error.status_code, error.detail, headers)(scope, receive, counted)
+                await schemas.error_answer(route, error.status_code, error.detail, headers)(scope, receive, counted)
                 return
             await self.app(scope, receive, counted)
 
@@ -413,7 +454,7 @@ class ApiGate(Gate):
         writer: the token of the routes that change an index, instead of the other one.
     """
 
-    most_bytes = MOST_BYTES
+    most_bytes = limits.MOST_BYTES
     without_token = frozenset({"/health"})
     token_help = "send the token of this server as Authorization: Bearer TOKEN"
 
@@ -433,7 +474,7 @@ class ApiGate(Gate):
     def refuse(self, status: int, message: str, scope: Scope) -> App:
         """The error in the form of the API that was called."""
         asks = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-        return error_answer(scope["path"], status, message, asks)
+        return schemas.error_answer(scope["path"], status, message, asks)
 
 
 # --- The command.
@@ -472,7 +513,7 @@ def _opened(
     for model in args.model or ([] if args.index or args.classifier else [default_model()]):
         serve(open_encoder(model, precision=args.precision, pooling=args.pooling))
     for name in dict.fromkeys(args.index or ()):
-        index = stack.enter_context(closing(open_named(name, args.store, patience=DATABASE_SECONDS)))
+        index = stack.enter_context(closing(open_named(name, args.store, patience=limits.DATABASE_SECONDS)))
         same = (item for item in models.values() if item.encoder.fingerprint == index.fingerprint)
         model = next(same, None) or serve(open_encoder_for(index, precision=args.precision))
         indices[Path(name).name] = IndexServed(index, model)

@@ -81,9 +81,9 @@ def search(args: argparse.Namespace, folder: Path) -> None:
 
     from contrastive_st.models.protocol import open_encoder
     from contrastive_st.prefetch import product_threads
+    from contrastive_st.search.mining.hard_negatives import EncoderScores
     from contrastive_st.search.mining.known_pairs import KnownPairs, pair_columns, read_corpus
     from contrastive_st.search.mining.negative_rules import NegativeRules
-    from contrastive_st.search.mining.scores import EncoderScores
 
     columns = pair_columns(str(folder / "pairs.parquet"), "anchor", "positive")
     pairs = KnownPairs(*columns, [read_corpus(folder / "corpus.parquet", None)])

@@ -14,7 +14,7 @@ from made_documents import pdf_of
 from contrastive_st.data import SentenceCorpus, read_examples, read_texts
 from contrastive_st.data.reading import open_table
 from contrastive_st.errors import InputError, install, one_line
-from contrastive_st.evaluation.datasets.cells import read_lines
+from contrastive_st.evaluation.datasets.senteval import read_lines
 from contrastive_st.search.documents import open_corpus
 from contrastive_st.search.folder import content_digest
 

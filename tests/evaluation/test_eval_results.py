@@ -11,8 +11,7 @@ from huggingface_hub import ModelCard, parse_eval_result_entries
 from contrastive_st.cli import main
 from contrastive_st.evaluation import evaluate
 from contrastive_st.evaluation.datasets.senteval import SUBSETS
-from contrastive_st.evaluation.report.eval_results import eval_results
-from contrastive_st.evaluation.report.report import Report
+from contrastive_st.evaluation.report.report import Report, eval_results
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.files.folders import SHIPPED
 

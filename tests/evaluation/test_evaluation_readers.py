@@ -7,8 +7,8 @@ from evaluation_files import write, write_all, write_sts
 from contrastive_st import InputError
 from contrastive_st.data.reading import MissingData
 from contrastive_st.evaluation.datasets import senteval
-from contrastive_st.evaluation.datasets.cells import read_lines
 from contrastive_st.evaluation.datasets.hub_sets import READERS
+from contrastive_st.evaluation.datasets.senteval import read_lines
 from contrastive_st.evaluation.scorers.probes import read_nli
 
 COUNTS = {"STS12": 3108, "STS13": 1500, "STS14": 3750, "STS15": 3000, "STS16": 1186}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from contrastive_st import InputError, SentenceEncoder
-from contrastive_st.search import near_pairs
+from contrastive_st.search import in_memory
 from contrastive_st.search.analysis import duplicates
 from contrastive_st.search.analysis.duplicates import find_duplicates, save
 from contrastive_st.search.cli import _knows
@@ -49,8 +49,8 @@ def plain(ids, vectors, threshold):
 @pytest.mark.parametrize("threshold", [0.8, 0.9, 0.95, 1.0])
 @pytest.mark.parametrize("head", [4, 64, 200])
 def test_every_group_is_found_whatever_the_blocks(threshold, head, monkeypatch):
-    monkeypatch.setattr(near_pairs, "ROWS", 64)
-    monkeypatch.setattr(near_pairs, "COLUMNS", 128)
+    monkeypatch.setattr(in_memory, "ROWS", 64)
+    monkeypatch.setattr(in_memory, "COLUMNS", 128)
     monkeypatch.setattr(duplicates, "HEAD", head)
     index, ids, vectors = random_index()
     wanted, best = plain(ids, vectors, threshold)
@@ -98,9 +98,9 @@ def test_equal_texts_and_vectors_are_compared_once(monkeypatch):
 
 
 def test_the_pairs_of_many_near_vectors_are_handed_on_in_parts(monkeypatch):
-    monkeypatch.setattr(near_pairs, "_AT_ONCE", 100)
+    monkeypatch.setattr(in_memory, "_AT_ONCE", 100)
     vectors = np.ones((60, 4), np.float32) / 2
-    parts = list(near_pairs.near_pairs(vectors, 0.9))
+    parts = list(in_memory.near_pairs(vectors, 0.9))
     assert max(len(part[0]) for part in parts) == 100
     pairs = {(int(i), int(j)) for rows, columns, _ in parts for i, j in zip(rows, columns, strict=True)}
     assert len(pairs) == 60 * 59 // 2

@@ -267,7 +267,7 @@ def test_the_command_estimates_moves_and_goes_back(place, tmp_path, capsys):
 
 
 def test_queries_of_a_folder_as_beir_has_them(tmp_path):
-    from contrastive_st.search.migration.answers import read_answers, read_retrieval
+    from contrastive_st.search.migration.sample import read_answers, read_retrieval
 
     (tmp_path / "qrels").mkdir()
     (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "one"}\n{"_id": "q2", "text": "two"}\n')

@@ -23,7 +23,7 @@ from contrastive_st import (
 from contrastive_st.cli import main
 from contrastive_st.models.protocol import FunctionEncoder
 from contrastive_st.models.static_encoder import static_tokenizer
-from contrastive_st.search.mining import HardNegatives, NegativeRules, hard_negatives, known_pairs, scores
+from contrastive_st.search.mining import HardNegatives, NegativeRules, hard_negatives, known_pairs
 
 OPTIONS = {
     "plain": {},
@@ -110,8 +110,8 @@ def by_anchor(rows):
 def blocks(request, monkeypatch):
     monkeypatch.setattr(hard_negatives, "ANCHORS", request.param[0])
     monkeypatch.setattr(known_pairs, "_READ", request.param[1])
-    monkeypatch.setattr(scores, "DOCUMENTS", request.param[1])
-    monkeypatch.setattr(scores, "PAIRS", request.param[1])
+    monkeypatch.setattr(hard_negatives, "DOCUMENTS", request.param[1])
+    monkeypatch.setattr(hard_negatives, "PAIRS", request.param[1])
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -422,7 +422,7 @@ def test_memory_does_not_hold_vectors_or_scores(monkeypatch):
     pairs = Dataset.from_dict({"anchor": [f"q{i}" for i in range(64)], "positive": [f"d{i}" for i in range(64)]})
     corpus = [f"c{i}" for i in range(count)]
     monkeypatch.setattr(known_pairs, "_READ", 256)
-    monkeypatch.setattr(scores, "DOCUMENTS", 256)
+    monkeypatch.setattr(hard_negatives, "DOCUMENTS", 256)
     monkeypatch.setattr(hard_negatives, "ANCHORS", 32)
     encode = lambda texts: np.random.default_rng(len(texts)).normal(size=(len(texts), dim)).astype(np.float32)
     mined = HardNegatives(pairs, FunctionEncoder("m", encode), corpus=corpus, num_negatives=2)

@@ -16,8 +16,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.index import Refused, Unreachable
 from contrastive_st.search.opening import open_index
-from contrastive_st.search.postgres.database import Database, Facts
-from contrastive_st.search.postgres.refusals import refusal
+from contrastive_st.search.postgres.database import Database, Facts, refusal
 from contrastive_st.search.postgres.store import VectorStore
 from contrastive_st.serve.api import IndexServed, Served, make_api
 

@@ -25,7 +25,7 @@ from contrastive_st.search.document_readers import READERS
 from contrastive_st.search.documents import open_corpus
 from contrastive_st.search.index import VectorIndex
 from contrastive_st.search.lexemes import lexemes_of
-from contrastive_st.search.migration.answers import read_answers
+from contrastive_st.search.migration.sample import read_answers
 from contrastive_st.search.report import Report
 from contrastive_st.search.splitting import sentences
 

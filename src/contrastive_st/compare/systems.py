@@ -27,8 +27,7 @@ from contrastive_st.scripts.arguments import EncoderArguments
 from contrastive_st.scripts.encoder import open_encoder
 from contrastive_st.search.bm25 import Segment, norms_of, shares
 from contrastive_st.search.index import FUSED, Hit, fuse
-from contrastive_st.search.languages import language_of
-from contrastive_st.search.lexemes import query_keys
+from contrastive_st.search.lexemes import language_of, query_keys
 from contrastive_st.search.reranking import rerank
 from contrastive_st.tokens import column_prompts
 from contrastive_st.training.arguments import ContrastiveTrainingArguments

@@ -99,8 +99,7 @@ class Evaluate(_Models):
         from contrastive_st.distributed import processes
         from contrastive_st.evaluation.datasets.hub_sets import is_nano
         from contrastive_st.evaluation.datasets.user_data import read_relevant_pairs
-        from contrastive_st.evaluation.report.eval_results import eval_results
-        from contrastive_st.evaluation.report.report import write_metadata
+        from contrastive_st.evaluation.report.report import eval_results, write_metadata
         from contrastive_st.evaluation.suite import evaluate
         from contrastive_st.evaluation.tasks import beir_task, choose, own_pairs_task, retrieval_task
         from contrastive_st.files.caches import own_cache

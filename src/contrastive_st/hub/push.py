@@ -25,8 +25,7 @@ from contrastive_st.files.folders import (
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.redact import log_failures
 from contrastive_st.files.writing import atomic_write, check_target
-from contrastive_st.hub.cards import CARD, CardData, card_files, was_edited
-from contrastive_st.hub.metadata import EVALUATION, CheckpointMetadata
+from contrastive_st.hub.cards import CARD, EVALUATION, CardData, CheckpointMetadata, card_files, was_edited
 
 logger = logging.getLogger(__name__)
 EVERYTHING = (*ENCODER, "*.md", "*.png", "*.svg", "*.py")  # of what `push` pushes

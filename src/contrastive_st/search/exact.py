@@ -33,8 +33,7 @@ from contrastive_st.search.index import (
     check_search,
     fuse,
 )
-from contrastive_st.search.languages import language_of
-from contrastive_st.search.lexemes import query_keys
+from contrastive_st.search.lexemes import language_of, query_keys
 from contrastive_st.search.shards import RECORD, ShardFolder, read_table
 from contrastive_st.search.values import GIVEN, OWN_ID, Row, as_documents, as_id, as_ids, given_and_own, storable
 from contrastive_st.vectors import (

@@ -14,8 +14,7 @@ import numpy as np
 from contrastive_st.data.reading import MissingData
 from contrastive_st.data.reading.relevance import Judgement
 from contrastive_st.errors import first_line
-from contrastive_st.evaluation.datasets.cells import tidy
-from contrastive_st.evaluation.datasets.senteval import BINARY, ENTAILMENT, QUESTIONS, Rows, Splits
+from contrastive_st.evaluation.datasets.senteval import BINARY, ENTAILMENT, QUESTIONS, Rows, Splits, tidy
 from contrastive_st.evaluation.datasets.user_data import retrieval_splits
 
 _REVISIONS = {"RobZamp/sick": "refs/convert/parquet"}  # its main branch is a script, which datasets 4 does not run

@@ -18,8 +18,7 @@ from contrastive_st.data.reading.relevance import TREC, Entry, Judgement, entrie
 from contrastive_st.data.reading.table import open_judgements
 from contrastive_st.data.roles import NEGATIVE, SCORE, ColumnRoles, leave_out, role_of
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.datasets.cells import tidy
-from contrastive_st.evaluation.datasets.senteval import Document, Query, Rows, Splits, pair_rows
+from contrastive_st.evaluation.datasets.senteval import Document, Query, Rows, Splits, pair_rows, tidy
 
 logger = logging.getLogger(__name__)
 _NOTHING_RELEVANT = "{}: no query has a relevant document, so there is nothing to evaluate"

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from contrastive_st.data.table_writers import write_table
 from contrastive_st.files.writing import check_target, write_json
+from contrastive_st.search.in_memory import near_pairs
 from contrastive_st.search.index import VectorIndex, sample
-from contrastive_st.search.near_pairs import near_pairs
 from contrastive_st.search.values import Row, json_id
 from contrastive_st.vectors import unit_vectors
 

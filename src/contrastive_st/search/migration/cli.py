@@ -98,8 +98,7 @@ class Migrate(StoreCommand):
 
     def _estimate(self, index: VectorIndex, move: Move, former: SentenceEncoder | None) -> None:
         """Print what the move costs and what it is worth."""
-        from contrastive_st.search.migration.answers import read_answers, read_retrieval
-        from contrastive_st.search.migration.sample import sample
+        from contrastive_st.search.migration.sample import read_answers, read_retrieval, sample
 
         answers: dict[str, list[Id]] = {}
         for given in (read_answers(self.queries) if self.queries else {},

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
 from contrastive_st.search.index import Ids, Metadata, Vectors
+from contrastive_st.search.postgres.database import StoreConnection
 from contrastive_st.search.postgres.names import SIGNS
 from contrastive_st.search.values import storable
 from contrastive_st.vectors import rotated
-
-if TYPE_CHECKING:
-    from contrastive_st.search.postgres.database import StoreConnection
 
 SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 END = b"\xff\xff"

@@ -6,8 +6,9 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple, TypeVar
 from weakref import WeakSet
@@ -17,15 +18,75 @@ from pgvector.psycopg import register_vector
 from psycopg import sql
 from psycopg_pool import ConnectionPool
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, about, first_line
 from contrastive_st.search.index import Refused, Unreachable
 from contrastive_st.search.postgres import schema as store_schema
 from contrastive_st.search.postgres.dsn import complete, dsn_of, hide_password, split_schema, without_variables
-from contrastive_st.search.postgres.refusals import is_passing, translated
 from contrastive_st.search.postgres.server import EmbeddedServer, default_store
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+#: By SQLSTATE, or its first two characters: the status of HTTP, what happened, and what to do
+_MEANINGS = {
+    "08": (503, "the connection to the database broke", "try again"),
+    "22": (400, "the database cannot hold or compare a value", ""),
+    "23": (409, "another process has changed the same rows", "try again"),
+    "25006": (409, "the database is read-only, as a standby is", "write to its primary server"),
+    "28": (403, "the database does not let this role in", ""),
+    "40": (503, "another process has changed the same rows", "try again"),
+    "42501": (403, "the role of this connection may not do that", "contrastive-st database shows what it may do"),
+    "53": (503, "the database is short of memory or connections", "try again"),
+    "53100": (507, "the disk of the database is full", "free some space; nothing of this step was written"),
+    "54": (400, "the database cannot hold a text or a value of this size", ""),
+    "55": (503, "another process uses the same tables", "try again"),
+    "57": (503, "the database is being stopped", "try again"),
+    "57014": (503, "the database cancelled the statement", "if it took too long, raise the role's statement_timeout"),
+}
+_PASSING = ("08", "40", "57P")  # the connection has ended, or two transactions met
+
+
+def is_passing(error: psycopg.Error) -> bool:
+    """Whether the same work may succeed when it is done again."""
+    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) and (
+        error.sqlstate is None or error.sqlstate.startswith(_PASSING)
+    )
+
+
+@contextmanager
+def translated(where: str) -> Iterator[None]:
+    """Raise errors of PostgreSQL as their `refusal`; all are about the store at this address."""
+    try:
+        with about(where):
+            yield
+    except psycopg.Error as error:
+        raise refusal(error, where) from error
+
+
+def refusal(error: psycopg.Error, where: str) -> Refused | psycopg.Error:
+    """The error as one that every door understands; the same one if PostgreSQL says that a statement is at fault.
+
+    Args:
+        error: of psycopg.
+        where: the address of the store, for the line.
+
+    Returns:
+        The error to raise.
+
+    Example:
+        >>> str(refusal(psycopg.errors.DiskFull("No space left on device"), "/tmp/s"))
+        '/tmp/s: the disk of the database is full: No space left on device; free some space; nothing of this step ...'
+    """
+    state = error.sqlstate or ""
+    if not state:
+        return Unreachable(f"{where}: {first_line(error)}") if is_passing(error) else error
+    if (meaning := _MEANINGS.get(state) or _MEANINGS.get(state[:2])) is None:
+        return error
+    status, what, advice = meaning
+    hint = error.diag.message_hint or advice
+    said = f"{where}: {what}: {first_line(error)}" + (f"; {hint}" if hint else "")
+    return Refused(said, status, what)
+
 
 # Plans are made for the actual values: a generic plan knows neither LIMIT nor filter and may scan everything.
 _SETTINGS = {"plan_cache_mode": "force_custom_plan", "work_mem": "32MB", "hnsw.max_scan_tuples": "200000"}
@@ -334,3 +395,40 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+_BATCH = 2000  # rows that are fetched at a time
+
+
+def query_rows(where: str, query: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a SELECT, in one transaction that writes nothing.
+
+    Args:
+        where: a DSN, as of a store.
+        query: the statement.
+
+    Returns:
+        The cells of each row, by column.
+
+    Raises:
+        InputError: the address is not a DSN, the statement is at fault, or two of its columns have one name.
+    """
+    dsn, _ = split_schema(where)
+    shown = hide_password(dsn)
+    if dsn_of(dsn) is None:
+        raise InputError(f"--query reads from a server: give --store postgresql://..., not {where}")
+    with (
+        translated(shown),
+        psycopg.connect(dsn, client_encoding="UTF8", application_name="contrastive-st") as connection,
+    ):
+        connection.read_only, connection.isolation_level = True, psycopg.IsolationLevel.REPEATABLE_READ
+        cursor = connection.cursor("contrastive_st_query", row_factory=psycopg.rows.dict_row)
+        cursor.itersize = _BATCH
+        try:
+            cursor.execute(query.strip().rstrip(";").encode())
+        except psycopg.ProgrammingError as error:
+            raise InputError(f"--query: {first_line(error)}") from error
+        names = Counter(column.name for column in cursor.description or ())
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise InputError(f"--query: two columns are named {twice[0]}; give one another name with AS")
+        yield from cursor

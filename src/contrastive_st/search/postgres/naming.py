@@ -11,13 +11,12 @@ from psycopg import sql
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.index import DeletedCollection, check_model
+from contrastive_st.search.postgres.database import Database, StoreConnection
 from contrastive_st.search.postgres.names import check_name
 from contrastive_st.search.postgres.schema import Tables, create_view
 
 if TYPE_CHECKING:
     from typing import Self
-
-    from contrastive_st.search.postgres.database import Database, StoreConnection
 
 _LOCK = 0x636F6E74726E616D  # seed of the advisory locks under which names are given
 _ROW = (

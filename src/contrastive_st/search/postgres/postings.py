@@ -17,18 +17,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.search.bm25 import Ids, Postings, Segment, norms_of, read_page
-from contrastive_st.search.languages import UNKNOWN_LANGUAGE
+from contrastive_st.search.lexemes import UNKNOWN_LANGUAGE
 from contrastive_st.search.postgres.copying import END, SIGNATURE
-
-if TYPE_CHECKING:
-    from contrastive_st.search.postgres.database import StoreConnection
-    from contrastive_st.search.postgres.schema import Tables
+from contrastive_st.search.postgres.database import StoreConnection
+from contrastive_st.search.postgres.schema import Tables
 
 _HEADER = -1  # the page with the header of a segment
 _MOST = 1 << 18  # documents of a segment that was joined from others

@@ -19,6 +19,7 @@ from psycopg import sql
 from contrastive_st.errors import InputError
 from contrastive_st.search.index import Ids, OtherModel, Space, Vectors
 from contrastive_st.search.postgres.copying import Put, code_rows, merge_rows, vector_rows
+from contrastive_st.search.postgres.database import StoreConnection
 from contrastive_st.search.postgres.names import FLOAT_BYTES, SIGNS
 from contrastive_st.search.postgres.naming import Named
 from contrastive_st.search.postgres.schema import Tables, create_vectors, create_view, follow
@@ -26,8 +27,6 @@ from contrastive_st.search.values import storable
 
 if TYPE_CHECKING:
     from typing import Self
-
-    from contrastive_st.search.postgres.database import StoreConnection
 
 _FIRST = -(1 << 63)
 _LINKS = 340  # bytes of a row in the graph besides its vector

@@ -30,8 +30,7 @@ from contrastive_st.search.index import (
     check_search,
     fuse,
 )
-from contrastive_st.search.languages import UNKNOWN_LANGUAGE
-from contrastive_st.search.lexemes import query_keys
+from contrastive_st.search.lexemes import UNKNOWN_LANGUAGE, query_keys
 from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.copying import signs_of, vectors_of
 from contrastive_st.search.postgres.database import PATIENCE, POOL, Database, Parameters, StoreConnection

@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import psycopg
@@ -21,22 +21,18 @@ from contrastive_st.errors import InputError, choice
 from contrastive_st.search import values
 from contrastive_st.search.column_types import LIST, MIXED, OBJECT, joined_types, types_of
 from contrastive_st.search.filters import Filterable, as_filter
-from contrastive_st.search.index import Batch, Hit, Id, Ids, Metadata, all_known, as_queries, check_filter
-from contrastive_st.search.languages import LANGUAGES, UNKNOWN_LANGUAGE, language_of
+from contrastive_st.search.index import Batch, Hit, Id, Ids, Metadata, VectorIndex, all_known, as_queries, check_filter
+from contrastive_st.search.lexemes import LANGUAGES, UNKNOWN_LANGUAGE, language_of
 from contrastive_st.search.postgres.copying import Put, code_rows, copy_rows, merge_rows, text_rows, vectors_of
+from contrastive_st.search.postgres.database import StoreConnection, translated
 from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES
 from contrastive_st.search.postgres.naming import forget_alias
 from contrastive_st.search.postgres.postings import add_words, fill_words, join_words, remove_words
 from contrastive_st.search.postgres.predicates import as_jsonpath, subject_of
-from contrastive_st.search.postgres.refusals import translated
 from contrastive_st.search.postgres.schema import create_codes, follow
 from contrastive_st.search.postgres.spaces import StoreSpaces
 from contrastive_st.search.shards import FIRST
 from contrastive_st.search.values import DATE, OF_DOCUMENT, OWN, PART, Row, as_id, as_ids
-
-if TYPE_CHECKING:
-    from contrastive_st.search.index import VectorIndex
-    from contrastive_st.search.postgres.database import StoreConnection
 
 logger = logging.getLogger(__name__)
 

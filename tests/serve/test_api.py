@@ -557,8 +557,8 @@ def test_what_all_requests_hold_is_bounded(encoder, monkeypatch):
 
 
 def test_large_answers_come_in_parts_that_make_one(encoder, monkeypatch):
-    monkeypatch.setattr("contrastive_st.serve.answers._BYTES", 100)
     monkeypatch.setattr("contrastive_st.serve.answers._FLOATS", 32)
+    monkeypatch.setattr("contrastive_st.serve.answers.FEW", 100)
     with client(encoder) as http:
         answer = http.post("/v1/embeddings", json={"input": SENTENCES})
         assert "content-length" not in answer.headers

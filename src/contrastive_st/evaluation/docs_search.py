@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from torch import nn
@@ -31,7 +30,7 @@ def package_task(heldout: Sequence[DocPair]) -> Task:
     cuts = {"train": range(half), "dev": range(half, end), "test": range(end, len(chosen))}
     parts = Splits({name: rows.take(np.array(cut)) for name, cut in cuts.items()}, {}, names)
     return Task(
-        "package", "docs", lambda _: parts, partial(score_split, task="package"), ("test", "accuracy", "all"),
+        "package", "docs", lambda _: parts, score_split, ("test", "accuracy", "all"),
         "docs", hub=lambda: parts,
     )  # fmt: skip
 

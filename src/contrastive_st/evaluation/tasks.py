@@ -41,6 +41,13 @@ _BELOW = ("senteval", "downstream", "data/downstream", "SentEval/data/downstream
 _OWN = "."  # the marker of tasks that bring their own data
 #: Other names of groups: those by which papers call their averages
 ALIASES = {"sts7": "sts", "senteval7": "transfer"}
+#: Tasks of two classes, with the file of each
+_POLARITY = {
+    "MR": ("rt-polarity.pos", "rt-polarity.neg"),
+    "CR": ("custrev.pos", "custrev.neg"),
+    "SUBJ": ("subj.objective", "subj.subjective"),
+    "MPQA": ("mpqa.pos", "mpqa.neg"),
+}
 
 
 @dataclass(frozen=True)
@@ -112,33 +119,47 @@ class Task:
 
 def tasks(folds: int = 10) -> dict[str, Task]:
     """All tasks by name; `folds` is SentEval's 10, or 5 for its quick setting."""
+    spearman, accuracy = ("test", "spearman", "all"), ("test", "accuracy", "all")
+    graded = {
+        "STSB": (senteval.read_stsb, range(6), "STS/STSBenchmark"),
+        "SICKR": (senteval.read_sick_relatedness, range(1, 6), "SICK"),
+    }
+    polarity = {
+        name: partial(senteval.read_polarity, positive=f"{name}/{positive}", negative=f"{name}/{negative}")
+        for name, (positive, negative) in _POLARITY.items()
+    }
+    probes: dict[str, tuple[str, Callable[[Path], Splits], Scorer, str]] = {
+        "SST2": ("transfer", senteval.read_sst2, score_split, "SST/binary"),
+        "TREC": ("transfer", senteval.read_trec, partial(score_kfold, task="TREC", count=folds), "TREC"),
+        "MRPC": ("transfer", senteval.read_mrpc, partial(score_kfold, task="MRPC", count=folds, f1=True), "MRPC"),
+        "SICKE": ("entailment", senteval.read_sick_entailment, score_split, "SICK"),
+    }
+
+    def nano(name: str) -> Callable[[Path], Splits]:
+        return lambda root: read_retrieval(root / name, itself=True)
+
     listed = [
-        *(_sts(name) for name in senteval.SUBSETS),
-        _cosine("STSB", senteval.read_stsb, "STS/STSBenchmark"),
-        _cosine("SICKR", senteval.read_sick_relatedness, "SICK"),
-        *(_polarity(name, folds) for name in _POLARITY),
-        _probe("SST2", senteval.read_sst2, partial(score_split, task="SST2"), "SST/binary", "transfer"),
-        _probe("TREC", senteval.read_trec, partial(score_kfold, task="TREC", count=folds), "TREC", "transfer"),
-        _probe(
-            "MRPC", senteval.read_mrpc, partial(score_kfold, task="MRPC", count=folds, f1=True), "MRPC", "transfer"
-        ),
-        _probe("SICKE", senteval.read_sick_entailment, partial(score_split, task="SICKE"), "SICK", "entailment"),
-        _graded("STSB", senteval.read_stsb, range(6), "STS/STSBenchmark"),
-        _graded("SICKR", senteval.read_sick_relatedness, range(1, 6), "SICK"),
-        Task(
-            "QQP", "pairs", lambda root: senteval.read_qqp(root / "qqp"), partial(score_pairs, task="QQP"),
-            ("test", "average_precision", "all"), "qqp", READERS["QQP"],
-        ),
-        Task(
-            "NLI", "entailment", lambda root: read_nli(root / "nli" / "pairs.tsv"), partial(score_nli, task="NLI"),
-            ("test", "accuracy", "fitted"), "nli", None, 30.0,
-        ),
-        Task(
-            "space", "space", senteval.read_stsb, partial(score_space, task="space"),
-            ("dev", "uniformity", "distinct"), "STS/STSBenchmark", READERS["STSB"], splits=("dev",),
-        ),
-        *(_few_shot(name, read, marker) for name, (read, marker) in _FEW_SHOT.items()),
-        *(_nano(f"Nano{name}") for name in NANO),
+        *(Task(name, "sts", partial(senteval.read_sts, name=name), score_subsets, spearman, f"STS/{name}-en-test",
+               READERS[name]) for name in senteval.SUBSETS),
+        *(Task(name, "sts", read, score_splits, spearman, folder, READERS[name], splits=("dev", "test"))
+          for name, (read, _, folder) in graded.items()),
+        *(Task(name, "transfer", read, partial(score_nested, task=name, count=folds),
+               ("cross-validation", "accuracy", ""), name, READERS.get(name), 60.0) for name, read in polarity.items()),
+        *(Task(name, group, read, score, accuracy, folder, READERS[name], 30.0)
+          for name, (group, read, score, folder) in probes.items()),
+        *(Task(f"{name}-supervised", "supervised", read, partial(score_relatedness, levels=levels),
+               ("test", "pearson", "all"), folder, READERS[name], 40.0)
+          for name, (read, levels, folder) in graded.items()),
+        Task("QQP", "pairs", lambda root: senteval.read_qqp(root / "qqp"), score_pairs,
+             ("test", "average_precision", "all"), "qqp", READERS["QQP"]),
+        Task("NLI", "entailment", lambda root: read_nli(root / "nli" / "pairs.tsv"), score_nli,
+             ("test", "accuracy", "fitted"), "nli", None, 30.0),
+        Task("space", "space", senteval.read_stsb, score_space, ("dev", "uniformity", "distinct"), "STS/STSBenchmark",
+             READERS["STSB"], splits=("dev",)),
+        *(Task(f"{name}-few-shot", "few-shot", read, score_few_shot, ("test", "accuracy", "mean classifier, 100 "),
+               name, READERS[name], 40.0) for name, read in (("MR", polarity["MR"]), ("TREC", senteval.read_trec))),
+        *(Task(name, "nanobeir", nano(name), score_beir, ("test", "ndcg@10", "among"), name, partial(read_nano, name),
+               5.0) for name in (f"Nano{one}" for one in NANO)),
     ]  # fmt: skip
     return {task.name: task for task in listed}
 
@@ -223,9 +244,7 @@ def pair_task(name: str, read: Read) -> Task:
     Returns:
         The task; its main score is the average precision.
     """
-    return Task(
-        name, "pairs", lambda _: read(), partial(score_pairs, task=name), ("test", "average_precision", "all"), _OWN
-    )
+    return Task(name, "pairs", lambda _: read(), score_pairs, ("test", "average_precision", "all"), _OWN)
 
 
 def similarity_task(name: str, read: Read) -> Task:
@@ -246,7 +265,7 @@ def similarity_task(name: str, read: Read) -> Task:
         >>> [score.text for score in task.score(task.load("."), lambda texts: np.array([vectors[t] for t in texts]))]
         ['99.51', '100.00']
     """
-    score = partial(score_splits, task=name, names=("test",))
+    score = partial(score_splits, names=("test",))
     return Task(name, "similarity", lambda _: read(), score, ("test", "spearman", "all"), _OWN)
 
 
@@ -261,7 +280,7 @@ def triplet_task(name: str, read: Read, margin: float | Mapping[str, float] = 0.
     Returns:
         The task; its main score is the accuracy.
     """
-    score = partial(score_triplets, task=name, margin=margin)
+    score = partial(score_triplets, margin=margin)
     return Task(name, "triplets", lambda _: read(), score, ("test", "accuracy", "all"), _OWN)
 
 
@@ -310,7 +329,7 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10, oth
     corpus: list[str] = list(map(Document, dict.fromkeys([*(document for _, document in pairs), *others])))
     rows = {"corpus": Rows((corpus,), np.arange(len(corpus))), "test": pair_rows(pairs, [1] * len(pairs))}
     splits = Splits(rows, {})
-    score = partial(score_retrieval, task=name, k=k)
+    score = partial(score_retrieval, k=k)
     return Task(name, "retrieval", lambda _: splits, score, ("test", f"mrr@{k}", "among"), _OWN)
 
 
@@ -329,64 +348,4 @@ def beir_task(source: str | Path, name: str | None = None, k: int = 10, *, read:
     folder = Path(source).is_dir()
     load = read or (partial(read_retrieval, source) if folder else partial(read_nano, str(source)))
     name = name or (Path(source).resolve().name if folder else str(source))
-    return Task(
-        name, "retrieval", lambda _: load(), partial(score_beir, task=name, k=k), ("test", f"ndcg@{k}", "among"), _OWN
-    )
-
-
-_POLARITY = {
-    "MR": ("MR", "rt-polarity.pos", "rt-polarity.neg"),
-    "CR": ("CR", "custrev.pos", "custrev.neg"),
-    "SUBJ": ("SUBJ", "subj.objective", "subj.subjective"),
-    "MPQA": ("MPQA", "mpqa.pos", "mpqa.neg"),
-}
-
-
-def _read_polarity(root: Path, name: str) -> Splits:
-    folder, positive, negative = _POLARITY[name]
-    return senteval.read_polarity(root, f"{folder}/{positive}", f"{folder}/{negative}")
-
-
-_FEW_SHOT: dict[str, tuple[Callable[[Path], Splits], str]] = {
-    "MR": (partial(_read_polarity, name="MR"), "MR"), "TREC": (senteval.read_trec, "TREC"),
-}  # fmt: skip
-
-
-def _sts(name: str) -> Task:
-    read, score = partial(senteval.read_sts, name=name), partial(score_subsets, task=name)
-    return Task(name, "sts", read, score, ("test", "spearman", "all"), f"STS/{name}-en-test", READERS[name])
-
-
-def _cosine(name: str, read: Callable[[Path], Splits], marker: str) -> Task:
-    score = partial(score_splits, task=name)
-    main = ("test", "spearman", "all")
-    return Task(name, "sts", read, score, main, marker, READERS[name], splits=("dev", "test"))
-
-
-def _polarity(name: str, folds: int) -> Task:
-    read, folder = partial(_read_polarity, name=name), _POLARITY[name][0]
-    score = partial(score_nested, task=name, count=folds)
-    return Task(name, "transfer", read, score, ("cross-validation", "accuracy", ""), folder, READERS.get(name), 60.0)
-
-
-def _probe(name: str, read: Callable[[Path], Splits], score: Scorer, marker: str, group: str) -> Task:
-    return Task(name, group, read, score, ("test", "accuracy", "all"), marker, READERS[name], 30.0)
-
-
-def _graded(name: str, read: Callable[[Path], Splits], levels: Sequence[float], marker: str) -> Task:
-    score = partial(score_relatedness, task=f"{name}-supervised", levels=levels)
-    return Task(
-        f"{name}-supervised", "supervised", read, score, ("test", "pearson", "all"), marker, READERS[name], 40.0
-    )
-
-
-def _nano(name: str) -> Task:
-    score = partial(score_beir, task=name)
-    read = lambda root: read_retrieval(root / name, itself=True)
-    return Task(name, "nanobeir", read, score, ("test", "ndcg@10", "among"), name, partial(read_nano, name), 5.0)
-
-
-def _few_shot(name: str, read: Callable[[Path], Splits], marker: str) -> Task:
-    score = partial(score_few_shot, task=f"{name}-few-shot")
-    main = ("test", "accuracy", "mean classifier, 100 ")
-    return Task(f"{name}-few-shot", "few-shot", read, score, main, marker, READERS[name], 40.0)
+    return Task(name, "retrieval", lambda _: load(), partial(score_beir, k=k), ("test", f"ndcg@{k}", "among"), _OWN)

@@ -280,24 +280,14 @@ class ExactIndex:
         """The vectors of these documents, `[n, d]`, in that order."""
         return self._rows(self._places(ids))
 
-    def draw(self, count: int, seed: int = 0) -> Ids:
-        """Ids of so many documents at random, or of all.
-
-        Args:
-            count: how many.
-            seed: of the choice.
-
-        Returns:
-            int64 `[n]`, sorted.
-        """
-        return np.sort(np.random.default_rng(seed).permutation(np.asarray(self.ids))[:count])
+    def draw(self, count: int, seed: int = 0) -> Batch:
+        """So many documents at random, or all, ordered by id; see `VectorIndex.draw`."""
+        chosen = np.random.default_rng(seed).permutation(len(self))[:count]
+        return self._batch(self._order[np.sort(chosen)])
 
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches, ordered by id."""
-        for start in range(0, len(self), batch_size):
-            rows = self._order[start : start + batch_size]
-            texts, metadata = [self._texts[i] for i in rows], [given_and_own(self._of(i))[0] for i in rows]
-            yield self.ids[rows], texts, metadata, self._rows(rows)
+        return (self._batch(self._order[start : start + batch_size]) for start in range(0, len(self), batch_size))
 
     def columns(self) -> list[str]:
         """The names of the metadata of all documents, sorted."""
@@ -327,6 +317,10 @@ class ExactIndex:
         """Do nothing; this index holds no resources."""
 
     # ------------------------------------------------------------------ inside
+
+    def _batch(self, rows: Ids) -> Batch:
+        texts, metadata = [self._texts[i] for i in rows], [given_and_own(self._of(i))[0] for i in rows]
+        return self.ids[rows], texts, metadata, self._rows(rows)
 
     def _rows(self, rows: Rows) -> Vectors:
         return np.asarray(self._vectors[rows], dtype=np.float32)

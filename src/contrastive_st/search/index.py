@@ -136,15 +136,15 @@ class VectorIndex(Protocol):
     def vectors(self, ids: Sequence[Id]) -> Vectors:
         """The vectors of these documents, `[n, d]`, in that order."""
 
-    def draw(self, count: int, seed: int = 0) -> Ids:
-        """Ids of so many documents at random, or of all; the same ones for the same seed.
+    def draw(self, count: int, seed: int = 0) -> Batch:
+        """So many documents at random, or all, ordered by id; the same ones for the same seed.
 
         Args:
             count: how many.
             seed: of the choice.
 
         Returns:
-            int64 `[n]`.
+            As `scan`: ids int64 `[n]`, texts, metadata, unit vectors float32 `[n, d]`.
         """
 
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
@@ -527,20 +527,18 @@ class Sample:
     Args:
         ids: int64 `[n]`.
         texts: their texts.
-        metadata: their metadata.
         vectors: unit vectors, float32 `[n, d]`.
         total: documents in the index.
     """
 
-    ids: NDArray[np.int64]
+    ids: Ids
     texts: list[str]
-    metadata: list[Row]
-    vectors: NDArray[np.float32]
+    vectors: Vectors
     total: int
 
 
 def sample(index: VectorIndex, size: int, seed: int = 0) -> Sample:
-    """At most `size` documents, chosen by a hash of their ids, so that the choice does not depend on the batches.
+    """At most `size` documents, chosen at random.
 
     Args:
         index: the index.
@@ -553,23 +551,7 @@ def sample(index: VectorIndex, size: int, seed: int = 0) -> Sample:
     Raises:
         InputError: the index is empty.
     """
-    rows: list[tuple[int, str, Row]] = []
-    keys, vectors = np.empty(0, dtype=np.uint64), np.empty((0, index.dimension), dtype=np.float32)
-    total = 0
-    for ids, texts, metadata, batch in index.scan():
-        total += len(ids)
-        # the finalizer of SplitMix64 (Steele et al. 2014): a pseudo-random number for each id and seed
-        x = ids.astype(np.uint64) + np.uint64((0x9E3779B97F4A7C15 * (seed + 1)) % 2**64)
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
-        keys = np.concatenate([keys, x ^ (x >> np.uint64(31))])
-        rows += zip(ids.tolist(), texts, metadata, strict=True)
-        vectors = np.concatenate([vectors, batch])
-        if len(rows) > size:
-            kept = np.argpartition(keys, size)[:size]
-            keys, vectors, rows = keys[kept], vectors[kept], [rows[i] for i in kept]
-    if not rows:
+    ids, texts, _, vectors = index.draw(size, seed)
+    if not len(ids):
         raise InputError("the index has no documents; fill it first (contrastive-st index CORPUS)")
-    order = np.argsort([row[0] for row in rows], kind="stable")
-    ids, texts, metadata = zip(*(rows[i] for i in order), strict=True)
-    return Sample(np.array(ids, dtype=np.int64), list(texts), list(metadata), unit_vectors(vectors[order]), total)
+    return Sample(ids, texts, unit_vectors(vectors), max(len(index), len(ids)))

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from starlette.responses import Response
-
-from contrastive_st.serve.gate import Receive, Scope, Send
+from starlette.responses import Response, StreamingResponse
 
 _WRITING = ThreadPoolExecutor(1, thread_name_prefix="writing")
-_FLOATS = 1 << 16  # of a part of an answer: a millisecond or two to write
+_FLOATS, _PARTS = 1 << 15, 4  # of a part of an answer, a millisecond to write; and parts that are sent together
 FEW = 1 << 12  # numbers that are written or divided sooner than a thread wakes
 Vectors = NDArray[np.float32]
 
@@ -63,48 +62,25 @@ def embedding_parts(vectors: Vectors, encoding: str, model: str, tokens: int) ->
     yield b',"model":' + _json(model) + b',"usage":' + _json(usage) + b"}"
 
 
-class Answer(Response):
+def answered(parts: Iterator[bytes], size: int, headers: Mapping[str, str]) -> Response:
     """JSON that is written in parts, each when the client has taken the part before it.
 
-    So an answer of any size needs the memory of one part, and the event loop does not wait for one.
-
     Args:
-        parts: the JSON.
-        size: how many numbers it has.
-        headers: further headers.
+        parts: of the JSON.
+        size: how many numbers it has; few are written at once.
+        headers: of the answer.
+
+    Returns:
+        The response; a long one has no Content-Length.
     """
+    if size <= FEW:
+        return Response(b"".join(parts), headers=headers, media_type="application/json")
 
-    def __init__(self, parts: Iterator[bytes], size: int, headers: Mapping[str, str]) -> None:
-        super().__init__(headers=headers, media_type="application/json")
-        self.parts, self.small = parts, size <= FEW
-        del self.headers["content-length"]
+    async def written() -> AsyncIterator[bytes]:
+        while some := await asyncio.get_running_loop().run_in_executor(_WRITING, b"".join, islice(parts, _PARTS)):
+            yield some
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer in parts, as ASGI defines it."""
-        part, last = await self._next()
-        headers = [*self.raw_headers, (b"content-length", str(len(part)).encode())] if last else self.raw_headers
-        await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
-        while not last:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-            part, last = await self._next()
-        await send({"type": "http.response.body", "body": part})
-
-    async def _next(self) -> tuple[bytes, bool]:
-        if self.small:
-            return self._joined()
-        return await asyncio.get_running_loop().run_in_executor(_WRITING, self._joined)
-
-    def _joined(self) -> tuple[bytes, bool]:
-        """Parts of some size together, and whether they are the last."""
-        result: list[bytes] = []
-        for part in self.parts:
-            result.append(part)
-            if sum(map(len, result)) > _BYTES:
-                return b"".join(result), False
-        return b"".join(result), True
-
-
-_BYTES = 1 << 19  # of the parts that are sent together
+    return StreamingResponse(written(), headers=headers, media_type="application/json")
 
 
 def _parts(values: Vectors) -> Iterator[Vectors]:

@@ -38,7 +38,7 @@ from contrastive_st.search.opening import Follower, open_encoder_for, open_named
 from contrastive_st.search.reranking import CrossEncoder, rerank, unscored
 from contrastive_st.search.values import json_id
 from contrastive_st.serve import limits, schemas
-from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
+from contrastive_st.serve.answers import answered, embedding_parts, json_parts
 from contrastive_st.serve.batcher import COMPUTING, Batcher
 from contrastive_st.serve.gate import (
     App,
@@ -166,7 +166,7 @@ class _Routes:
     async def v1_embeddings(self, asked: schemas.EmbeddingRequest, request: Request) -> Response:
         name, encoded = await self._vectors(request, asked.model, asked.input, dimensions=asked.dimensions)
         parts = embedding_parts(encoded.vectors, asked.encoding_format or "float", name, encoded.tokens)
-        return Answer(parts, encoded.vectors.size, encoded.headers)
+        return answered(parts, encoded.vectors.size, encoded.headers)
 
     async def v1_models(self) -> schemas.Models:
         return schemas.Models(data=[schemas.Model(id=name, created=self.started) for name in self.models])
@@ -187,13 +187,13 @@ class _Routes:
     async def embed(self, asked: schemas.EmbedRequest, request: Request) -> Response:
         options = asked.model_dump(include={"normalize", "truncate", "prompt_name", "dimensions"})
         _, encoded = await self._vectors(request, asked.model, asked.inputs, **options)
-        return Answer(json_parts(encoded.vectors), encoded.vectors.size, encoded.headers)
+        return answered(json_parts(encoded.vectors), encoded.vectors.size, encoded.headers)
 
     async def similarity(self, asked: schemas.SimilarityRequest, request: Request) -> Response:
         inputs, options = asked.inputs, asked.parameters.model_dump(include={"truncate", "prompt_name"})
         _, encoded = await self._vectors(request, asked.model, [inputs.source_sentence, *inputs.sentences], **options)
         first, *_ = encoded.vectors
-        return Answer(json_parts(encoded.vectors[1:] @ first), len(encoded.vectors), encoded.headers)
+        return answered(json_parts(encoded.vectors[1:] @ first), len(encoded.vectors), encoded.headers)
 
     async def either(self, asked: schemas.EmbedRequest | schemas.SimilarityRequest, request: Request) -> Response:
         """What `huggingface_hub.InferenceClient` sends to the address itself."""

@@ -98,7 +98,7 @@ def by_keywords(
 METHODS: dict[str, Predict] = {"mean classifier": by_means, "logistic regression": by_logistic, "keywords": by_keywords}
 
 
-def score_few_shot(splits: Splits, embed: Embed, task: str, sizes: Sequence[int] = SIZES) -> list[Score]:
+def score_few_shot(splits: Splits, embed: Embed, task: str = "", sizes: Sequence[int] = SIZES) -> list[Score]:
     """Accuracy by the number of examples per class: mean and deviation over draws, the same draws for every method.
 
     A class with fewer examples gives all of them; the curve ends where no class has enough. The test split is that of

@@ -377,7 +377,7 @@ def score_kfold(splits: Splits, embed: Embed, task: str, count: int = 10, f1: bo
     ]
 
 
-def score_split(splits: Splits, embed: Embed, task: str) -> list[Score]:
+def score_split(splits: Splits, embed: Embed, task: str = "") -> list[Score]:
     """SST-2, SICK-E: fitted on train, `C` chosen on dev, accuracy on test.
 
     Args:
@@ -418,7 +418,7 @@ def _chosen_on_dev(
     return right[int(np.argmax([r[part == "dev"].mean() for r in right]))], part
 
 
-def score_relatedness(splits: Splits, embed: Embed, task: str, levels: Sequence[float]) -> list[Score]:
+def score_relatedness(splits: Splits, embed: Embed, task: str = "", levels: Sequence[float] = range(6)) -> list[Score]:
     """STS-B and SICK-R supervised: a distribution over score levels is fitted, its mean is the prediction.
 
     The target of a score between two levels divides its mass between them, and the loss is the KL divergence (Tai,
@@ -511,7 +511,7 @@ def read_nli(path: Path) -> Splits:
     return Splits({name: rows.take(i) for name, i in index.items()}, {}, NLI_CLASSES)
 
 
-def score_nli(splits: Splits, embed: Embed, task: str) -> list[Score]:
+def score_nli(splits: Splits, embed: Embed, task: str = "") -> list[Score]:
     """Accuracy of logistic regression over three classes on InferSent's features [u, v, |u - v|, u * v].
 
     Args:

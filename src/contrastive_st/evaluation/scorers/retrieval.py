@@ -138,7 +138,7 @@ def _mean_metrics(
     return {name: float(np.mean([row[name] for row in result])) for name in result[0]}
 
 
-def score_retrieval(splits: Splits, embed: Embed, task: str, k: int = 10) -> list[Score]:
+def score_retrieval(splits: Splits, embed: Embed, task: str = "", k: int = 10) -> list[Score]:
     """Retrieval by rows of (query, relevant document), the "test", among the documents of "corpus".
 
     Equal queries are one. A query that is a document of another row is not a hit for itself.
@@ -169,7 +169,12 @@ def _among(documents: int, relevance: NDArray[np.floating]) -> str:
 
 
 def score_beir(
-    splits: Splits, embed: Embed, task: str, k: int = 10, similarity: str = "cosine", metrics: Sequence[Metric] = ()
+    splits: Splits,
+    embed: Embed,
+    task: str = "",
+    k: int = 10,
+    similarity: str = "cosine",
+    metrics: Sequence[Metric] = (),
 ) -> list[Score]:
     """Graded retrieval of `datasets.hub_sets`: nDCG@k, recall@k, recall@100, MRR@k, `metrics`, and nDCG@k of BM25.
 

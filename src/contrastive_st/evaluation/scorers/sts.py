@@ -52,7 +52,7 @@ def similarities(a: NDArray[np.floating], b: NDArray[np.floating], similarity: s
     return np.asarray(PAIRWISE[similarity](a, b), np.float64)
 
 
-def score_subsets(splits: Splits, embed: Embed, task: str, split: str = "test") -> list[Score]:
+def score_subsets(splits: Splits, embed: Embed, task: str = "", split: str = "test") -> list[Score]:
     """The scores of STS12 to STS16: those of each subset, and their three aggregates.
 
     "all" is the correlation over the pairs of all subsets (SBERT, SimCSE); "mean" and "wmean" average the correlations
@@ -98,7 +98,7 @@ def _means(scores: Sequence[Score], total: Score, note: str) -> list[Score]:
 
 
 def score_splits(
-    splits: Splits, embed: Embed, task: str, names: Sequence[str] = ("test", "dev"), similarity: str = "cosine"
+    splits: Splits, embed: Embed, task: str = "", names: Sequence[str] = ("test", "dev"), similarity: str = "cosine"
 ) -> list[Score]:
     """The scores of STS-B and SICK-R by cosine similarity for each split, as SimCSE reports them.
 
@@ -148,7 +148,7 @@ def _similarities(rows: Rows, embed: Embed, similarity: str = "cosine") -> NDArr
 
 
 def score_triplets(
-    splits: Splits, embed: Embed, task: str, similarity: str = "cosine", margin: float | Mapping[str, float] = 0.0
+    splits: Splits, embed: Embed, task: str = "", similarity: str = "cosine", margin: float | Mapping[str, float] = 0.0
 ) -> list[Score]:
     """The share of triplets (anchor, positive, negative) whose positive is nearer than the negative by the margin.
 
@@ -170,7 +170,7 @@ def score_triplets(
     return [Score(task, "test", "accuracy", float(np.mean(near > far + margin)), n=len(near))]
 
 
-def score_pairs(splits: Splits, embed: Embed, task: str, similarity: str = "cosine") -> list[Score]:
+def score_pairs(splits: Splits, embed: Embed, task: str = "", similarity: str = "cosine") -> list[Score]:
     """QQP and other files of pairs labelled 0 or 1.
 
     `best_accuracy` and `best_f1` are at the threshold that is best on the split itself (as sentence-transformers
@@ -240,7 +240,7 @@ SPLIT = "dev"
 _POSITIVE = 4.0  # pairs scored above this mean the same, as in the SimCSE paper
 
 
-def score_space(splits: Splits, embed: Embed, task: str) -> list[Score]:
+def score_space(splits: Splits, embed: Embed, task: str = "") -> list[Score]:
     """Alignment of the pairs scored above 4; uniformity, anisotropy and effective rank of all distinct sentences.
 
     Args:

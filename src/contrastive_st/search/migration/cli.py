@@ -136,9 +136,8 @@ class Migrate(StoreCommand):
         encoder = recorded_encoder(index, "not checked whether the vectors are those of the texts")
         if encoder is None:
             return None
-        ids = index.draw(_CHECKED).tolist()
-        texts = [hit.text for hit in index.get(ids)]
-        if ids and np.median(cosine(encoder.encode_document(texts), index.vectors(ids))) < _SAME:
+        _, texts, _, vectors = index.draw(_CHECKED)
+        if texts and np.median(cosine(encoder.encode_document(texts), vectors)) < _SAME:
             raise InputError(
                 f"the vectors are not those of the texts by {encoder.name}; "
                 "index the corpus with the new model, in another collection"

@@ -79,7 +79,7 @@ def sample(
     """
     relevant = [sorted({as_id(id) for id in ids}) for ids in (answers or {}).values()]
     wanted = sorted({id for ids in relevant for id in ids})
-    drawn = index.draw(_MOST)
+    drawn, *_ = index.draw(_MOST)
     ids = np.concatenate([np.array(wanted, np.int64), drawn[~np.isin(drawn, wanted)]])[: max(_MOST, len(wanted))]
     if not len(ids):
         raise InputError("the index has no documents")

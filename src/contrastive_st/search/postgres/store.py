@@ -318,32 +318,17 @@ class VectorStore(StoreWrites):
         rows = self._rows("SELECT id FROM {texts} WHERE id = ANY(%s)", (as_ids(ids).tolist(),))
         return [id for (id,) in rows]
 
-    def draw(self, count: int, seed: int = 0) -> Ids:
-        """Ids of so many documents at random, or of all; the same ones for the same seed.
-
-        Args:
-            count: how many.
-            seed: of the choice.
-
-        Returns:
-            int64 `[n]`.
-        """
-        statement = "SELECT id FROM {texts} ORDER BY hashint8extended(id, %s) LIMIT %s"
-        return np.array([id for (id,) in self._rows(statement, (seed, count))], dtype=np.int64)
+    def draw(self, count: int, seed: int = 0) -> Batch:
+        """So many documents at random, or all, ordered by id; see `VectorIndex.draw`."""
+        order = "ORDER BY hashint8extended(id, %s) LIMIT %s"
+        return self.now()._batch(f"WHERE v.id IN (SELECT id FROM {{vectors}} {order}) ORDER BY v.id", (seed, count))
 
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches, ordered by id; each batch is a separate snapshot."""
-        now = self.now()
-        statement = now.tables.statement(
-            f"SELECT v.id, t.text, t.metadata, {now.storage}_send(v.embedding) FROM {{vectors}} AS v"
-            " JOIN {texts} AS t ON t.id = v.id WHERE v.id > %s ORDER BY v.id LIMIT %s"
-        )
-        last = -(1 << 63)
-        while rows := self.database.rows(statement, (last, batch_size)):
-            ids, texts, metadata, vectors = zip(*rows, strict=True)
-            given = [given_and_own(item)[0] for item in metadata]
-            yield np.array(ids, dtype=np.int64), list(texts), given, vectors_of(vectors, now.storage)
-            last = ids[-1]
+        now, last = self.now(), -(1 << 63)
+        while len((batch := now._batch("WHERE v.id > %s ORDER BY v.id LIMIT %s", (last, batch_size)))[0]):
+            yield batch
+            last = int(batch[0][-1])
 
     def count(self, filter: Filterable = None) -> int:
         """How many documents meet a filter."""
@@ -377,6 +362,17 @@ class VectorStore(StoreWrites):
         return self.read(
             lambda connection, now: connection.execute(now.tables.statement(statement), parameters).fetchall()
         )
+
+    def _batch(self, which: LiteralString, parameters: Parameters) -> Batch:
+        """Documents with their vectors."""
+        rows = (
+            "SELECT v.id, t.text, t.metadata, {send}(v.embedding) FROM {vectors} AS v JOIN {texts} AS t ON t.id = v.id "
+        )
+        statement = self.tables.statement(rows + which, send=sql.SQL(f"{self.storage}_send"))
+        found = self.database.rows(statement, parameters)
+        ids, texts, metadata, vectors = zip(*found, strict=True) if found else ((), (), (), ())
+        given = [given_and_own(item)[0] for item in metadata]
+        return np.array(ids, dtype=np.int64), list(texts), given, vectors_of(vectors, self.storage)
 
     def _plan(self, connection: StoreConnection, filter: Filter, exact: bool | None, ef: int) -> tuple[str, int]:
         """The index to search (`none` for an exact search), and the number of candidates that it keeps."""

@@ -65,7 +65,7 @@ class Move:
             )
         target = self.index.add_space(self.target)
         self.fill(target, self.share)
-        self.index.build_like(target)
+        self.index.within(target).build_index(self.index.now().index)
         while self.index.activate(target):  # what was added meanwhile is written first
             self.fill(target)
         self.log(f"all documents are encoded, and searches use {self.model}; --finish removes the old vectors")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from psycopg import sql
@@ -120,11 +120,6 @@ class StoreSpaces(Named):
 
         self.database.transact(work)
 
-    def build_like(self, space: Space) -> None:
-        """Build the index of a space, of the kind that the live one has."""
-        there: Any = self.within(space)  # a store, which can build indexes
-        there.build_index(self.now().index)
-
     def activate(self, space: Space) -> int:
         """Let searches go to a space if no document lacks a vector there; return how many do."""
 
@@ -170,11 +165,7 @@ class StoreSpaces(Named):
     def write_vectors(self, connection: StoreConnection, ids: Ids, vectors: Vectors, put: Put) -> None:
         """Write the vectors of documents that are there, in the open transaction."""
         put(connection, self.tables.vectors, ("embedding",), vector_rows(ids, vectors, self.storage))
-        if self.current_index(connection) == "binary":  # asked after the statement above, which waits for a build
-            put(connection, self.tables.codes, ("code",), code_rows(ids, vectors))
-
-    def current_index(self, connection: StoreConnection) -> str:
-        """The kind of index that the vectors have now; another process may have built one."""
+        # asked after the statement above, which waits for a process that builds an index
         statement = (
             "SELECT CASE c.space WHEN %(space)s THEN c.index ELSE s.index END FROM collections AS c"
             " LEFT JOIN _spaces AS s ON s.collection = c.tables AND s.space = %(space)s WHERE c.tables = %(tables)s"
@@ -182,11 +173,8 @@ class StoreSpaces(Named):
         kind = connection.value(statement, {"space": self.tables.space, "tables": self.tables.prefix})
         if kind is None:
             raise InputError(f"collection {self.collection!r} has been deleted")
-        return str(kind)
-
-    def other_spaces(self, connection: StoreConnection) -> list[Space]:
-        """The spaces besides this one, in the open transaction."""
-        return [one for one in self._spaces(connection) if one.number != self.tables.space]
+        if kind == "binary":
+            put(connection, self.tables.codes, ("code",), code_rows(ids, vectors))
 
     def changed(self, connection: StoreConnection, ids: Ids, texts: Sequence[str]) -> list[int]:
         """Those of the ids whose documents have other texts, all of which are locked."""
@@ -216,28 +204,11 @@ class StoreSpaces(Named):
             else:
                 connection.execute(other.tables.statement("DELETE FROM {vectors} WHERE id = ANY(%s)"), (changed,))
 
-    def record_index(self, connection: StoreConnection, kind: str) -> None:
-        """Record the kind of index that the vectors have, in the open transaction."""
-        parameters = kind, self.tables.prefix, self.tables.space
-        connection.execute("UPDATE collections SET index = %s WHERE tables = %s AND space = %s", parameters)
-        connection.execute("UPDATE _spaces SET index = %s WHERE collection = %s AND space = %s", parameters)
-
     def all_tables(self, connection: StoreConnection) -> list[sql.Identifier]:
         """The tables of all spaces, some of which may not exist, and those of the words and texts."""
         spaces = [Tables(self.tables.prefix, self.tables.schema, one.number) for one in self._spaces(connection)]
         of_spaces = [name for tables in spaces for name in (tables.codes, tables.vectors)]
         return [*of_spaces, self.tables.words, self.tables.texts]
-
-    def describe_spaces(self) -> dict[str, str]:
-        """The progress of a move to another model, a line for each space; nothing if there is only one."""
-        live, *others = self.spaces()
-        now: Any = self.now()  # a store, which can count
-        total, shown = now.count(), {}
-        for space in [live, *others] if others else []:
-            done = f"{total - self.lacking(space):,} of {total:,} documents encoded"
-            answers = ", which searches use" if space == live else ""
-            shown[f"space {space.number}"] = f"vectors of {space.model} ({space.fingerprint[:8]}){answers}; {done}"
-        return shown
 
     # ------------------------------------------------------------------ inside
 

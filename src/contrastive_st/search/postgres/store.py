@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, LiteralString, NamedTuple
+from typing import Any, LiteralString
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,15 +49,6 @@ _MOST_EF = 1000  # pgvector's limit
 
 
 logger = logging.getLogger(__name__)
-
-
-class _Plan(NamedTuple):
-    """How to search: hits, filter, the graph (`none` compares every document), and the candidates that it keeps."""
-
-    k: int
-    filter: Filter
-    graph: str
-    ef: int
 
 
 class VectorStore(StoreWrites):
@@ -196,16 +187,21 @@ class VectorStore(StoreWrites):
         )
         rows = self.database.rows(last_deleted, (now.tables.prefix,))
         gone = ", ".join(f"{id} ({file})" if file else str(id) for id, file in rows)
+        (live, *others), total, moves = self.spaces(), len(now), {}
+        for space in [live, *others] if others else []:  # the progress of a move to another model
+            done = f"{total - self.lacking(space):,} of {total:,} documents encoded"
+            answers = ", which searches use" if space == live else ""
+            moves[f"space {space.number}"] = f"vectors of {space.model} ({space.fingerprint[:8]}){answers}; {done}"
         types = {name: f" ({kind})" for name, kind in now.types().items()}
         partitions = f", in {now.partitions} partitions" if now.partitions > 1 else ""
         result = {
             "collection": f"{name}, created {created}, {size} on disk",
             "aliases": aliases or "",
-            "documents": f"{len(now):,}",
+            "documents": f"{total:,}",
             "vectors": f"{now.dimension} dimensions as {now.storage}, index {now.index}{partitions}",
             "full text": now.language or f"{UNKNOWN_LANGUAGE}, until an index is built",
             "model": f"{now.model} (fingerprint {now.fingerprint[:8]})",
-            **now.describe_spaces(),
+            **moves,
             "columns": ", ".join(name + types.get(name, "") for name in now.columns()) or "none",
             "deleted": f"{len(now.deleted()):,}: {one_line(gone, 1000)}" if gone else "",
         }
@@ -270,13 +266,14 @@ class VectorStore(StoreWrites):
         queries_, chosen = check_search(vectors, self.dimension, k, filter, self.types() if filter else {}, text)
 
         def work(connection: StoreConnection, now: VectorStore) -> list[list[Hit]]:
-            plan = _Plan(k, chosen, *now._plan(connection, chosen, exact, max(ef_search or EF_SEARCH, k)))
+            graph, ef = now._plan(connection, chosen, exact, max(ef_search or EF_SEARCH, k))
             if text is None:
-                return [[Hit.of(*row) for row in now._near_rows(connection, query, plan)] for query in queries_]
+                found = (now._near_rows(connection, query, k, chosen, graph, ef) for query in queries_)
+                return [[Hit.of(*row) for row in rows] for rows in found]
             many = max(k, FUSED)
-            numbers, view, postings = now._by_words(connection, text, many, chosen, plan.graph == "none")
-            wider = plan._replace(k=many, ef=max(plan.ef, many))
-            near = now._near_rows(connection, queries_[0], wider, view.ids[numbers].tolist())
+            numbers, view, postings = now._by_words(connection, text, many, chosen, graph == "none")
+            others = view.ids[numbers].tolist()
+            near = now._near_rows(connection, queries_[0], many, chosen, graph, max(ef, many), others)
             cosines: dict[int, float] = dict(near)
             ids = np.array(list(cosines), np.int64)
             scores, (places, known) = np.zeros(len(ids)), view.places(ids)
@@ -391,10 +388,16 @@ class VectorStore(StoreWrites):
         return index, int(min(max(ef, 2 * ef * total / expected), _MOST_EF))
 
     def _near_rows(
-        self, connection: StoreConnection, query: Vectors, plan: _Plan, others: list[int] | None = None
+        self,
+        connection: StoreConnection,
+        query: Vectors,
+        k: int,
+        filter: Filter,
+        index: str,
+        ef: int,
+        others: list[int] | None = None,
     ) -> list[Any]:
         """Ids, cosines, texts and metadata of the nearest; or ids and cosines of the nearest and of `others`."""
-        k, filter, index, ef = plan
         vector = HalfVector if self.storage == "halfvec" else Vector
         parameters: dict[str, object] = {"q": vector(query), "k": k, "many": max(ef, k), "ids": others}
         if filter:
@@ -410,7 +413,7 @@ class VectorStore(StoreWrites):
         rows = connection.execute(statement, parameters, binary=True).fetchall()
         # the index has stopped its scan early; comparing few documents is fast
         if len(rows) < k + len(others or []) and index != "none":
-            return self._near_rows(connection, query, plan._replace(graph="none"), others)
+            return self._near_rows(connection, query, k, filter, "none", ef, others)
         # a vector of zeros, of a text of which the model knows no token, has no cosine
         return [row for row in rows if not math.isnan(row[1])]
 

@@ -157,7 +157,7 @@ class StoreWrites(StoreSpaces):
             How many texts or metadata were written, because they differ.
         """
         ids, texts, metadata, vectors = batch
-        others = self.other_spaces(connection)
+        others = [one for one in self._spaces(connection) if one.number != self.tables.space]
         changed = self.changed(connection, ids, texts) if others else []
         written = put(connection, self.tables.texts, ("text", "metadata"), text_rows(ids, texts, metadata))
         self.write_vectors(connection, ids, vectors, put)
@@ -451,7 +451,9 @@ class StoreWrites(StoreSpaces):
                 create = f"CREATE INDEX IF NOT EXISTS {{index}} ON {graph} WITH (m = {{m}}, ef_construction = {{ef}})"
                 index = tables.index(kind + tables.mark)
                 connection.execute(tables.statement(create, index=index, m=int(m), ef=int(ef_construction)))
-            self.record_index(connection, kind)
+            recorded = kind, tables.prefix, tables.space
+            connection.execute("UPDATE collections SET index = %s WHERE tables = %s AND space = %s", recorded)
+            connection.execute("UPDATE _spaces SET index = %s WHERE collection = %s AND space = %s", recorded)
             if self._within is not None:
                 return
             gin = "CREATE INDEX IF NOT EXISTS {index} ON {texts} USING gin (metadata jsonb_path_ops)"

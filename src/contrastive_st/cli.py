@@ -174,9 +174,7 @@ class Similarity(Options):
                 if text := utf8(line, f"stdin, line {number}", "convert it first (iconv -t UTF-8)").strip():
                     others.append(text)
         if not others:
-            raise InputError(
-                "nothing to compare with: give a second sentence, or pipe sentences to stdin, one per line"
-            )
+            raise InputError("nothing to compare with: give a second sentence, or sentences on stdin, one per line")
         encoder = open_encoder(self.model, pooling=self.pooling)
         warn_of_unknown(encoder, [first, *others])
         scores = encoder.similarity([first], others)[0]

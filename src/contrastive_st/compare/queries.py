@@ -228,9 +228,7 @@ def _documents(source: str, columns: Sequence[str] | None, report: Report) -> It
     names = {role: name for name, role in reversed(roles.columns.items())}
     alike = names.get(LABEL) if roles.kind == "labelled_pairs" else None
     if roles.kind not in ("texts", "labelled_texts", "pairs", "triplets") and alike is None:
-        raise InputError(
-            f"{source}: it holds {roles.words}; {leave_out(roles)} takes all of them as a query and its text"
-        )
+        raise InputError(f"{source}: it holds {roles.words}; {leave_out(roles)} takes each as a query and its text")
     column = names.get(POSITIVE, roles.texts[0])
     for number, cells in table:
         query, text = (_text(cells.get(names.get(role, ""))) for role in (ANCHOR, POSITIVE))

@@ -95,9 +95,7 @@ def encoder_system(search: Search, encoder: SentenceEncoder, name: str, deadline
             done, now = sum(map(len, vectors)), time.perf_counter()
             if now > deadline and done < total:
                 needed = (now - started) / done * total / 60
-                raise InputError(
-                    f"{name} takes about {needed:.1f} minutes to encode {total:,} texts; --minutes gives time"
-                )
+                raise InputError(f"{name} takes about {needed:.1f} minutes for {total:,} texts; --minutes gives time")
     units = unit_vectors(np.concatenate(vectors).astype(np.float32))
     documents, queries = units[: len(search.documents)], units[len(search.documents) :]
     return System(name, queries @ documents.T, name, total / (time.perf_counter() - started))

@@ -64,9 +64,7 @@ class CheckpointMetadata:
             settings = {**(loss.get("settings") or {}), "loss": loss["name"]} if loss.get("name") else {}
             config = {"model_type": training.get("model", {}).get("type", "an adapter"), "contrastive": settings}
         else:
-            raise InputError(
-                f"{self.folder} is not a checkpoint folder (it has no config.json); give the folder of a saved model"
-            )
+            raise InputError(f"{self.folder} is not the folder of a saved model: it has no config.json")
         object.__setattr__(self, "config", config)
         object.__setattr__(self, "training", training)
 

@@ -170,9 +170,7 @@ def _open(checkpoint: Checkpoint, pooling: str | None) -> ContrastiveMixin:
     if pooling is not None and known not in (None, choice("pooling", pooling, POOLINGS)):
         raise InputError(f"{name} records pooling {known}, and --pooling {pooling} would change its embeddings")
     if checkpoint.adapter is not None:
-        raise InputError(
-            f"{name} is an adapter; merge it into its base first: contrastive-st merge {name} -o NEW_FOLDER"
-        )
+        raise InputError(f"{name} is an adapter; merge it into its base first (contrastive-st merge {name} -o FOLDER)")
     if checkpoint.head:
         model = open_model(checkpoint, train=True, dtype="auto")
     else:

@@ -131,9 +131,7 @@ def _opened(
             here, there = traits.get(trait, "nothing"), wanted.get(trait, "nothing")
             if here != there:
                 both = f"{here} in {other.name} and {there} in {first.name}"
-                raise InputError(
-                    f"{name}: the {trait} is {both}; average checkpoints that differ in their weights alone"
-                )
+                raise InputError(f"{name}: the {trait} is {both}; average checkpoints that differ in weights alone")
         yield other
 
 

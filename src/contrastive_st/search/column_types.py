@@ -128,9 +128,7 @@ def as_type(value: object, kind: str) -> object:
     else:
         result = None if isinstance(value, (bool, dict)) else value
     if result is None:
-        raise InputError(
-            f"{one_line(str(value), 60)!r} is not {_A[kind]}, as --types says; leave {kind} out of --types"
-        )
+        raise InputError(f"{one_line(str(value), 60)!r} is not {_A[kind]}, as --types says; leave it out of --types")
     return result
 
 

@@ -499,9 +499,7 @@ class _Choice:
             for name, cell in texts.items():
                 if not isinstance(cell, str):
                     held = type(cell).__name__
-                    raise InputError(
-                        f"{table.where(number)}: column {name!r} holds {held}, not text; name others with --columns"
-                    )
+                    raise InputError(f"{table.where(number)}: column {name!r} holds {held}, not text; give --columns")
             text = "\n".join(f"{name}: {cell.strip()}" if columns[1:] else cell.strip() for name, cell in texts.items())
             if not text:
                 report.leave_out(SCANNED if table.unit == _PAGE else BLANK, table.where(number))
@@ -527,12 +525,7 @@ class _Choice:
         return [text_column(table)]
 
     def _kept(
-        self,
-        table: Table,
-        number: int,
-        cells: Mapping[str, Any],
-        texts: Collection[str],
-        report: Report,
+        self, table: Table, number: int, cells: Mapping[str, Any], texts: Collection[str], report: Report
     ) -> dict[str, Any]:
         """The metadata of a row."""
 

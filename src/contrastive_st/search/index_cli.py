@@ -160,13 +160,7 @@ class Index(CollectionCommand):
 
     def _corpus(self) -> Corpus:
         from contrastive_st.search.column_types import parse_types
-        from contrastive_st.search.documents import (
-            by_file,
-            cut,
-            identified,
-            installed_docs_corpus,
-            open_corpus,
-        )
+        from contrastive_st.search.documents import by_file, cut, identified, installed_docs_corpus, open_corpus
         from contrastive_st.search.opening import default_store
         from contrastive_st.search.report import Report
 

@@ -101,9 +101,7 @@ class _Body(Request):
     def check_type(self) -> None:
         """Raises `ApiError` (415): the body is compressed, or of another type than JSON."""
         if self.headers.get("content-encoding", "identity").lower() != "identity":
-            raise ApiError(
-                415, "a compressed body is not supported; send it uncompressed", **{"Accept-Encoding": "identity"}
-            )
+            raise ApiError(415, "the body is compressed; send it uncompressed", **{"Accept-Encoding": "identity"})
         kind = self.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise ApiError(415, f"a body of type {kind[:60]} is not supported; send Content-Type: application/json")

@@ -119,7 +119,7 @@ def find(
             answers.append(session.answer(name, query or "", int(k or 10), "; ".join(condition), HYBRID in options))
         except Exception as error:
             faults.append(error)
-            answers.append(Answer(name, query or "", np.zeros(0, np.float32), [], 0.0, 0.0, [_line(error)]))
+            answers.append(Answer(name, query or "", [], notes=[_line(error)]))
     if len(faults) == len(answers):
         return [], [notice(_line(faults[0]), bad=True)]
     return answers, list(map(answer_html, answers))
@@ -247,10 +247,9 @@ def resource(name: str) -> str:
 
 def answer_html(answer: Answer) -> str:
     """The name of the source, the times, the notes and the hits."""
-    times = [("encode", answer.encode_seconds), ("query", answer.query_seconds)]
     hits = [_hit(answer, i) for i in range(len(answer.hits))]
     similar = one_line(answer.query, 60) if answer.similar else ""
-    said = [(what, _time(seconds)) for what, seconds in times]
+    said = [(what, _time(seconds)) for what, seconds in answer.seconds.items()]
     return render("answer", answer.source, said, answer.notes, hits, similar)
 
 

@@ -51,20 +51,16 @@ class Answer:
     Args:
         source: its name.
         query: as it was searched for.
-        vector: the query's, `[d]`.
         hits: best first.
-        encode_seconds: that the model took for the query.
-        query_seconds: that the index took.
+        seconds: that the model took for the query (`encode`), and the index (`query`).
         notes: changes of the query, as text.
         similar: the query is the text of a document, and the hits are those similar to it.
     """
 
     source: str
     query: str
-    vector: NDArray[np.float32]
     hits: list[Hit]
-    encode_seconds: float
-    query_seconds: float
+    seconds: Mapping[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     similar: bool = False
 
@@ -152,8 +148,8 @@ class SearchSession:
             with self._encoding:
                 hits = rerank(query, hits, self.cross_encoder)[:k]
         notes += unscored(hits) if hits else unmet(chosen.index, conditions)
-        seconds = encoded - started, time.perf_counter() - encoded
-        return Answer(source, query, vector, hits, *seconds, notes)
+        seconds = {"encode": encoded - started, "query": time.perf_counter() - encoded}
+        return Answer(source, query, hits, seconds, notes)
 
     @_follows
     def similar(self, source: str, id: int, k: int = 10, filter: Filterable = None) -> Answer:
@@ -175,13 +171,9 @@ class SearchSession:
         conditions = as_filter(filter)
         text = chosen.index.get([id])[0].text
         started = time.perf_counter()
-        with self._encoding:
-            vector = unit_vectors(chosen.encoder.encode_document([text]), of=chosen.encoder.name)[0]
-        encoded = time.perf_counter()
         hits = chosen.index.similar(id, int(np.clip(k, 1, MOST_HITS)), filter=conditions)
         notes = [] if hits else unmet(chosen.index, conditions)
-        seconds = encoded - started, time.perf_counter() - encoded
-        return Answer(source, text, vector, hits, *seconds, notes, similar=True)
+        return Answer(source, text, hits, {"query": time.perf_counter() - started}, notes, similar=True)
 
     @_follows
     def filters(self, source: str, rows: int = 10_000) -> dict[str, list[str]]:

@@ -177,9 +177,7 @@ def read_sts_subset(texts: Path, score_file: Path) -> Rows:
     scores = read_lines(score_file)
     lines = read_lines(texts)
     if len(scores) != len(lines):
-        raise InputError(
-            f"{score_file}: {len(scores)} lines, and {texts.name} has {len(lines)}; both need the same number"
-        )
+        raise InputError(f"{score_file}: {len(scores)} lines, and {texts.name} has {len(lines)}; both need as many")
     cells = dict(read_cells(texts, (0, 1)))
     kept = [number for number in cells if scores[number - 1].strip()]
     pairs = [(tidy(cells[number][0]), tidy(cells[number][1])) for number in kept]

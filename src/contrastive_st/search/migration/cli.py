@@ -106,9 +106,7 @@ class Migrate(StoreCommand):
             for query, ids in given.items():
                 answers.setdefault(query, []).extend(ids)
         if answers and former is None:
-            raise InputError(
-                "--queries and --retrieval need the old model, which cannot be opened, to encode the queries"
-            )
+            raise InputError("--queries and --retrieval need the old model to encode the queries; it cannot be opened")
         found = sample(index, move.encoder, answers, former)
         needed, free = move.bytes_needed()
         room = "" if free is None else f" of the {free / 2**30:,.1f} GiB that are free"

@@ -52,17 +52,13 @@ class Move:
         """Encode what is missing, and switch."""
         live, *others = self.index.spaces()
         if live.fingerprint == self.target.fingerprint:
-            raise InputError(
-                f"searches already use {live.model}; --finish removes the old vectors, --rollback the new ones"
-            )
+            raise InputError(f"searches already use {live.model}; --finish removes the old vectors, --rollback the new")
         if any(one.fingerprint != self.target.fingerprint for one in others):
             newest = max([live, *others], key=lambda space: space.number)
             raise InputError(f"a migration to {newest.model} has begun; complete it, or give --rollback first")
         needed, free = self.bytes_needed()
         if free is not None and needed > free:
-            raise InputError(
-                f"the migration needs about {needed / 2**30:.1f} GiB, but only {free / 2**30:.1f} GiB are free"
-            )
+            raise InputError(f"the migration needs about {needed / 2**30:.1f} GiB, but {free / 2**30:.1f} GiB are free")
         target = self.index.add_space(self.target)
         self.fill(target, self.share)
         self.index.within(target).build_index(self.index.now().index)

@@ -285,9 +285,7 @@ class Database:
                     raise Refused(f"{self.shown} is read-only, as a standby is; write to its primary server", 409)
                 store_schema.create_store(connection, self.schema)
             elif version == 0:
-                raise InputError(
-                    f"there is no store in schema {self.schema} of {self.shown}; create one with contrastive-st index"
-                )
+                raise InputError(f"{self.shown} has no store in schema {self.schema}; contrastive-st index creates one")
             elif version != store_schema.VERSION:
                 before = "it is from before the first release; drop the schema and index again"
                 raise InputError(

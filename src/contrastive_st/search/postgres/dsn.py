@@ -51,7 +51,7 @@ def dsn_of(where: str) -> str | None:
         return bare
     if "://" in bare:
         raise InputError(
-            f"{_name(where)} is a URL, but not of PostgreSQL; give postgresql://user@host/name, or a folder"
+            f"{_name(where)} is a URL, but not of PostgreSQL; give postgresql://user@host/name or a folder"
         )
     return None
 

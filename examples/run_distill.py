@@ -46,7 +46,7 @@ from contrastive_st.distributed import from_first
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
-from contrastive_st.files.caches import own_cache
+from contrastive_st.files.writing import own_cache
 from contrastive_st.models.protocol import as_encoder
 from contrastive_st.options import NotNegative, option
 from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments, loss_arguments

@@ -28,7 +28,7 @@ from contrastive_st.data import GuidedRows
 from contrastive_st.data.roles import KINDS
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
-from contrastive_st.files.caches import own_cache
+from contrastive_st.files.writing import own_cache
 from contrastive_st.losses import suitable
 from contrastive_st.losses.base import loss_class
 from contrastive_st.models.protocol import as_encoder

@@ -44,7 +44,7 @@ def facts() -> Iterator[tuple[str, str]]:
 
     from contrastive_st import __version__
     from contrastive_st.evaluation.datasets.senteval import DATA_VARIABLE, find_stsb
-    from contrastive_st.files.caches import own_cache
+    from contrastive_st.files.writing import own_cache
 
     yield "contrastive-st", __version__
     yield "python", platform.python_version()

@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from contrastive_st.data import docstrings
 from contrastive_st.data.docstrings import pairs_of_files
 from contrastive_st.errors import InputError
-from contrastive_st.files.caches import own_cache
-from contrastive_st.files.writing import write_json
+from contrastive_st.files.writing import own_cache, write_json
 from contrastive_st.options import checked
 from contrastive_st.processors import usable
 

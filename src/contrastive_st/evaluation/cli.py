@@ -102,8 +102,7 @@ class Evaluate(_Models):
         from contrastive_st.evaluation.report.report import eval_results, write_metadata
         from contrastive_st.evaluation.suite import evaluate
         from contrastive_st.evaluation.tasks import beir_task, choose, own_pairs_task, retrieval_task
-        from contrastive_st.files.caches import own_cache
-        from contrastive_st.files.writing import write_files
+        from contrastive_st.files.writing import own_cache, write_files
 
         names = self.tasks or ("" if self.pairs or self.retrieval else "sts,space")
         given = [own_pairs_task(path, columns=self.columns) for path in self.pairs or ()]

@@ -18,18 +18,8 @@ from contrastive_st.evaluation.datasets import senteval
 from contrastive_st.evaluation.datasets.hub_sets import NANO, READERS, read_nano
 from contrastive_st.evaluation.datasets.senteval import BINARY, Document, Embed, Query, Rows, Splits, pair_rows
 from contrastive_st.evaluation.datasets.user_data import read_retrieval, read_scored_pairs
-from contrastive_st.evaluation.scorers import Score
+from contrastive_st.evaluation.scorers import Score, probes, retrieval, sts
 from contrastive_st.evaluation.scorers.few_shot import score_few_shot
-from contrastive_st.evaluation.scorers.probes import (
-    read_nli,
-    score_kfold,
-    score_nested,
-    score_nli,
-    score_relatedness,
-    score_split,
-)  # fmt: skip
-from contrastive_st.evaluation.scorers.retrieval import score_beir, score_retrieval
-from contrastive_st.evaluation.scorers.sts import score_pairs, score_space, score_splits, score_subsets, score_triplets
 
 if TYPE_CHECKING:
     from contrastive_st.models.protocol import Encoder
@@ -128,38 +118,39 @@ def tasks(folds: int = 10) -> dict[str, Task]:
         name: partial(senteval.read_polarity, positive=f"{name}/{positive}", negative=f"{name}/{negative}")
         for name, (positive, negative) in _POLARITY.items()
     }
-    probes: dict[str, tuple[str, Callable[[Path], Splits], Scorer, str]] = {
-        "SST2": ("transfer", senteval.read_sst2, score_split, "SST/binary"),
-        "TREC": ("transfer", senteval.read_trec, partial(score_kfold, task="TREC", count=folds), "TREC"),
-        "MRPC": ("transfer", senteval.read_mrpc, partial(score_kfold, task="MRPC", count=folds, f1=True), "MRPC"),
-        "SICKE": ("entailment", senteval.read_sick_entailment, score_split, "SICK"),
-    }
+    classified: dict[str, tuple[str, Callable[[Path], Splits], Scorer, str]] = {
+        "SST2": ("transfer", senteval.read_sst2, probes.score_split, "SST/binary"),
+        "TREC": ("transfer", senteval.read_trec, partial(probes.score_kfold, task="TREC", count=folds), "TREC"),
+        "MRPC": ("transfer", senteval.read_mrpc, partial(probes.score_kfold, task="MRPC", count=folds, f1=True),
+                 "MRPC"),
+        "SICKE": ("entailment", senteval.read_sick_entailment, probes.score_split, "SICK"),
+    }  # fmt: skip
 
     def nano(name: str) -> Callable[[Path], Splits]:
         return lambda root: read_retrieval(root / name, itself=True)
 
     listed = [
-        *(Task(name, "sts", partial(senteval.read_sts, name=name), score_subsets, spearman, f"STS/{name}-en-test",
+        *(Task(name, "sts", partial(senteval.read_sts, name=name), sts.score_subsets, spearman, f"STS/{name}-en-test",
                READERS[name]) for name in senteval.SUBSETS),
-        *(Task(name, "sts", read, score_splits, spearman, folder, READERS[name], splits=("dev", "test"))
+        *(Task(name, "sts", read, sts.score_splits, spearman, folder, READERS[name], splits=("dev", "test"))
           for name, (read, _, folder) in graded.items()),
-        *(Task(name, "transfer", read, partial(score_nested, task=name, count=folds),
+        *(Task(name, "transfer", read, partial(probes.score_nested, task=name, count=folds),
                ("cross-validation", "accuracy", ""), name, READERS.get(name), 60.0) for name, read in polarity.items()),
         *(Task(name, group, read, score, accuracy, folder, READERS[name], 30.0)
-          for name, (group, read, score, folder) in probes.items()),
-        *(Task(f"{name}-supervised", "supervised", read, partial(score_relatedness, levels=levels),
+          for name, (group, read, score, folder) in classified.items()),
+        *(Task(f"{name}-supervised", "supervised", read, partial(probes.score_relatedness, levels=levels),
                ("test", "pearson", "all"), folder, READERS[name], 40.0)
           for name, (read, levels, folder) in graded.items()),
-        Task("QQP", "pairs", lambda root: senteval.read_qqp(root / "qqp"), score_pairs,
+        Task("QQP", "pairs", lambda root: senteval.read_qqp(root / "qqp"), sts.score_pairs,
              ("test", "average_precision", "all"), "qqp", READERS["QQP"]),
-        Task("NLI", "entailment", lambda root: read_nli(root / "nli" / "pairs.tsv"), score_nli,
+        Task("NLI", "entailment", lambda root: probes.read_nli(root / "nli" / "pairs.tsv"), probes.score_nli,
              ("test", "accuracy", "fitted"), "nli", None, 30.0),
-        Task("space", "space", senteval.read_stsb, score_space, ("dev", "uniformity", "distinct"), "STS/STSBenchmark",
-             READERS["STSB"], splits=("dev",)),
+        Task("space", "space", senteval.read_stsb, sts.score_space, ("dev", "uniformity", "distinct"),
+             "STS/STSBenchmark", READERS["STSB"], splits=("dev",)),
         *(Task(f"{name}-few-shot", "few-shot", read, score_few_shot, ("test", "accuracy", "mean classifier, 100 "),
                name, READERS[name], 40.0) for name, read in (("MR", polarity["MR"]), ("TREC", senteval.read_trec))),
-        *(Task(name, "nanobeir", nano(name), score_beir, ("test", "ndcg@10", "among"), name, partial(read_nano, name),
-               5.0) for name in (f"Nano{one}" for one in NANO)),
+        *(Task(name, "nanobeir", nano(name), retrieval.score_beir, ("test", "ndcg@10", "among"), name,
+               partial(read_nano, name), 5.0) for name in (f"Nano{one}" for one in NANO)),
     ]  # fmt: skip
     return {task.name: task for task in listed}
 
@@ -244,7 +235,7 @@ def pair_task(name: str, read: Read) -> Task:
     Returns:
         The task; its main score is the average precision.
     """
-    return Task(name, "pairs", lambda _: read(), score_pairs, ("test", "average_precision", "all"), _OWN)
+    return Task(name, "pairs", lambda _: read(), sts.score_pairs, ("test", "average_precision", "all"), _OWN)
 
 
 def similarity_task(name: str, read: Read) -> Task:
@@ -265,7 +256,7 @@ def similarity_task(name: str, read: Read) -> Task:
         >>> [score.text for score in task.score(task.load("."), lambda texts: np.array([vectors[t] for t in texts]))]
         ['99.51', '100.00']
     """
-    score = partial(score_splits, names=("test",))
+    score = partial(sts.score_splits, names=("test",))
     return Task(name, "similarity", lambda _: read(), score, ("test", "spearman", "all"), _OWN)
 
 
@@ -280,7 +271,7 @@ def triplet_task(name: str, read: Read, margin: float | Mapping[str, float] = 0.
     Returns:
         The task; its main score is the accuracy.
     """
-    score = partial(score_triplets, margin=margin)
+    score = partial(sts.score_triplets, margin=margin)
     return Task(name, "triplets", lambda _: read(), score, ("test", "accuracy", "all"), _OWN)
 
 
@@ -329,7 +320,7 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10, oth
     corpus: list[str] = list(map(Document, dict.fromkeys([*(document for _, document in pairs), *others])))
     rows = {"corpus": Rows((corpus,), np.arange(len(corpus))), "test": pair_rows(pairs, [1] * len(pairs))}
     splits = Splits(rows, {})
-    score = partial(score_retrieval, k=k)
+    score = partial(retrieval.score_retrieval, k=k)
     return Task(name, "retrieval", lambda _: splits, score, ("test", f"mrr@{k}", "among"), _OWN)
 
 
@@ -348,4 +339,6 @@ def beir_task(source: str | Path, name: str | None = None, k: int = 10, *, read:
     folder = Path(source).is_dir()
     load = read or (partial(read_retrieval, source) if folder else partial(read_nano, str(source)))
     name = name or (Path(source).resolve().name if folder else str(source))
-    return Task(name, "retrieval", lambda _: load(), partial(score_beir, k=k), ("test", f"ndcg@{k}", "among"), _OWN)
+    return Task(
+        name, "retrieval", lambda _: load(), partial(retrieval.score_beir, k=k), ("test", f"ndcg@{k}", "among"), _OWN
+    )

@@ -11,22 +11,14 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import constants, snapshot_download
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    LocalEntryNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub import constants, errors, snapshot_download
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.files.reading import digest_of_file
 from contrastive_st.files.redact import without_secrets
 
 # the base of all errors of its HTTP client, which is httpx or httpx2
-_HTTPError: type[Exception] = next(kind for kind in HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError")
+_HTTPError: type[Exception] = next(kind for kind in errors.HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError")
 RESUMING = ("last-checkpoint/*", "checkpoint-*/*")  # for resuming a run; not part of the model
 _PASSED = ("token", "cache_dir", "local_files_only", "force_download")
 
@@ -45,7 +37,7 @@ def download(name: str, revision: str | None, patterns: Sequence[str], subfolder
 @contextlib.contextmanager
 def hub_errors(name: str, revision: str | None = None) -> Iterator[None]:
     """Turn errors of the Hub and the network into an `InputError` of one line without secrets."""
-    kinds = (HfHubHTTPError, _HTTPError, OSError, HFValidationError)
+    kinds = (errors.HfHubHTTPError, _HTTPError, OSError, errors.HFValidationError)
     try:
         yield
     except (*kinds, RuntimeError) as error:
@@ -57,13 +49,13 @@ def hub_errors(name: str, revision: str | None = None) -> Iterator[None]:
 
 def _reason(error: Exception, name: str, revision: str | None) -> str:
     status = getattr(getattr(error, "response", None), "status_code", None)
-    if isinstance(error, HFValidationError):
+    if isinstance(error, errors.HFValidationError):
         return f"{name}: no such folder, and not a name on the Hub (user/name)"
-    if isinstance(error, GatedRepoError):
+    if isinstance(error, errors.GatedRepoError):
         return f"{name} is gated: ask for access on its page, and log in (hf auth login)"
-    if isinstance(error, RevisionNotFoundError):
+    if isinstance(error, errors.RevisionNotFoundError):
         return f"{name} has no revision {revision!r}; give a branch, a tag or a commit of it"
-    if isinstance(error, RepositoryNotFoundError):
+    if isinstance(error, errors.RepositoryNotFoundError):
         return f"there is no {name} on the Hub, or it is private: check the name, or log in (hf auth login)"
     if status == 401:
         return f"{name}: the Hub does not accept this token; log in again (hf auth login) or correct HF_TOKEN"
@@ -71,11 +63,11 @@ def _reason(error: Exception, name: str, revision: str | None) -> str:
         return f"{name}: the Hub does not allow this with your token; use one with write access"
     if status is not None:
         return f"{name}: the Hub answered {status}: {first_line(error)}; try again"
-    if isinstance(error, LocalEntryNotFoundError):
+    if isinstance(error, errors.LocalEntryNotFoundError):
         return f"{name} is neither a folder nor in the local cache, and the Hub cannot be reached: {first_line(error)}"
     if "xet" in str(error):
         return f"{name}: this Hub has no Xet storage; set HF_HUB_DISABLE_XET=1 ({first_line(error)})"
-    if isinstance(error, _HTTPError) and not isinstance(error, HfHubHTTPError):  # no answer came at all
+    if isinstance(error, _HTTPError) and not isinstance(error, errors.HfHubHTTPError):  # no answer came at all
         return (
             f"{name}: the Hub ({constants.ENDPOINT}) cannot be reached: {first_line(error)}; look at the network, "
             "HTTPS_PROXY and HF_ENDPOINT"

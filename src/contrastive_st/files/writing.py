@@ -16,6 +16,20 @@ from safetensors import SafetensorError
 
 from contrastive_st.errors import InputError
 
+
+def own_cache(name: str = "") -> Path:
+    """A folder of this package's cache: below `$CONTRASTIVE_ST_CACHE`, or else below `~/.cache/contrastive_st`.
+
+    Args:
+        name: its name; by default the whole cache.
+
+    Example:
+        >>> own_cache("embeddings").name
+        'embeddings'
+    """
+    return Path(os.environ.get("CONTRASTIVE_ST_CACHE") or "~/.cache/contrastive_st").expanduser() / name
+
+
 SAVING = ".saving"  # a folder of what is being written, in the folder that it is for
 
 

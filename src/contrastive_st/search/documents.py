@@ -31,6 +31,7 @@ from contrastive_st.data.reading.table import open_file
 from contrastive_st.data.roles import named_columns
 from contrastive_st.data.text_columns import text_column
 from contrastive_st.errors import InputError, listed, one_line
+from contrastive_st.search import values
 from contrastive_st.search.column_types import Column, as_type, value_in
 from contrastive_st.search.document_readers import NOTES, READERS, Encrypted, front_matter, read_document
 from contrastive_st.search.folder import (
@@ -46,20 +47,6 @@ from contrastive_st.search.folder import (
 from contrastive_st.search.index import Files
 from contrastive_st.search.report import LeftOut, Report
 from contrastive_st.search.splitting import FILES, LINES, WHOLE, is_list, split
-from contrastive_st.search.values import (
-    OF_DOCUMENT,
-    OWN,
-    OWN_ID,
-    PART,
-    as_held,
-    as_id,
-    as_metadata,
-    given_and_own,
-    hashed,
-    nfc,
-    plain,
-    with_own_id,
-)
 
 _LONGEST_VALUE = 1000  # characters: longer texts (and lists, as JSON) are not kept as metadata by default
 _LONGEST_DOCUMENT = 1 << 24  # bytes; a larger text file is a list, unless `lines` is False
@@ -270,7 +257,7 @@ def installed_docs_corpus() -> Corpus:
 
 def texts_corpus(name: str, texts: Sequence[str], metadata: Sequence[Mapping[str, Any]] | None = None) -> Corpus:
     """A corpus of texts in memory."""
-    kept = as_metadata(metadata, len(texts))
+    kept = values.as_metadata(metadata, len(texts))
     documents = [Document(text, item, i) for i, (text, item) in enumerate(zip(texts, kept, strict=True))]
     digest = digest_of([json.dumps(kept, sort_keys=True), *texts])
     return Corpus(name, digest, lambda report: iter(documents), len(texts))
@@ -293,7 +280,7 @@ def cut(corpus: Corpus, into: str) -> Corpus:
                 yield document
                 continue
             for number, chunk in enumerate(chunks):
-                place = {OF_DOCUMENT: document.number if document.file else document.row, PART: number}
+                place = {values.OF_DOCUMENT: document.number if document.file else document.row, values.PART: number}
                 metadata = {**document.metadata, **place}
                 yield replace(document, text=chunk, metadata=metadata, whole=False)
 
@@ -318,10 +305,10 @@ def identified(corpus: Corpus, column: str = "id") -> Corpus:
         rows: dict[int, int] = {}
         for document in corpus.read(report):
             where = document.where or f"{corpus.name}, row {document.row + 1}"
-            given, _ = given_and_own(document.metadata)
-            cell = next((cell for name, cell in given.items() if nfc(name) == nfc(column)), None)
+            given, _ = values.given_and_own(document.metadata)
+            cell = next((cell for name, cell in given.items() if values.nfc(name) == values.nfc(column)), None)
             try:
-                id = as_id(cell)
+                id = values.as_id(cell)
             except InputError as error:
                 there = ", ".join(given) or "nothing"
                 fault = f"there is no {column}" if cell is None else error
@@ -330,7 +317,7 @@ def identified(corpus: Corpus, column: str = "id") -> Corpus:
                 first = next((one.where for one in corpus.read() if one.row == former), "") or f"row {former + 1}"
                 raise InputError(f"{where} has the {column} {str(cell)[:60]} of {first}; make them different, or give "
                                  "another --id_column ('' makes ids of rows or paths)")  # fmt: skip
-            yield replace(document, id=id, metadata=with_own_id(document.metadata, id, cell))
+            yield replace(document, id=id, metadata=values.with_own_id(document.metadata, id, cell))
 
     return _as(corpus, read, ["ids", column], lambda rest: identified(rest, column), own_ids=True)
 
@@ -368,8 +355,8 @@ def by_file(corpus: Corpus) -> Corpus:
                 content = digest_of([document.text])
                 key += f"#{content}" + (f"-{seen[content]}" if seen[content] else "")
                 seen[content] += 1
-            metadata = {name: value for name, value in document.metadata.items() if name != OWN_ID}  # that of its row
-            yield replace(document, id=hashed(key.strip()), metadata=metadata)
+            metadata = {name: cell for name, cell in document.metadata.items() if name != values.OWN_ID}  # of its row
+            yield replace(document, id=values.hashed(key.strip()), metadata=metadata)
 
     result = _as(corpus, read, ["by file"], by_file, own_ids=True)
     return replace(result, files=replace(result.files, hashed=True))
@@ -472,7 +459,7 @@ class _Choice:
                 for row in table if table.delimited else ():  # the cells of other tables have types
                     texts = texts or self._columns(table, row.cells, bool(file.name))
                     for name, cell in row.cells.items():
-                        if name not in (*texts, *OWN, *self.types) and name in (self.metadata or row.cells):
+                        if name not in (*texts, *values.OWN, *self.types) and name in (self.metadata or row.cells):
                             columns.setdefault(name, Column()).see(cell)
             except Exception:  # parsers raise a dozen kinds of errors for damaged files
                 if not file.name:
@@ -506,7 +493,7 @@ class _Choice:
             kept = self._kept(table, number, cells, columns, report) if text else {}
             if file:
                 kept.setdefault("file", file)
-            yield Document(text, as_held(kept), first + place, None, table.where(number), file, place, whole)
+            yield Document(text, values.as_held(kept), first + place, None, table.where(number), file, place, whole)
 
     def _columns(self, table: Table, cells: Mapping[str, Any], folder: bool) -> list[str]:
         """The columns of the texts of a table, of which this is the first row."""
@@ -531,7 +518,7 @@ class _Choice:
 
         def value(name: str, cell: Any) -> Any:
             if name in self.types:
-                return None if is_blank(cell) else as_type(plain(cell), self.types[name])
+                return None if is_blank(cell) else as_type(values.plain(cell), self.types[name])
             return value_in(cell, self.decided.get(name), table.delimited)
 
         kept = {}

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 from contrastive_st.data.reading import TABLES, MissingData, reading
 from contrastive_st.data.reading.content import format_of
 from contrastive_st.errors import InputError, install
-from contrastive_st.files.caches import own_cache
 from contrastive_st.files.reading import digest_of_file
-from contrastive_st.files.writing import write_json
+from contrastive_st.files.writing import own_cache, write_json
 from contrastive_st.search.document_readers import READERS, missing_reader
 
 UNREADABLE, HIDDEN, LINKED = "unreadable", "hidden", "linked folders"

@@ -37,23 +37,9 @@ from contrastive_st.search.index import OtherModel, VectorIndex, at_least, check
 from contrastive_st.search.opening import Follower, open_encoder_for, open_named, writable
 from contrastive_st.search.reranking import CrossEncoder, rerank, unscored
 from contrastive_st.search.values import json_id
-from contrastive_st.serve import limits, schemas
+from contrastive_st.serve import gate, limits, schemas
 from contrastive_st.serve.answers import answered, embedding_parts, json_parts
 from contrastive_st.serve.batcher import COMPUTING, Batcher
-from contrastive_st.serve.gate import (
-    App,
-    Gate,
-    Headers,
-    Message,
-    Receive,
-    Scope,
-    Send,
-    address,
-    is_loopback,
-    read_token,
-    reserve,
-    tell_if_open,
-)
 from contrastive_st.serve.limits import ApiError, Budget
 from contrastive_st.serve.served import UNKNOWN, Encoded, IndexServed, Served, in_reading, parsed
 from contrastive_st.serve.server import serve as serve_app
@@ -354,7 +340,7 @@ def make_api(
     classifiers: Mapping[str, ClassifierServed] | None = None,
     writer: str | None = None,
     cross_encoder: CrossEncoder | None = None,
-) -> App:
+) -> gate.App:
     """The API as an ASGI application.
 
     Args:
@@ -376,7 +362,7 @@ def make_api(
         title="contrastive-st", description="Sentence embeddings.", version=__version__, redoc_url=None,
         strict_content_type=False,  # a body without a type is JSON
     )  # fmt: skip
-    gate = ApiGate(app, host, token, writer)
+    door = ApiGate(app, host, token, writer)
     app.router.route_class, app.state.bytes, app.state.catch_up = _Route, Budget(limits.ALL_BYTES), routes.catch_up
     for kind in (InputError, RequestValidationError, HTTPException, ClientDisconnect, Exception):
         app.add_exception_handler(kind, schemas.refusal)
@@ -390,10 +376,10 @@ def make_api(
         ("POST", "/upsert", routes.upsert, schemas.Upserted), ("POST", "/delete", routes.delete, schemas.Deleted),
     ]  # fmt: skip
     for method, path, answer, model in routed if writer else routed[:-2]:
-        asks = gate.wanted(path) is not None
+        asks = door.wanted(path) is not None
         app.add_api_route(
             path, answer, methods=[method], response_model=model,
-            responses=schemas.errors_of(path, method == "POST", asks, is_loopback(host)),
+            responses=schemas.errors_of(path, method == "POST", asks, gate.is_loopback(host)),
             response_class=PlainTextResponse if path == "/metrics" else JSONResponse,
             dependencies=[Security(HTTPBearer(auto_error=False))] if asks else None,  # in the document alone
         )  # fmt: skip
@@ -405,7 +391,7 @@ def make_api(
         sorted({name for model in models.values() for name in model.encoder.prompts}),
     )  # fmt: skip
     paths = {route.path for route in app.routes if hasattr(route, "path")}
-    gated: App = gate
+    gated: gate.App = door
     if origins:  # before the gate: a browser asks without a token whether it may send one
         # its origin and its token decide, not its other headers, of which OpenAI's client sends some of its own
         read = ["Retry-After", UNKNOWN]
@@ -416,18 +402,18 @@ def make_api(
 class _Counted:
     """Counts requests by route and status, and how long they take; lets go what they held when they are answered."""
 
-    def __init__(self, app: App, metrics: Metrics, routes: set[str]) -> None:
+    def __init__(self, app: gate.App, metrics: Metrics, routes: set[str]) -> None:
         self.app, self.metrics, self.routes = app, metrics, routes
         self.under_way = Budget(limits.MOST_UNDER_WAY)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: gate.Scope, receive: gate.Receive, send: gate.Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         started = time.perf_counter()
         route = scope["path"] if scope["path"] in self.routes else "other"
 
-        async def counted(message: Message) -> None:
+        async def counted(message: gate.Message) -> None:
             if message["type"] == "http.response.start":
                 self.metrics.requests.labels(route, message["status"]).inc()
                 self.metrics.seconds.labels(route).observe(time.perf_counter() - started)
@@ -444,7 +430,7 @@ class _Counted:
             await self.app(scope, receive, counted)
 
 
-class ApiGate(Gate):
+class ApiGate(gate.Gate):
     """The gate of the API, with the token as `Authorization: Bearer ...`; `/health` needs none.
 
     Args:
@@ -456,7 +442,7 @@ class ApiGate(Gate):
     without_token = frozenset({"/health"})
     token_help = "send the token of this server as Authorization: Bearer TOKEN"
 
-    def __init__(self, app: App, host: str, token: str | None, writer: str | None = None) -> None:
+    def __init__(self, app: gate.App, host: str, token: str | None, writer: str | None = None) -> None:
         super().__init__(app, host, token)
         self.writer = writer
 
@@ -464,12 +450,12 @@ class ApiGate(Gate):
         """That of writers for what writes."""
         return self.writer if path in WRITES and self.writer else super().wanted(path)
 
-    def tokens(self, scope: Scope, headers: Headers) -> list[str]:
+    def tokens(self, scope: gate.Scope, headers: gate.Headers) -> list[str]:
         """The bearer's."""
         kind, _, token = headers.get(b"authorization", "").partition(" ")
         return [token.strip()] if kind.lower() == "bearer" else []
 
-    def refuse(self, status: int, message: str, scope: Scope) -> App:
+    def refuse(self, status: int, message: str, scope: gate.Scope) -> gate.App:
         """The error in the form of the API that was called."""
         asks = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         return schemas.error_answer(scope["path"], status, message, asks)
@@ -480,17 +466,17 @@ class ApiGate(Gate):
 
 def run(args: Any) -> None:
     """Serve until SIGINT or SIGTERM, with the flags of `contrastive-st api`; what was taken is answered first."""
-    token = read_token(args.token_file, "CONTRASTIVE_ST_API_TOKEN")
-    writer = read_token(args.write_token_file, "CONTRASTIVE_ST_API_WRITE_TOKEN", "write_token_file")
+    token = gate.read_token(args.token_file, "CONTRASTIVE_ST_API_TOKEN")
+    writer = gate.read_token(args.write_token_file, "CONTRASTIVE_ST_API_WRITE_TOKEN", "write_token_file")
     with ExitStack() as stack:
-        listener = stack.enter_context(reserve(args.host, args.port))
+        listener = stack.enter_context(gate.reserve(args.host, args.port))
         models, indices, classifiers = COMPUTING.submit(_opened, args, stack).result()
         for name, served in indices.items() if writer else ():
             writable(served.index, name)
-        tell_if_open(args.host, token, "use this server; --token_file")
+        gate.tell_if_open(args.host, token, "use this server; --token_file")
         cross_encoder = COMPUTING.submit(CrossEncoder, args.rerank).result() if args.rerank else None
         app = make_api(models, indices, args.host, token, args.allow_origin or (), classifiers, writer, cross_encoder)
-        serve_app(app, listener, address(listener))
+        serve_app(app, listener, gate.address(listener))
 
 
 def _opened(

@@ -8,7 +8,6 @@ import platform
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from contrastive_st.device import DEVICE
 from contrastive_st.errors import InputError, install
@@ -52,7 +51,22 @@ def facts() -> Iterator[tuple[str, str]]:
     result = {name: _version(name) for name in PACKAGES + EXTRAS}
     yield from ((name, version or "not installed") for name, version in result.items() if version or name in PACKAGES)
     yield "not installed", ", ".join(name for name in EXTRAS if not result[name]) or "none of the extras"
-    yield from _hardware()
+    if not result["torch"]:
+        yield "without torch", f"static and exported models run; to train, {install()}"
+        yield "CPU", platform.processor() or platform.machine()
+        yield "threads", _threads(usable())
+    else:
+        import torch
+
+        from contrastive_st.device import bf16_is_fast
+
+        devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        yield "GPUs", ", ".join(devices) or "none"
+        capabilities: Mapping[str, object] = torch.cpu.get_capabilities()
+        yield "CPU", str(capabilities.get("cpu_name") or platform.processor() or platform.machine())
+        yield "CPU features", ", ".join(name for name in FEATURES if capabilities.get(name)) or "none that matter here"
+        yield "precision", "bf16 autocast by default" if bf16_is_fast() else "float32 (no fast bf16 here)"
+        yield "threads", _threads(torch.get_num_threads())
     yield "PostgreSQL", _postgres()
     yield "default model", _short(default_model())
     yield "device", os.environ.get(DEVICE) or "the GPU if there is one (CONTRASTIVE_ST_DEVICE not set)"
@@ -76,25 +90,6 @@ def _version(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return ""
-
-
-def _hardware() -> Iterator[tuple[str, str]]:
-    if not _version("torch"):
-        yield "without torch", f"static and exported models run; to train, {install()}"
-        yield "CPU", platform.processor() or platform.machine()
-        yield "threads", _threads(usable())
-        return
-    import torch
-
-    from contrastive_st.device import bf16_is_fast
-
-    devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    yield "GPUs", ", ".join(devices) or "none"
-    capabilities: Mapping[str, Any] = torch.cpu.get_capabilities()
-    yield "CPU", str(capabilities.get("cpu_name") or platform.processor() or platform.machine())
-    yield "CPU features", ", ".join(name for name in FEATURES if capabilities.get(name)) or "none that matter here"
-    yield "precision", "bf16 autocast by default" if bf16_is_fast() else "float32 (no fast bf16 here)"
-    yield "threads", _threads(torch.get_num_threads())
 
 
 def _threads(number: int) -> str:

@@ -6,9 +6,8 @@ better than each of them, and costs no more at inference (Wortsman et al. 2022, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.running import model_hash
 from contrastive_st.training.metadata import read_training_metadata, write_training_metadata
 
-State = dict[str, Tensor]
 _OF_TRAINING = ("architectures", "auto_map", "contrastive", "dtype", "torch_dtype", "transformers_version", "use_cache")
 
 
@@ -72,14 +70,34 @@ def model_soup(
         ...
         contrastive_st.errors.InputError: 1 checkpoints with weights 1.0: give two or more checkpoints, ...
     """
-    shares = _shares(checkpoints, weights)
+    given = [1.0] * len(checkpoints) if weights is None else list(weights)
+    total = sum(given)
+    if not (len(given) == len(checkpoints) > 1 and 0 < total < float("inf") and min(given) >= 0):
+        what = f"{len(checkpoints)} checkpoints with weights {' '.join(map(str, given))}"
+        raise InputError(f"{what}: give two or more checkpoints, and for each a weight of 0 or more, not all 0")
     with only_writer(output, flag="", parents=True):
         encoder = SentenceEncoder(checkpoints[0], pooling=pooling)
-        taken, total = [], _Sum(encoder)
-        for other, share in zip(_opened(encoder, pooling, checkpoints), shares, strict=True):
-            total.add(other.model.state_dict(), share)
-            taken.append(Ingredient(other.name, share))
-        encoder.model.float().load_state_dict(total.sums)  # a mean of rounded weights is not rounded again
+        wanted, taken = _traits(encoder), list[Ingredient]()
+        sums: dict[str, Tensor] = {
+            name: torch.zeros_like(tensor, dtype=torch.float64) if tensor.is_floating_point() else tensor.clone()
+            for name, tensor in encoder.model.state_dict().items()
+        }
+        for checkpoint, weight in zip(checkpoints, given, strict=True):
+            other = SentenceEncoder(checkpoint, pooling=pooling)
+            traits = _traits(other)
+            for trait in dict.fromkeys([*wanted, *traits]):
+                here, there = traits.get(trait, "nothing"), wanted.get(trait, "nothing")
+                if here != there:
+                    both = f"{here} in {other.name} and {there} in {encoder.name}"
+                    fix = "average checkpoints that differ in their weights alone"
+                    raise InputError(f"{checkpoint}: the {trait} is {both}; {fix}")
+            for name, tensor in other.model.state_dict().items():
+                if tensor.is_floating_point():
+                    sums[name].add_(tensor.double(), alpha=weight / total)
+                elif not torch.equal(sums[name], tensor):
+                    raise InputError(f"{name} has integers that differ between the checkpoints, which have no mean")
+            taken.append(Ingredient(other.name, weight / total))
+        encoder.model.float().load_state_dict(sums)  # a mean of rounded weights is not rounded again
         with atomic_write(output, flag="", parents=True) as folder:
             folder.mkdir()
             encoder.model.save_dtype = torch.float32
@@ -87,52 +105,6 @@ def model_soup(
             write_training_metadata(_metadata(checkpoints, taken), folder)
             write_card(folder, name=Path(output).absolute().name)
     return taken
-
-
-def _shares(checkpoints: Sequence[object], weights: Sequence[float] | None) -> list[float]:
-    given = [1.0] * len(checkpoints) if weights is None else list(weights)
-    total = sum(given)
-    if not (len(given) == len(checkpoints) > 1 and 0 < total < float("inf") and min(given) >= 0):
-        what = f"{len(checkpoints)} checkpoints with weights {' '.join(map(str, given))}"
-        raise InputError(f"{what}: give two or more checkpoints, and for each a weight of 0 or more, not all 0")
-    return [weight / total for weight in given]
-
-
-# --- Weights by name, and checks that checkpoints are compatible.
-
-
-class _Sum:
-    """A weighted sum of states in float64; integer tensors must be the same in all."""
-
-    def __init__(self, like: SentenceEncoder) -> None:
-        state: State = like.model.state_dict()
-        self.sums = {
-            name: torch.zeros_like(tensor, dtype=torch.float64) if tensor.is_floating_point() else tensor.clone()
-            for name, tensor in state.items()
-        }
-
-    def add(self, state: State, weight: float) -> None:
-        for name, total in self.sums.items():
-            if total.is_floating_point():
-                total.add_(state[name].double(), alpha=weight)
-            elif not torch.equal(total, state[name]):
-                raise InputError(f"{name} has integers that differ between the checkpoints, which have no mean")
-
-
-def _opened(
-    first: SentenceEncoder, pooling: str | None, checkpoints: Sequence[str | Path]
-) -> Iterator[SentenceEncoder]:
-    """Open the checkpoints one at a time; raises `InputError` if one is not compatible with the first."""
-    wanted = _traits(first)
-    for name in checkpoints:
-        other = SentenceEncoder(name, pooling=pooling)
-        traits = _traits(other)
-        for trait in dict.fromkeys(chain(wanted, traits)):
-            here, there = traits.get(trait, "nothing"), wanted.get(trait, "nothing")
-            if here != there:
-                both = f"{here} in {other.name} and {there} in {first.name}"
-                raise InputError(f"{name}: the {trait} is {both}; average checkpoints that differ in weights alone")
-        yield other
 
 
 def _traits(encoder: SentenceEncoder) -> dict[str, str]:

@@ -63,28 +63,20 @@ def read_document(path: Path, source: str) -> Iterator[Cells]:
 
 def missing_reader(suffix: str) -> bool:
     """Whether documents with this extension need the extra `documents`, which is not installed."""
-    needs: dict[object, str] = {_markdown: "markdown_it", _office: "kreuzberg"}
-    return READERS[suffix] in needs and importlib.util.find_spec(needs[READERS[suffix]]) is None
+    needed = "markdown_it" if suffix in _MARKDOWN else "kreuzberg" if READERS[suffix] is _office else "html"
+    return importlib.util.find_spec(needed) is None
 
 
 # --- HTML and Markdown.
 
 
-def _html(path: Path, source: str) -> Iterator[Cells]:
+def _page(path: Path, source: str) -> Iterator[Cells]:
     text, read_as = _decoded(_content(path, source), source)
-    markup, front = front_matter(text)  # of a page for Jekyll
-    yield _with_front(of_html(markup), front, read_as)
-
-
-def _markdown(path: Path, source: str) -> Iterator[Cells]:
-    text, read_as = _decoded(_content(path, source), source)
-    text, front = front_matter(text)
-    page = of_html(_needed("markdown_it", source).MarkdownIt("commonmark").enable("table").render(text))
-    yield _with_front(page, front, read_as)
-
-
-def _with_front(page: Cells, front: Cells, read_as: list[str]) -> Cells:
-    return {**page, **front, "text": page["text"], NOTES: read_as + front.get(NOTES, [])}
+    text, front = front_matter(text)  # of a page for Jekyll, if it is HTML
+    if format_of(path) in _MARKDOWN:
+        text = _needed("markdown_it", source).MarkdownIt("commonmark").enable("table").render(text)
+    page = of_html(text)
+    yield {**page, **front, "text": page["text"], NOTES: read_as + front.get(NOTES, [])}
 
 
 def front_matter(text: str) -> tuple[str, Cells]:
@@ -281,11 +273,11 @@ def _needed(module: str, source: str) -> ModuleType:
 
 
 _OF_TEXT = (".rst", ".org", ".tex", ".ipynb", ".fb2")
+_MARKDOWN = (".md", ".markdown")
 _SHEETS = (".xlsx", ".xls", ".ods")
 _OFFICE = ".docx .doc .odt .rtf .pptx .ppt .xlsx .xls .ods .epub .fb2 .rst .org .tex .ipynb .eml .msg .pdf".split()  # noqa: SIM905
 #: The reader of each extension
 READERS: dict[str, Callable[[Path, str], Iterator[Cells]]] = {
-    **dict.fromkeys((".html", ".htm", ".xhtml"), _html),
-    **dict.fromkeys((".md", ".markdown"), _markdown),
+    **dict.fromkeys((".html", ".htm", ".xhtml", *_MARKDOWN), _page),
     **dict.fromkeys(_OFFICE, _office),
 }

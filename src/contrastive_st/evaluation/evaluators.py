@@ -134,7 +134,7 @@ class EmbeddingSimilarityEvaluator(TaskEvaluator):
         sentences2: N sentences.
         scores: N scores of any range. A pair whose score is missing (None, NaN, NA) is left out, which the log says.
         name: prefix of the metrics.
-        tokenizer, options: as for `TaskEvaluator`.
+        options: `tokenizer` and others, as for `TaskEvaluator`.
 
     Raises:
         InputError: the lengths differ, or no pair has a score.
@@ -152,27 +152,20 @@ class EmbeddingSimilarityEvaluator(TaskEvaluator):
         sentences2: Sequence[str],
         scores: Sequence[object],
         name: str = "pairs",
-        tokenizer: PreTrainedTokenizerBase | None = None,
         **options: Any,
     ) -> None:
         rows = _rows([sentences1, sentences2], scores, name)
-        super().__init__(similarity_task(name, lambda: Splits({"test": rows}, {})), tokenizer, **options)
+        super().__init__(similarity_task(name, lambda: Splits({"test": rows}, {})), **options)
 
     @classmethod
     def from_file(
-        cls,
-        path: str | Path,
-        name: str | None = None,
-        tokenizer: PreTrainedTokenizerBase | None = None,
-        columns: Sequence[str] | None = None,
-        **options: Any,
+        cls, path: str | Path, name: str | None = None, columns: Sequence[str] | None = None, **options: Any
     ) -> EmbeddingSimilarityEvaluator:
         """The scored pairs of a file; `path` and `columns` are as for `read_scored_pairs`.
 
         Args:
             path: as for `read_scored_pairs`.
             name: prefix of the metrics; by default the name of the file.
-            tokenizer: as for `TaskEvaluator`.
             columns: as for `read_scored_pairs`.
             options: as for `TaskEvaluator`.
 
@@ -181,7 +174,7 @@ class EmbeddingSimilarityEvaluator(TaskEvaluator):
         """
         rows = read_scored_pairs(path, columns)
         first, second = rows.columns
-        return cls(first, second, rows.labels.tolist(), name or Path(path).stem, tokenizer, **options)
+        return cls(first, second, rows.labels.tolist(), name or Path(path).stem, **options)
 
 
 class BinaryClassificationEvaluator(TaskEvaluator):
@@ -192,7 +185,7 @@ class BinaryClassificationEvaluator(TaskEvaluator):
         sentences2: N sentences.
         labels: N labels, 0 or 1. A pair whose label is None or NaN is left out, which the log says.
         name: prefix of the metrics.
-        tokenizer, options: as for `TaskEvaluator`.
+        options: `tokenizer` and others, as for `TaskEvaluator`.
 
     Raises:
         InputError: the lengths differ, or a label is neither 0 nor 1.
@@ -204,13 +197,12 @@ class BinaryClassificationEvaluator(TaskEvaluator):
         sentences2: Sequence[str],
         labels: Sequence[object],
         name: str = "pairs",
-        tokenizer: PreTrainedTokenizerBase | None = None,
         **options: Any,
     ) -> None:
         rows = _rows([sentences1, sentences2], labels, name)
         if wrong := set(rows.labels.tolist()) - {0.0, 1.0}:
             raise InputError(f"label {wrong.pop():g}: labels are 0 or 1; for scores use EmbeddingSimilarityEvaluator")
-        super().__init__(pair_task(name, lambda: Splits({"test": rows}, {}, BINARY)), tokenizer, **options)
+        super().__init__(pair_task(name, lambda: Splits({"test": rows}, {}, BINARY)), **options)
 
 
 class TripletEvaluator(TaskEvaluator):
@@ -223,7 +215,7 @@ class TripletEvaluator(TaskEvaluator):
         name: prefix of the metric.
         margin: the positive must be more similar by this much; or this for each name of a similarity.
         main_similarity_function: as `main_similarity` of `TaskEvaluator`.
-        tokenizer, options: as for `TaskEvaluator`.
+        options: `tokenizer` and others, as for `TaskEvaluator`.
 
     Raises:
         InputError: the lengths differ.
@@ -242,12 +234,11 @@ class TripletEvaluator(TaskEvaluator):
         name: str = "triplets",
         margin: float | Mapping[str, float] | None = None,
         main_similarity_function: str | None = None,
-        tokenizer: PreTrainedTokenizerBase | None = None,
         **options: Any,
     ) -> None:
         rows = _rows([anchors, positives, negatives], [1] * len(anchors), name)
         task = triplet_task(name, lambda: Splits({"test": rows}, {}), margin or 0.0)
-        super().__init__(task, tokenizer, **{"main_similarity": main_similarity_function, **options})
+        super().__init__(task, **{"main_similarity": main_similarity_function, **options})
 
 
 class PairEvaluator(TaskEvaluator):
@@ -256,18 +247,13 @@ class PairEvaluator(TaskEvaluator):
     Args:
         path, columns: as for `read_scored_pairs`.
         name: prefix of the metrics; by default the name of the file.
-        tokenizer, options: as for `TaskEvaluator`.
+        options: `tokenizer` and others, as for `TaskEvaluator`.
     """
 
     def __init__(
-        self,
-        path: str | Path,
-        name: str | None = None,
-        tokenizer: PreTrainedTokenizerBase | None = None,
-        columns: Sequence[str] | None = None,
-        **options: Any,
+        self, path: str | Path, name: str | None = None, columns: Sequence[str] | None = None, **options: Any
     ) -> None:
-        super().__init__(own_pairs_task(path, name, columns), tokenizer, **options)
+        super().__init__(own_pairs_task(path, name, columns), **options)
 
 
 class InformationRetrievalEvaluator(TaskEvaluator):
@@ -279,7 +265,6 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         relevant_docs: for each query the ids of its relevant documents, or their grades by id.
         name: prefix of the metrics.
         k: number of documents that are considered.
-        tokenizer: as for `TaskEvaluator`.
         mrr_at_k, ndcg_at_k, accuracy_at_k, precision_recall_at_k, map_at_k: these metrics too, each for some numbers of
             documents.
         main_score_function: as `main_similarity` of `TaskEvaluator`.
@@ -302,7 +287,6 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         relevant_docs: Mapping[str, Iterable[str] | Mapping[str, float]],
         name: str = "retrieval",
         k: int = 10,
-        tokenizer: PreTrainedTokenizerBase | None = None,
         *,
         mrr_at_k: Sequence[int] = (),
         ndcg_at_k: Sequence[int] = (),
@@ -326,16 +310,11 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         metrics = [(metric, depth) for metric, depths in asked.items() for depth in depths]
         splits = retrieval_splits(corpus, queries, relevance, name)
         task = beir_task(name, name, k, read=lambda: splits).scored_with(metrics=metrics)
-        super().__init__(task, tokenizer, **{"main_similarity": main_score_function, **options})
+        super().__init__(task, **{"main_similarity": main_score_function, **options})
 
     @classmethod
     def from_folder(
-        cls,
-        folder: str | Path,
-        name: str | None = None,
-        k: int = 10,
-        tokenizer: PreTrainedTokenizerBase | None = None,
-        **options: Any,
+        cls, folder: str | Path, name: str | None = None, k: int = 10, **options: Any
     ) -> InformationRetrievalEvaluator:
         """The retrieval set of a folder; see `read_retrieval`. Options are those of `TaskEvaluator`.
 
@@ -343,14 +322,13 @@ class InformationRetrievalEvaluator(TaskEvaluator):
             folder: as for `read_retrieval`.
             name: prefix of the metrics; by default the name of the folder.
             k: number of documents that are considered.
-            tokenizer: as for `TaskEvaluator`.
             options: as for `TaskEvaluator`.
 
         Returns:
             The evaluator.
         """
         made = cls.__new__(cls)
-        TaskEvaluator.__init__(made, beir_task(folder, name, k), tokenizer, **options)
+        TaskEvaluator.__init__(made, beir_task(folder, name, k), **options)
         return made
 
 

@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.documents import Corpus, Document
-from contrastive_st.search.index import Ids, Members, Sink, Vectors
+from contrastive_st.search.index import Ids, Members, Sink
 from contrastive_st.search.report import TOO_LONG, UNKNOWN, Report
 from contrastive_st.search.shards import ShardFolder
 from contrastive_st.vectors import unit_vectors
@@ -77,7 +77,9 @@ def index_corpus(
             nonlocal shards
             for shard, documents in _shards(corpus, shard_rows, report):
                 shards, outcome.rows = shards + 1, outcome.rows + len(documents)
-                ids = _ids(documents, shard * shard_rows, corpus.own_ids)
+                first = shard * shard_rows
+                numbers = [one.id for one in documents] if corpus.own_ids else range(first, first + len(documents))
+                ids = np.array(numbers, dtype=np.int64)
                 if sink.claim(shard):
                     members = [document.file for document in documents], ids
                     states = sink.compare(ids, [one.text for one in documents], [one.metadata for one in documents])
@@ -92,8 +94,17 @@ def index_corpus(
                     gone = int(sink.deleted(ids).sum())
                     outcome.states.update({"deleted": gone, "unchanged": len(ids) - gone})
 
-        for (shard, members, ids, documents), vectors in _vectors(encoder, wanted(), report):
-            kept = _kept(documents, vectors, report)
+        def longer(shard: Shard, positions: Sequence[int]) -> None:
+            for i in positions:
+                report.leave_out(TOO_LONG, _where(shard[3][i]))
+
+        options = {"longer": longer} if getattr(encoder, "max_length", None) is not None else {}
+        texts_of = lambda shard: [document.text for document in shard[3]]
+        for (shard, members, ids, documents), vectors in encoder.encode_stream(wanted(), texts_of, **options):
+            known = vectors.any(axis=1)
+            for i in np.flatnonzero(~known).tolist():
+                report.leave_out(UNKNOWN, _where(documents[i]))
+            kept = np.flatnonzero(known).tolist()
             rows = [documents[i].text for i in kept], [documents[i].metadata for i in kept]
             units = unit_vectors(vectors[kept], of=f"{corpus.name}, shard {shard}")
             started = time.perf_counter()
@@ -104,20 +115,6 @@ def index_corpus(
     outcome.complete = sink.finish(shards, report.unread)
     outcome.removed, outcome.kept = sink.removed, sink.kept
     return outcome
-
-
-def _vectors(encoder: SentenceEncoder, shards: Iterator[Shard], report: Report) -> Iterator[tuple[Shard, Vectors]]:
-    """The shards with the vectors of their documents; reports what is longer than the model reads."""
-
-    def texts(shard: Shard) -> list[str]:
-        return [document.text for document in shard[3]]
-
-    def longer(shard: Shard, positions: Sequence[int]) -> None:
-        for i in positions:
-            report.leave_out(TOO_LONG, _where(shard[3][i]))
-
-    options = {"longer": longer} if getattr(encoder, "max_length", None) is not None else {}
-    return encoder.encode_stream(shards, texts, **options)
 
 
 def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> Outcome:
@@ -141,20 +138,6 @@ def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> O
         raise InputError(f"{folder.folder} is incomplete; finish encoding the corpus first")
     outcome.complete, outcome.removed = sink.finish(len(numbers)), sink.removed
     return outcome
-
-
-def _ids(documents: Sequence[Document], first: int, own_ids: bool) -> Ids:
-    """The ids of the documents in their corpus, or their numbers from the first of the shard on."""
-    numbers = [document.id for document in documents] if own_ids else range(first, first + len(documents))
-    return np.array(numbers, dtype=np.int64)
-
-
-def _kept(documents: Sequence[Document], vectors: Vectors, report: Report) -> list[int]:
-    """The positions of the documents that have a vector; the others are reported."""
-    known = vectors.any(axis=1)
-    for i in np.flatnonzero(~known).tolist():
-        report.leave_out(UNKNOWN, _where(documents[i]))
-    return [int(i) for i in np.flatnonzero(known)]
 
 
 def _where(document: Document) -> str:

@@ -144,16 +144,23 @@ def open_encoder_for(index: VectorIndex, model: str | SentenceEncoder | None = N
 
 
 class Follower:
-    """Follows indexes that move to another model: what a server has open goes on until the new model is opened."""
+    """Follows indexes that move to another model: what a server has open goes on until the new model is opened.
 
-    def __init__(self) -> None:
+    Args:
+        take: is called with the name, the index and the encoder when the new model is open.
+    """
+
+    def __init__(self, take: Callable[[str, VectorStore, SentenceEncoder], object]) -> None:
+        self.take = take
         self._opening: dict[str, threading.Thread] = {}
         self._lock = threading.Lock()
 
-    def __call__(
-        self, name: str, index: VectorIndex, take: Callable[[VectorStore, SentenceEncoder], object]
-    ) -> threading.Thread | None:
-        """If another model answers now, open it in a thread and call `take` with the index and the encoder.
+    def __call__(self, name: str, index: VectorIndex) -> threading.Thread | None:
+        """If another model answers now, open it in a thread.
+
+        Args:
+            name: of the index.
+            index: what is open.
 
         Returns:
             The thread that opens it, to wait for when the vectors of the former model are gone (`OtherModel`).
@@ -165,7 +172,7 @@ class Follower:
             def opened() -> None:
                 try:
                     live = cast("VectorStore", index).live()
-                    take(live, open_encoder_for(live))
+                    self.take(name, live, open_encoder_for(live))
                 except (InputError, OSError) as error:
                     logger.warning(f"{name} has moved to a model that cannot be opened: {first_line(error)}")
                 finally:

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, closing
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -145,7 +144,7 @@ class _Routes:
         self.cross_encoder = cross_encoder
         self.models, self.indices, self.classifiers, self.metrics = models, dict(indices), classifiers, metrics
         self.floats, self.started = Budget(limits.ALL_FLOATS), int(time.time())
-        self.follow = Follower()
+        self.follow = Follower(self.take)
 
     async def v1_embeddings(self, asked: schemas.EmbeddingRequest, request: Request) -> Response:
         name, encoded = await self._vectors(request, asked.model, asked.input, dimensions=asked.dimensions)
@@ -196,7 +195,7 @@ class _Routes:
         message = asked.query if asked.hybrid else None
 
         def result() -> bytes:
-            self.follow(name, index, partial(self.take, name))
+            self.follow(name, index)
             k = max(asked.k, asked.rerank_top)
             found = index.search(encoded.vectors[0], k, filter=conditions, text=message)[0]
             hits, notes = at_least(found, asked.min_score) if found else ([], unmet(index, conditions))
@@ -222,7 +221,7 @@ class _Routes:
 
     def catch_up(self) -> None:
         """Wait until the models of the indexes that have moved are open."""
-        opening = [self.follow(name, one.index, partial(self.take, name)) for name, one in self.indices.items()]
+        opening = [self.follow(name, one.index) for name, one in self.indices.items()]
         for thread in filter(None, opening):
             thread.join()
 

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -74,8 +74,7 @@ def _follows(method: _Method[_Options, _Result]) -> _Method[_Options, _Result]:
         try:
             return method(self, source, *args, **options)
         except OtherModel:
-            opening = self._source(source).index is former and self._follow(source, former, partial(self._take, source))
-            if opening:
+            if self._source(source).index is former and (opening := self._follow(source, former)):
                 opening.join()
             return method(self, source, *args, **options)
 
@@ -101,7 +100,7 @@ class SearchSession:
         self.sizes = {name: len(source.index) for name, source in self.sources.items()}
         self._encoding, self._mapping = threading.Lock(), threading.Lock()
         self._maps: dict[str, Map] = {}
-        self._follow = Follower()
+        self._follow = Follower(self._take)
 
     @property
     def names(self) -> list[str]:
@@ -143,7 +142,7 @@ class SearchSession:
         k = int(np.clip(k, 1, MOST_HITS))
         most = max(k, TOP) if self.cross_encoder else k
         hits = chosen.index.search(vector, most, filter=conditions, text=query if hybrid else None)[0]
-        self._follow(source, chosen.index, partial(self._take, source))
+        self._follow(source, chosen.index)
         if self.cross_encoder:
             with self._encoding:
                 hits = rerank(query, hits, self.cross_encoder)[:k]

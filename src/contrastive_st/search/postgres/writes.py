@@ -99,7 +99,9 @@ class StoreWrites(StoreSpaces):
         """
         if joined_types(self.held_types, types_of(metadata), decided) == self.held_types:
             return
-        there = connection.value("SELECT types FROM collections WHERE tables = %s FOR NO KEY UPDATE", self._row)
+        there = connection.value(
+            "SELECT types FROM collections WHERE tables = %s FOR NO KEY UPDATE", (self.tables.prefix,)
+        )
         self._record_types(connection, joined_types(there, types_of(metadata), decided))
 
     def decide_types(self, connection: StoreConnection, decided: Mapping[str, str]) -> None:
@@ -111,7 +113,7 @@ class StoreWrites(StoreSpaces):
         if MIXED not in there.values() and all(there.get(name) == decided[name] for name in decided):
             return
         connection.lift_limits()
-        connection.execute("SELECT FROM collections WHERE tables = %s FOR NO KEY UPDATE", self._row)
+        connection.execute("SELECT FROM collections WHERE tables = %s FOR NO KEY UPDATE", (self.tables.prefix,))
         connection.execute(self.tables.statement("LOCK TABLE {texts} IN SHARE MODE"))
         statement = self.tables.statement(
             "SELECT e.key, jsonb_typeof(e.value) = 'array', jsonb_typeof(x), bool_and(x #>> '{{}}' ~ %s)"
@@ -125,13 +127,9 @@ class StoreWrites(StoreSpaces):
             types = joined_types(types, {key: LIST * in_list + one} if key not in OWN else {})
         self._record_types(connection, joined_types(types, decided))
 
-    @property
-    def _row(self) -> tuple[str]:
-        return (self.tables.prefix,)
-
     def _record_types(self, connection: StoreConnection, types: Mapping[str, str]) -> None:
         self.held_types = dict(types)
-        connection.execute("UPDATE collections SET types = %s WHERE tables = %s", (Jsonb(types), *self._row))
+        connection.execute("UPDATE collections SET types = %s WHERE tables = %s", (Jsonb(types), self.tables.prefix))
 
     def tombstones(self, connection: StoreConnection, ids: Ids) -> Ids:
         """Those of the ids whose documents were deleted, in the open transaction."""

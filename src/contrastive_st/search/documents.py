@@ -171,7 +171,7 @@ def open_corpus(
     lines = lines if where is None else None
     choice = _Choice(shown, columns, metadata, lines, dict(types or {}), dict(former_types or {}))
     if where is not None:
-        from contrastive_st.search.postgres.database import query_rows
+        from contrastive_st.search.postgres.query import query_rows
 
         rows = lambda: itertools.starmap(Row, enumerate(query_rows(where, source), 1))
         state = lambda: digest_of([*choice.asked, *(repr(row.cells) for row in rows())])

@@ -48,6 +48,8 @@ EXACT_ROWS = 20_000  # with fewer matching documents the search is exact: tens o
 _MOST_EF = 1000  # pgvector's limit
 
 
+_DOCUMENTS = """SELECT v.id, t.text, t.metadata, {send}(v.embedding) FROM {vectors} AS v
+    JOIN {texts} AS t ON t.id = v.id """
 logger = logging.getLogger(__name__)
 
 
@@ -317,13 +319,15 @@ class VectorStore(StoreWrites):
 
     def draw(self, count: int, seed: int = 0) -> Batch:
         """So many documents at random, or all, ordered by id; see `VectorIndex.draw`."""
-        order = "ORDER BY hashint8extended(id, %s) LIMIT %s"
-        return self.now()._batch(f"WHERE v.id IN (SELECT id FROM {{vectors}} {order}) ORDER BY v.id", (seed, count))
+        drawn = "(SELECT id FROM {vectors} ORDER BY hashint8extended(id, %s) LIMIT %s)"
+        which = f"WHERE v.id IN {drawn} ORDER BY v.id"
+        return self.now()._batch(which, (seed, count))
 
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches, ordered by id; each batch is a separate snapshot."""
         now, last = self.now(), -(1 << 63)
-        while len((batch := now._batch("WHERE v.id > %s ORDER BY v.id LIMIT %s", (last, batch_size)))[0]):
+        which = "WHERE v.id > %s ORDER BY v.id LIMIT %s"
+        while len((batch := now._batch(which, (last, batch_size)))[0]):
             yield batch
             last = int(batch[0][-1])
 
@@ -362,10 +366,7 @@ class VectorStore(StoreWrites):
 
     def _batch(self, which: LiteralString, parameters: Parameters) -> Batch:
         """Documents with their vectors."""
-        rows = (
-            "SELECT v.id, t.text, t.metadata, {send}(v.embedding) FROM {vectors} AS v JOIN {texts} AS t ON t.id = v.id "
-        )
-        statement = self.tables.statement(rows + which, send=sql.SQL(f"{self.storage}_send"))
+        statement = self.tables.statement(_DOCUMENTS + which, send=sql.SQL(f"{self.storage}_send"))
         found = self.database.rows(statement, parameters)
         ids, texts, metadata, vectors = zip(*found, strict=True) if found else ((), (), (), ())
         given = [given_and_own(item)[0] for item in metadata]

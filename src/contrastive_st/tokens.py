@@ -396,6 +396,16 @@ class Pass(NamedTuple):
     done: Callable[[int], object] = lambda count: None
 
 
+def few_lengths(tokens: int) -> int:
+    """The next of few numbers of tokens, at most 3% more; not 1, for which torch has kernels that round otherwise.
+
+    Example:
+        >>> few_lengths(30), few_lengths(65), few_lengths(1)
+        (30, 66, 2)
+    """
+    return max(int(round_up(np.array([tokens]), 6)[0]), 2)
+
+
 def bucket_rows(
     lengths: np.ndarray,
     max_padding: float = 0.08,

@@ -140,7 +140,7 @@ def top_k_in_blocks(compare: Compare, queries: int, count: int, k: int, block: i
         >>> top_k_in_blocks(lambda own, part: scores[own, part], 1, 4, k=2, block=3)[1].tolist()
         [[1, 3]]
     """
-    rows = min(max(-(-queries // product_threads()), _FEW), _MANY)
+    rows = _FEW if queries <= _FEW else min(max(-(-queries // product_threads()), _FEW), _MANY)
     result = list(top_k_in_chunks(compare, queries, count, k, (rows, block)))
     if len(result) == 1:
         return result[0]
@@ -179,7 +179,8 @@ def top_k_in_chunks(compare: Compare, queries: int, count: int, k: int, chunks: 
                 best, waiting = _merged(best, waiting, min(k, best[0].shape[1] + part.stop - first)), []
         return _merged(best, waiting, best[0].shape[1]) if waiting else best
 
-    return on_threads(of_chunk, range(0, queries, rows))
+    starts = range(0, queries, rows)
+    return on_threads(of_chunk, starts) if len(starts) > 1 else map(of_chunk, starts)
 
 
 def _passing(scores: NDArray[np.floating], known: NDArray[np.floating], k: int, first: int) -> _Passed:

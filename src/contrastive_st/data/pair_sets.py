@@ -33,13 +33,5 @@ PAIR_SETS = {
     ),
     "SICK-E": PairSet("RobZamp/sick", ("sentence_A", "sentence_B", "label"), revision="refs/convert/parquet"),
 }
-
-
-def pair_set(source: str) -> PairSet | None:
-    """The data set of that name, in any case; None if there is none.
-
-    Example:
-        >>> pair_set("mrpc").source
-        'nyu-mll/glue:mrpc'
-    """
-    return {name.lower(): own for name, own in PAIR_SETS.items()}.get(source.lower())
+#: The same by their names in lower case
+BY_NAME = {name.lower(): own for name, own in PAIR_SETS.items()}

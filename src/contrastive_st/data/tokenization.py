@@ -73,16 +73,18 @@ def tokenize(
         >>> tokenize(Dataset.from_dict({"text": ["b"]}), tokenizer, 8, prompts="a ")[0]  # [CLS] a b [SEP]
         {'input_ids': [2, 5, 6, 3], 'prompt_length': 2}
     """
-    if (splits := splits_in(texts)) is not None:
+    if not isinstance(texts, Dataset) and (splits := splits_in(texts)) is not None:
         tokens = {name: tokenize(own, tokenizer, max_length, num_proc, prompts, columns)
                   for name, own in splits.items()}  # fmt: skip
         return type(texts)(tokens)
     if isinstance(texts, IterableDataset):
         return _tokenized_stream(texts, _Encoding(tokenizer, max_length, prompts), columns)
-    if files := names_in(texts):
+    if not isinstance(texts, Dataset) and (files := names_in(texts)):
         raise InputError(f"{files[0]}: tokenize takes rows in memory; read files with read_examples, and give words "
                          "as a dictionary, {'text': [...]}")  # fmt: skip
-    rows: Dataset = visible(texts) if isinstance(texts, Dataset) else texts
+    rows = texts
+    if isinstance(texts, Dataset) and len(texts.format["columns"]) < len(texts.column_names):
+        rows = visible(texts)
     if columns is not None or not _is_settled(rows):
         rows = read_examples(in_memory(texts), columns)[0]
     return _tokenized_rows(rows, _Encoding(tokenizer, max_length, prompts), num_proc)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import torch
 from annotated_types import Ge
@@ -28,13 +28,11 @@ from contrastive_st.models.base import ForCL
 from contrastive_st.models.checkpoint import Checkpoint, Dense, max_positions, unknown_pooling
 from contrastive_st.models.configuration import is_plain_encoder, without_code
 from contrastive_st.models.families import DECODERS, family, family_of
+from contrastive_st.models.modeling import ContrastiveMixin
 from contrastive_st.models.saving import load_dense, of_one_file
 from contrastive_st.options import checked
 from contrastive_st.static_vectors import Reading, StaticVectors
 from contrastive_st.tokens import lowercase, lowercases
-
-if TYPE_CHECKING:
-    from contrastive_st.models.modeling import ContrastiveMixin
 
 logger = logging.getLogger(__name__)
 _HEAD = ("pooler.dense.weight", "mlp.dense.weight")
@@ -112,8 +110,8 @@ def open_model(
     if checkpoint.needs_sentence_transformers or (checkpoint.is_refused and pooling is None):
         raise unknown_pooling(checkpoint)
     name, config = checkpoint.name, config or load_config(checkpoint)
-    kind: Any = family_of(config, name)
-    if checkpoint.model_type != config.model_type:
+    kind = family_of(config, name)
+    if checkpoint.model_type != config.model_type and issubclass(kind, ContrastiveMixin):
         logger.warning(f"{name} is opened by its text part ({config.model_type})")
         # what weights of the text part have before their names in the files of a model of several modalities
         with torch.device("meta"):
@@ -129,13 +127,13 @@ def open_model(
     check_weights(checkpoint.model, name, given.get("variant"))
     head: Dense | None = None
     settings |= {"default_prompt_name": None} if "prompts" in given else {}
-    if hasattr(kind, "projection"):
+    if issubclass(kind, ContrastiveMixin):
         checkpoint, head, of_pooling = _pooled(checkpoint, config, kind, pooling, train)
         settings |= of_pooling
     else:
         _check_fixed(checkpoint, pooling)
     settings |= {} if train else {"dtype": "auto"}
-    loaded = kind.from_pretrained(checkpoint.model, config=config, **{**settings, **given})
+    loaded = kind.load(checkpoint.model, name, config=config, **{**settings, **given})
     model = loaded[0] if isinstance(loaded, tuple) else loaded
     if checkpoint.adapter is not None:
         merge = not train if merge_adapter is None else merge_adapter
@@ -145,12 +143,31 @@ def open_model(
             model.save_dtype = None  # that of the base is not that of the adapter
     if head is not None:
         load_dense(head.folder, model.projection.dense)
-    if hasattr(kind, "projection") and "dense" not in given and checkpoint.modules:
+    if issubclass(kind, ContrastiveMixin) and "dense" not in given and checkpoint.modules:
         linears = [layer for layer in model.after if isinstance(layer, torch.nn.Linear)]
         for layer, linear in zip(checkpoint.dense, linears, strict=True):
             load_dense(layer.folder, linear)
-    model.name_or_path = model.config._name_or_path = name
     return cast("ForCL", loaded)
+
+
+def opened(
+    checkpoint: Checkpoint, device: torch.device, pooling: str | None = None
+) -> tuple[ForCL, PreTrainedTokenizerBase]:
+    """The model of a checkpoint on a device, in evaluation mode, and its tokenizer.
+
+    Args:
+        checkpoint: what the folder records.
+        device: where to run it.
+        pooling: as for `open_model`.
+
+    Raises:
+        InputError: as for `open_model` and `load_tokenizer`.
+    """
+    model, tokenizer = open_model(checkpoint, pooling=pooling).eval(), load_tokenizer(checkpoint)
+    model.to(device)
+    if checkpoint.is_table:
+        tokenizer.model_max_length = model.config.reading.get("max_length") or 1 << 30  # as other loaders do
+    return model, tokenizer
 
 
 def _check_fixed(checkpoint: Checkpoint, pooling: str | None) -> None:

@@ -62,13 +62,14 @@ class ForCL(_Base):
     settings: Any = None  # the parsed `config.contrastive`, a `settings_class`; a user's own class may have none
     settings_class: ClassVar[type[LossConfig]] = LossConfig
     default_settings: ClassVar[Mapping[str, object]] = {"loss": "info_nce"}
-    citation: ClassVar[str] = ""  # BibTeX entries of the architecture
+    citation: ClassVar[str] = ""  # BibTeX entries of the architecture, or the key of one in `references.bib`
     suitable_losses: ClassVar[tuple[str, ...]] = ()  # those that its views are made for; none named is all
     takes_lengths: ClassVar[bool] = False  # whether `_encode` has use for `lengths` `[N]`, known on the host
     #: Most tokens that a row may be padded to; if None, rows are not padded to more than the length of their batch
     positions: Any = None
     save_dtype: torch.dtype | None = None  # of saved weights, if another than that of the model
     loss_is_recorded = False  # in the checkpoint, rather than chosen by whoever opened it
+    layout: ClassVar[Mapping[str, str]] = {}  # published names of weights, as patterns, and the names here
     _checks_first_step = False
     accepts_loss_kwargs = False  # the loss is a mean over the batch: the Trainer divides it when accumulating
 
@@ -293,7 +294,9 @@ class ForCL(_Base):
             pretrained_model_name_or_path: folder or Hub name.
             args: as for `PreTrainedModel.from_pretrained`.
             revision: branch, tag or commit of a Hub name.
-            kwargs: settings, and arguments of `PreTrainedModel.from_pretrained`.
+            kwargs: settings such as `pooling="mean"`, arguments of `PreTrainedModel.from_pretrained`, and for encoders
+                of transformers `new_head`: initialise a new projection head, by default if the checkpoint is a plain
+                encoder (`BertForMaskedLM` and the like), whose pooler was trained for another task or not at all.
 
         Raises:
             InputError: the checkpoint does not exist, has no safetensors, or refers to files outside its folder.
@@ -306,6 +309,25 @@ class ForCL(_Base):
         if (folder / ADAPTER).is_file():
             raise InputError(f"{name} is an adapter; open it with AutoModelForCL.from_pretrained")
         check_weights(folder, name, kwargs.get("variant"))
+        return cls.load(folder, name, *args, **kwargs)
+
+    @classmethod
+    def load(cls, folder: Path, name: object, *args: Any, **kwargs: Any) -> Any:
+        """Open a folder whose files were checked; other arguments and errors are those of `from_pretrained`.
+
+        Args:
+            folder: the folder.
+            name: its name in messages.
+            args: as for `PreTrainedModel.from_pretrained`.
+            kwargs: settings, and arguments of `PreTrainedModel.from_pretrained`.
+
+        Returns:
+            The model; with `output_loading_info` also what transformers says of its weights.
+        """
+        new_head = kwargs.pop("new_head", None) if hasattr(cls, "projection") else None
+        if cls.layout:
+            names = {key: own.format(prefix=cls.base_model_prefix) for key, own in cls.layout.items()}
+            kwargs.setdefault("key_mapping", names)
         if "torch_dtype" in kwargs:  # the older name
             kwargs.setdefault("dtype", kwargs.pop("torch_dtype"))
         asked, typed = kwargs.pop("output_loading_info", False), "dtype" in kwargs
@@ -329,7 +351,15 @@ class ForCL(_Base):
         model.name_or_path = model.config._name_or_path = str(name)
         if folder.parent.name == "snapshots":
             model.config._commit_hash = folder.name
+        model.after_loading(new_head)
         return (model, info) if asked else model
+
+    def after_loading(self, new_head: bool | None) -> None:
+        """Do what is left to do when the weights are loaded.
+
+        Args:
+            new_head: whether to initialise a new projection head; None leaves it to what the config says.
+        """
 
     def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:  # type: ignore[override]
         """Save weights, config and the files of sentence-transformers, so that all three loaders open the folder.

@@ -194,9 +194,15 @@ class SentenceEncoder:
                     if not (found.own and vectors.tokenizer.num_special_tokens_to_add(is_pair=False)):
                         self._static = vectors
         if self._static is None:
-            from contrastive_st.models.running import opened
+            from contrastive_st.models.running import usable, with_sentence_transformers
 
-            self._model, self._tokenizer, self.checkpoint = opened(found, device, pooling)
+            place = usable(device)
+            if found.foreign and pooling is None and not found.is_refused:
+                self._model, self._tokenizer, self.checkpoint = with_sentence_transformers(found, place)
+            else:
+                from contrastive_st.models.auto import opened
+
+                self._model, self._tokenizer = opened(found, place, pooling)
             if found.is_table and found.truncate_dim is None and not any(found.prompts.values()):
                 # the fingerprint is that of the same folder without torch
                 self._fingerprint = StaticVectors.from_pretrained(found.folder).fingerprint

@@ -24,14 +24,17 @@ from transformers import (
 )
 from transformers.models.auto import modeling_auto
 
-from contrastive_st.citations import cited
 from contrastive_st.errors import InputError
 from contrastive_st.models.base import ForCL
 from contrastive_st.models.modeling import ContrastiveMixin
 
 #: Of each model_type its citation, and the names of what `ContrastiveMixin` uses of it
 ENCODERS: dict[str, dict[str, Any]] = {
-    "bert": {"cite": "devlin2019bert", "words": ("cls",)},
+    "bert": {
+        "cite": "devlin2019bert",
+        "words": ("cls",),
+        "layout": {**ContrastiveMixin.layout, r"^lm_head\.": "cls.predictions."},
+    },
     "roberta": {"cite": "liu2019roberta"},
     "xlm-roberta": {"cite": "conneau2020unsupervised"},
     "camembert": {"cite": "martin2020camembert"},
@@ -155,7 +158,7 @@ def transformers_family(model_type: str) -> type[ContrastiveMixin] | None:
         "mlm_class": MODEL_FOR_MASKED_LM_MAPPING.get(config_class, None),
         "pooled": model_type in ENCODERS and "add_pooling_layer" in inspect.signature(backbone).parameters,
         "decodes": model_type in _DECODING,
-        "citation": cited(row.pop("cite")) if "cite" in row else "",
+        "citation": row.pop("cite", ""),
         "_keys_to_ignore_on_load_unexpected": [  # heads of other tasks
             rf"^(?!{base.base_model_prefix}\.)", r"(^|\.)(pooler|position_embeddings)\.",
         ],
@@ -196,6 +199,8 @@ def _class_name(backbone: str) -> str:
 
 def __getattr__(name: str) -> type[ContrastiveMixin]:
     """A class by its name, such as `BertForCL`."""
+    if not name.endswith("ForCL"):  # as Python asks for `__path__`
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     of_encoders = modeling_auto.MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES
     names: dict[str, object] = {**modeling_auto.MODEL_MAPPING_NAMES, **of_encoders}
     for model_type in (*ENCODERS, *DECODERS, *names):  # several types share a class, and the table names the first

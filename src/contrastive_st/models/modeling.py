@@ -27,8 +27,8 @@ from contrastive_st.models.words import Rows, VectorDecoder, Words, cross_entrop
 from contrastive_st.speed import switch
 from contrastive_st.speed.attention import training_attention
 from contrastive_st.speed.dropout import use_integer_dropout
-from contrastive_st.speed.packing import PackedRows, has_spare
-from contrastive_st.tokens import in_buckets, in_order, row_lengths, training_buckets
+from contrastive_st.speed.packing import PackedRows
+from contrastive_st.tokens import few_lengths, in_buckets, in_order, row_lengths, training_buckets
 
 if TYPE_CHECKING:
     from peft import PeftConfig
@@ -40,7 +40,8 @@ _UNUSED = {"pooler", "contact_head", "embed_positions"}
 class ContrastiveMixin(ForCL):
     """Turns an encoder of transformers into a contrastive model.
 
-    The projection head (Linear + Tanh over the first token) *is* the backbone's pooler. So a checkpoint with
+    `from_pretrained` opens any checkpoint of the family, including those of this package and both published SimCSE
+    layouts. The projection head (Linear + Tanh over the first token) *is* the backbone's pooler. So a checkpoint with
     `pooling="cls"` opens in plain `AutoModel`, and its `pooler_output` is the sentence embedding. A family without a
     pooler supports every pooling except `cls`.
 
@@ -61,6 +62,7 @@ class ContrastiveMixin(ForCL):
     pooled: ClassVar[bool] = False  # whether the backbone's pooler is a Linear and Tanh over the first token
     words: ClassVar[Sequence[str] | None] = ("lm_head",)  # from states of tokens to scores of words, if that is known
     embedding_width: ClassVar[str] = "hidden_size"  # where the config has the width of the embedding layer
+    layout: ClassVar[Mapping[str, str]] = {r"^mlp\.dense\.": "{prefix}.pooler.dense."}  # of SimCSE
     bucket_options: ClassVar[dict[str, float]] = {}  # for `contrastive_st.tokens.bucket_rows`, in place of the device's
     _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.", r"^(loss_head|after)\."]
 
@@ -133,31 +135,12 @@ class ContrastiveMixin(ForCL):
 
     # ------------------------------------------------------------------ methods that transformers calls
 
-    @classmethod
-    def from_pretrained(
-        cls, pretrained_model_name_or_path: Any, *args: Any, new_head: bool | None = None, **kwargs: Any
-    ) -> Any:
-        """Open any checkpoint of the family, including those of this package and both published SimCSE layouts.
-
-        Args:
-            pretrained_model_name_or_path: folder or Hub name.
-            args: as for `PreTrainedModel.from_pretrained`.
-            new_head: initialise a new projection head; by default if the checkpoint is a plain encoder
-                (`BertForMaskedLM` and the like), whose pooler was trained for another task or not at all.
-            kwargs: settings such as `pooling="mean"`, or arguments of `PreTrainedModel.from_pretrained`.
-        """
-        prefix = cls.base_model_prefix
-        layout = {r"^mlp\.dense\.": f"{prefix}.pooler.dense."}
-        if prefix == "bert":
-            layout[r"^lm_head\."] = "cls.predictions."
-        layout = kwargs.pop("key_mapping", layout)
-        loaded = super().from_pretrained(pretrained_model_name_or_path, *args, key_mapping=layout, **kwargs)
-        model = loaded[0] if isinstance(loaded, tuple) else loaded
-        model._freeze_unused()  # transformers makes every weight that it loads trainable
-        if model.has_trained_head and (model.starts_from_plain_encoder if new_head is None else new_head):
-            model.init_head()
+    def after_loading(self, new_head: bool | None) -> None:
+        """Freeze what no embedding depends on, and draw a new projection head if one is asked for or needed."""
+        self._freeze_unused()  # transformers makes every weight that it loads trainable
+        if self.has_trained_head and (self.starts_from_plain_encoder if new_head is None else new_head):
+            self.init_head()
             logger.info("the projection head is newly initialised")
-        return loaded
 
     def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:  # type: ignore[override]
         """As `ForCL.save_pretrained`; of a model with an adapter, only the adapter is saved."""
@@ -294,7 +277,8 @@ class ContrastiveMixin(ForCL):
                     output.pooler_output = self.projection(output.last_hidden_state)
         else:
             packed = None
-            with cut, training_attention(attends, padded=padded, kernels=kernels):
+            usual = padded is None and not kernels
+            with cut, contextlib.nullcontext() if usual else training_attention(attends, None, padded, kernels):
                 output = self.backbone(attention_mask=attention_mask, **rows)
         # of the layers that end in the last state: in an encoder-decoder, those of its decoder
         states, weights = (output.get(name, output.get(f"decoder_{name}")) for name in ("hidden_states", "attentions"))
@@ -334,8 +318,10 @@ class ContrastiveMixin(ForCL):
         """Whether these rows are computed as one row of their tokens: their places must be known, without holes."""
         if lengths is None or not lengths.all():
             return False
-        if not self.training and lengths.min() == lengths.max() and not has_spare(lengths):
-            return False  # rows without padding have the same bits if they are not packed
+        if not self.training and lengths.min() == lengths.max():  # rows without padding have the same bits unpacked
+            tokens = int(lengths.sum())
+            if few_lengths(tokens) == tokens:
+                return False
         if int(lengths.max()) > self.most_packed:
             return False
         return not (self.training and (self.settings.cutoff or self._recomputes or self._noisy))

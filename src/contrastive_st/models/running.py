@@ -26,13 +26,12 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from contrastive_st.device import DEVICE, bf16_is_fast
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
-from contrastive_st.models.auto import load_tokenizer, open_model
+from contrastive_st.models.auto import opened
 from contrastive_st.models.base import sentence_vectors
 from contrastive_st.models.checkpoint import Checkpoint, most_tokens, of_settings, recorded_pooling
 from contrastive_st.models.configuration import LossConfig, asks_for_code
 from contrastive_st.models.families import family
 from contrastive_st.models.saving import write_tokenizer, write_use
-from contrastive_st.models.static_encoder import StaticEncoder, static_tokenizer
 from contrastive_st.models.wrapped import (
     EncoderForCL,
     check_modules,
@@ -78,35 +77,28 @@ Vectors = NDArray[np.float32]
 # --- Opening.
 
 
-def opened(found: Checkpoint, device: str | torch.device | None, pooling: str | None) -> Opened:
-    """The model of a folder, its tokenizer, and what is recorded of it.
+def with_sentence_transformers(found: Checkpoint, device: torch.device) -> Opened:
+    """The model of a folder that only sentence-transformers can run, its tokenizer, and what is recorded of it.
 
     Raises:
-        InputError: the device is not there, or the model cannot be opened.
+        InputError: sentence-transformers is not installed, or the folder is refused.
     """
-    device = _usable(device)
-    if found.foreign and pooling is None and not found.is_refused:  # only sentence-transformers can run it
-        try:
-            from sentence_transformers import SentenceTransformer
-        except ImportError:
-            raise InputError(
-                f"{found.name} has modules that only sentence-transformers runs ({', '.join(found.foreign)}); "
-                "pip install sentence-transformers"
-            ) from None
-        for place in {path.parent for path in found.folder.rglob("*.bin")} | {found.model}:
-            check_weights(place, found.name)
-        for path in (*found.folder.rglob("config.json"), *found.folder.rglob("sentence_*_config.json")):
-            if asks_for_code(path):
-                raise InputError(f"{path} asks for an implementation (attn_implementation); remove it there")
-        with about(found.name):
-            source = SentenceTransformer(str(found.folder), device=str(device), trust_remote_code=False)
-        own, tokenizer, recorded = in_memory(source, None)
-        return own, tokenizer, replace(recorded, prompts=found.prompts, similarity=found.similarity)
-    model: Any = open_model(found, pooling=pooling)
-    model, tokenizer = model.to(device).eval(), load_tokenizer(found)
-    if getattr(model, "is_table", False):
-        tokenizer.model_max_length = model.config.reading.get("max_length") or 1 << 30  # as other loaders do
-    return model, tokenizer, found
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        raise InputError(
+            f"{found.name} has modules that only sentence-transformers runs ({', '.join(found.foreign)}); "
+            "pip install sentence-transformers"
+        ) from None
+    for place in {path.parent for path in found.folder.rglob("*.bin")} | {found.model}:
+        check_weights(place, found.name)
+    for path in (*found.folder.rglob("config.json"), *found.folder.rglob("sentence_*_config.json")):
+        if asks_for_code(path):
+            raise InputError(f"{path} asks for an implementation (attn_implementation); remove it there")
+    with about(found.name):
+        source = SentenceTransformer(str(found.folder), device=str(device), trust_remote_code=False)
+    own, tokenizer, recorded = in_memory(source, None)
+    return own, tokenizer, replace(recorded, prompts=found.prompts, similarity=found.similarity)
 
 
 def in_memory(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> Opened:
@@ -119,6 +111,8 @@ def in_memory(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> Opened:
         modules, own = _Modules(model), model.tokenizer
         bare = not hasattr(own, "model_max_length")  # of tokenizers, of a static model
         if bare:
+            from contrastive_st.models.static_encoder import static_tokenizer
+
             longest = (own.truncation or {}).get("max_length")
             own = static_tokenizer(PreTrainedTokenizerFast(tokenizer_object=own), longest)
         return modules, own, Checkpoint.in_memory(
@@ -139,7 +133,9 @@ def in_memory(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> Opened:
 def of_vectors(vectors: StaticVectors) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The torch model of a static model, that of its folder or one with the same table, and its tokenizer."""
     if vectors.folder is not None:
-        return opened(Checkpoint.read(vectors.folder), "cpu", None)[:2]
+        return opened(Checkpoint.read(vectors.folder), torch.device("cpu"))
+    from contrastive_st.models.static_encoder import StaticEncoder, static_tokenizer
+
     model = StaticEncoder.from_vectors(vectors).eval()
     tokenizer = static_tokenizer(PreTrainedTokenizerFast(tokenizer_object=vectors.tokenizer), vectors.max_length)
     return model, tokenizer
@@ -197,7 +193,7 @@ class Running:
         Raises:
             InputError: torch does not know or find the device.
         """
-        return self.model.to(_usable(device))
+        return self.model.to(usable(device))
 
     def precision(self, asked: str) -> tuple[str, bool]:
         """The precision in which the model runs if one is asked for, and whether its weights are to be rounded."""
@@ -229,7 +225,7 @@ class Running:
             tokenizer.model_max_length = self.max_length or tokenizer.model_max_length
             write_tokenizer(tokenizer, folder)
         write_use(folder, recorded, is_sentence_transformer(getattr(self.model, "encoder", None)))
-        if isinstance(self.model, StaticEncoder):
+        if getattr(self.model, "is_table", False):
             self.model.write_max_length(folder, self.max_length)
 
     def token_rows(self, texts: list[str], longest: int | None = None) -> list[list[int]]:
@@ -432,7 +428,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=functools.partial(torch.set_num_threads, 1))
 
 
-def _usable(asked: str | torch.device | None) -> torch.device:
+def usable(asked: str | torch.device | None) -> torch.device:
     """The device that is asked for, by default the GPU of this process if there is one.
 
     Raises:

@@ -19,7 +19,6 @@ from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from contrastive_st.citations import cited
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import write_json
@@ -55,7 +54,7 @@ class StaticEncoder(OwnArchitecture, StaticModel):
         torch.Size([])
     """
 
-    citation = cited("tulkens2024model2vec")
+    citation = "tulkens2024model2vec"
     code_class = StaticModel
     is_table = True  # bfloat16 would not make it faster
     _save_dtype: torch.dtype | None = None
@@ -82,14 +81,10 @@ class StaticEncoder(OwnArchitecture, StaticModel):
         model.config.reading = vectors.reading.recorded
         return model
 
-    @classmethod
-    def from_pretrained(cls, name: str | Path, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        """Open a folder or Hub name, as for all models of this package; the table becomes float32 for training."""
-        loaded = super().from_pretrained(name, *args, **kwargs)
-        model = loaded[0] if isinstance(loaded, tuple) else loaded
-        model.save_dtype = getattr(torch, model.config.storage)
-        model.widen()
-        return loaded
+    def after_loading(self, new_head: bool | None) -> None:
+        """Make the table float32 for training, and remember its storage."""
+        self.save_dtype = getattr(torch, self.config.storage)
+        self.widen()
 
     @property
     def save_dtype(self) -> torch.dtype | None:

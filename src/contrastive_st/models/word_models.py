@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from contrastive_st.citations import cited
 from contrastive_st.distributed import LOCAL
 from contrastive_st.errors import InputError
 from contrastive_st.losses import SkipThoughtsLoss, TargetsLoss, default_gather
@@ -139,7 +138,7 @@ class InferSentBiLSTM(OwnArchitecture, InferSentModel):
         torch.Size([])
     """
 
-    citation = cited("conneau2017supervised")
+    citation = "conneau2017supervised"
     code_class = InferSentModel
     takes_lengths = True
     default_settings: ClassVar[dict[str, object]] = {"loss": "softmax", "features": ("u", "v", "abs(u-v)", "u*v")}
@@ -166,7 +165,7 @@ class UniversalSentenceEncoder(OwnArchitecture, UniversalModel):
         torch.Size([])
     """
 
-    citation = cited("cer2018universal")
+    citation = "cer2018universal"
     code_class = UniversalModel
 
 

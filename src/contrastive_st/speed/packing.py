@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contrastive_st.tokens import bucket_rows, on_device, round_up, rows_of_one_length
+from contrastive_st.tokens import bucket_rows, few_lengths, on_device, rows_of_one_length
 
 Kernel = Callable[..., Tensor]
 _HALF = (torch.float16, torch.bfloat16)
@@ -48,7 +48,7 @@ class PackedRows:
         places = np.flatnonzero(np.arange(width) < lengths[:, None])
         if self.groups:
             places = np.concatenate([(rows[:, None] * width + np.arange(most)).ravel() for rows, most in self.groups])
-        self.spare = _few(len(places)) - len(places) if self.groups else 0
+        self.spare = few_lengths(len(places)) - len(places) if self.groups else 0
         self.masks = [_mask(lengths[rows]) for rows, _ in self.groups]
         starts = np.concatenate([[0], lengths.cumsum()]).astype(np.int32)
         self.places, self.starts = (on_device(x, device) for x in (places, starts))
@@ -109,17 +109,6 @@ def has_flash_attention(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-def has_spare(lengths: NDArray[np.int64]) -> bool:
-    """Whether tokens are added on a CPU when rows of one length are packed.
-
-    Example:
-        >>> has_spare(np.array([30])), has_spare(np.array([65]))
-        (False, True)
-    """
-    tokens = int(lengths.sum())
-    return _few(tokens) > tokens
-
-
 def packed_tokens(lengths: NDArray[np.int64], device: torch.device) -> int:
     """Number of tokens that `PackedRows` computes for rows of these lengths.
 
@@ -128,12 +117,7 @@ def packed_tokens(lengths: NDArray[np.int64], device: torch.device) -> int:
         (3, 272)
     """
     groups = _groups(lengths, device)
-    return _few(sum(len(rows) * most for rows, most in groups)) if groups else int(lengths.sum())
-
-
-def _few(tokens: int) -> int:
-    """The next of few numbers of tokens, at most 3% more; not 1, for which torch has kernels that round otherwise."""
-    return max(int(round_up(np.array([tokens]), 6)[0]), 2)
+    return few_lengths(sum(len(rows) * most for rows, most in groups)) if groups else int(lengths.sum())
 
 
 def _groups(lengths: NDArray[np.int64], device: torch.device) -> list[tuple[NDArray[np.int64], int]]:

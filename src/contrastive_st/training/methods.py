@@ -9,6 +9,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from contrastive_st.citations import cited
+
 
 @dataclass(frozen=True)
 class Method:
@@ -74,6 +76,8 @@ def _of_methods() -> dict[str, str]:
 
 
 def _entries(text: str) -> tuple[str, ...]:
+    """The works in a text of BibTeX entries, or of the key of one."""
+    text = cited(text) if text and "@" not in text else text
     return tuple(text.strip().split("\n\n")) if text.strip() else ()
 
 

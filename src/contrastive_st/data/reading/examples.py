@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contrastive_st.data import profile
-from contrastive_st.data.pair_sets import pair_set
+from contrastive_st.data.pair_sets import BY_NAME
 from contrastive_st.data.reading.columns import CHUNK, columns_of, new_fingerprint
 from contrastive_st.data.reading.rows import Dropped, Table
 from contrastive_st.data.reading.table import open_table
@@ -100,7 +100,7 @@ def read_examples(
         ...     read_examples(str(path))[0][0]
         {'question': 'Why?', 'answer': 'So.', 'score': 0.5}
     """
-    if columns is None and isinstance(source, (str, Path)) and (known := pair_set(str(source))):
+    if columns is None and isinstance(source, (str, Path)) and (known := BY_NAME.get(str(source).lower())):
         columns = known.columns
     columns = [columns] if isinstance(columns, str) else columns
     given = {"encoding": encoding, "delimiter": delimiter, "escapes": escapes, "decimal": decimal}

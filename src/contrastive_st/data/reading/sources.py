@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contrastive_st.data.pair_sets import pair_set
+from contrastive_st.data.pair_sets import BY_NAME
 from contrastive_st.data.reading.content import MissingData, format_of, path_of, reading
 from contrastive_st.errors import InputError, about, choice
 from contrastive_st.files.reading import read_json
@@ -123,7 +123,7 @@ def stored(source: str, split: str = "train", **options: Any) -> Any:
         with about(f"{source}: not a valid save_to_disk folder"):
             data = datasets.load_from_disk(str(path_of(source)))
         return data if isinstance(data, datasets.Dataset) else data[choice("split", split, data, source)]
-    if known := pair_set(source):
+    if known := BY_NAME.get(source.lower()):
         source, split = known.source, known.dev if split == "dev" else split
         options = {"revision": known.revision, **options} if known.revision else options
     with _on_hub(source, split) as match:

@@ -69,7 +69,7 @@ class OptionError(InputError):
 # --- Checking values.
 
 
-def check_options(options: object, types_of: Mapping[str, Any] | None = None) -> None:
+def check_options(options: object, types_of: Mapping[str, object] | None = None) -> None:
     """Check the fields of a dataclass against their types.
 
     Args:
@@ -92,7 +92,7 @@ def check_options(options: object, types_of: Mapping[str, Any] | None = None) ->
         checked(name, getattr(options, name), kind)
 
 
-def checked(name: str, value: Kind, kind: Any) -> Kind:
+def checked(name: str, value: Kind, kind: object) -> Kind:
     """A value, if it is of a type and within its bounds.
 
     Args:
@@ -117,16 +117,16 @@ def checked(name: str, value: Kind, kind: Any) -> Kind:
     return value
 
 
-def _field_types(kind: Any) -> dict[str, Any]:
+def _field_types(kind: Any) -> dict[str, object]:
     hints = get_type_hints(kind, include_extras=True)
     return {spec.name: hints[spec.name] for spec in dataclasses.fields(kind) if spec.init}
 
 
 #: The types of the fields of a dataclass, with their bounds
-field_types: Callable[[Any], dict[str, Any]] = functools.cache(_field_types)
+field_types: Callable[[Any], dict[str, object]] = functools.cache(_field_types)
 
 
-def fits(value: Any, kind: Any) -> bool:
+def fits(value: Any, kind: object) -> bool:
     """Whether a value is of a type and within its bounds; types that are not known here take every value.
 
     Example:
@@ -164,7 +164,7 @@ def _within(value: Any, bound: BaseMetadata) -> bool:
     return bool(compared[type(bound)])
 
 
-def in_words(kind: Any) -> str:
+def in_words(kind: object) -> str:
     """What a type takes, for a message: the text that an `Annotated` type has, or its name and bounds.
 
     Example:
@@ -369,7 +369,7 @@ class _Extend(argparse.Action):
         setattr(namespace, self.dest, [*(() if before is None or before is self.default else before), *values])
 
 
-def _flag_of(kind: Any) -> dict[str, Any]:
+def _flag_of(kind: object) -> dict[str, Any]:
     """The arguments of `add_argument` for a type."""
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:

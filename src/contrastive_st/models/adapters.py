@@ -270,7 +270,7 @@ def _check_type(config: PeftConfig, name: object) -> None:
         raise InputError(f"{name} is of type {config.peft_type}; only LoRA adapters can be opened")
 
 
-def _inject(backbone: PreTrainedModel, config: PeftConfig, name: str) -> None:
+def _inject(backbone: PreTrainedModel, config: Any, name: str) -> None:
     """Add an adapter as `add_adapter` of transformers does, which refuses a peft that is older than it expects."""
     peft = require("LoRA", "lora", "peft")
     peft.inject_adapter_in_model(config, backbone, name)

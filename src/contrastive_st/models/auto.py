@@ -22,7 +22,7 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrained
 
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import HUB_OPTIONS, check_weights
-from contrastive_st.files.reading import read_json, weight_types
+from contrastive_st.files.reading import JsonObject, read_json, weight_types
 from contrastive_st.models.adapters import open_adapter, train_head
 from contrastive_st.models.base import ForCL
 from contrastive_st.models.checkpoint import Checkpoint, Dense, max_positions, unknown_pooling
@@ -178,7 +178,7 @@ def _check_fixed(checkpoint: Checkpoint, pooling: str | None) -> None:
         raise unknown_pooling(checkpoint)
 
 
-def _of_table(checkpoint: Checkpoint, pooling: str | None, settings: dict[str, Any]) -> ForCL:
+def _of_table(checkpoint: Checkpoint, pooling: str | None, settings: JsonObject) -> ForCL:
     """The table of another library as a `StaticEncoder`, in float32."""
     from contrastive_st.models.static_encoder import STORAGES, StaticEncoder
 
@@ -239,7 +239,7 @@ def _without_remote_code(what: str, name: object) -> Iterator[None]:
         ) from error
 
 
-def load_config(name: str | Path | Checkpoint, revision: str | None = None, **options: Any) -> PreTrainedConfig:
+def load_config(name: str | Path | Checkpoint, revision: str | None = None, **options: object) -> PreTrainedConfig:
     """The config of a checkpoint; of an adapter, that of its base.
 
     Args:
@@ -262,7 +262,7 @@ def load_config(name: str | Path | Checkpoint, revision: str | None = None, **op
 
 
 def load_tokenizer(
-    name: str | Path | Checkpoint, revision: str | None = None, **options: Any
+    name: str | Path | Checkpoint, revision: str | None = None, **options: object
 ) -> PreTrainedTokenizerBase:
     """The tokenizer of a checkpoint, with the checkpoint's maximum length as `model_max_length`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ from contrastive_st.models.saving import (
     weights_as,
     write_sentence_transformers,
 )
-from contrastive_st.models.words import Words
+from contrastive_st.models.words import Inputs, Words
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -83,8 +83,8 @@ class ForCL(_Base):
 
     def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None, **other: Any) -> Tensor:
         """Encode token ids `[..., L]` to embeddings `[..., D]`."""
-        output: Any = self._encode(**self._rows(input_ids, attention_mask, **other))
-        embeddings: Tensor = output.pooler_output
+        output = self._encode(**self._rows(input_ids, attention_mask, **other))
+        embeddings = cast("Tensor", output.pooler_output)
         return embeddings.view(*input_ids.shape[:-1], -1)
 
     def compute_loss(
@@ -130,7 +130,7 @@ class ForCL(_Base):
             raise InputError(f"the loss {loss_fn.name} has no gradient; compute it from the views, without `detach`")
         return loss
 
-    def words_of(self, batch: Mapping[str, Any]) -> Words | None:
+    def words_of(self, batch: Inputs) -> Words | None:
         """The words that a batch predicts from states of tokens; None if the loss is of views alone.
 
         Args:
@@ -261,7 +261,7 @@ class ForCL(_Base):
                 `output_hidden_states`, `output_attentions`.
         """
         outputs = {name: other.pop(name, None) for name in ("output_hidden_states", "output_attentions")}
-        rows: dict[str, Any] = {"attention_mask": attention_mask, "text_mask": text_mask}
+        rows: Inputs = {"attention_mask": attention_mask, "text_mask": text_mask}
         rows |= {"token_type_ids": token_type_ids, **other}
         rows |= {"input_ids": input_ids} if lengths is None else {"input_ids": input_ids, "lengths": lengths}
         if input_ids.dim() == 2:
@@ -387,11 +387,11 @@ class ForCL(_Base):
         attention_mask: Tensor | None,
         lengths: NDArray[np.int64] | None = None,
         **other: Tensor | None,
-    ) -> dict[str, Any]:
+    ) -> Inputs:
         """Flatten tensors `[..., L]` to rows `[N, L]`; `text_mask` is dropped if the pooling does not use it."""
         if getattr(self.settings, "include_prompt", True):
             other.pop("text_mask", None)
-        rows: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask, **other}
+        rows: Inputs = {"input_ids": input_ids, "attention_mask": attention_mask, **other}
         if attention_mask is None:
             rows["attention_mask"] = torch.ones_like(input_ids)
         rows = {name: x.flatten(0, -2) if isinstance(x, Tensor) else x for name, x in rows.items() if x is not None}

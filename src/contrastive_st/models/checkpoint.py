@@ -24,7 +24,7 @@ from contrastive_st.files.folders import (
     local_folder,
     read_export,
 )
-from contrastive_st.files.reading import read_json, read_tensors, weight_types
+from contrastive_st.files.reading import JsonObject, read_json, read_tensors, weight_types
 from contrastive_st.models.poolings import POOLINGS
 from contrastive_st.options import PROMPTS, Count, checked
 from contrastive_st.vectors import SIMILARITIES
@@ -244,7 +244,7 @@ def recorded_pooling(settings: Mapping[str, object]) -> str | None:
     return None if pooling is None else str(pooling)
 
 
-def of_settings(settings: Mapping[str, object]) -> dict[str, Any]:
+def of_settings(settings: Mapping[str, object]) -> JsonObject:
     """The fields of `Checkpoint` that are in `config.contrastive`, except the pooling."""
     return {
         "include_prompt": settings.get("include_prompt", True) is not False,
@@ -283,7 +283,7 @@ def base_folder(adapter: Path, **hub: Any) -> Path:
 
 def _read_whole(folder: Path) -> Checkpoint:
     config = read_json(folder / "config.json", dict) if (folder / "config.json").is_file() else {}
-    settings = _typed(config, "contrastive", dict[str, Any], folder / "config.json")
+    settings = _typed(config, "contrastive", JsonObject, folder / "config.json")
     # the oldest have no modules.json; and a copy of a folder of this package has its config
     of_model2vec = config.get("model_type") == "model2vec" or "embedding_dtype" in config
     recorded = Checkpoint(
@@ -300,9 +300,9 @@ def _read_whole(folder: Path) -> Checkpoint:
     entries = _modules(folder)
     kinds = [kind for kind, _ in entries]
     place = entries[0][1] if kinds[:1] == ["Transformer"] else folder
-    about: dict[str, Any] = next((read_json(path, dict) for path in sorted(place.glob("sentence_*_config.json"))), {})
+    about: JsonObject = next((read_json(path, dict) for path in sorted(place.glob("sentence_*_config.json"))), {})
     for name in ("tokenizer_args", "processor_kwargs"):  # the maximum length that is given to the tokenizer comes first
-        given = _typed(about, name, dict[str, Any], place) or {}
+        given = _typed(about, name, JsonObject, place) or {}
         length = given.get("model_max_length", about.get("max_seq_length"))
         rest = {key: value for key, value in given.items() if key != "model_max_length"}
         about = {**about, "max_seq_length": length, name: rest}
@@ -323,7 +323,7 @@ def _read_whole(folder: Path) -> Checkpoint:
     strange: list[str] = []  # settings of a `Transformer` module that only sentence-transformers obeys
     if kinds[:1] == ["Transformer"]:
         strange = [key for key, value in about.items() if key not in _SETTINGS and value not in _PLAIN.get(key, _EMPTY)]
-        modalities = _typed(about, "modality_config", dict[str, dict[str, Any]], place)
+        modalities = _typed(about, "modality_config", dict[str, JsonObject], place)
         text = (modalities or {"text": {"method_output_name": "last_hidden_state"}}).get("text", {})
         output = text.get("method_output_name") if text.get("method", "forward") == "forward" else None
         if output != ("pooler_output" if whole else "last_hidden_state"):
@@ -376,7 +376,7 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
     return result
 
 
-def _about(folder: Path) -> dict[str, Any]:
+def _about(folder: Path) -> JsonObject:
     path = folder / PROMPTS_FILE
     if not path.is_file():
         return {}
@@ -398,11 +398,11 @@ def _about(folder: Path) -> dict[str, Any]:
     }
 
 
-def _typed(content: dict[str, Any], key: str, kind: Any, path: Path) -> Any:
+def _typed(content: JsonObject, key: str, kind: Any, path: Path) -> Any:
     return checked(f"{path}: {key}", content.get(key), kind | None)
 
 
-def _pooled(entries: list[tuple[str, Path]]) -> dict[str, Any]:
+def _pooled(entries: list[tuple[str, Path]]) -> JsonObject:
     kinds = [kind for kind, _ in entries]
     if kinds[:2] == ["Transformer", "Pooling"]:
         pooling, past = _pooling(entries[1][1]), 2
@@ -435,7 +435,7 @@ def _pooling(folder: Path) -> str | None:
     return next((name for mode, name in known.items() if modes in ([mode], [mode.rpartition("_tok")[0]])), None)
 
 
-def _tail(entries: list[tuple[str, Path]]) -> dict[str, Any]:
+def _tail(entries: list[tuple[str, Path]]) -> JsonObject:
     kinds = [kind for kind, _ in entries]
     folders, dense = [path for kind, path in entries if kind == "Dense"], []
     if kinds not in (["Dense"] * len(folders), [*["Dense"] * len(folders), "Normalize"]):

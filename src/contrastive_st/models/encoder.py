@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from contrastive_st.device import ALL_CODES, DEVICE, MODEL_PRECISIONS
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.folders import ENCODER, HUB_OPTIONS, SHIPPED, default_model
-from contrastive_st.files.reading import read_json
+from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.writing import replace_model
 from contrastive_st.models.checkpoint import BACKENDS, Checkpoint, export_command, wrong_backend
 from contrastive_st.models.read_back import check_read_back
@@ -714,7 +714,7 @@ class SentenceEncoder:
 
     # ------------------------------------------------------------------ encoding
 
-    def _for_role(self, names: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
+    def _for_role(self, names: Sequence[str], options: JsonObject) -> JsonObject:
         asked = any(options.get(name) is not None for name in ("prompt", "prompt_name"))
         return options if asked else {**options, "prompt": role_prompt(self.checkpoint.prompts, names)}
 

@@ -24,7 +24,7 @@ import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -42,6 +42,8 @@ from contrastive_st.models.read_back import check_read_back
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
+
+    from contrastive_st.models.running import Running
 
 CALIBRATION_TEXTS, CALIBRATION_TOKENS = 256, 128  # the most that are read, and of each
 _NEEDED = {"onnx": ["onnxruntime"], "openvino": ["onnxruntime", "openvino"]}  # onnxruntime finds the ranges of int8
@@ -129,7 +131,7 @@ def _trace(encoder: SentenceEncoder, path: Path) -> None:
     opset = _ROTARY_OPSET if getattr(encoder.model.config, "rope_parameters", None) else _OPSET
     shapes = {name: {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC} for name in names}
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that nobody needs
-    running: Any = encoder._torch
+    running = cast("Running", encoder._torch)
     with warnings.catch_warnings(), running.ready(None, packs=False):
         warnings.simplefilter("ignore")  # the exporter's, about itself
         with about(f"torch, exporting {name} ({kind})"):

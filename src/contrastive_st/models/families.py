@@ -25,11 +25,12 @@ from transformers import (
 from transformers.models.auto import modeling_auto
 
 from contrastive_st.errors import InputError
+from contrastive_st.files.reading import JsonObject
 from contrastive_st.models.base import ForCL
 from contrastive_st.models.modeling import ContrastiveMixin
 
 #: Of each model_type its citation, and the names of what `ContrastiveMixin` uses of it
-ENCODERS: dict[str, dict[str, Any]] = {
+ENCODERS: dict[str, JsonObject] = {
     "bert": {
         "cite": "devlin2019bert",
         "words": ("cls",),

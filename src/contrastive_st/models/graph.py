@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from contrastive_st.device import bf16_is_fast
 from contrastive_st.errors import InputError, about, require
 from contrastive_st.files.folders import read_export
-from contrastive_st.files.reading import read_json
+from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.models.checkpoint import BACKENDS, Checkpoint, most_tokens
 from contrastive_st.processors import threads
 from contrastive_st.tokens import Pass, bucket_rows, check_id, lowercase, padded_widths, prompt_length, token_ids
@@ -44,7 +44,7 @@ class FileTokenizer:
         if lower_case:
             lowercase(self.backend_tokenizer)
         path = folder / "tokenizer_config.json"
-        self.settings: dict[str, Any] = read_json(path, dict) if path.is_file() else {}
+        self.settings: JsonObject = read_json(path, dict) if path.is_file() else {}
         self.model_max_length = self.settings.get("model_max_length", 1 << 30)
 
     @cached_property

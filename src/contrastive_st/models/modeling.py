@@ -23,7 +23,7 @@ from contrastive_st.models.base import ForCL
 from contrastive_st.models.configuration import ContrastiveConfig, is_plain_encoder
 from contrastive_st.models.poolings import POOLINGS, WITHOUT_HEAD
 from contrastive_st.models.saving import weights_as
-from contrastive_st.models.words import Rows, VectorDecoder, Words, cross_entropies, row_index
+from contrastive_st.models.words import Inputs, Rows, VectorDecoder, Words, cross_entropies, row_index
 from contrastive_st.speed import switch
 from contrastive_st.speed.attention import training_attention
 from contrastive_st.speed.dropout import use_integer_dropout
@@ -237,7 +237,7 @@ class ContrastiveMixin(ForCL):
 
     # ------------------------------------------------------------------ inside
 
-    def _rows(self, input_ids: Tensor, attention_mask: Tensor | None, *args: Any, **other: Any) -> dict[str, Any]:
+    def _rows(self, input_ids: Tensor, attention_mask: Tensor | None, *args: Any, **other: Any) -> Inputs:
         if getattr(self.config, "type_vocab_size", 0) <= 1:
             other.pop("token_type_ids", None)
         return super()._rows(input_ids, attention_mask, *args, **other)
@@ -360,7 +360,7 @@ class ContrastiveMixin(ForCL):
         tsdae = isinstance(self.settings.loss, TSDAELoss) and self.settings.with_head
         return self.settings.do_mlm or tsdae
 
-    def words_of(self, batch: Mapping[str, Any]) -> Words | None:
+    def words_of(self, batch: Inputs) -> Words | None:
         """The masked words of the auxiliary loss (`do_mlm`), or with TSDAE those of the whole sentences."""
         if isinstance(self.settings.loss, TSDAELoss):
             targets: Tensor | None = batch.get("targets")

@@ -318,7 +318,7 @@ class Running:
         """Vectors of a bucket of rows."""
         return sentence_vectors(self._output(rows, before)).float()
 
-    def _output(self, rows: list[list[int]], before: int) -> Any:
+    def _output(self, rows: list[list[int]], before: int) -> object:
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         least = max(int(lengths.max()), 1)
         device = self.device

@@ -23,7 +23,7 @@ from transformers.dynamic_module_utils import get_relative_import_files
 
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
-from contrastive_st.files.reading import read_json, weight_types
+from contrastive_st.files.reading import JsonObject, read_json, weight_types
 from contrastive_st.files.writing import write_json
 from contrastive_st.models.checkpoint import PROMPTS_FILE, SAME_PROMPT
 from contrastive_st.models.poolings import POOLINGS
@@ -66,7 +66,7 @@ def stored_dtype(folder: Path) -> torch.dtype | None:
 
 
 @contextlib.contextmanager
-def weights_as(module: nn.Module, dtype: torch.dtype | None, options: dict[str, Any] | None = None) -> Iterator[None]:
+def weights_as(module: nn.Module, dtype: torch.dtype | None, options: JsonObject | None = None) -> Iterator[None]:
     """A context in which the floats of a module have another type, for saving; afterwards they are what they were.
 
     Args:

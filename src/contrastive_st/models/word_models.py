@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -21,7 +20,7 @@ from contrastive_st.models.architectures.skipthoughts import SkipThoughtsModel
 from contrastive_st.models.architectures.universal import UniversalModel
 from contrastive_st.models.base import OwnArchitecture
 from contrastive_st.models.saving import register
-from contrastive_st.models.words import Decoders, Pairs, Rows, Words, row_index
+from contrastive_st.models.words import Decoders, Inputs, Pairs, Rows, Words, row_index
 
 # --- Skip-Thoughts: an encoder trained to generate neighbouring sentences. The generative baseline of QuickThoughts.
 
@@ -67,7 +66,7 @@ class SkipThoughts(OwnArchitecture, SkipThoughtsModel):
         )
         self.loss_head.apply(self._init_weights)
 
-    def words_of(self, batch: Mapping[str, Any]) -> Words | None:
+    def words_of(self, batch: Inputs) -> Words | None:
         """The words of the sentences to generate, which are sentences of the batch of all processes."""
         ids, targets = batch["input_ids"], batch.get("targets")
         if targets is None or targets.shape != (len(ids), 2) or ids.shape[1] != 1:

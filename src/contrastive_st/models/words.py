@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from contrastive_st.tokens import flat_indices, on_device
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
+Inputs: TypeAlias = dict[str, Any]  # the arguments of a model: tensors, and what the host knows of them
 Rows = NDArray[np.int64] | None  # numbers of the rows of a chunk; None: all rows of the batch
 Pairs = list[tuple[Tensor, Tensor]]  # for each decoder, row numbers `[m]` of vectors and of sentences to generate
 

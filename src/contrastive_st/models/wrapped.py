@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import torch
@@ -102,7 +102,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
         self.train(encoder.training)
 
     @classmethod
-    def from_pretrained(cls, name: object, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def from_pretrained(cls, name: object, *args: object, **kwargs: object) -> NoReturn:  # type: ignore[override]
         """Refuse: only the code that made the module can open it.
 
         Raises:

@@ -6,12 +6,13 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
-from typing import Annotated, Any, Literal, get_origin, get_type_hints
+from typing import Annotated, Literal, get_origin, get_type_hints
 
 from annotated_types import Gt, Le
 
 from contrastive_st.errors import InputError
 from contrastive_st.files.reading import JsonObject
+from contrastive_st.losses import Loss
 from contrastive_st.losses.base import LOSSES, loss_class
 from contrastive_st.models.poolings import WITHOUT_HEAD
 from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive, Share, option
@@ -233,7 +234,7 @@ def loss_arguments(names: Sequence[str]) -> type[LossArguments]:
                 takers.setdefault(setting, []).append(name)
                 kinds[setting] = _OPTION_TYPES[hint]
     loss_help = f"One of {', '.join(names)}; by default the first of these that fits the columns."
-    options: list[Any] = [("loss", str | None, option(loss_help))]
+    options: list[tuple[str, object, object]] = [("loss", str | None, option(loss_help))]
     for setting, losses in takers.items():
         *others, last = losses
         those = f"losses {', '.join(others)} and {last}" if others else f"loss {last}"
@@ -242,7 +243,7 @@ def loss_arguments(names: Sequence[str]) -> type[LossArguments]:
     return make_dataclass("ChosenLossArguments", options, bases=(LossArguments,))
 
 
-def _described(losses: Sequence[type[Any]], setting: str) -> str:
+def _described(losses: Sequence[type[Loss]], setting: str) -> str:
     """What the first docstring of losses with this setting says of it, as a sentence, and the common default."""
     entry = re.compile(rf"^    {setting}: (.+(?:\n     .+)*)", re.MULTILINE)
     said = (entry.search(inspect.getdoc(kind) or "") for loss in losses for kind in loss.__mro__)

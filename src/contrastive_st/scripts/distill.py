@@ -486,7 +486,7 @@ def compare(
 ) -> dict[str, dict[str, float]]:
     """Size on disk, speed on the same texts, and how far the similarities agree with those of the teacher's vectors."""
     some = list(texts[:500])
-    student: Any = open_encoder(folder, precision="auto")
+    student = open_encoder(folder, precision="auto")
     table: dict[str, dict[str, float]] = {}
     for who, encoder, place in (("teacher", teacher, Path(name)), ("student", student, folder)):
         encoder.encode(some[:64])

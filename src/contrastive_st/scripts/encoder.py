@@ -14,6 +14,7 @@ from contrastive_st.files.reading import JsonObject
 from contrastive_st.models import AutoModelForCL, BertForCL
 from contrastive_st.models.adapters import add_lora
 from contrastive_st.models.auto import load_config, load_tokenizer
+from contrastive_st.models.base import ForCL
 from contrastive_st.models.checkpoint import Checkpoint, max_positions
 from contrastive_st.models.families import family
 from contrastive_st.scripts.arguments import EncoderArguments
@@ -64,7 +65,7 @@ def open_encoder(
     resume: str | None = None,
     pooling: str | None = None,
     **settings: Any,
-) -> tuple[Any, PreTrainedTokenizerBase]:
+) -> tuple[ForCL, PreTrainedTokenizerBase]:
     """The encoder to train and its tokenizer: a given checkpoint, or a small BERT whose vocabulary is of the texts.
 
     Args:
@@ -89,7 +90,7 @@ def open_encoder(
         learned_from = chain(texts, *[(args.named_prompts or {}).values()] * 2)  # what occurs once is left out
         tokenizer = load_tokenizer(resume) if resume else train_wordpiece(learned_from, args.vocab_size, length)
         config = with_dropout(small_bert(len(tokenizer), args.hidden_size, args.num_layers, length), args.dropout)
-        model: Any = BertForCL(config, **{"pooling": pooling or "mean", **settings})
+        model: ForCL = BertForCL(config, **{"pooling": pooling or "mean", **settings})
     else:
         checkpoint = Checkpoint.find(args.model_name_or_path)
         if pooling is not None and args.pooling is None and checkpoint.pooling is None:

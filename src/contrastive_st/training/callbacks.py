@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import (
     PrinterCallback,
     ProgressCallback,
+    SchedulerType,
     TrainerCallback,
     TrainerControl,
     TrainerState,
@@ -24,10 +25,12 @@ from transformers.integrations.integration_utils import TensorBoardCallback
 
 from contrastive_st.device import peak_resident
 from contrastive_st.distributed import any_process
+from contrastive_st.models.base import ForCL
 from contrastive_st.models.wrapped import own_module
 from contrastive_st.speed.packing import packed_tokens
 from contrastive_st.terminal import clean
 from contrastive_st.tokens import bucket_rows, padded_tokens, row_lengths, training_buckets
+from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.gradcache import Batch, chunk_limits
 
 # --- What is shown of a log: one line, on the first process. Everything is in the history of the trainer's state.
@@ -37,7 +40,7 @@ _ORDER = ("loss", "learning_rate", "grad_norm", "accuracy", "candidates")
 _TIMES = ("epoch", "total_flos", "_runtime", "_per_second")
 
 
-def log_line(step: int, steps: int, logs: Mapping[str, Any]) -> str:
+def log_line(step: int, steps: int, logs: Mapping[str, object]) -> str:
     """The most important numbers of a log in a line of at most 100 characters; empty if there are only times.
 
     Example:
@@ -106,7 +109,7 @@ class Throughput(TrainerCallback):
         self.anchors = self.tokens = self.encoded = 0
         self.seconds = 0.0
 
-    def count(self, inputs: Batch, model: Any, chunk_size: int | None, chunk_tokens: int | None) -> None:
+    def count(self, inputs: Batch, model: ForCL, chunk_size: int | None, chunk_tokens: int | None) -> None:
         """Add a batch `[B, V, L]` that `model` encodes, in chunks if the GradCache step is used."""
         ids, mask = inputs["input_ids"], inputs.get("attention_mask")
         known = np.full(ids.shape[:-1], ids.shape[-1]) if mask is None else inputs.get("lengths")
@@ -266,7 +269,7 @@ class StopOnSigterm(TrainerCallback):
 _SHOWN = 70  # characters of each text of the example row
 
 
-def run_summary(trainer: Any, inputs: Batch) -> str:
+def run_summary(trainer: CheckpointTrainer, inputs: Batch) -> str:
     """A summary of the run of a `ContrastiveTrainer`.
 
     Args:
@@ -291,6 +294,7 @@ def run_summary(trainer: Any, inputs: Batch) -> str:
     precision += "bfloat16" if args.bf16 else "float16" if args.fp16 else "float32"
     saved = getattr(model, "save_dtype", None)
     precision = (precision if saved is None else f"{precision}, saved in {saved}").replace("torch.", "")
+    schedule = SchedulerType(args.lr_scheduler_type).value
     accumulated = f" x {args.gradient_accumulation_steps} batches" if args.gradient_accumulation_steps > 1 else ""
     lines = {
         "base": f"{getattr(model, 'name_or_path', '') or 'from scratch'} ({type(own_module(model)).__name__})",
@@ -299,7 +303,7 @@ def run_summary(trainer: Any, inputs: Batch) -> str:
         **example,
         "loss": " ".join([model.settings.loss.name, *(f"{name}={value}" for name, value in loss.items())]),
         "batch": f"{len(inputs['input_ids'])} rows of {len(rows)} texts per process{accumulated}",
-        "learning rate": f"{args.learning_rate:g}, {args.lr_scheduler_type.value}, {trainer.state.max_steps} steps",
+        "learning rate": f"{args.learning_rate:g}, {schedule}, {trainer.state.max_steps} steps",
         "precision": precision,
     }
     return "\n".join(f"{name + ':':<16} {clean(str(text))}" for name, text in lines.items())

@@ -34,7 +34,7 @@ from transformers import (
     TrainerState,
     TrainingArguments,
 )
-from transformers.trainer_utils import rotate_checkpoints
+from transformers.trainer_utils import TrainOutput, rotate_checkpoints
 
 from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, about, first_line, one_line
@@ -42,6 +42,7 @@ from contrastive_st.files.folders import ADAPTER_WEIGHTS, TRAINED
 from contrastive_st.files.reading import JsonObject, digest_of_file, read_json
 from contrastive_st.files.writing import SAVING, atomic_write, locked, replace_model, write_errors, write_json
 from contrastive_st.models.adapters import has_adapter
+from contrastive_st.models.base import ForCL
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.read_back import check_read_back
 from contrastive_st.models.saving import write_tensors, write_tokenizer
@@ -82,6 +83,9 @@ class CheckpointTrainer(Trainer):
 
     model: nn.Module
     args: ContrastiveTrainingArguments
+    hub_model_id: Any
+    push_in_progress: Any
+    metadata: dict[str, dict[str, object]]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.beside_model: list[Callable[[Path], None]] = []
@@ -100,11 +104,12 @@ class CheckpointTrainer(Trainer):
         self.add_callback(_BeginCallback(self))
 
     @property
-    def core(self) -> Any:
+    def core(self) -> ForCL:
         """The model without what accelerate has wrapped around it."""
-        return self.accelerator.unwrap_model(self.model)
+        core: ForCL = self.accelerator.unwrap_model(self.model)
+        return core
 
-    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> TrainOutput:
         """As `transformers.Trainer.train`; `True` resumes from the newest complete checkpoint.
 
         Raises:
@@ -219,7 +224,7 @@ class CheckpointTrainer(Trainer):
             whole.enter_context(changed(self, output_dir=run, hub_token=None))  # as they are saved with the model
             path = whole.enter_context(replace_model(folder)) if replaced else Path(folder)
             super().save_model(str(path), True)
-            saved: Any = self.core
+            saved = self.core
             tokenizer: Any = self.processing_class or getattr(self.data_collator, "tokenizer", None)
             if self.args.should_save and isinstance(tokenizer, PreTrainedTokenizerBase):
                 write_tokenizer(tokenizer, path)
@@ -253,7 +258,7 @@ class CheckpointTrainer(Trainer):
             for left in (scratch, *of_runs):
                 shutil.rmtree(left, ignore_errors=True)
         self.accelerator.wait_for_everyone()
-        core: Any = self.core
+        core = self.core
         dtype, core.save_dtype = getattr(core, "save_dtype", None), None  # a run resumes from the type of training
         try:
             with _save_errors(folder / name), changed(self, output_dir=str(scratch), push_to_hub=False):

@@ -6,17 +6,18 @@ import contextlib
 import inspect
 import logging
 import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from contrastive_st.distributed import from_first, unshared
 from contrastive_st.errors import InputError
+from contrastive_st.models.base import ForCL
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.wrapped import own_module
 
@@ -35,7 +36,7 @@ class TrainedEncoder(SentenceEncoder):
 
     model_card_data = SimpleNamespace(set_evaluation_metrics=lambda *args: None)  # the trainer logs the metrics
 
-    def encode(self, sentences: Any, *args: Any, **options: Any) -> Any:  # type: ignore[override]
+    def encode(self, sentences: str | Sequence[str], *args: Any, **options: Any) -> Any:  # type: ignore[override]
         """`SentenceEncoder.encode`, as sentence-transformers names the texts; an option of None is left out."""
         return super().encode(sentences, *args, **{name: own for name, own in options.items() if own is not None})
 
@@ -77,7 +78,9 @@ class Evaluation:
         {'evaluator': 0.5, 'dev_mrr': 1.0}
     """
 
-    def __init__(self, evaluator: object, tokenizer: Any, output_path: str | Path | None = None) -> None:
+    def __init__(
+        self, evaluator: object, tokenizer: PreTrainedTokenizerBase | None, output_path: str | Path | None = None
+    ) -> None:
         self.evaluators: list[Any] = list(evaluator) if isinstance(evaluator, (list, tuple)) else [evaluator]
         self.tokenizer, self.output_path = tokenizer, output_path
         for own in self.evaluators:
@@ -86,7 +89,7 @@ class Evaluation:
             if getattr(own, "tokenizer", self) is None:  # one of this package, made without a tokenizer
                 own.tokenizer = tokenizer
 
-    def metrics(self, model: Any, epoch: float = -1, step: int = -1, sharded: bool = False) -> dict[str, float]:
+    def metrics(self, model: ForCL, epoch: float = -1, step: int = -1, sharded: bool = False) -> dict[str, float]:
         """The metrics of all evaluators by name; a collective call.
 
         Args:
@@ -112,7 +115,7 @@ class Evaluation:
         named = [own for own in self.evaluators if getattr(own, "primary_metric", None)]
         return {str(own.primary_metric): getattr(own, "greater_is_better", True) for own in named}
 
-    def _call(self, evaluator: Any, model: Any, epoch: float, step: int) -> Any:
+    def _call(self, evaluator: Any, model: ForCL, epoch: float, step: int) -> object:
         taken = options_of(evaluator)
         if not {"epoch", "steps"} <= taken:
             return evaluator(model)
@@ -126,7 +129,7 @@ class Evaluation:
         return evaluator(encoder, **options)
 
 
-def options_of(evaluator: Any) -> set[str]:
+def options_of(evaluator: Callable[..., object]) -> set[str]:
     """Those arguments of sentence-transformers' evaluators that an evaluator takes by name.
 
     Example:
@@ -142,7 +145,7 @@ def options_of(evaluator: Any) -> set[str]:
     return options if any_name else options & parameters.keys()
 
 
-def flat(result: Any, name: str = "") -> Iterable[tuple[str, float]]:
+def flat(result: object, name: str = "") -> Iterable[tuple[str, float]]:
     """Yield the names and numbers in the result of an evaluator: a number, None, or a mapping, which may be nested.
 
     Example:
@@ -153,6 +156,6 @@ def flat(result: Any, name: str = "") -> Iterable[tuple[str, float]]:
         for key, value in result.items():
             yield from flat(value, f"{name}_{key}" if name else str(key))
     elif isinstance(result, numbers.Number) or getattr(result, "ndim", None) == 0:
-        yield name or "evaluator", float(result)
+        yield name or "evaluator", float(result)  # type: ignore[arg-type]
     elif result is not None:
         logger.warning(f"{name or 'evaluator'}: a {type(result).__name__} is not a metric and is not logged")

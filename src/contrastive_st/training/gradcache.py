@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -24,8 +24,29 @@ from torch import Tensor, nn
 
 from contrastive_st.tokens import bucket_rows, in_order, on_device, row_lengths, take_rows, training_buckets
 
+if TYPE_CHECKING:
+    from transformers import Trainer
+
 #: A batch as a collator makes it: tensors `[B, V, L]`, arrays of lengths, and the name of its data set
 Batch: TypeAlias = dict[str, Any]
+
+
+def encoder_of(trainer: Trainer, model: nn.Module) -> Callable[..., Tensor]:
+    """A function that encodes rows `[n, l]` to embeddings `[n, d]` with the wrapper and autocast of training.
+
+    Args:
+        trainer: the trainer.
+        model: its model, as accelerate has wrapped it.
+    """
+    takes_lengths = trainer.accelerator.unwrap_model(model).takes_lengths
+
+    def encode(lengths: NDArray[np.int64] | None = None, **rows: Tensor) -> Tensor:
+        known = {"lengths": lengths} if takes_lengths else {}
+        with trainer.compute_loss_context_manager():  # a new autocast, whose cache ends with the chunk
+            embeddings: Tensor = model(**rows, **known).pooler_output
+        return embeddings
+
+    return encode
 
 
 def gradcache_step(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sized
 from typing import Any
 
 import torch
@@ -96,14 +97,14 @@ def has_gradient(model: nn.Module) -> bool:
     return not gradients or any(bool(own.any()) for own in values)
 
 
-def fit_batch(rows: Any, args: ContrastiveTrainingArguments) -> None:
+def fit_batch(rows: object, args: ContrastiveTrainingArguments) -> None:
     """Reduce the batch size to the share of rows of a process, so that there is one whole batch; logs a warning.
 
     Raises:
         InputError: there are fewer rows than processes.
     """
     own = isinstance(rows, EndlessStream | Mixture)  # a mixture refuses a part that is smaller than a batch
-    if rows is None or own or not args.dataloader_drop_last:
+    if not isinstance(rows, Sized) or own or not args.dataloader_drop_last:
         return
     share, batch = len(rows) // world_size(), args.per_device_train_batch_size
     if not share:

@@ -12,7 +12,7 @@ import re
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
 from transformers import TrainingArguments
@@ -22,6 +22,7 @@ from contrastive_st.files.redact import publishable, publishable_arguments
 from contrastive_st.files.writing import write_json
 from contrastive_st.options import checked
 from contrastive_st.processors import affinity
+from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.methods import method_of
 
 TRAINING_METADATA = "training_metadata.json"
@@ -46,7 +47,7 @@ class Clock:
     first_step: int = 0
 
 
-def training_metadata(trainer: Any, clock: Clock, given: JsonObject) -> JsonObject:
+def training_metadata(trainer: CheckpointTrainer, clock: Clock, given: JsonObject) -> JsonObject:
     """The training metadata of a trainer's run, without secrets and without paths of this machine.
 
     Args:
@@ -63,7 +64,7 @@ def training_metadata(trainer: Any, clock: Clock, given: JsonObject) -> JsonObje
     method = method_of(model.config.model_type, settings, {"collator": collator, "hyper_parameters": of_run})
     rows = None  # of a stream, or of a mixture with one
     with contextlib.suppress(TypeError):
-        rows = len(trainer.train_dataset)
+        rows = len(cast("list[object]", trainer.train_dataset))
     result: JsonObject = {
         "method": method.name,
         "loss": {"name": settings.get("loss"), "settings": settings_of(model)},
@@ -125,7 +126,7 @@ def words_of(loss: object) -> dict[str, str]:
     return {"class": type(loss).__name__, "formula": _SECTIONS.split(text)[0].strip()} if loss else {}
 
 
-def settings_of(model: Any) -> JsonObject:
+def settings_of(model: nn.Module) -> JsonObject:
     """The settings of the model's loss and of its embedding."""
     loss, config = getattr(model, "loss_fn", None), getattr(model.config, "contrastive", {})
     own = {name: value for name, value in loss.settings().items() if name != "loss"} if loss else {}
@@ -153,14 +154,14 @@ def read_training_metadata(folder: str | Path) -> JsonObject:
     return content
 
 
-def base_model(model: Any) -> JsonObject:
+def base_model(model: object) -> JsonObject:
     """The source of a model's initial weights: none, a folder (its last name only), or the Hub (name, commit)."""
     name = getattr(model, "name_or_path", "") or ""
     if not name:
         return {"from": "scratch"}
     if os.path.isdir(name) or os.path.isabs(name):
         return {"from": "folder", "name": Path(name).resolve().name}
-    return {"from": "hub", "name": name, "commit": getattr(model.config, "_commit_hash", None)}
+    return {"from": "hub", "name": name, "commit": getattr(getattr(model, "config", None), "_commit_hash", None)}
 
 
 def hyper_parameters(args: TrainingArguments) -> JsonObject:

@@ -24,6 +24,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.losses.functional import normalize
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.base import ForCL
+from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.gradcache import Batch, encode_chunks
 
 FILE = "momentum_queue.safetensors"
@@ -120,7 +121,7 @@ class Keys(TrainerCallback):
         InputError: the model or its loss cannot have a queue.
     """
 
-    def __init__(self, trainer: Any) -> None:
+    def __init__(self, trainer: CheckpointTrainer) -> None:
         self.trainer = trainer
         self.queue: MomentumQueue | None = None
         core = trainer.core

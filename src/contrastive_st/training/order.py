@@ -44,7 +44,7 @@ class Order(TrainerCallback):
         if isinstance(self.trainer.train_dataset, EndlessStream) and accelerator.dispatch_batches is None:
             self.trainer.accelerator.dataloader_config.dispatch_batches = False
 
-    def loader(self, batch_size: int) -> Any:
+    def loader(self, batch_size: int) -> DataLoader[object] | None:
         """The batches of a data set that has a `sampler`; None for another, of which transformers makes them."""
         data, args = self.trainer.train_dataset, self.trainer.args
         if not hasattr(data, "sampler"):
@@ -52,9 +52,9 @@ class Order(TrainerCallback):
         options = {name: getattr(args, f"dataloader_{name}") for name in _OF_LOADERS}
         options["worker_init_fn"] = partial(seed_worker, num_workers=options["num_workers"], rank=args.process_index)
         order, collator = data.sampler(batch_size, args.data_seed), self.trainer.data_collator
-        return self.trainer.accelerator.prepare(
-            DataLoader(data, batch_size, sampler=order, collate_fn=collator, **options)
-        )
+        loader = DataLoader(data, batch_size, sampler=order, collate_fn=collator, **options)
+        prepared: DataLoader[object] = self.trainer.accelerator.prepare(loader)
+        return prepared
 
     def on_epoch_begin(self, args: object, state: TrainerState, control: TrainerControl, **kwargs: object) -> None:
         """Set the epoch of the sampler.

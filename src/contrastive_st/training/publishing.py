@@ -19,6 +19,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.files.download import hub_errors
 from contrastive_st.files.reading import JsonObject
 from contrastive_st.files.redact import log_failures
+from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.metadata import TRAINING_METADATA, Clock, training_metadata, write_training_metadata
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ class Publisher(TrainerCallback):
         clock: what the run has encoded so far, and its time.
     """
 
-    def __init__(self, trainer: Any) -> None:
+    def __init__(self, trainer: CheckpointTrainer) -> None:
         self.trainer, self.clock = trainer, Clock()
         self.began = self._before = self._started = 0.0
         self._pushes = HfApi()  # it pushes in a single thread, in order

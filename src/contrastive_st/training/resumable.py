@@ -135,7 +135,7 @@ def differences(then: Mapping[str, object], now: Mapping[str, object]) -> list[s
     return result
 
 
-def fingerprint(data: Any) -> str | None:
+def fingerprint(data: object) -> str | None:
     """A hash of a data set: of its Arrow tables if it has some (`datasets.Dataset`), else of its length and some rows.
 
     For a mixture it is a hash of its data sets and their weights; for a stream, and for data whose rows cannot be read

@@ -27,17 +27,18 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainingArguments
 from transformers.integrations.integration_utils import TensorBoardCallback, default_logdir
-from transformers.trainer_utils import TrainOutput
+from transformers.trainer_utils import EvalLoopOutput, TrainOutput
 from transformers.training_args import OptimizerNames
 from transformers.utils import is_liger_kernel_available
 
 from contrastive_st.distributed import add_gradients, mean_over_processes, world_size
 from contrastive_st.errors import InputError, about
+from contrastive_st.files.reading import JsonObject
 from contrastive_st.losses import Loss, default_gather
 from contrastive_st.losses.base import Check, deferred_checks
 from contrastive_st.losses.geometry import effective_rank, uniformity
 from contrastive_st.losses.info_nce import Queue
-from contrastive_st.models.base import text_hashes, with_key_embeddings
+from contrastive_st.models.base import ContrastiveOutput, ForCL, text_hashes, with_key_embeddings
 from contrastive_st.models.wrapped import EncoderForCL, contrastive
 from contrastive_st.random_state import preserved_random_state
 from contrastive_st.speed.packing import has_flash_attention
@@ -56,7 +57,7 @@ from contrastive_st.training.callbacks import (
 )
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.evaluator import Evaluation
-from contrastive_st.training.gradcache import Batch, gradcache_step, sparse_look_ups
+from contrastive_st.training.gradcache import Batch, encoder_of, gradcache_step, sparse_look_ups
 from contrastive_st.training.learning import Learning, check_trainable, check_views, fit_batch
 from contrastive_st.training.momentum import TOKEN_KEYS, Keys, MomentumQueue
 from contrastive_st.training.optimizers import sparse_norm
@@ -87,14 +88,14 @@ class OwnDDP(DistributedDataParallelKwargs):
     (On GPUs the host would wait for the number of these rows.)
     """
 
-    def to_kwargs(self) -> dict[str, Any]:
+    def to_kwargs(self) -> JsonObject:
         """The arguments of DDP, of which newer versions of torch have renamed one."""
-        options: dict[str, Any] = super().to_kwargs()
+        options: JsonObject = super().to_kwargs()
         if "broadcast_buffers" in options and "forward_sync_buffers" in signature(DistributedDataParallel).parameters:
             options["forward_sync_buffers"] = options.pop("broadcast_buffers")
         return options
 
-    def register_comm_hook(self, model: Any) -> None:
+    def register_comm_hook(self, model: DistributedDataParallel) -> None:
         """Choose how gradients are sent."""
         if dist.get_backend() == "gloo" and self.comm_hook == DDPCommunicationHookType.NO:
             layers = [module for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
@@ -145,11 +146,15 @@ class ContrastiveTrainer(CheckpointTrainer):
         TrainingDiverged: the loss is NaN or infinite.
     """
 
-    hub_model_id: Any
     _made = False
 
     def __init__(
-        self, *args: Any, loss: Any = None, evaluator: Any = None, eval_collator: Any = None, **kwargs: Any
+        self,
+        *args: Any,
+        loss: object = None,
+        evaluator: object = None,
+        eval_collator: Callable[..., Batch] | None = None,
+        **kwargs: Any,
     ) -> None:
         parts = signature(Trainer.__init__).bind_partial(self, *args, **kwargs).arguments
         parts.pop("self")
@@ -167,7 +172,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         tokenizer = self.processing_class or getattr(self.data_collator, "tokenizer", None)
         self.evaluator, self.eval_collator, self.order = evaluator, eval_collator, Order(self)
         files = Path(str(self.args.output_dir), "eval")
-        evaluation = None if evaluator is None else Evaluation(evaluator, tokenizer, files)
+        evaluation = None if evaluator is None else Evaluation(evaluator, tokenizer, files)  # type: ignore[arg-type]
         self.validation = Validation(self, evaluation, eval_collator)
         self._adapt_accelerator()
         for fault in self._faults():
@@ -202,9 +207,9 @@ class ContrastiveTrainer(CheckpointTrainer):
 
     # ------------------------------------------------------------------ each trial of a search makes them again
 
-    def call_model_init(self, trial: Any = None) -> Any:
+    def call_model_init(self, trial: Any = None) -> ForCL:
         """As in transformers, with the loss of this trainer."""
-        model = contrastive(super().call_model_init(trial), self._loss)
+        model: ForCL = contrastive(super().call_model_init(trial), self._loss)
         if self._made:
             self._adapt_model(model)
         return model
@@ -215,7 +220,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         if self._made:
             self._adapt_accelerator()
 
-    def _adapt_model(self, model: Any) -> None:
+    def _adapt_model(self, model: nn.Module) -> None:
         if isinstance(model, EncoderForCL):  # else transformers warns that its config has no such tokens
             names = ("pad_token_id", "bos_token_id", "eos_token_id")
             model.config.update({name: getattr(self.processing_class, name, None) for name in names})
@@ -246,7 +251,7 @@ class ContrastiveTrainer(CheckpointTrainer):
                 own["find_unused_parameters"] = True
             self.accelerator.ddp_handler = OwnDDP(**{**vars(handler), **own})
         plugin: Any = getattr(self.accelerator.state, "fsdp_plugin", None)
-        model: Any = self.model
+        model = self.core
         sharded = getattr(model, "_no_split_modules", None)
         if plugin is not None and sharded and plugin.transformer_cls_names_to_wrap is None:
             # accelerate 1.15 shards the word embeddings themselves, and fails if a class around them is sharded first
@@ -333,8 +338,10 @@ class ContrastiveTrainer(CheckpointTrainer):
         with about(f"optim {OptimizerNames(self.args.optim).value}, optim_args {self.args.optim_args}"):
             return super().create_optimizer(*args, **kwargs)
 
-    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
-        return super()._get_grad_norm(model, sparse_norm(model.parameters()) if grad_norm is None else grad_norm)
+    def _get_grad_norm(self, model: nn.Module, grad_norm: float | None = None) -> Tensor | float:
+        grad_norm = sparse_norm(model.parameters()) if grad_norm is None else grad_norm
+        norm: Tensor | float = super()._get_grad_norm(model, grad_norm)
+        return norm
 
     def _remember(self, views: Tensor, targets: Tensor | None, hashes: Tensor, queue: Queue | None) -> None:
         if self._last_views is None:
@@ -354,8 +361,8 @@ class ContrastiveTrainer(CheckpointTrainer):
         model: nn.Module,
         inputs: Batch,
         return_outputs: bool = False,
-        num_items_in_batch: Any = None,
-    ) -> Any:
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Tensor | tuple[Tensor, ContrastiveOutput]:
         """As in transformers, with the keys of the momentum queue if there is one."""
         if not getattr(self.accelerator.unwrap_model(model), "takes_lengths", False):
             inputs = {name: value for name, value in inputs.items() if name != "lengths"}
@@ -367,7 +374,7 @@ class ContrastiveTrainer(CheckpointTrainer):
             self._remember(views, inputs.get("targets"), hashes, inputs.get("queue"))
         return (loss, outputs) if return_outputs else loss
 
-    def training_step(self, model: nn.Module, inputs: Batch, num_items_in_batch: Any = None) -> Tensor:
+    def training_step(self, model: nn.Module, inputs: Batch, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         """One forward and backward pass, in chunks if `chunk_size` or `chunk_tokens` is set.
 
         Returns:
@@ -425,7 +432,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         """The momentum queue; None without one, or before training."""
         return None if self.keys is None else self.keys.queue
 
-    def get_train_dataloader(self) -> DataLoader[Any]:
+    def get_train_dataloader(self) -> DataLoader[object]:
         """As in `transformers.Trainer`, with the values of `PlanningCollator` in the batches."""
         if self._searching:  # each trial has its arguments
             fit_batch(self.train_dataset, self.args)
@@ -444,7 +451,9 @@ class ContrastiveTrainer(CheckpointTrainer):
         finally:
             self.data_collator = collator
 
-    def _gradcache_step(self, model: nn.Module, inputs: Batch, num_items_in_batch: Any = None) -> Tensor:
+    def _gradcache_step(
+        self, model: nn.Module, inputs: Batch, num_items_in_batch: Tensor | int | None = None
+    ) -> Tensor:
         model.train()
         inputs = self._prepare_inputs(inputs)
         core, scale = self.accelerator.unwrap_model(model), 1 / self.current_gradient_accumulation_steps
@@ -457,11 +466,12 @@ class ContrastiveTrainer(CheckpointTrainer):
             rows = {name: x[:, :1] for name, x in rows.items()}
         complete = lambda views: with_key_embeddings(core.split_views(views), key_embeddings)
         words, per_row = core.words_of(inputs), 1 if key_embeddings is None else inputs["input_ids"].shape[1]
-        parts: Any = None if words is None else words.parts(default_gather())
+        parts = None if words is None else words.parts(default_gather())
 
         def words_loss(embeddings: Tensor, rows: NDArray[np.int64]) -> Tensor:
             every = (rows[:, None] * per_row + np.arange(per_row)).reshape(-1)  # with a queue, one row is encoded
             with self.compute_loss_context_manager():
+                assert parts is not None
                 loss: Tensor = parts(embeddings, every) * scale
             return loss
 
@@ -474,26 +484,14 @@ class ContrastiveTrainer(CheckpointTrainer):
                 yield
 
         loss, views = gradcache_step(
-            rows, self.encoder_of(model),
+            rows, encoder_of(self, model),
             loss_fn=lambda views: core.compute_loss(complete(views), targets, hashes, queue, **named) * scale,
             backward=self.accelerator.backward, no_sync=no_sync, chunk_size=self.args.chunk_size,
             chunk_tokens=self.args.chunk_tokens, even=self.is_fsdp_enabled, parameters=core.head_parameters(),
-            most=core.positions, words=None if parts is None else words_loss,
+            most=core.positions, words=None if words is None else words_loss,
         )  # fmt: skip
         self._remember(complete(views), targets, hashes, queue)
         return loss
-
-    def encoder_of(self, model: nn.Module) -> Callable[..., Tensor]:
-        """A function that encodes rows `[n, l]` to embeddings `[n, d]` with the wrapper and autocast of training."""
-        takes_lengths = self.accelerator.unwrap_model(model).takes_lengths
-
-        def encode(lengths: NDArray[np.int64] | None = None, **rows: Tensor) -> Tensor:
-            known = {"lengths": lengths} if takes_lengths else {}
-            with self.compute_loss_context_manager():  # a new autocast, whose cache ends with the chunk
-                embeddings: Tensor = model(**rows, **known).pooler_output
-            return embeddings
-
-        return encode
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """As in transformers, with the metrics of the loss and of the embeddings."""
@@ -524,13 +522,16 @@ class ContrastiveTrainer(CheckpointTrainer):
 
     # ------------------------------------------------------------------ validation
 
-    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+    def get_eval_dataloader(self, eval_dataset: object = None) -> DataLoader[object]:
         """The batches of this process."""
         every: Any = self.eval_dataset
         data = every if eval_dataset is None else every[eval_dataset] if isinstance(eval_dataset, str) else eval_dataset
-        return super().get_eval_dataloader() if data is None else self.validation.loader(data)
+        every_batch: DataLoader[object] = (
+            super().get_eval_dataloader() if data is None else self.validation.loader(data)
+        )
+        return every_batch
 
-    def get_test_dataloader(self, test_dataset: Any) -> Any:
+    def get_test_dataloader(self, test_dataset: object) -> DataLoader[object]:
         """The batches of this process, as in validation: all rows, of which the metric is not computed."""
         return self.validation.loader(test_dataset, measured=False)
 
@@ -549,8 +550,13 @@ class ContrastiveTrainer(CheckpointTrainer):
         return metrics
 
     def evaluation_loop(
-        self, dataloader: Any, description: str, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
-    ) -> Any:
+        self,
+        dataloader: DataLoader[object],
+        description: str,
+        *args: Any,
+        metric_key_prefix: str = "eval",
+        **kwargs: Any,
+    ) -> EvalLoopOutput:
         """As in transformers, without a trace in the random state, and with the metrics of `validation`."""
         own, self.gather_function = self.validation, self.validation.gather
         with preserved_random_state(), torch.no_grad():  # a loader and a masking collator draw random numbers

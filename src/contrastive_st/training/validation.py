@@ -32,8 +32,9 @@ from contrastive_st.losses.info_nce import NO_TEXT, TIE
 from contrastive_st.models.base import text_hashes
 from contrastive_st.random_state import preserved_random_state
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
+from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.evaluator import Evaluation, similarity_of
-from contrastive_st.training.gradcache import Batch, encode_chunks
+from contrastive_st.training.gradcache import Batch, encode_chunks, encoder_of
 from contrastive_st.training.momentum import TOKEN_KEYS
 from contrastive_st.training.planning import PlanningCollator
 from contrastive_st.vectors import PAIRWISE
@@ -50,7 +51,7 @@ def validation_metrics(
     views: Tensor,
     targets: Tensor | None,
     text_hashes: Tensor,
-    loss_fn: Any,
+    loss_fn: Loss,
     gather: Gather = LOCAL,
     similarity: str = "cosine",
 ) -> dict[str, float]:
@@ -204,7 +205,7 @@ class _Found:
             views, hashes, targets = kept
             self.kept.append((views[:count], hashes[:count], None if targets is None else targets[:count]))
 
-    def metrics(self, loss_fn: Any, gather: Gather, similarity: str) -> dict[str, float]:
+    def metrics(self, loss_fn: Loss, gather: Gather, similarity: str) -> dict[str, float]:
         """The mean loss, and the metrics; a collective call."""
         result = dict[str, float]()
         if self.loss is not None:
@@ -231,7 +232,12 @@ class Validation:
         evaluated: the names of the metrics of the last evaluation.
     """
 
-    def __init__(self, trainer: Any, evaluation: Evaluation | None, collator: Any = None) -> None:
+    def __init__(
+        self,
+        trainer: CheckpointTrainer,
+        evaluation: Evaluation | None,
+        collator: Callable[[list[object]], Batch] | None = None,
+    ) -> None:
         self.trainer, self.evaluation, self.collator = trainer, evaluation, collator
         self.evaluated: frozenset[str] = frozenset()
 
@@ -321,7 +327,7 @@ class Validation:
                 )
         return kinds
 
-    def loader(self, data: Any, measured: bool = True) -> Any:
+    def loader(self, data: Any, measured: bool = True) -> DataLoader[object]:
         """The batches of this process, of validation rows; with `measured`, there is the metric that fits them."""
         trainer = self.trainer
         rows: Any = numbered_as(data if hasattr(data, "__len__") else list(data), trainer.train_dataset)
@@ -363,7 +369,7 @@ class Validation:
             targets = targets.float()
         return loss, {"views": views, "text_hashes": hashes}, targets
 
-    def gather(self, tensors: Any) -> Any:
+    def gather(self, tensors: object) -> object:
         """Tensors of the last batch, nested, with the rows of all processes in the order of the data; collective."""
         rows = len(self._share.rows) if self._share.counts else 0
         return recursively_apply(lambda x: default_gather()(x[:rows].contiguous()), tensors)
@@ -376,7 +382,7 @@ class Validation:
             with self.trainer.compute_loss_context_manager():
                 loss, outputs = self.trainer.compute_loss(model, inputs, return_outputs=True)
             return loss.detach(), outputs["views"]
-        rows, encode = {name: inputs[name] for name in TOKEN_KEYS if name in inputs}, self.trainer.encoder_of(model)
+        rows, encode = {name: inputs[name] for name in TOKEN_KEYS if name in inputs}, encoder_of(self.trainer, model)
         if any(limits):
             views = encode_chunks(rows, encode, *limits, core.positions, even=self.trainer.is_fsdp_enabled)
         else:
@@ -444,7 +450,7 @@ class Validation:
         )
 
 
-def check_validation(args: ContrastiveTrainingArguments, eval_dataset: Any, evaluator: Any) -> None:
+def check_validation(args: ContrastiveTrainingArguments, eval_dataset: object, evaluator: object) -> None:
     """Raise `InputError` if a run is to be evaluated, and has no data for it."""
     asked = "early_stopping_patience" if args.early_stopping_patience else "eval_strategy"
     asked = "load_best_model_at_end" if args.load_best_model_at_end and asked == "eval_strategy" else asked

@@ -17,6 +17,7 @@ import dataclasses
 import functools
 import math
 import numbers
+import operator
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
@@ -41,6 +42,7 @@ PROMPTS = Annotated[dict[str, str], "a text for each name, such as {'query': 'qu
 _IN_WORDS: Mapping[type[BaseMetadata], tuple[str, str]] = {
     Gt: ("gt", "above {}"), Ge: ("ge", "{} or more"), Lt: ("lt", "below {}"), Le: ("le", "at most {}"),
 }  # fmt: skip
+_COMPARED = {Gt: operator.gt, Ge: operator.ge, Lt: operator.lt, Le: operator.le}
 _SCALARS: Mapping[object, tuple[Any, str]] = {
     bool: (bool, "true or false"), int: (numbers.Integral, "a whole number"), float: (numbers.Real, "a number"),
     str: (str, "text"), Path: ((str, Path), "a path"),
@@ -137,8 +139,8 @@ def fits(value: Any, kind: object) -> bool:
         return True
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        bounds = [bound for bound in args[1:] if type(bound) in _IN_WORDS]
-        return fits(value, args[0]) and all(_within(value, bound) for bound in bounds)
+        bounds = [(_COMPARED[type(x)], getattr(x, _IN_WORDS[type(x)][0])) for x in args[1:] if type(x) in _IN_WORDS]
+        return fits(value, args[0]) and all(compare(value, limit) for compare, limit in bounds)
     if origin in (Union, types.UnionType):
         return any(fits(value, one) for one in args)
     if origin is Literal:
@@ -156,12 +158,6 @@ def fits(value: Any, kind: object) -> bool:
             fits(x, own) for pair in value.items() for x, own in zip(pair, args, strict=True)
         )
     return value is not None if kind is not type(None) else value is None
-
-
-def _within(value: Any, bound: BaseMetadata) -> bool:
-    limit = getattr(bound, _IN_WORDS[type(bound)][0])
-    compared = {Gt: value > limit, Ge: value >= limit, Lt: value < limit, Le: value <= limit}
-    return bool(compared[type(bound)])
 
 
 def in_words(kind: object) -> str:

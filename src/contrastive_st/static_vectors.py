@@ -168,7 +168,7 @@ class StaticTable:
     def _few(self, ids: Ids, lengths: Lengths) -> Vectors:
         """The sum of each text's token vectors, with rows read from the stored table."""
         vectors = self._rows(ids)
-        output = np.zeros((len(lengths), self.dimension), np.float32)
+        output = np.zeros((len(lengths), self.embeddings.shape[1]), np.float32)
         filled = lengths > 0
         if filled.any():
             starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])

@@ -163,11 +163,11 @@ def _read(
     if longest > _NO_LIMIT:
         return list(texts), _tokenized(tokenizer, texts, None)
     most = _CHARACTERS * max(longest, 64)
-    read = [_start(text, most) for text in texts]
+    read = [text if len(text) <= most else _start(text, most) for text in texts]
     rows = _tokenized(tokenizer, read, longest)
     while short := [i for i, text in enumerate(texts) if len(text) > most and len(rows[i]) < longest]:
         most *= 4
-        again = [_start(texts[i], most) for i in short]
+        again = [texts[i] if len(texts[i]) <= most else _start(texts[i], most) for i in short]
         for i, text, row in zip(short, again, _tokenized(tokenizer, again, longest), strict=True):
             read[i], rows[i] = text, row
     return read, rows
@@ -180,7 +180,7 @@ def without_surrogates(texts: Sequence[str]) -> list[str]:
 
 def _start(text: str, most: int) -> str:
     """The first `most` characters of a text, cut at the end of a word if there is one."""
-    return text if len(text) <= most else (text[:most].rsplit(None, 1) or [""])[0]
+    return (text[:most].rsplit(None, 1) or [""])[0]
 
 
 def _tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest: int | None) -> list[list[int]]:

@@ -49,8 +49,7 @@ def flat(rows: Sequence[Sequence[int]]) -> tuple[Ids, Lengths]:
 class _Numbers(dict[str, int]):
     """Word -> number; a new word gets the next one."""
 
-    def __init__(self) -> None:
-        self.new: list[str] = []
+    new: list[str]
 
     def __missing__(self, word: str) -> int:
         self[word] = number = len(self)
@@ -81,6 +80,7 @@ class WordCache:
 
     def _forget(self) -> None:
         self._numbers, self._characters = _Numbers(), 0
+        self._numbers.new = []
         self._starts, self._lengths = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._ids = np.zeros(0, np.int32)
 

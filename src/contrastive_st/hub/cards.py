@@ -28,7 +28,7 @@ from contrastive_st.files.folders import ADAPTER, CLASSIFIER, check_folder, read
 from contrastive_st.files.markdown import as_block, as_code, as_text
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import write_files
-from contrastive_st.models.checkpoint import Checkpoint, recorded_pooling, written_by_another
+from contrastive_st.models.checkpoint import Checkpoint, of_settings, written_by_another
 from contrastive_st.training.metadata import TRAINING_METADATA, read_training_metadata
 from contrastive_st.training.methods import Method, method_of
 
@@ -90,13 +90,13 @@ class CheckpointMetadata:
     def _modules(self) -> Checkpoint | None:
         """What the modules of sentence-transformers say of a folder in which settings of this package do not hold."""
         adapter, ours = (self.folder / ADAPTER).is_file(), self.settings and not written_by_another(self.folder)
-        found = None if adapter or ours else Checkpoint.read(self.folder)
+        found = None if adapter or ours else Checkpoint.find(self.folder, folder=self.folder)
         return None if found is None or found.own else found
 
     @property
     def pooling(self) -> str | None:
         """How the embedding is pooled when the model is used."""
-        return recorded_pooling(self.settings) if self._modules is None else self._modules.pooling
+        return of_settings(self.settings)["pooling"] if self._modules is None else self._modules.pooling
 
     @property
     def has_dense_layers(self) -> bool:

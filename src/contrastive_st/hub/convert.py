@@ -65,7 +65,7 @@ def convert(
     with only_writer(destination, flag="", parents=True), tempfile.TemporaryDirectory() as scratch:
         folder = local_folder(source, revision, patterns=patterns, token=token)
         opened = in_safetensors(folder, Path(scratch, "opened"), source)
-        checkpoint = Checkpoint.read(opened, source, token=token)
+        checkpoint = Checkpoint.find(source, folder=opened, token=token)
         model, tokenizer = _open(checkpoint, pooling), load_tokenizer(checkpoint)
         if to == "simcse" and model.config.model_type not in _SIMCSE_FAMILIES:
             families = " and ".join(_SIMCSE_FAMILIES)

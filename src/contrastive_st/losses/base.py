@@ -180,12 +180,12 @@ class Loss:
         has_one = is_dataclass(self) and any(field.name == "head" for field in fields(self))
         return replace(self, head=head) if has_one else self  # type: ignore[type-var]
 
-    def for_part(self, part: str | None) -> Loss:
-        """The loss, with its head, of the rows of one data set of a mixture; by default this one."""
-        return self
+    def in_use(self, part: str | None = None) -> tuple[Loss, int | None]:
+        """The loss, with its head, of the embedding after training, and its dimension, if that is not the encoder's.
 
-    def whole(self) -> tuple[Loss, int | None]:
-        """The loss, with its head, of the embedding after training, and its dimension, if that is not the encoder's."""
+        Args:
+            part: the data set of a mixture that the rows are of.
+        """
         return self, None
 
     def measure(self, num_views: int, targets: Tensor | None) -> str | None:

@@ -108,17 +108,10 @@ class MatryoshkaLoss(Wrapper):
         heads = {str(cut): self.inner.make_head(cut) for cut in self.dims}
         return None if None in heads.values() else nn.ModuleDict(heads)
 
-    def whole(self) -> tuple[Loss, int | None]:
+    def in_use(self, part: str | None = None) -> tuple[Loss, int | None]:
         """The inner loss with the head of the largest of `dims`, and that dimension."""
         dim = max(self.dims)
-        inner, _ = self._inner(dim).whole()
-        return inner, dim
-
-    def for_part(self, part: str | None) -> Loss:
-        """The inner loss of that data set, by the largest of `dims`."""
-        inner, dim = self.whole()
-        own = inner.for_part(part)
-        return self if own is inner else MatryoshkaLoss(own, dims=(dim,) if dim else ())
+        return self._inner(dim).in_use(part)[0], dim
 
     def of_task(self, task: str | None) -> MatryoshkaLoss:
         """This loss for batches of the data set `task`."""

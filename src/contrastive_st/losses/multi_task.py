@@ -106,13 +106,13 @@ class MixtureLoss(Wrapper):
         made = {name: head for name, head in heads.items() if head is not None}
         return nn.ModuleDict(made) if made else None
 
-    def for_part(self, part: str | None) -> Loss:
+    def in_use(self, part: str | None = None) -> tuple[Loss, int | None]:
         """The loss of that data set, with its head."""
         if part is None or part not in self.tasks:
-            return self
+            return self, None
         own: Loss = self.tasks[part]
         head = self.head[part] if self.head is not None and part in self.head else None
-        return own if head is None or isinstance(head, CandidateHead) else own.with_head(head)
+        return (own if head is None or isinstance(head, CandidateHead) else own.with_head(head)), None
 
     def task_of(self, targets: Tensor | None) -> str:
         """The name of the batch's data set, read from the targets.

@@ -239,7 +239,7 @@ def _without_remote_code(what: str, name: object) -> Iterator[None]:
         ) from error
 
 
-def load_config(name: str | Path | Checkpoint, revision: str | None = None, **options: object) -> PreTrainedConfig:
+def load_config(name: str | Path | Checkpoint, revision: str | None = None, **options: Any) -> PreTrainedConfig:
     """The config of a checkpoint; of an adapter, that of its base.
 
     Args:
@@ -262,7 +262,7 @@ def load_config(name: str | Path | Checkpoint, revision: str | None = None, **op
 
 
 def load_tokenizer(
-    name: str | Path | Checkpoint, revision: str | None = None, **options: object
+    name: str | Path | Checkpoint, revision: str | None = None, **options: Any
 ) -> PreTrainedTokenizerBase:
     """The tokenizer of a checkpoint, with the checkpoint's maximum length as `model_max_length`.
 

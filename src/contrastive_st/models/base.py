@@ -273,7 +273,9 @@ class ForCL(_Base):
         if key_embeddings is not None:
             rows = {name: None if x is None else x[:, :1] for name, x in rows.items()}
         embeddings = self.embed(**rows)
-        views = with_key_embeddings(self.split_views(embeddings), key_embeddings)
+        views = self.split_views(embeddings)
+        if key_embeddings is not None:  # the positives and hard negatives, which were encoded separately
+            views = torch.cat([views, key_embeddings.to(views.dtype)], 1)
         hashes = text_hashes(input_ids, attention_mask, text_mask)
         loss = self.compute_loss(views, targets, hashes, queue, **({} if task is None else {"task": task}))
         if words is not None:
@@ -443,11 +445,6 @@ def sentence_vectors(output: object) -> Tensor:
         f"the module returned a {type(output).__name__}; return vectors [N, d], or an output with pooler_output or "
         "sentence_embedding"
     )
-
-
-def with_key_embeddings(views: Tensor, key_embeddings: Tensor | None) -> Tensor:
-    """Append `key_embeddings`, the separately encoded positives and hard negatives, to the anchors: `[B, V, d]`."""
-    return views if key_embeddings is None else torch.cat([views, key_embeddings.to(views.dtype)], 1)
 
 
 def text_hashes(input_ids: Tensor, attention_mask: Tensor | None, text_mask: Tensor | None = None) -> Tensor:

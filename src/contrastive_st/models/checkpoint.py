@@ -141,16 +141,27 @@ class Checkpoint:
         return self.needs_sentence_transformers or self.kind != ONE_VECTOR
 
     @classmethod
-    def find(cls, name: str | Path | None = None, revision: str | None = None, **options: Any) -> Checkpoint:
+    def find(
+        cls,
+        name: str | Path | None = None,
+        revision: str | None = None,
+        *,
+        folder: Path | None = None,
+        **options: Any,
+    ) -> Checkpoint:
         """Find a checkpoint by its folder or Hub name and read what it records.
+
+        Of an adapter that records nothing, it reads what its base records.
 
         Args:
             name: folder or Hub name; by default `default_model()`.
             revision: branch, tag or commit of a Hub name.
-            options: as for `local_folder`.
+            folder: its folder, if that was found and checked before.
+            options: as for `local_folder`, and for the base of an adapter.
 
         Raises:
-            InputError: as for `local_folder` and `read`.
+            InputError: as for `local_folder`, or a file of the folder is damaged or names code from outside
+                sentence-transformers, or the base of an adapter cannot be found.
 
         Example:
             >>> checkpoint = Checkpoint.find("static-minilm")
@@ -158,25 +169,10 @@ class Checkpoint:
             (True, 'cosine', {})
         """
         asked = default_model() if name is None else name
-        return cls.read(local_folder(asked, revision, **options), asked, **options)
-
-    @classmethod
-    def read(cls, folder: Path, name: str | Path | None = None, **hub: Any) -> Checkpoint:
-        """Read what a folder records; for an adapter that records nothing, what its base records.
-
-        Args:
-            folder: the checkpoint folder.
-            name: its name in messages; by default the folder.
-            hub: `token`, `cache_dir` and other options of `local_folder`, for the base of an adapter.
-
-        Raises:
-            InputError: a file of the folder is damaged or names code from outside sentence-transformers, or the base of
-                an adapter cannot be found.
-        """
-        name = str(folder if name is None else name)
+        folder, name = folder or local_folder(asked, revision, **options), str(asked)
         if not (folder / ADAPTER).is_file():
             return replace(_read_whole(folder), name=name)
-        base = _read_whole(base_folder(folder, **hub))
+        base = _read_whole(base_folder(folder, **options))
         if (folder / "tokenizer_config.json").is_file():  # its length is that of the adapter, not of the base
             base = replace(base, max_length=None, tokenizer=folder)
         if not (folder / "modules.json").is_file():
@@ -231,22 +227,18 @@ def unknown_pooling(checkpoint: Checkpoint) -> InputError:
     )
 
 
-def recorded_pooling(settings: Mapping[str, object]) -> str | None:
-    """The pooling with which a model of these settings (`config.contrastive`) is used: after training, without a head.
+def of_settings(settings: Mapping[str, object]) -> JsonObject:
+    """The fields of `Checkpoint` that are in `config.contrastive`; the pooling is that after training, without a head.
 
     Example:
-        >>> recorded_pooling({"pooling": "cls", "mlp_only_train": True}), recorded_pooling({})
+        >>> of_settings({"pooling": "cls", "mlp_only_train": True})["pooling"], of_settings({})["pooling"]
         ('cls_before_pooler', None)
     """
     pooling = settings.get("pooling")
     if pooling == "cls" and settings.get("mlp_only_train"):
-        return "cls_before_pooler"
-    return None if pooling is None else str(pooling)
-
-
-def of_settings(settings: Mapping[str, object]) -> JsonObject:
-    """The fields of `Checkpoint` that are in `config.contrastive`, except the pooling."""
+        pooling = "cls_before_pooler"
     return {
+        "pooling": None if pooling is None else str(pooling),
         "include_prompt": settings.get("include_prompt", True) is not False,
         "prompts": settings.get("prompts") or {},
         "default_prompt_name": settings.get("default_prompt_name"),
@@ -256,7 +248,7 @@ def of_settings(settings: Mapping[str, object]) -> JsonObject:
 
 
 def base_folder(adapter: Path, **hub: Any) -> Path:
-    """The folder of the model that an adapter was trained on; `hub` as for `Checkpoint.read`.
+    """The folder of the model that an adapter was trained on; `hub` as for `Checkpoint.find`.
 
     Raises:
         InputError: the base is not recorded, cannot be found, or is an adapter itself.
@@ -292,7 +284,7 @@ def _read_whole(folder: Path) -> Checkpoint:
         exported=read_export(folder).get("backend") if EXPORTED in config else None,
     )  # fmt: skip
     if settings is not None:
-        recorded = replace(recorded, pooling=recorded_pooling(settings), **of_settings(settings))
+        recorded = replace(recorded, **of_settings(settings))
     if of_model2vec:
         settings, recorded = None, replace(recorded, own=False, pooling=None)
     if not (folder / "modules.json").is_file():
@@ -309,10 +301,26 @@ def _read_whole(folder: Path) -> Checkpoint:
     length, changed = _typed(about, "max_seq_length", Count, place), written_by_another(folder)
     inside = place / "config.json"
     model_type = (config if place == folder or not inside.is_file() else read_json(inside, dict)).get("model_type")
+    path = folder / PROMPTS_FILE
+    use = read_json(path, dict) if path.is_file() else {}
+    if isinstance(given := use.get("prompts"), dict):  # null is an empty prompt to sentence-transformers
+        use["prompts"] = {name: "" if prompt is None else prompt for name, prompt in given.items()}
+    prompts = _typed(use, "prompts", PROMPTS, path) or {}
+    same = _typed(use, SAME_PROMPT, str, path)
+    if same in prompts and prompts.get("document") == prompts[same]:
+        del prompts["document"]
+    kind = _typed(use, "model_type", str, path) or ONE_VECTOR
+    compared = _typed(use, "similarity_fn_name", str, path) if kind == ONE_VECTOR else None
+    if path.is_file():
+        recorded = replace(
+            recorded, kind=kind, prompts=prompts, truncate_dim=_typed(use, "truncate_dim", Count, path),
+            default_prompt_name=choice("default_prompt_name", use.get("default_prompt_name"), (None, *prompts), path),
+            similarity=choice("similarity_fn_name", compared or "cosine", SIMILARITIES, path),
+        )  # fmt: skip
     recorded = replace(
         recorded, modules=True, model=place, tokenizer=place, model_type=model_type,
         is_table=recorded.table_alone or model_type == "static",
-        max_length=length, lower_case=bool(about.get("do_lower_case")), **_about(folder),
+        max_length=length, lower_case=bool(about.get("do_lower_case")),
     )  # fmt: skip
     if pooling := next((path for kind, path in entries if kind == "Pooling"), None):
         included = read_json(pooling / "config.json", dict).get("include_prompt") is not False
@@ -374,28 +382,6 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
                 )
             result.append((kind.rsplit(".", 1)[-1], place / inside))
     return result
-
-
-def _about(folder: Path) -> JsonObject:
-    path = folder / PROMPTS_FILE
-    if not path.is_file():
-        return {}
-    about = read_json(path, dict)
-    kind = _typed(about, "model_type", str, path) or ONE_VECTOR
-    compared = _typed(about, "similarity_fn_name", str, path) if kind == ONE_VECTOR else None
-    if isinstance(given := about.get("prompts"), dict):  # null is an empty prompt to sentence-transformers
-        about["prompts"] = {name: "" if prompt is None else prompt for name, prompt in given.items()}
-    prompts = _typed(about, "prompts", PROMPTS, path) or {}
-    same = _typed(about, SAME_PROMPT, str, path)
-    if same in prompts and prompts.get("document") == prompts[same]:
-        del prompts["document"]
-    return {
-        "kind": kind,
-        "prompts": prompts,
-        "default_prompt_name": choice("default_prompt_name", about.get("default_prompt_name"), (None, *prompts), path),
-        "truncate_dim": _typed(about, "truncate_dim", Count, path),
-        "similarity": choice("similarity_fn_name", compared or "cosine", SIMILARITIES, path),
-    }
 
 
 def _typed(content: JsonObject, key: str, kind: Any, path: Path) -> Any:

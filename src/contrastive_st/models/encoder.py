@@ -639,7 +639,7 @@ class SentenceEncoder:
             static
             and about.own
             and self._is_unchanged()
-            and (about, self.max_length) == (Checkpoint.read(about.folder, about.name), static.max_length)
+            and (about, self.max_length) == (Checkpoint.find(about.name, folder=about.folder), static.max_length)
         )
         with replace_model(folder) as new:
             if static and unchanged:

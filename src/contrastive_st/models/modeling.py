@@ -259,7 +259,10 @@ class ContrastiveMixin(ForCL):
             factors, attention_mask = draw_cutoff(attention_mask, dim, settings.cutoff, settings.cutoff_ratio)
             cut = scaled_output(self.backbone.get_submodule("embeddings"), factors)
         # a compiled model takes masks with padding alone, in all batches
-        padded = _padded(lengths, attention_mask.shape[1], self._is_compiled or bool(settings.cutoff))
+        padded: bool | None = None  # not known
+        if lengths is not None:
+            holes = self.backbone._compiled_call_impl is not None or bool(settings.cutoff)
+            padded = holes or bool((lengths < attention_mask.shape[1]).any())
         kernels, attends = self.training and not self._recomputes, cast("Any", self.backbone.config)
         if "input_ids" in rows and lengths is not None and self.packs(lengths):  # and no bucket of others
             exact = not self.training and self.device.type == "cpu"
@@ -332,14 +335,13 @@ class ContrastiveMixin(ForCL):
         on_cpu = self.device.type == "cpu"
         usual = self.length_bucketing and on_cpu
         wanted = usual if self.unpadded is None else self.unpadded
-        if not (wanted and self.can_pack and (self.training or on_cpu)) or self._is_compiled:
-            return 0
+        if (
+            not (wanted and self.can_pack and (self.training or on_cpu))
+            or self.backbone._compiled_call_impl is not None
+        ):
+            return 0  # a model is compiled for rows that are not packed
         within = getattr(self.config, "sliding_window", None)  # tokens to either side, in some layers
         return 1 << 30 if within is None else int(within) + 1
-
-    @property
-    def _is_compiled(self) -> bool:
-        return self.backbone._compiled_call_impl is not None  # for rows that are not packed
 
     @property
     def _noisy(self) -> bool:
@@ -391,7 +393,8 @@ class ContrastiveMixin(ForCL):
             own, of_host = row_index(rows, wanted.device), slice(None) if rows is None else rows
             lengths = None if known is None else known.reshape(-1)[of_host]
             width = wanted.shape[1] if rows is None or lengths is None else int(lengths.max())
-            with training_attention(attends, padded=_padded(lengths, width)):
+            padded = None if lengths is None else bool((lengths < width).any())
+            with training_attention(attends, padded=padded):
                 states = self.backbone(**{name: x[own, :width] for name, x in texts.items()}).last_hidden_state
             return cross_entropies(self.mlm_logits, states, wanted[own, :width], int(predicted[of_host].sum()))
 
@@ -404,11 +407,6 @@ class ContrastiveMixin(ForCL):
         for name in self.words or ():
             hidden = getattr(self, name)(hidden)
         return hidden
-
-
-def _padded(lengths: NDArray[np.int64] | None, width: int, holes: bool = False) -> bool | None:
-    """Whether a mask of this width has zeros, given the `lengths` of its rows and `holes`; None if not known."""
-    return None if lengths is None else holes or bool((lengths < width).any())
 
 
 # --- Layers after the pooling: dense layers with their activations, and `Normalize`.

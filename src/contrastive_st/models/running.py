@@ -28,7 +28,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
 from contrastive_st.models.auto import opened
 from contrastive_st.models.base import sentence_vectors
-from contrastive_st.models.checkpoint import Checkpoint, most_tokens, of_settings, recorded_pooling
+from contrastive_st.models.checkpoint import Checkpoint, most_tokens, of_settings
 from contrastive_st.models.configuration import LossConfig, asks_for_code
 from contrastive_st.models.families import family
 from contrastive_st.models.saving import write_tokenizer, write_use
@@ -133,7 +133,7 @@ def in_memory(model: Any, tokenizer: PreTrainedTokenizerBase | None) -> Opened:
 def of_vectors(vectors: StaticVectors) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The torch model of a static model, that of its folder or one with the same table, and its tokenizer."""
     if vectors.folder is not None:
-        return opened(Checkpoint.read(vectors.folder), torch.device("cpu"))
+        return opened(Checkpoint.find(vectors.folder), torch.device("cpu"))
     from contrastive_st.models.static_encoder import StaticEncoder, static_tokenizer
 
     model = StaticEncoder.from_vectors(vectors).eval()
@@ -180,7 +180,7 @@ class Running:
         """The pooling, for `SentenceEncoder.pooling`."""
         if getattr(self.model, "is_table", False):
             return StaticVectors.pooling
-        recorded = recorded_pooling(getattr(self.model.config, "contrastive", {}))
+        recorded = of_settings(getattr(self.model.config, "contrastive", {}))["pooling"]
         return str(getattr(self.model, "pooling", None) or recorded or "the model's own")
 
     def length(self, asked: int | None) -> int | None:

@@ -38,7 +38,7 @@ from contrastive_st.losses import Loss, default_gather
 from contrastive_st.losses.base import Check, deferred_checks
 from contrastive_st.losses.geometry import effective_rank, uniformity
 from contrastive_st.losses.info_nce import Queue
-from contrastive_st.models.base import ContrastiveOutput, ForCL, text_hashes, with_key_embeddings
+from contrastive_st.models.base import ContrastiveOutput, ForCL, text_hashes
 from contrastive_st.models.wrapped import EncoderForCL, contrastive
 from contrastive_st.random_state import preserved_random_state
 from contrastive_st.speed.packing import has_flash_attention
@@ -464,7 +464,11 @@ class ContrastiveTrainer(CheckpointTrainer):
         if self.keys is not None and self.queue is not None:
             key_embeddings, queue = self.keys.embeddings(inputs), self.queue.entries()
             rows = {name: x[:, :1] for name, x in rows.items()}
-        complete = lambda views: with_key_embeddings(core.split_views(views), key_embeddings)
+
+        def complete(embeddings: Tensor) -> Tensor:
+            views: Tensor = core.split_views(embeddings)
+            return views if key_embeddings is None else torch.cat([views, key_embeddings.to(views.dtype)], 1)
+
         words, per_row = core.words_of(inputs), 1 if key_embeddings is None else inputs["input_ids"].shape[1]
         parts = None if words is None else words.parts(default_gather())
 

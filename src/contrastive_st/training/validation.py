@@ -54,6 +54,7 @@ def validation_metrics(
     loss_fn: Loss,
     gather: Gather = LOCAL,
     similarity: str = "cosine",
+    part: str | None = None,
 ) -> dict[str, float]:
     """The measure that fits the rows, of embeddings in the space that is used after training.
 
@@ -78,13 +79,14 @@ def validation_metrics(
         loss_fn: the loss, with its head; inside `MatryoshkaLoss` it is measured with all dimensions.
         gather: collects the rows of all processes; each one computes the ranks of its own.
         similarity: how two vectors are compared, a key of `contrastive_st.vectors.SIMILARITIES`.
+        part: the data set of a mixture that the rows are of.
 
     Example:
         >>> views = torch.tensor([[[1.0, 0.0], [0.6, 0.8]], [[0.0, 1.0], [0.0, 1.0]]])  # the first finds its own
         >>> validation_metrics(views, None, torch.arange(4).view(2, 2), Loss())
         {'mrr': 1.0, 'accuracy': 1.0}
     """
-    loss_fn, dim = loss_fn.whole()
+    loss_fn, dim = loss_fn.in_use(part)
     views, kind = views[..., :dim], loss_fn.measure(views.shape[1], targets)
     if kind == "mrr":
         ranks = gather(positive_ranks(views, text_hashes, gather, similarity)).double().cpu()
@@ -205,7 +207,7 @@ class _Found:
             views, hashes, targets = kept
             self.kept.append((views[:count], hashes[:count], None if targets is None else targets[:count]))
 
-    def metrics(self, loss_fn: Loss, gather: Gather, similarity: str) -> dict[str, float]:
+    def metrics(self, loss_fn: Loss, gather: Gather, similarity: str, part: str | None) -> dict[str, float]:
         """The mean loss, and the metrics; a collective call."""
         result = dict[str, float]()
         if self.loss is not None:
@@ -213,7 +215,7 @@ class _Found:
         if self.kept:
             views, hashes, targets = zip(*self.kept, strict=True)
             wanted = None if targets[0] is None else torch.cat(targets)
-            result |= validation_metrics(torch.cat(views), wanted, torch.cat(hashes), loss_fn, gather, similarity)
+            result |= validation_metrics(torch.cat(views), wanted, torch.cat(hashes), loss_fn, gather, similarity, part)
         return result
 
 
@@ -315,7 +317,7 @@ class Validation:
                 raise InputError(f"the validation data {f'{part} ' if part else ''}have no rows; give some")
             with preserved_random_state():
                 batch = (self.collator or self.trainer.data_collator)([data[i] for i in rows[:2]])
-            targets, own = _own_targets(batch.get("targets"), part), loss_fn.for_part(part)
+            targets, own = _own_targets(batch.get("targets"), part), loss_fn.in_use(part)[0]
             hashes = text_hashes(batch["input_ids"], batch.get("attention_mask"), batch.get("text_mask"))
             single = bool((hashes == hashes[:, :1]).all())
             kinds[part] = None if single else own.measure(batch["input_ids"].shape[1], targets)
@@ -405,7 +407,7 @@ class Validation:
     def metrics(self) -> dict[str, float]:
         """The metrics of each part by its name, and their means; a collective call."""
         loss_fn, gather, similarity = self.trainer.core.loss_fn, default_gather(), similarity_of(self.trainer.core)
-        every = {part: own.metrics(loss_fn.for_part(part), gather, similarity) for part, own in self._found.items()}
+        every = {part: own.metrics(loss_fn, gather, similarity, part) for part, own in self._found.items()}
         self._found = {}
         if None in every:
             return every[None]

@@ -43,12 +43,13 @@ def quick_servers():
             return subprocess.run(["cp", "-a", f"{made[self._account]}/.", folder]).returncode, ""
         code, output = run(self, folder, program, *arguments)
         if program == "initdb" and code == 0:
+            with open(folder / "postgresql.conf", "a") as file:
+                file.write("fsync = off\n")
             made[self._account] = tempfile.mkdtemp(prefix="contrastive-st-initdb-")
             subprocess.run(["cp", "-a", f"{folder}/.", made[self._account]])
         return code, output
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server, "_SETTINGS", f"{server._SETTINGS}fsync = off\n")
         patch.setattr(server.EmbeddedServer, "_run", copied)
         yield
     for folder in made.values():

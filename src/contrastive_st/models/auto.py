@@ -25,7 +25,7 @@ from contrastive_st.files.folders import HUB_OPTIONS, check_weights
 from contrastive_st.files.reading import JsonObject, read_json, weight_types
 from contrastive_st.models.adapters import open_adapter, train_head
 from contrastive_st.models.base import ForCL
-from contrastive_st.models.checkpoint import Checkpoint, Dense, max_positions, unknown_pooling
+from contrastive_st.models.checkpoint import ONE_VECTOR, Checkpoint, Dense, max_positions, unknown_pooling
 from contrastive_st.models.configuration import is_plain_encoder, without_code
 from contrastive_st.models.families import DECODERS, family, family_of
 from contrastive_st.models.modeling import ContrastiveMixin
@@ -107,7 +107,8 @@ def open_model(
     }  # fmt: skip
     if checkpoint.is_table and (checkpoint.table_alone or not checkpoint.own):
         return _of_table(checkpoint, pooling, {**settings, **given})
-    if checkpoint.needs_sentence_transformers or (checkpoint.is_refused and pooling is None):
+    other_kind = checkpoint.kind != ONE_VECTOR and pooling is None
+    if other_kind or (checkpoint.foreign and checkpoint.needs_sentence_transformers):
         raise unknown_pooling(checkpoint)
     name, config = checkpoint.name, config or load_config(checkpoint)
     kind = family_of(config, name)

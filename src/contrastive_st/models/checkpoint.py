@@ -298,11 +298,12 @@ def _read_whole(folder: Path) -> Checkpoint:
         length = given.get("model_max_length", about.get("max_seq_length"))
         rest = {key: value for key, value in given.items() if key != "model_max_length"}
         about = {**about, "max_seq_length": length, name: rest}
-    length, changed = _typed(about, "max_seq_length", Count, place), written_by_another(folder)
+    length = _typed(about, "max_seq_length", Count, place)
     inside = place / "config.json"
     model_type = (config if place == folder or not inside.is_file() else read_json(inside, dict)).get("model_type")
     path = folder / PROMPTS_FILE
     use = read_json(path, dict) if path.is_file() else {}
+    changed = "__version__" in use  # by sentence-transformers, which copies `config.contrastive`, whatever it saves
     if isinstance(given := use.get("prompts"), dict):  # null is an empty prompt to sentence-transformers
         use["prompts"] = {name: "" if prompt is None else prompt for name, prompt in given.items()}
     prompts = _typed(use, "prompts", PROMPTS, path) or {}

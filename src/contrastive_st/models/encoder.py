@@ -616,7 +616,7 @@ class SentenceEncoder:
         prompts = sorted((name, prompt) for name, prompt in self.checkpoint.prompts.items() if prompt)
         others = (prompts, self.checkpoint.include_prompt) if prompts else ()
         runs = self._static if self._static and self._is_unchanged() else self._running
-        return runs.hash(self.max_length, self.checkpoint.truncate_dim, self.prompt_text(), *others)
+        return runs.hash(self._max_length, self.checkpoint.truncate_dim, self.prompt_text(), *others)
 
     def __repr__(self) -> str:
         runs = self._running
@@ -702,7 +702,9 @@ class SentenceEncoder:
             return cast("GraphVectors", self._model)
         from contrastive_st.models.running import Running
 
-        return Running(self.model, self.tokenizer, self.name, getattr(self, "_max_length", None))
+        held = (self._model, self._tokenizer) if self._static is None else self._in_torch(self._static)
+        model, tokenizer = held[0], cast("PreTrainedTokenizerBase", held[1])
+        return Running(model, tokenizer, self.name, getattr(self, "_max_length", None))
 
     def _changed(self, **settings: Any) -> None:
         """Record settings of this encoder alone; its fingerprint follows those that decide the vectors."""

@@ -106,7 +106,9 @@ class ContrastiveMixin(ForCL):
         """Encode token ids `[..., L]` to embeddings `[..., d]`; `[B, V, L]` gives views `[B, V, d]`."""
         batch = self._rows(input_ids, attention_mask, **other)
         encode: Any = lambda **rows: self._encode(**rows).pooler_output
-        if not self.length_bucketing or self._noisy or self.packs(batch.get("lengths")):
+        # NEFTune, with which the Trainer adds noise to word embeddings, depends on the length of the batch
+        noisy = hasattr(self.get_input_embeddings(), "neftune_noise_alpha")
+        if not self.length_bucketing or noisy or self.packs(batch.get("lengths")):
             embeddings: Tensor = encode(**batch)
         else:
             batch |= self._places(batch["input_ids"])
@@ -327,7 +329,8 @@ class ContrastiveMixin(ForCL):
                 return False
         if int(lengths.max()) > self.most_packed:
             return False
-        return not (self.training and (self.settings.cutoff or self._recomputes or self._noisy))
+        noisy = hasattr(self.get_input_embeddings(), "neftune_noise_alpha")
+        return not (self.training and (self.settings.cutoff or self._recomputes or noisy))
 
     @property
     def most_packed(self) -> int:
@@ -342,11 +345,6 @@ class ContrastiveMixin(ForCL):
             return 0  # a model is compiled for rows that are not packed
         within = getattr(self.config, "sliding_window", None)  # tokens to either side, in some layers
         return 1 << 30 if within is None else int(within) + 1
-
-    @property
-    def _noisy(self) -> bool:
-        """Whether the Trainer adds noise to word embeddings (NEFTune); it depends on the length of the batch."""
-        return hasattr(self.get_input_embeddings(), "neftune_noise_alpha")
 
     def get_output_embeddings(self) -> nn.Module | None:
         """The vocabulary matrix of the MLM head, tied to the input embeddings; None without one."""

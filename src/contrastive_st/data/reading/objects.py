@@ -115,10 +115,6 @@ def _tables(item: object) -> list[str]:
     return [] if texts else list(paths_of_rows(item))
 
 
-def _are_objects(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
-
-
 def _columns(item: object) -> list[Record] | None:
     """The rows of one object: a list of them under a name, or as pandas writes them; None if it is a row."""
     if not isinstance(item, dict) or not item:
@@ -128,7 +124,7 @@ def _columns(item: object) -> list[Record] | None:
     if split and all(isinstance(row, list) and len(row) == len(columns) for row in data):
         return [dict(zip(map(str, columns), row, strict=True)) for row in data]
     lists = [value for value in item.values() if isinstance(value, list)]
-    objects = [value for value in lists if _are_objects(value)]
+    objects = [value for value in lists if value and all(isinstance(one, dict) for one in value)]
     if len(lists) == len(objects) == 1 and not any(isinstance(value, str) and " " in value for value in item.values()):
         return list(objects[0])
     inner = next(iter(item.values())).keys() if all(isinstance(value, dict) for value in item.values()) else ()

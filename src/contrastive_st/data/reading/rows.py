@@ -100,7 +100,9 @@ class Table:
             return False
         import pyarrow as pa
 
-        return is_text(kind) or (not as_text and bool(pa.types.is_primitive(kind)))
+        inner, types = kind.value_type if pa.types.is_dictionary(kind) else kind, pa.types
+        text = types.is_string(inner) or types.is_large_string(inner) or types.is_string_view(inner)
+        return bool(text or (not as_text and types.is_primitive(kind)))
 
     def where(self, number: int) -> str:
         """The file and the number of a row, for messages."""
@@ -219,11 +221,3 @@ def check_utf8(batch: pa.RecordBatch | pa.Table, source: str, first: int) -> Non
                 for row, cell in enumerate(cells, first + 1):
                     utf8(cell or b"", f"{source}, row {row}, column {name!r}", "write the file again")
         raise
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether a type of Arrow is text, dictionaries of texts included."""
-    import pyarrow as pa
-
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

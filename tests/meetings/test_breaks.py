@@ -31,6 +31,6 @@ def test_the_state_machine_finds_words_that_stay(monkeypatch, capsys):
     """The words of deleted documents are still counted."""
     monkeypatch.setattr(writes, "remove_words", lambda *args: None)
     with pytest.raises(AssertionError) as error:
-        test_store.run(0, 99, 8, (Phase.generate,))  # shrinking takes minutes
+        test_store.run(2, 99, 8, (Phase.generate,))  # a seed that finds it soon; shrinking takes minutes
     assert "state.begin" in "".join(error.value.__notes__)
-    assert "CONTRASTIVE_ST_MEETINGS=seed=0 python -m pytest" in capsys.readouterr().out
+    assert "CONTRASTIVE_ST_MEETINGS=seed=2 python -m pytest" in capsys.readouterr().out

@@ -171,12 +171,7 @@ def open_corpus(
     lines = lines if where is None else None
     choice = _Choice(shown, columns, metadata, lines, dict(types or {}), dict(former_types or {}))
     if where is not None:
-        from contrastive_st.search.postgres.query import query_rows
-
-        rows = lambda: itertools.starmap(Row, enumerate(query_rows(where, source), 1))
-        state = lambda: digest_of([*choice.asked, *(repr(row.cells) for row in rows())])
-        file = _File(lambda: Table(shown, "row", rows, sampled=1000))
-        return Corpus(f"query:{' '.join(source.split())}", state, functools.partial(choice.documents, [file]))
+        return _query_corpus(source, where, choice)
     with reading(source):
         path = path_of(source)
         folder, saved = path.is_dir(), path.is_dir() and is_saved(path)
@@ -216,6 +211,16 @@ def open_corpus(
     read_file = functools.partial(choice.of_files, [Entry(str(path), path.name)], False, False)
     mixed = format_of(path) in READERS
     return Corpus(name, state, read_file, _estimated_rows(path), mixed=mixed, types=choice.decided)
+
+
+def _query_corpus(query: str, where: str, choice: _Choice) -> Corpus:
+    """The corpus of the rows of a SELECT, which the server of a store answers."""
+    from contrastive_st.search.postgres.query import query_rows
+
+    rows = lambda: itertools.starmap(Row, enumerate(query_rows(where, query), 1))
+    state = lambda: digest_of([*choice.asked, *(repr(row.cells) for row in rows())])
+    file = _File(lambda: Table(choice.source, "row", rows, sampled=1000))
+    return Corpus(f"query:{' '.join(query.split())}", state, functools.partial(choice.documents, [file]))
 
 
 def _folder_corpus(name: str, entries: Sequence[Entry], choice: _Choice) -> Corpus:

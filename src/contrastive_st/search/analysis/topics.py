@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -270,12 +270,7 @@ def find_trends(
     result: list[Cluster] = []
     for i, terms in zip(order, distinctive_terms(words[order], counter), strict=True):
         number, text = central[i]
-        # three terms, or more if that name is taken; no term is a prefix of another one, as a singular of its plural
-        apart = [term for at, term in enumerate(terms) if not any(_alike(term, other) for other in terms[:at])]
-        names = [", ".join(apart[:n]) for n in range(min(3, len(apart)), len(apart) + 1) if apart]
-        names = names or [one_line(text, 40) or "(no words)"]
-        names += [f"{names[0]} ({n})" for n in range(2, len(result) + 2)]
-        name = next(name for name in names if name not in [cluster.name for cluster in result])
+        name = _name(terms, text, [cluster.name for cluster in result])
         cohesion = float(sums[i] / sizes[i])
         result.append(Cluster(name, int(sizes[i]), text, number, cohesion, terms, groups.count(by_value[i])))
     trends = Trends(result, int(sizes.sum()), by, groups.names, centres[order])
@@ -308,6 +303,16 @@ def distinctive_terms(counts: NDArray[np.float64], counter: CountVectorizer | No
     weights = weights * np.log1p(counts.sum() / len(counts) / np.maximum(counts.sum(0), 1))
     best = np.argsort(-weights, axis=1, kind="stable")[:, :n]
     return [[str(names[i]) for i in row if item[i] > 0] for row, item in zip(best, weights, strict=True)]
+
+
+def _name(terms: Sequence[str], text: str, taken: Collection[str]) -> str:
+    """The name of a cluster: three terms, or more if that name is taken; without terms, its central text."""
+    # no term is a prefix of another one, as a singular of its plural
+    apart = [term for at, term in enumerate(terms) if not any(_alike(term, other) for other in terms[:at])]
+    names = [", ".join(apart[:n]) for n in range(min(3, len(apart)), len(apart) + 1) if apart]
+    names = names or [one_line(text, 40) or "(no words)"]
+    names += [f"{names[0]} ({n})" for n in range(2, len(taken) + 2)]
+    return next(name for name in names if name not in taken)
 
 
 def _alike(a: str, b: str) -> bool:

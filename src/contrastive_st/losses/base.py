@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import Field, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,8 @@ from contrastive_st.options import check_options
 if TYPE_CHECKING:
     from datasets import Dataset
 
+#: `text_hashes`, `gather` and what else a loss takes by keyword
+Others: TypeAlias = Mapping[str, Any]
 #: Every loss class by its name in a checkpoint's config; a subclass is added when it is defined
 LOSSES: dict[str, type[Loss]] = {}
 _PACKAGE = __name__.partition(".")[0] + "."
@@ -252,13 +254,13 @@ class Term(NamedTuple):
     weight: float
     loss: Loss
     batch: tuple[Tensor, Tensor | None]
-    other: Mapping[str, Any]
+    other: Others
 
 
 class Wrapper(Loss, register=False):
     """Base of losses that are weighted sums of other losses, each of which gets a part of the batch."""
 
-    def terms(self, views: Tensor, targets: Tensor | None, other: Mapping[str, Any]) -> Iterator[Term]:
+    def terms(self, views: Tensor, targets: Tensor | None, other: Others) -> Iterator[Term]:
         """The terms of the sum, for the arguments of `__call__`."""
         raise NotImplementedError
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from contrastive_st.citations import cited
 from contrastive_st.errors import InputError
-from contrastive_st.losses.base import Loss, Term, Wrapper, parse_loss
+from contrastive_st.losses.base import Loss, Others, Term, Wrapper, parse_loss
 from contrastive_st.losses.custom import as_loss
 from contrastive_st.losses.functional import normalize
 from contrastive_st.losses.info_nce import InfoNCE
@@ -64,7 +64,7 @@ class MatryoshkaLoss(Wrapper):
         for name in ("takes_queue", "needs_two_texts", "generates", "measure", "task_of"):
             object.__setattr__(self, name, getattr(inner, name))
 
-    def terms(self, views: Tensor, targets: Tensor | None, other: Mapping[str, Any]) -> Iterator[Term]:
+    def terms(self, views: Tensor, targets: Tensor | None, other: Others) -> Iterator[Term]:
         """The inner loss at each dimension, which is appended to the names of its metrics.
 
         Args:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from contrastive_st.errors import InputError
-from contrastive_st.losses.base import Loss, Term, Wrapper, head_of, parse_loss
+from contrastive_st.losses.base import Loss, Others, Term, Wrapper, head_of, parse_loss
 from contrastive_st.tokens import name_number
 
 _TAKEN = set(dir(nn.ModuleDict())) | {"training"}  # not allowed as names of tasks, which are keys of a ModuleDict
@@ -70,7 +70,7 @@ class MixtureLoss(Wrapper):
         total: Tensor = super().__call__(views, targets, **other) + 0.0 * sum(weight.sum() for weight in weights)
         return total
 
-    def terms(self, views: Tensor, targets: Tensor | None, other: Mapping[str, Any]) -> Iterator[Term]:
+    def terms(self, views: Tensor, targets: Tensor | None, other: Others) -> Iterator[Term]:
         """The loss of the batch's data set, whose name the names of its metrics begin with."""
         name = self.task_of(targets)
         loss = self.tasks[name]
@@ -167,7 +167,7 @@ class MultiTaskLoss(MixtureLoss):
         heads = {name: loss.make_head(dim) or CandidateHead(dim) for name, loss in self.tasks.items()}
         return nn.ModuleDict(heads)
 
-    def terms(self, views: Tensor, targets: Tensor | None, other: Mapping[str, Any]) -> Iterator[Term]:
+    def terms(self, views: Tensor, targets: Tensor | None, other: Others) -> Iterator[Term]:
         """The loss of the batch's task, with candidates that have gone through its head."""
         heads = head_of(self)
         for term in super().terms(views, targets, other):

@@ -42,7 +42,12 @@ _OTHERS = (
     (r"\{'", "its rows are objects of Python", PYTHON_AS_JSON, ".jsonl"),
     (r'\{"|[\[{]\s*\n|\[["\[{].*[\]},]\s*\n', "its rows are objects or lists of JSON", "cat", ".json"),
     (r"\*{5,} 1\. row|-\[ RECORD 1", "it has a line for each cell; use psql --csv or mysql --batch", "", ""),
-    (r"(.*\n){0,2}(?=.*[-=─═]{3}.*[^-=─═\n].*[-=─═]{3})[-+=|:\s─-╿]+\n", "it is drawn", DRAWN_AS_TABS, ".tsv"),
+    (
+        r"(?!.*\|.*\n-+(\+-+)+\n)(.*\n){0,2}(?=.*[-=─═]{3}.*[^-=─═\n].*[-=─═]{3})[-+=|:\s─-╿]+\n",
+        "it is drawn",
+        DRAWN_AS_TABS,
+        ".tsv",
+    ),
 )
 #: A cell of a header's second or third row: of Qualtrics, of SurveyMonkey, or a type
 _SUBHEADER = re.compile(r'\{"ImportId".*|Open-Ended Response', re.DOTALL)
@@ -50,8 +55,9 @@ _TYPE = re.compile(
     r"#?(string|str|text|(n?var)?char|character|object|factor|category|(big)?int(eger|32|64)?|float(32|64)?|double|"
     r"real|num(ber|eric)|decimal|bool(ean)?|date(time)?|timestamp)( ?\([\d, ]+\))?", re.IGNORECASE
 )  # fmt: skip
-#: A row as programs write it around a table: a line, or the number of its rows
-_AROUND = re.compile(r"[-+=|:\s]*---[-+=|:\s-]*|\(?\d+ rows?( affected| selected| in set.*)?\.?\)?")
+#: Rows as programs write them around a table: a line, and the number of its rows
+_LINE = re.compile(r"[-+=|:\s]*---[-+=|:\s-]*")
+_COUNT = re.compile(r"\(?(\d+) rows?( affected| selected| in set.*)?\.?\)?")
 _AGGREGATE = re.compile(r"((grand|sub)[- ]?)?total|sum|average|mean|count", re.IGNORECASE)
 #: The columns of the files of the STS benchmark, which have no header
 STS_COLUMNS = ("genre", "file", "year", "id", "sts_score", "sentence1", "sentence2")
@@ -323,7 +329,7 @@ def is_stray(cells: Sequence[str], names: Sequence[str], top: bool = False, last
         (True, False)
     """
     plain = [cell.strip() for cell in cells] or [""]
-    if (_AROUND.fullmatch(plain[0]) and set("".join(plain[1:])) <= set("-+=|: ")) or (
+    if ((_LINE.fullmatch(plain[0]) or _COUNT.fullmatch(plain[0])) and set("".join(plain[1:])) <= set("-+=|: ")) or (
         len(names) > 1 and len(NAMES.intersection(map(str.lower, plain))) > 1 and _are_names(plain)
     ):
         return True
@@ -394,7 +400,7 @@ def numbered_rows(
         InputError: a row has more or fewer cells, a quote is not closed, or it is not clear whether a row is of the
             table or a backslash is an escape; the message names the row.
     """
-    names, asked, number, after = dialect.names, text_format.asked, 0, set[str]()
+    names, asked, number, count, after = dialect.names, text_format.asked, 0, 0, set[str]()
     cells, below, several = list[str](), list[list[str]](), dialect.header > 0 and len(names) > 1
     roles = [role_of(name) for name in names]
     checked = dialect.header > 0 and asked.header != 1  # else no row may be a header
@@ -417,9 +423,11 @@ def numbered_rows(
             where, top = f"{source}, row {number}", number <= dialect.first + 2
             stray = checked and is_stray(cells, names, top)
             same = [cell.strip() for cell in cells] == names
-            if several and (same or (stray and _are_names(cells) and list(map(role_of, cells)) == roles)):
+            again = several and (same or (stray and _are_names(cells) and list(map(role_of, cells)) == roles))
+            why = "repeats the header" if again else "is the number of rows" if stray and _counts(cells, count) else ""
+            if why or (stray and _LINE.fullmatch("".join(cells))):
                 if number not in left_out:
-                    logger.warning(f"{where} repeats the header and is left out")
+                    logger.warning(f"{where} {why or 'is a line'} and is left out")
                 left_out.add(number)
                 continue
             if stray:
@@ -439,16 +447,23 @@ def numbered_rows(
                 raise InputError(f"{where}: {own!r} is the name of its column too; {question}")
             if len(below) < _SHOWN:
                 below.append(cells)
+            count += any(cells)
             yield number, cells or [""] * len(names)
     except csv.Error as error:
         mend = "close every quote, and double quotes inside a cell"
         raise InputError(f"{source}, row {number + 1}: {error}; {mend}") from error
-    if below and checked and is_stray(cells, names, last=True):
+    if below and checked and number not in left_out and is_stray(cells, names, last=True):
         raise _stray_question(f"{source}, row {number}", cells, without())
     # who escapes line ends writes no row on two lines
     dumped = after <= _OF_COPY and after & set("nrt\\" if dialect.delimiter == "\t" else "nrt")
     if dumped and reader.line_num == number - dialect.skipped:
         raise _escapes_question(source, f"a backslash stands before {min(dumped)!r}")
+
+
+def _counts(cells: Sequence[str], count: int) -> bool:
+    """Whether a row is what programs write below a table: the number of its rows."""
+    said = _COUNT.fullmatch(cells[0]) if len(cells) == 1 else None
+    return said is not None and said[1] == str(count)
 
 
 def _stray_question(where: str, cells: Sequence[str], mend: str) -> InputError:

@@ -13,7 +13,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.files.reading import JsonObject
 
 #: Labels in an array, of whatever type they are
-Labels: TypeAlias = NDArray[Any]
+Labels: TypeAlias = np.ndarray
 
 
 class Indicator(NamedTuple):

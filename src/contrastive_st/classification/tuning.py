@@ -11,7 +11,6 @@ import logging
 import sys
 import tempfile
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +25,7 @@ from contrastive_st.classification.labels import Labels
 from contrastive_st.classification.settings import TuningSettings
 from contrastive_st.data import LabelledPairCollator
 from contrastive_st.errors import InputError
+from contrastive_st.files.reading import JsonObject
 from contrastive_st.losses import CosineSimilarityLoss
 from contrastive_st.losses.functional import normalize
 from contrastive_st.models.base import ForCL
@@ -164,9 +164,9 @@ def _rows(encoder: SentenceEncoder, texts: Sequence[str], pairs: NDArray[np.int6
     return PairRows(encoder.token_rows(texts, prompt), pairs, targets, before)
 
 
-def _arguments(settings: TuningSettings, folder: str, **others: Any) -> ContrastiveTrainingArguments:
+def _arguments(settings: TuningSettings, folder: str, **others: object) -> ContrastiveTrainingArguments:
     """The arguments of the trainer; `others` replace some of them."""
-    given: dict[str, Any] = {
+    given: JsonObject = {
         "num_train_epochs": settings.num_epochs, "max_steps": settings.max_steps, "warmup_steps": 0.1,
         "learning_rate": settings.learning_rate, "per_device_train_batch_size": settings.batch_size,
         "seed": settings.seed, "disable_tqdm": not settings.show_progress_bar, "dataloader_drop_last": False,

@@ -264,12 +264,12 @@ class Wrapper(Loss, register=False):
         """The terms of the sum, for the arguments of `__call__`."""
         raise NotImplementedError
 
-    def __call__(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> Tensor:
+    def __call__(self, views: Tensor, targets: Tensor | None = None, **other: object) -> Tensor:
         """The loss of one batch; arguments and errors are those of the losses inside."""
         terms = self.terms(views, targets, other)
         return torch.stack([weight * loss(*batch, **given) for _, weight, loss, batch, given in terms]).sum()
 
-    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> dict[str, float]:
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: object) -> dict[str, float]:
         """The metrics of the losses inside."""
         terms = self.terms(views, targets, other)
         return {

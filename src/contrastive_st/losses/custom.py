@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -59,12 +59,12 @@ class CallableLoss(Loss, register=False):
         Raises:
             InputError: the callable returns something else than a scalar tensor.
         """
-        given: dict[str, Any] = {"targets": targets, "text_hashes": text_hashes, "gather": gather}
+        given: dict[str, object] = {"targets": targets, "text_hashes": text_hashes, "gather": gather}
         given = {name: value for name, value in given.items() if name in self.takes}
         views = at_least_float32(views)
         if "gather" not in given:
             views = gather(views.contiguous())
-            given = {name: None if value is None else _gathered(value, gather) for name, value in given.items()}
+            given = {name: _gathered(x, gather) if isinstance(x, Tensor) else None for name, x in given.items()}
         with torch.autocast(views.device.type, enabled=False):
             loss = self.function(views, **given)
         if not isinstance(loss, Tensor) or loss.dim():

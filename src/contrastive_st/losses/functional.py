@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -222,7 +222,7 @@ class _Blocked(torch.autograd.Function):
         return total, count
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: _Saved, grad: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
         anchors, candidates = ctx.saved_tensors
         return grad * anchors, grad * candidates, None, None
 
@@ -285,6 +285,10 @@ _LEAST = 1 << 18  # scores; with fewer it gains nothing
 _OPS = torch.ops.mkldnn
 
 
+class _Saved(Protocol):
+    saved_tensors: tuple[Tensor, ...]
+
+
 class _OneDNNProduct(torch.autograd.Function):
     """`a @ b.T` and its gradient. torch's library for float32 products takes twice as long on AMD processors."""
 
@@ -296,7 +300,7 @@ class _OneDNNProduct(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: _Saved, grad: Tensor) -> tuple[Tensor, Tensor]:
         a, b = ctx.saved_tensors
         grad = grad.contiguous()
         return _OneDNNProduct.product(grad, b.T), _OneDNNProduct.product(grad.T, a.T)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -84,7 +84,7 @@ class ConsistentInfoNCE(InfoNCE):
         *,
         text_hashes: Tensor | None = None,
         gather: Gather = LOCAL,
-        **other: Any,
+        **other: Queue | None,
     ) -> Tensor:
         """The loss of one batch; arguments and errors are those of `InfoNCE`."""
         loss = super().__call__(views, targets, text_hashes=text_hashes, gather=gather, **other)

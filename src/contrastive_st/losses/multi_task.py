@@ -53,7 +53,7 @@ class MixtureLoss(Wrapper):
         tasks = {name: own if isinstance(own, Loss) else parse_loss(own) for name, own in self.tasks.items()}
         object.__setattr__(self, "tasks", tasks)
 
-    def __call__(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> Tensor:
+    def __call__(self, views: Tensor, targets: Tensor | None = None, **other: object) -> Tensor:
         """The loss of one batch.
 
         Args:

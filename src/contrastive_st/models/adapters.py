@@ -13,7 +13,7 @@ import copy
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from safetensors.torch import load_file
@@ -27,7 +27,7 @@ from contrastive_st.models.saving import check_floats, write_tensors
 from contrastive_st.random_state import preserved_random_state
 
 if TYPE_CHECKING:
-    from peft import PeftConfig
+    from peft import PeftConfig, PeftModel
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     from contrastive_st.models.base import ForCL
@@ -99,7 +99,7 @@ def attach(model: ForCL, config: Any, name: str = "default") -> None:
     _settle(model, config)
 
 
-def adopt(wrapped: Any) -> ForCL:
+def adopt(wrapped: PeftModel) -> ForCL:
     """The model inside a `PeftModel`, with its adapter where `add_lora` has it, so that it is saved in the same way.
 
     The weights that peft has frozen stay frozen, heads included.
@@ -110,7 +110,7 @@ def adopt(wrapped: Any) -> ForCL:
     Raises:
         InputError: as for `add_lora`, or peft adapts a head, which the folder of an adapter has no place for.
     """
-    model: ForCL = wrapped.get_base_model()
+    model = cast("ForCL", wrapped.get_base_model())
     backbone = getattr(model, "backbone", None)
     if getattr(backbone, "peft_config", None) is wrapped.peft_config:
         return model  # adopted before
@@ -270,7 +270,7 @@ def _check_type(config: PeftConfig, name: object) -> None:
         raise InputError(f"{name} is of type {config.peft_type}; only LoRA adapters can be opened")
 
 
-def _inject(backbone: PreTrainedModel, config: Any, name: str) -> None:
+def _inject(backbone: PreTrainedModel, config: PeftConfig, name: str) -> None:
     """Add an adapter as `add_adapter` of transformers does, which refuses a peft that is older than it expects."""
     peft = require("LoRA", "lora", "peft")
     peft.inject_adapter_in_model(config, backbone, name)

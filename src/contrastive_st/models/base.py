@@ -164,7 +164,7 @@ class ForCL(_Base):
             held = {name: value for name, value in held.items() if name in own}
         elif held_loss not in LOSSES and (strange := sorted(set(given) - {*own, *held})):
             raise InputError(f"unknown setting {', '.join(strange)}; the loss {held_loss!r} is not defined here")
-        settings: Any = cls.settings_class.parse({**held, **given}, loss)
+        settings = cls.settings_class.parse({**held, **given}, loss)
         config.contrastive = settings.section()
         known = settings.loss.name in LOSSES and LOSSES[settings.loss.name].of_package
         if cls.suitable_losses and known and settings.loss.name not in cls.suitable_losses:
@@ -238,7 +238,7 @@ class ForCL(_Base):
         predicted: NDArray[np.int64] | None = None,
         task: str | None = None,
         return_loss: bool = True,
-        **other: Any,
+        **other: object,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
         """`input_ids [N, L]` gives embeddings in `pooler_output [N, D]`; `[B, V, L]` gives the loss of B anchors.
 
@@ -260,7 +260,7 @@ class ForCL(_Base):
             other: other inputs of the encoder, and with `[N, L]` what else an encoder of transformers returns:
                 `output_hidden_states`, `output_attentions`.
         """
-        outputs = {name: other.pop(name, None) for name in ("output_hidden_states", "output_attentions")}
+        outputs: Inputs = {name: other.pop(name, None) for name in ("output_hidden_states", "output_attentions")}
         rows: Inputs = {"attention_mask": attention_mask, "text_mask": text_mask}
         rows |= {"token_type_ids": token_type_ids, **other}
         rows |= {"input_ids": input_ids} if lengths is None else {"input_ids": input_ids, "lengths": lengths}
@@ -285,7 +285,7 @@ class ForCL(_Base):
 
     @classmethod
     def from_pretrained(
-        cls, pretrained_model_name_or_path: Any, *args: Any, revision: str | None = None, **kwargs: Any
+        cls, pretrained_model_name_or_path: Any, *args: object, revision: str | None = None, **kwargs: Any
     ) -> Any:
         """Open a folder or Hub name. Weights must be safetensors, since a pickle can run code when it is opened.
 
@@ -314,7 +314,7 @@ class ForCL(_Base):
         return cls.load(folder, name, *args, **kwargs)
 
     @classmethod
-    def load(cls, folder: Path, name: object, *args: Any, **kwargs: Any) -> Any:
+    def load(cls, folder: Path, name: object, *args: object, **kwargs: Any) -> Any:
         """Open a folder whose files were checked; other arguments and errors are those of `from_pretrained`.
 
         Args:
@@ -419,9 +419,8 @@ class OwnArchitecture(RemoteCodeMixin, ForCL):
         self.add_head()
 
     def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
-        own: Any = self
         rows.pop("token_type_ids", None)  # of a tokenizer of BERT
-        result: BaseModelOutputWithPooling = own.encode(attention_mask=attention_mask, **rows)
+        result: BaseModelOutputWithPooling = self.encode(attention_mask=attention_mask, **rows)
         return result
 
 

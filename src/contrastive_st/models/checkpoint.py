@@ -385,7 +385,7 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
     return result
 
 
-def _typed(content: JsonObject, key: str, kind: Any, path: Path) -> Any:
+def _typed(content: JsonObject, key: str, kind: type, path: Path) -> Any:
     return checked(f"{path}: {key}", content.get(key), kind | None)
 
 

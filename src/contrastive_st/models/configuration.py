@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from transformers import PreTrainedConfig
 
 from contrastive_st.errors import InputError, choice
+from contrastive_st.files.reading import JsonObject
 from contrastive_st.losses import LOSSES, Loss
 from contrastive_st.losses.base import UnknownLoss, loss_class, parse_loss
 from contrastive_st.losses.custom import UndefinedLoss
@@ -47,7 +48,7 @@ class LossConfig(Options):
         choice("default_prompt_name", self.default_prompt_name, (None, *self.prompts))
 
     @classmethod
-    def parse(cls: type[Config], settings: Mapping[str, Any], loss: Loss | None = None) -> Config:
+    def parse(cls: type[Config], settings: JsonObject, loss: Loss | None = None) -> Config:
         """Make the settings from a flat section.
 
         Args:

@@ -105,7 +105,7 @@ class SentenceEncoder:
 
     def __init__(
         self,
-        model: Any = None,
+        model: object = None,
         tokenizer: PreTrainedTokenizerBase | None = None,
         *,
         device: str | torch.device | None = None,
@@ -305,7 +305,7 @@ class SentenceEncoder:
         tensor = torch.from_numpy(codes).to(self.device)
         return tensor[0] if isinstance(texts, str) else tensor if convert_to_tensor else list(tensor)
 
-    def encode_query(self, texts: str | Sequence[str], **options: Any) -> Any:
+    def encode_query(self, texts: str | Sequence[str], **options: object) -> Any:
         """`encode` with the prompt named `query`, or without a prompt if the checkpoint has none of that name.
 
         Args:
@@ -317,7 +317,7 @@ class SentenceEncoder:
         """
         return self.encode(texts, **self._for_role(QUERY, options))
 
-    def encode_document(self, texts: str | Sequence[str], **options: Any) -> Any:
+    def encode_document(self, texts: str | Sequence[str], **options: object) -> Any:
         """`encode` with the prompt named `document`, `passage` or `corpus`, or without a prompt if there is none.
 
         Args:

@@ -24,7 +24,7 @@ import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -135,10 +135,10 @@ def _trace(encoder: SentenceEncoder, path: Path) -> None:
     with warnings.catch_warnings(), running.ready(None, packs=False):
         warnings.simplefilter("ignore")  # the exporter's, about itself
         with about(f"torch, exporting {name} ({kind})"):
-            program: Any = torch.onnx.export(
+            program = cast("torch.onnx.ONNXProgram", torch.onnx.export(
                 _Whole(encoder).eval(), kwargs=rows, dynamo=True, opset_version=opset, verbose=False,
                 input_names=list(names), output_names=[EMBEDDING, STATES], dynamic_shapes=shapes,
-            )  # fmt: skip
+            ))  # fmt: skip
             program.save(path)
 
 

@@ -206,9 +206,9 @@ class ContrastiveMixin(ForCL):
     @property
     def backbone(self) -> nn.Module:
         """The encoder of transformers inside this model."""
-        whole: Any = dict(self.named_children())[self.base_model_prefix]  # `backbone` itself in Mamba
-        encoder: nn.Module = whole.get_encoder() if self.config.is_encoder_decoder and not self.decodes else whole
-        return encoder
+        # `backbone` itself in Mamba
+        whole = cast("PreTrainedModel", dict(self.named_children())[self.base_model_prefix])
+        return whole.get_encoder() if self.config.is_encoder_decoder and not self.decodes else whole
 
     @property
     def projection(self) -> Any:
@@ -265,7 +265,7 @@ class ContrastiveMixin(ForCL):
         if lengths is not None:
             holes = self.backbone._compiled_call_impl is not None or bool(settings.cutoff)
             padded = holes or bool((lengths < attention_mask.shape[1]).any())
-        kernels, attends = self.training and not self._recomputes, cast("Any", self.backbone.config)
+        kernels, attends = self.training and not self._recomputes, cast("PreTrainedConfig", self.backbone.config)
         if "input_ids" in rows and lengths is not None and self.packs(lengths):  # and no bucket of others
             exact = not self.training and self.device.type == "cpu"
             packed = PackedRows(lengths, attention_mask.shape[1], attention_mask.device, exact)
@@ -309,7 +309,7 @@ class ContrastiveMixin(ForCL):
     @property
     def can_pack(self) -> bool:
         """Whether `unpadded` does anything: in families whose attention sees whole rows, computed by torch."""
-        config: Any = self.backbone.config
+        config = cast("PreTrainedConfig", self.backbone.config)
         of_layers = (getattr(part, "config", config) for part in self.backbone.children())
         shared = all(other is config for other in of_layers)  # or layers do not attend as `training_attention` says
         return self.packable and config._attn_implementation == "sdpa" and shared and switch.on
@@ -381,7 +381,7 @@ class ContrastiveMixin(ForCL):
         if not self.settings.do_mlm or batch.get("mlm_targets") is None:
             return None
         wanted, known = batch["mlm_targets"].flatten(0, -2), batch.get("lengths")
-        attends: Any = self.backbone.config
+        attends = cast("PreTrainedConfig", self.backbone.config)
         predicted = row_lengths(batch["mlm_targets"] != -100, batch.get("predicted")).reshape(-1)
         texts = self._rows(
             batch["mlm_input_ids"], batch.get("attention_mask"), token_type_ids=batch.get("token_type_ids")

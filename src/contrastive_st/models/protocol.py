@@ -76,11 +76,11 @@ class FunctionEncoder:
         """All of them, since it is not known what a function reads."""
         return np.ones(len(texts), dtype=bool)
 
-    def encode_query(self, texts: list[str], **options: Any) -> np.ndarray:
+    def encode_query(self, texts: list[str], **options: object) -> np.ndarray:
         """`query`, or else `encode`."""
         return (self.query or self.encode)(texts, **options)
 
-    def encode_document(self, texts: list[str], **options: Any) -> np.ndarray:
+    def encode_document(self, texts: list[str], **options: object) -> np.ndarray:
         """`document`, or else `encode`."""
         return (self.document or self.encode)(texts, **options)
 

@@ -75,7 +75,7 @@ class StaticEncoder(OwnArchitecture, StaticModel):
         return model
 
     @classmethod
-    def from_vectors(cls, vectors: StaticVectors, **settings: Any) -> StaticEncoder:
+    def from_vectors(cls, vectors: StaticVectors, **settings: object) -> StaticEncoder:
         """Make a model with the table of `vectors`, which reads texts as they do."""
         model = cls.from_table(vectors.table(), vectors.normalize, **settings)
         model.config.reading = vectors.reading.recorded
@@ -108,7 +108,7 @@ class StaticEncoder(OwnArchitecture, StaticModel):
         self.config.storage = "float32"
 
     def save_pretrained(  # type: ignore[override]
-        self, save_directory: str | Path, storage: str | None = None, **kwargs: Any
+        self, save_directory: str | Path, storage: str | None = None, **kwargs: object
     ) -> None:
         """Save the table, the config, the code and the files of the other loaders.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
@@ -59,7 +59,7 @@ class SkipThoughts(OwnArchitecture, SkipThoughtsModel):
         """Create the decoders."""
         if not self.settings.with_head:
             return
-        table: Any = self.get_input_embeddings()
+        table = self.get_input_embeddings()
         config = self.config
         self.loss_head = Decoders(
             ("before", "after"), table.embedding_dim, self.embedding_dim, config.hidden_size, config.vocab_size
@@ -92,15 +92,15 @@ class SkipThoughts(OwnArchitecture, SkipThoughtsModel):
 
         return Words(self.settings.loss.words_weight, count, sum_of)
 
-    def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> Any:
+    def resize_token_embeddings(self, *args: object, **kwargs: object) -> nn.Embedding:
         """As `PreTrainedModel.resize_token_embeddings`; the decoders get a new softmax over the words."""
-        resized = super().resize_token_embeddings(*args, **kwargs)
+        resized = super().resize_token_embeddings(*args, **kwargs)  # type: ignore[arg-type]
         if isinstance(head := getattr(self, "loss_head", None), Decoders):
             head.resize(self.config.vocab_size)
             head.to(self.device)
         return resized
 
-    def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
+    def _encode(self, attention_mask: Tensor, **rows: object) -> BaseModelOutputWithPooling:
         return super()._encode(attention_mask, states=not self.training, **rows)
 
 
@@ -197,5 +197,5 @@ class QuickThoughtsGRU(OwnArchitecture, QuickThoughtsModel):
     default_settings: ClassVar[dict[str, object]] = {"loss": "targets", "targets": "window"}
     suitable_losses = ("targets", "relational_distillation", "reconstruction")
 
-    def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
+    def _encode(self, attention_mask: Tensor, **rows: object) -> BaseModelOutputWithPooling:
         return super()._encode(attention_mask, states=not self.training, **rows)

@@ -146,7 +146,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
             vectors = self._encode(**rows).pooler_output
         return vectors.view(*input_ids.shape[:-1], -1)
 
-    def _encode(self, attention_mask: Tensor, lengths: NDArray[np.int64] | None = None, **rows: Any) -> Any:
+    def _encode(self, attention_mask: Tensor, lengths: NDArray[np.int64] | None = None, **rows: Tensor) -> Any:
         ids, text_mask = rows["input_ids"], rows.get("text_mask")
         if is_sentence_transformer(self.encoder):
             output = self.encoder(features_of(self.encoder, ids, attention_mask, text_mask))
@@ -165,7 +165,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
         return BaseModelOutputWithPooling(pooler_output=vectors)
 
     def save_pretrained(  # type: ignore[override]
-        self, save_directory: str | Path, state_dict: object = None, **kwargs: Any
+        self, save_directory: str | Path, state_dict: object = None, **kwargs: object
     ) -> None:
         """Save the module as its library does; a plain module as `model.safetensors` of its own `state_dict`.
 

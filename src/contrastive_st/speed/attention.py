@@ -109,7 +109,7 @@ def _kernel(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor
     return kernel(query, key, value, **options)
 
 
-def _mask(*args: Any, **options: Any) -> Any:
+def _mask(*args: Any, **options: Any) -> Tensor | None:
     """A mask function of transformers: none for packed rows, and no look at the values where padding is known."""
     choice = _CHOSEN.choice
     if choice.rows is not None:

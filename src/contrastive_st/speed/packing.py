@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
@@ -64,7 +63,7 @@ class PackedRows:
         padded = x.new_zeros(rows * width, *x.shape[2:]).index_copy(0, self.places, x[0, : len(self.places)])
         return padded.view(rows, width, *x.shape[2:])
 
-    def attend(self, kernel: Kernel, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+    def attend(self, kernel: Kernel, query: Tensor, key: Tensor, value: Tensor, **options: float | None) -> Tensor:
         """Attention within each row.
 
         Args:

@@ -1,7 +1,5 @@
 """A static sentence encoder. Saved with checkpoints: it imports torch and transformers alone."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -35,14 +33,14 @@ class StaticConfig(PreTrainedConfig):
         normalize: bool = True,
         storage: str = "float32",
         pad_token_id: int = 0,
-        reading: dict[str, Any] | None = None,
-        **kwargs: Any,
+        reading: dict[str, object] | None = None,
+        **kwargs: object,
     ) -> None:
         self.vocab_size, self.hidden_size, self.normalize, self.storage = vocab_size, hidden_size, normalize, storage
         self.reading = reading or {}
         if storage not in STORAGES:
             raise ValueError(f"unknown storage {storage!r}; choose one of {', '.join(STORAGES)}")
-        super().__init__(pad_token_id=pad_token_id, **kwargs)  # type: ignore[call-arg]
+        super().__init__(pad_token_id=pad_token_id, **kwargs)  # type: ignore[arg-type, call-arg]
 
     @property
     def projection_dim(self) -> int:

@@ -36,11 +36,11 @@ class InferSentConfig(PreTrainedConfig):
         frozen_words: bool = False,
         dropout: float = 0.0,
         pad_token_id: int = 0,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         self.vocab_size, self.embedding_size, self.hidden_size = vocab_size, embedding_size, hidden_size
         self.frozen_words, self.dropout = frozen_words, dropout
-        super().__init__(pad_token_id=pad_token_id, **kwargs)  # type: ignore[call-arg]
+        super().__init__(pad_token_id=pad_token_id, **kwargs)  # type: ignore[arg-type, call-arg]
 
     @property
     def projection_dim(self) -> int:

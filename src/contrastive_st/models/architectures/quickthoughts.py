@@ -1,6 +1,7 @@
 """The QuickThoughts encoder. This file is saved with checkpoints, so it imports only torch and transformers."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -77,7 +78,7 @@ class QuickThoughtsConfig(PreTrainedConfig):
         pad_token_id: int = 0,
         towers: int = 2,
         word_weights: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         if encoder == "mean":
             hidden_size, readout = embedding_size * (2 if word_vectors == "multichannel" else 1), "mean"
@@ -98,7 +99,7 @@ class QuickThoughtsConfig(PreTrainedConfig):
         heads = num_attention_heads if encoder == "transformer" else 1 + bidirectional
         if hidden_size % heads or (encoder == "transformer" and positions == "sinusoidal" and hidden_size % 2):
             raise ValueError(f"hidden_size {hidden_size} cannot be split over {heads} heads or directions, or is odd")
-        super().__init__(pad_token_id=pad_token_id, **kwargs)  # type: ignore[call-arg]
+        super().__init__(pad_token_id=pad_token_id, **kwargs)  # type: ignore[arg-type, call-arg]
 
     @property
     def projection_dim(self) -> int:
@@ -210,14 +211,12 @@ class PackedLSTM(nn.LSTM):
         return run_packed(super().forward, words, packing)
 
 
-def run_packed(module: Any, words: Tensor, packing: Packing) -> Tensor:
+def run_packed(module: Callable[..., tuple[PackedSequence, object]], words: Tensor, packing: Packing) -> Tensor:
     """Run one of torch's recurrent modules on packed words `[T, d]`."""
     if not len(words):
         words = torch.cat([words, words.new_zeros(1, words.shape[1])])  # torch refuses a batch without words
-        nothing: Tensor = module(PackedSequence(words, torch.ones(1, dtype=torch.long)))[0].data[:0]
-        return nothing
-    states: Tensor = module(PackedSequence(words, torch.tensor(packing.size_list)))[0].data
-    return states
+        return module(PackedSequence(words, torch.ones(1, dtype=torch.long)))[0].data[:0]
+    return module(PackedSequence(words, torch.tensor(packing.size_list)))[0].data
 
 
 sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
@@ -382,9 +381,9 @@ class QuickThoughtsModel(PreTrainedModel):
             raise ValueError(f"weights are {list(weights.shape)}; a model with word_weights takes one for each word")
         self.word_weights = weights.to(self.word_weights)
 
-    def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> Any:
+    def resize_token_embeddings(self, *args: object, **kwargs: object) -> nn.Embedding:
         """As `PreTrainedModel.resize_token_embeddings`, of both tables; new words have a weight of 1."""
-        resized = super().resize_token_embeddings(*args, **kwargs)
+        resized = super().resize_token_embeddings(*args, **kwargs)  # type: ignore[arg-type]
         if self.config.word_vectors == "multichannel":
             self.frozen_embeddings = self._get_resized_embeddings(self.frozen_embeddings, self.config.vocab_size)
             self._freeze()

@@ -1,7 +1,5 @@
 """The Skip-Thoughts encoder. This file is saved with checkpoints, so it imports only torch and transformers."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -29,8 +27,8 @@ class SkipThoughtsConfig(QuickThoughtsConfig):
 
     model_type = "skipthoughts"
 
-    def __init__(self, **other: Any) -> None:
-        super().__init__(**{"shared_embeddings": True, **other})
+    def __init__(self, **other: object) -> None:
+        super().__init__(**{"shared_embeddings": True, **other})  # type: ignore[arg-type]
 
     @property
     def projection_dim(self) -> int:

@@ -1,7 +1,6 @@
 """The Universal Sentence Encoder. This file is saved with checkpoints, so it imports only torch and transformers."""
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -46,7 +45,7 @@ class UniversalConfig(PreTrainedConfig):
         dropout: float = 0.0,
         similarity: str = "angular",
         pad_token_id: int = 0,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         self.vocab_size, self.encoder, self.embedding_size = vocab_size, encoder, embedding_size
         self.hidden_size, self.num_layers, self.bigram_buckets = hidden_size, num_layers, bigram_buckets
@@ -57,7 +56,7 @@ class UniversalConfig(PreTrainedConfig):
                 raise ValueError(f"unknown {name} {getattr(self, name)!r}; choose one of {', '.join(allowed)}")
         if encoder == "transformer" and (hidden_size % num_attention_heads or hidden_size % 2):
             raise ValueError(f"hidden_size {hidden_size} cannot be shared by {num_attention_heads} heads, or is odd")
-        super().__init__(pad_token_id=pad_token_id, **kwargs)  # type: ignore[call-arg]
+        super().__init__(pad_token_id=pad_token_id, **kwargs)  # type: ignore[arg-type, call-arg]
 
     @property
     def projection_dim(self) -> int:

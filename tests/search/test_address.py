@@ -176,4 +176,4 @@ def test_the_address_in_messages_is_complete(other, capsys, monkeypatch):
     monkeypatch.setenv("PGUSER", "postgres")
     address = f"host=127.0.0.1 port={other[1]['PGPORT']} dbname=postgres"
     assert main(["search", "tide", "--store", address]) == 2
-    assert f"schema contrastive_st of {address} user=postgres" in capsys.readouterr().err
+    assert f"{address} user=postgres" in capsys.readouterr().err

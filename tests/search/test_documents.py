@@ -153,7 +153,7 @@ def test_a_stream_is_not_read_as_a_whole(tmp_path):
         ("a.csv", b"text,b\nx\n", "row 2: 1 cells where the header has 2"),
         ("a.csv", b'text\n"x\n', "close every quote"),
         ("a.txt", b" \n", "there is nothing to index; left out: 1 blank"),
-        ("a.jsonl", b"3", "object 1 is not an object"),
+        ("a.jsonl", b"3", "is not an object"),
         ("a.jsonl", b'{"text": 3}', "holds int"),
         ("a.exe", b"x", "no reader"),
         ("a.txt", b"", "the file is empty"),

@@ -48,7 +48,7 @@ def test_a_folder(folder):
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        ("mysql://u:secret@h/d", "is a URL, but not of PostgreSQL; give postgresql://user@host/name, or a folder"),
+        ("mysql://u:secret@h/d", "is a URL, but not of PostgreSQL"),
         ("postgresql://u:secret@h/d?pgbouncer=true&connection_limit=5", 'invalid URI query parameter: "pgbouncer"'),
         ("host=h pasword=secret", 'invalid connection option "pasword"'),
         ("postgresql://u:secret%zz@h/d", 'invalid percent-encoded token: "***"'),

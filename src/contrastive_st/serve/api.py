@@ -186,7 +186,7 @@ class _Routes:
         name, served = named("index", self.indices, asked.index)
         index, model = served.index, served.model
         if asked.rerank_top and self.cross_encoder is None:
-            raise ApiError(400, "rerank_top: no cross-encoder is served (contrastive-st api --rerank MODEL)")
+            raise ApiError(404, "rerank_top: no cross-encoder is served; start the server with --rerank")
         conditions = as_filter(asked.model_dump(by_alias=True, exclude_unset=True).get("filter"))
         if not (await in_reading(model.encoder.knows, [asked.query]))[0]:
             notes = ["the model knows no token of the query", *await run_in_threadpool(unmet, index, conditions)]

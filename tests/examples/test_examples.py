@@ -1,7 +1,4 @@
-"""Each example trains two steps on a few sentences, and leaves a checkpoint that opens.
-
-`test_every_size.py` has the scripts with each kind of file, and their own options.
-"""
+"""Each example trains two steps on a few sentences, and leaves a checkpoint that opens."""
 
 import ast
 import runpy
@@ -17,12 +14,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 TRAIN = ["--max_steps", "2", "--per_device_train_batch_size", "4", "--report_to", "none", "--disable_tqdm", "true",
          "--logging_steps", "1", "--bf16", "false"]  # fmt: skip
 BERT = "--hidden_size 64 --vocab_size 200"
-RUNS = {
-    "run_static.py": "--train_file documents.txt --hidden_size 8 --trained_size 4 --heldout 8",
-    "run_neighbors.py": "--train_file documents.txt --model_name_or_path teacher --heldout 8",
+RUNS = {  # of the scripts, those without a file: `test_every_size.py` has them with each kind of file
     "run_tsdae.py": BERT,
     "run_cutoff.py": BERT,
-    "run_cutoff.py pairs": f"--train_file pairs.csv --cutoff token {BERT}",
     "run_simcse.py": BERT,
     "run_quickthoughts.py": "--hidden_size 6 --embedding_size 4",
     "run_sbert.py": BERT,
@@ -31,10 +25,9 @@ RUNS = {
     "run_use.py": "--hidden_size 8 --embedding_size 8",
     "run_cert.py": f"--num_layers 1 --momentum_queue 8 {BERT}",
     "run_distill.py": f"--num_layers 1 --order_seconds 0.1 {BERT}",
-    "run_distill.py layers": "--teacher teacher --layers 1 --loss embedding_distillation --order_seconds 0",
     "run_skipthoughts.py": "--hidden_size 8 --embedding_size 6",
     "run_sequences.py": "--families 20 --heldout 4 --hidden_size 16",
-    "run_mlm.py": f"--train_file text.txt --block_size 16 --num_layers 1 {BERT}",
+    "run_distill.py layers": "--teacher teacher --layers 1 --loss embedding_distillation --order_seconds 0",
     "run_mlm.py further": "--train_file text.txt --max_train_samples 20 --model_name_or_path teacher --num_layers 1 "
     "--block_size 16",
     "by_feature/gradcache.py": "--chunk_size 3",
@@ -61,9 +54,6 @@ def folder(tmp_path, monkeypatch, bert_config, tokenizer, small_documentation):
     monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "teacher")
     (tmp_path / "text.txt").write_text("\n".join(f"{a} and {b}" for a in SENTENCES for b in SENTENCES))
-    (tmp_path / "documents.txt").write_text(
-        "\n\n".join("\n".join(f"{a} and {b}" for b in SENTENCES) for a in SENTENCES)
-    )
     rows = [(a, b) for a in SENTENCES for b in SENTENCES[:3]]
     (tmp_path / "pairs.csv").write_text("\n".join(["question,answer", *(f"{a},{b}" for a, b in rows)]))
     return tmp_path
@@ -86,8 +76,12 @@ def test_two_steps(name, folder, monkeypatch, capsys):
     if script == "run_mlm.py":
         assert (folder / "out" / "model.safetensors").is_file()
     else:
-        text = "MKVLA" if "sequences" in script else "a cat"
-        assert SentenceEncoder.from_pretrained(folder / "out").encode([text]).shape[0] == 1
+        assert (
+            SentenceEncoder.from_pretrained(folder / "out")
+            .encode(["MKVLA" if "sequences" in script else "a cat"])
+            .shape[0]
+            == 1
+        )
 
 
 def test_search_and_evaluation(folder, monkeypatch, capsys, bert_config, tokenizer):
@@ -100,7 +94,7 @@ def test_search_and_evaluation(folder, monkeypatch, capsys, bert_config, tokeniz
     assert capsys.readouterr().err.startswith("error: ")
 
 
-SCRIPTS = {"train.py", "run_mixture.py", *(name.split()[0] for name in RUNS)}
+SCRIPTS = {path.name for path in EXAMPLES.glob("run_*.py")} | {name.split()[0] for name in RUNS} | {"train.py"}
 
 
 @pytest.mark.parametrize("name", sorted(SCRIPTS - {"run_mlm.py"}))

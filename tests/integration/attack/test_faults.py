@@ -105,17 +105,8 @@ def test_no_network_is_not_a_fault_of_the_name():
 
 def distill(folder, texts, *options):
     (folder / "texts.txt").write_text("\n".join(texts))
-    command = [
-        "distill",
-        str(TEACHER),
-        "--train_file",
-        str(folder / "texts.txt"),
-        "-o",
-        str(folder / "out"),
-        "--dim",
-        "4",
-    ]
-    return main([*command, "--steps", "2", *options])
+    files = ["--train_file", str(folder / "texts.txt"), "-o", str(folder / "out")]
+    return main(["distill", str(TEACHER), *files, "--dim", "4", "--steps", "2", *options])
 
 
 @pytest.mark.allow_warnings

@@ -14,6 +14,7 @@ import torch
 import transformers
 from datasets import Dataset
 from safetensors import SafetensorError
+from small_checkpoints import tiny_bert
 from transformers import TrainerCallback
 
 from conftest import SENTENCES
@@ -47,12 +48,18 @@ def trainer_for(tokenizer, config, folder, texts=SENTENCES * 4, callbacks=(), da
     )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def finished(tokenizer, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished") / "out"
+    trainer_for(tokenizer, tiny_bert(tokenizer, num_hidden_layers=2), folder).train()
+    return folder
+
+
 @pytest.fixture
-def run(tokenizer, bert_config, tmp_path):
+def run(finished, tokenizer, bert_config, tmp_path):
     """A finished run with two checkpoints, and what makes another like it."""
-    make = lambda **changes: trainer_for(tokenizer, bert_config, tmp_path / "out", **changes)
-    make().train()
-    return tmp_path / "out", make
+    shutil.copytree(finished, tmp_path / "out")
+    return tmp_path / "out", lambda **changes: trainer_for(tokenizer, bert_config, tmp_path / "out", **changes)
 
 
 def damage(path, how):

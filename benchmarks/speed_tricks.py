@@ -14,6 +14,7 @@ import contextlib
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -62,10 +63,15 @@ def training(half: bool, drops: bool = True) -> Work:
     return step
 
 
-def encoding(precision: str) -> Work:
-    """Encoding 256 sentences."""
+def encoding(precision: str, texts: int) -> Work:
+    """Encoding 256 sentences, so many at once."""
     encoder, rows = SentenceEncoder(MODEL, precision=precision, device="cpu"), sentences(256)
-    return lambda: encoder.encode_rows(rows)
+    return lambda: [encoder.encode_rows(rows[i : i + texts]) for i in range(0, len(rows), texts)]
+
+
+def unpacked() -> Any:
+    """Products of torch, in place of those with packed weights."""
+    return patch.object(running, "packed_products", lambda *args, **options: contextlib.nullcontext())
 
 
 def recurrent() -> Work:
@@ -97,10 +103,9 @@ TRICKS: dict[str, list[tuple[str, Callable[[], Work], Callable[[], Any]]]] = {
         ("training in float32", lambda: training(False), lambda: patch.object(dropout, "switch", OFF)),
     ],
     "products": [
-        (
-            "encoding in float32", lambda: encoding("fp32"),
-            lambda: patch.object(running, "packed_products", lambda *args, **options: contextlib.nullcontext()),
-        ),
+        (f"encoding in {name}, {texts} at once", partial(encoding, precision, texts), unpacked)
+        for name, precision in (("float32", "fp32"), ("bfloat16", "bf16"))
+        for texts in (256, 1)
     ],
     "gru": [("a GRU in training", recurrent, lambda: patch.object(PackedGRU, "forward", of_torch))],
 }  # fmt: skip
@@ -131,7 +136,7 @@ def main() -> None:
                     slow = seconds(work)
                 ratios += [slow / fast] if round else []
             low, high = min(ratios), max(ratios)
-            print(f"{name:10} {what:22} x {statistics.median(ratios):.2f}  ({low:.2f} to {high:.2f})", flush=True)
+            print(f"{name:10} {what:32} x {statistics.median(ratios):.2f}  ({low:.2f} to {high:.2f})", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""float32 products on packed weights: the same values, and nothing left behind."""
+"""Products on packed weights: the same values, and nothing left behind."""
 
 import copy
 import gc
@@ -16,16 +16,23 @@ from contrastive_st.models import BertForCL, SentenceEncoder
 from contrastive_st.speed import products
 from contrastive_st.speed.products import packed_products
 
+BF16 = pytest.param(
+    torch.bfloat16, 0.01, marks=pytest.mark.skipif(not products._OPS._is_mkldnn_bf16_supported(), reason="no AVX-512")
+)
 
-def test_values_agree_to_rounding_for_any_number_of_rows():
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), BF16])
+def test_values_agree_to_rounding_for_any_number_of_rows(dtype, tolerance):
     torch.manual_seed(0)
     for bias in (True, False):
-        layer = nn.Linear(96, 40, bias=bias)
+        layer = nn.Linear(96, 40, bias=bias, dtype=dtype)
         for rows in (1, 7, 1024, 3000):
-            x = torch.randn(rows, 96)
+            x = torch.randn(rows, 96, dtype=dtype)
             with torch.inference_mode(), packed_products(layer):
+                assert "forward" in vars(layer)
                 packed = layer(x)
-            torch.testing.assert_close(packed, layer(x), rtol=1e-5, atol=1e-5)
+            assert packed.dtype == dtype
+            torch.testing.assert_close(packed, layer(x), rtol=tolerance, atol=tolerance)
 
 
 def test_nothing_is_left_behind_and_changed_weights_are_seen():
@@ -84,10 +91,13 @@ def tied(model):
 CHANGES = [a_step, assigned, a_row, reloaded, from_a_thread, rounded_and_back, quantized, tied]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("change", CHANGES)
-def test_products_that_are_kept_are_those_of_the_weights(change, bert_config, tokenizer):
+def test_products_that_are_kept_are_those_of_the_weights(change, dtype, bert_config, tokenizer):
+    if dtype == torch.bfloat16 and change in (rounded_and_back, quantized):
+        pytest.skip("changes no weight in bfloat16, or needs float32")
     torch.manual_seed(0)
-    model = BertForCL(bert_config, pooling="mean").eval()
+    model = BertForCL(bert_config, pooling="mean").to(dtype).eval()
     encoder, texts = SentenceEncoder(model, tokenizer), ["the cat sat on the mat", "rain"]
     copied, pickled = copy.deepcopy(encoder), pickle.loads(pickle.dumps(model))
     before = encoder.encode(texts)
@@ -146,7 +156,7 @@ def test_products_go_with_the_model_and_are_not_kept_in_training(bert_config, to
 
 
 def test_other_precisions_and_layers_are_left_alone():
-    layers = nn.ModuleList([nn.Linear(4, 4).double(), nn.Linear(4, 4).bfloat16(), nn.Embedding(4, 4)])
+    layers = nn.ModuleList([nn.Linear(4, 4).double(), nn.Linear(4, 4).half(), nn.Embedding(4, 4)])
     with packed_products(layers):
         assert all("forward" not in vars(layer) for layer in layers)
 

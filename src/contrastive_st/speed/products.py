@@ -1,4 +1,4 @@
-"""Float32 products by oneDNN with packed weights, for inference on a CPU."""
+"""Products by oneDNN with packed weights, in float32 and bfloat16, for inference on a CPU."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from torch.nn.functional import linear
 
 _ROWS = 1024  # number of tokens for which the layout of packed weights is chosen; others work too
 _OPS = torch.ops.mkldnn
+_INTEGERS = {torch.float32: torch.int32, torch.bfloat16: torch.int16}  # of the same size as each type that is packed
 
 
 class _Kept:
@@ -28,8 +29,11 @@ class _Kept:
         layers = {module: place for place, module in enumerate(modules) if _packs(module)}
         self.products = [(place, _Product(layer)) for layer, place in layers.items()]
         self.tensors = [_tensors(layer) for layer in layers]
-        # views of the weights
-        self.samples = [x.weight.detach().reshape(-1)[:: max(x.in_features - 1, 1)].numpy() for x in layers]
+        # views of the weights, as integers, since numpy has no bfloat16
+        self.samples = [
+            x.weight.detach().view(_INTEGERS[x.weight.dtype]).reshape(-1)[:: max(x.in_features - 1, 1)].numpy()
+            for x in layers
+        ]
         self.numbers = [sample.tobytes() for sample in self.samples]
 
     def holds(self, modules: list[nn.Module]) -> bool:
@@ -46,11 +50,12 @@ _KEPT: weakref.WeakKeyDictionary[nn.Module, _Kept] = weakref.WeakKeyDictionary()
 
 @contextlib.contextmanager
 def packed_products(model: nn.Module, keep: bool = False) -> Iterator[None]:
-    """A context in which the float32 `nn.Linear` layers of a `model` on a CPU use packed copies of their weights.
+    """A context in which the `nn.Linear` layers of a `model` on a CPU use packed copies of their weights.
 
     For inference: values are equal up to rounding (both sum in float32), there are no gradients, and weights must not
     change inside the context. The bits of a row do not depend on the number of rows or threads, as they do in other
-    products of torch. Without oneDNN in torch it does nothing.
+    products of torch; in bfloat16 they do on a processor with AMX. Layers in other types stay as they are, and without
+    oneDNN in torch so do all, without its bfloat16 those in bfloat16.
 
     The copies need as much memory as the weights of the layers. Those that are kept go with the model.
 
@@ -104,7 +109,8 @@ def _packs(module: nn.Module) -> TypeGuard[nn.Linear]:
     if type(module) is not nn.Linear:
         return False
     weight = module.weight
-    return weight.is_cpu and weight.dtype == torch.float32 and weight.numel() > 0 and weight.is_contiguous()
+    fast = weight.dtype == torch.float32 or (weight.dtype == torch.bfloat16 and _OPS._is_mkldnn_bf16_supported())
+    return fast and weight.is_cpu and weight.numel() > 0 and weight.is_contiguous()
 
 
 def _tensors(layer: nn.Module) -> list[tuple[int, int]]:
@@ -126,7 +132,9 @@ class _Product:
         self.bias = layer.weight.new_zeros(layer.out_features) if bias is None else bias.detach()
 
     def __call__(self, layer: nn.Linear, x: Tensor) -> Tensor:
-        if x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):  # a model in training brings its own autocast
+        if x.dtype != self.bias.dtype or torch.is_autocast_enabled(
+            "cpu"
+        ):  # a model in training brings its own autocast
             return linear(x, layer.weight, layer.bias)
         packed: Tensor = _OPS._linear_pointwise(x, self.weight, self.bias, "none", [], "")
         return packed

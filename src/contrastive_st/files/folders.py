@@ -137,30 +137,30 @@ def check_weights(folder: str | Path, name: object | None = None, variant: str |
         return
     if (folder / "model.safetensors").is_file() or (folder / ADAPTER_WEIGHTS).is_file():
         return
-    convert = f"contrastive-st convert {name} NEW_FOLDER --to package"
+    if fault := _weights_fault(folder, f"contrastive-st convert {name} NEW_FOLDER --to package"):
+        raise InputError(f"{name} {fault}")
+
+
+def _weights_fault(folder: Path, convert: str) -> str:
+    """What is wrong with the weights of a folder that has them not in one safetensors file; blank if nothing is."""
     if (folder / INDICES[0]).is_file():
         others = [file for _, file in _weight_files(folder / INDICES[0]) if not file.endswith(".safetensors")]
-        if not others:
-            return
-        fault = f"({INDICES[0]}) names {others[0]!r}, which is not safetensors; convert it first"
-    elif (folder / ADAPTER).is_file():
-        fault = (
+        return f"({INDICES[0]}) names {others[0]!r}, which is not safetensors; convert it first" if others else ""
+    if (folder / ADAPTER).is_file():
+        return (
             f"is an adapter without {ADAPTER_WEIGHTS}; a pickle (adapter_model.bin) can run code when it is opened; "
             "save it again with peft"
         )
-    elif any(folder.glob("pytorch_model*.bin")):
-        fault = (
+    if any(folder.glob("pytorch_model*.bin")):
+        return (
             "has its weights as a pickle only (pytorch_model.bin), which can run code when it is opened; convert it "
             f"first: {convert}"
         )
-    elif any((folder / backend).is_dir() for backend in GRAPHS):
-        fault = "is exported and has no weights; give the checkpoint that it was exported from"
-    else:
-        fault = (
-            "has no safetensors weights (model.safetensors); if it has a pytorch_model.bin, convert that first: "
-            f"{convert}"
-        )
-    raise InputError(f"{name} {fault}")
+    if any((folder / backend).is_dir() for backend in GRAPHS):
+        return "is exported and has no weights; give the checkpoint that it was exported from"
+    return (
+        f"has no safetensors weights (model.safetensors); if it has a pytorch_model.bin, convert that first: {convert}"
+    )
 
 
 def read_export(folder: str | Path) -> JsonObject:
@@ -213,19 +213,22 @@ def check_sizes(folder: Path, whole: bool = True) -> None:
     config = read_json(path) if path.is_file() and weights else {}  # that it is an object is seen where it is opened
     whole = whole or (isinstance(config, dict) and "model_type" in config)
     faults = _size_faults(config, len(weight_types(folder)), size) if whole and config else iter(())
-    fault = next((f"{path} is damaged: {fault}" for fault in faults), "")
+    if fault := next(faults, ""):
+        raise InputError(f"{path} is damaged: {fault}")
     path = folder / "tokenizer.json"
     if path.is_file() and _MANY_DIGITS.search(path.read_bytes()):  # only a file with a long number is parsed here
-        tokenizer, most = read_json(path, dict), max(size, _LARGEST_ID)
-        model, added = tokenizer.get("model"), tokenizer.get("added_tokens")
-        vocabulary = model.get("vocab") if isinstance(model, dict) else None
-        ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else []
-        ids += [token.get("id") for token in added if isinstance(token, dict)] if isinstance(added, list) else []
-        wrong = next((one for one in ids if isinstance(one, int | float) and not 0 <= one < most), None)
-        if wrong is not None and not fault:
-            fault = f"{path} is damaged: it has a token with id {wrong}, but ids must be below {most:,}"
-    if fault:
-        raise InputError(fault)
+        _check_ids(path, max(size, _LARGEST_ID))
+
+
+def _check_ids(path: Path, most: int) -> None:
+    tokenizer = read_json(path, dict)
+    model, added = tokenizer.get("model"), tokenizer.get("added_tokens")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else []
+    ids += [token.get("id") for token in added if isinstance(token, dict)] if isinstance(added, list) else []
+    wrong = next((one for one in ids if isinstance(one, int | float) and not 0 <= one < most), None)
+    if wrong is not None:
+        raise InputError(f"{path} is damaged: it has a token with id {wrong}, but ids must be below {most:,}")
 
 
 def _size_faults(config: object, tensors: int, size: int, depth: int = 0) -> Iterator[str]:

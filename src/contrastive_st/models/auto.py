@@ -114,12 +114,7 @@ def open_model(
     kind = family_of(config, name)
     if checkpoint.model_type != config.model_type and issubclass(kind, ContrastiveMixin):
         logger.warning(f"{name} is opened by its text part ({config.model_type})")
-        # what weights of the text part have before their names in the files of a model of several modalities
-        with torch.device("meta"):
-            names = list(kind.backbone_class(copy.deepcopy(config)).state_dict())
-        held = weight_types(checkpoint.model)
-        prefixes = {key.removesuffix(names[0]) for key in held if key.endswith(names[0])}
-        prefix = max(prefixes, key=lambda prefix: sum(prefix + name in held for name in names), default="")
+        prefix = _prefix_of_text_part(checkpoint.model, config, kind)
         given["key_mapping"] = {f"^{re.escape(prefix)}": f"{kind.base_model_prefix}."}
     if "bidirectional" in given and config.model_type not in DECODERS:
         raise InputError(
@@ -138,10 +133,7 @@ def open_model(
     model = loaded[0] if isinstance(loaded, tuple) else loaded
     if checkpoint.adapter is not None:
         merge = not train if merge_adapter is None else merge_adapter
-        open_adapter(getattr(model, "backbone", None), checkpoint.adapter, name, merge)
-        if not merge:
-            train_head(model)
-            model.save_dtype = None  # that of the base is not that of the adapter
+        _add_adapter(model, checkpoint.adapter, name, merge)
     if head is not None:
         load_dense(head.folder, model.projection.dense)
     if issubclass(kind, ContrastiveMixin) and "dense" not in given and checkpoint.modules:
@@ -169,6 +161,22 @@ def opened(
     if checkpoint.is_table:
         tokenizer.model_max_length = model.config.reading.get("max_length") or 1 << 30  # as other loaders do
     return model, tokenizer
+
+
+def _prefix_of_text_part(folder: Path, config: PreTrainedConfig, kind: type[ContrastiveMixin]) -> str:
+    """What weights of the text part have before their names in the files of a model of several modalities."""
+    with torch.device("meta"):
+        names = list(kind.backbone_class(copy.deepcopy(config)).state_dict())
+    held = weight_types(folder)
+    prefixes = {key.removesuffix(names[0]) for key in held if key.endswith(names[0])}
+    return max(prefixes, key=lambda prefix: sum(prefix + name in held for name in names), default="")
+
+
+def _add_adapter(model: ForCL, adapter: Path, name: str, merge: bool) -> None:
+    open_adapter(getattr(model, "backbone", None), adapter, name, merge)
+    if not merge:
+        train_head(model)
+        model.save_dtype = None  # that of the base is not that of the adapter
 
 
 def _check_fixed(checkpoint: Checkpoint, pooling: str | None) -> None:
@@ -211,8 +219,8 @@ def _pooled(
         head, settings = checkpoint.head, {"mlp_only_train": False}
         checkpoint = replace(checkpoint, pooling="cls", dense=checkpoint.dense[1:])
     if checkpoint.pooling == "cls" and not train:
-        names = weight_types(checkpoint.model)
-        if is_plain_encoder(config) or not kind.pooled or not any(key.endswith(_HEAD) for key in names):
+        trained = kind.pooled and not is_plain_encoder(config)
+        if not trained or not any(key.endswith(_HEAD) for key in weight_types(checkpoint.model)):
             raise InputError(
                 f"{checkpoint.name} has no trained projection head, which pooling cls needs; use cls_before_pooler"
             )

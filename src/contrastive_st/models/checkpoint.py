@@ -170,18 +170,8 @@ class Checkpoint:
         """
         asked = default_model() if name is None else name
         folder, name = folder or local_folder(asked, revision, **options), str(asked)
-        if not (folder / ADAPTER).is_file():
-            return replace(_read_whole(folder), name=name)
-        base = _read_whole(base_folder(folder, **options))
-        if (folder / "tokenizer_config.json").is_file():  # its length is that of the adapter, not of the base
-            base = replace(base, max_length=None, tokenizer=folder)
-        if not (folder / "modules.json").is_file():
-            return replace(base, name=name, folder=folder, adapter=folder)
-        own = _read_whole(folder)
-        return replace(
-            own, name=name, model=base.model, tokenizer=base.tokenizer, model_type=base.model_type,
-            is_table=base.is_table, max_length=own.max_length or base.max_length, adapter=folder,
-        )  # fmt: skip
+        is_adapter = (folder / ADAPTER).is_file()
+        return replace(_read_adapter(folder, **options) if is_adapter else _read_whole(folder), name=name)
 
     @classmethod
     def in_memory(cls, **fields: Any) -> Checkpoint:
@@ -273,6 +263,19 @@ def base_folder(adapter: Path, **hub: Any) -> Path:
     return folder
 
 
+def _read_adapter(folder: Path, **options: Any) -> Checkpoint:
+    base = _read_whole(base_folder(folder, **options))
+    if (folder / "tokenizer_config.json").is_file():  # its length is that of the adapter, not of the base
+        base = replace(base, max_length=None, tokenizer=folder)
+    if not (folder / "modules.json").is_file():
+        return replace(base, folder=folder, adapter=folder)
+    own = _read_whole(folder)
+    return replace(
+        own, model=base.model, tokenizer=base.tokenizer, model_type=base.model_type, is_table=base.is_table,
+        max_length=own.max_length or base.max_length, adapter=folder,
+    )  # fmt: skip
+
+
 def _read_whole(folder: Path) -> Checkpoint:
     config = read_json(folder / "config.json", dict) if (folder / "config.json").is_file() else {}
     settings = _typed(config, "contrastive", JsonObject, folder / "config.json")
@@ -293,11 +296,9 @@ def _read_whole(folder: Path) -> Checkpoint:
     kinds = [kind for kind, _ in entries]
     place = entries[0][1] if kinds[:1] == ["Transformer"] else folder
     about: JsonObject = next((read_json(path, dict) for path in sorted(place.glob("sentence_*_config.json"))), {})
-    for name in ("tokenizer_args", "processor_kwargs"):  # the maximum length that is given to the tokenizer comes first
-        given = _typed(about, name, JsonObject, place) or {}
-        length = given.get("model_max_length", about.get("max_seq_length"))
-        rest = {key: value for key, value in given.items() if key != "model_max_length"}
-        about = {**about, "max_seq_length": length, name: rest}
+    for name in ("tokenizer_args", "processor_kwargs"):
+        if name in about:
+            about |= _with_length_of_tokenizer(about, name, place)
     length = _typed(about, "max_seq_length", Count, place)
     inside = place / "config.json"
     model_type = (config if place == folder or not inside.is_file() else read_json(inside, dict)).get("model_type")
@@ -329,14 +330,7 @@ def _read_whole(folder: Path) -> Checkpoint:
     if settings is not None and changed and _pooled(entries).get("pooling") != recorded.pooling:
         settings, recorded = None, replace(recorded, own=False, pooling=None)
     whole = settings is not None and "pooling" not in settings  # a model that pools itself
-    strange: list[str] = []  # settings of a `Transformer` module that only sentence-transformers obeys
-    if kinds[:1] == ["Transformer"]:
-        strange = [key for key, value in about.items() if key not in _SETTINGS and value not in _PLAIN.get(key, _EMPTY)]
-        modalities = _typed(about, "modality_config", dict[str, JsonObject], place)
-        text = (modalities or {"text": {"method_output_name": "last_hidden_state"}}).get("text", {})
-        output = text.get("method_output_name") if text.get("method", "forward") == "forward" else None
-        if output != ("pooler_output" if whole else "last_hidden_state"):
-            strange.append(f"the output {output}" if output else "another method")
+    strange = _strange_settings(about, place, whole) if kinds[:1] == ["Transformer"] else []
     if recorded.kind != ONE_VECTOR or (strange and (settings is None or changed)):
         beyond = (f"Transformer with {name}" for name in strange)
         return replace(recorded, own=False, pooling=None, foreign=(*beyond, *kinds[1:]))
@@ -344,14 +338,32 @@ def _read_whole(folder: Path) -> Checkpoint:
         past = next((i for i, (kind, _) in enumerate(entries) if kind == "Pooling"), 0) + 1
         past += settings.get("pooling") == "cls" and not settings.get("mlp_only_train")  # the head is part of the model
         past += bool(config.get("normalize"))  # a static model normalizes its vectors itself
-        tail = _tail(entries[past:])
-        if whole and entries[past:]:  # a model that has no such layers
-            tail = {"foreign": tuple(kind for kind, _ in entries)}
-        return replace(recorded, **tail)
+        if not entries[past:]:
+            return recorded
+        # a model that pools itself has no layers after that
+        return replace(recorded, **({"foreign": tuple(kinds)} if whole else _tail(entries[past:])))
     if kinds in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
         alone, table = config.get("model_type") != "static", entries[0][1]
         return replace(recorded, model=table, tokenizer=table, is_table=True, table_alone=alone)
     return replace(recorded, **_pooled(entries))
+
+
+def _with_length_of_tokenizer(about: JsonObject, name: str, place: Path) -> JsonObject:
+    """The maximum length that is given to the tokenizer, which comes first, and the other arguments of that."""
+    given = _typed(about, name, JsonObject, place) or {}
+    length = given.pop("model_max_length", about.get("max_seq_length"))
+    return {"max_seq_length": length, name: given}
+
+
+def _strange_settings(about: JsonObject, place: Path, whole: bool) -> list[str]:
+    """The settings of a `Transformer` module that only sentence-transformers obeys."""
+    strange = [key for key, value in about.items() if key not in _SETTINGS and value not in _PLAIN.get(key, _EMPTY)]
+    modalities = _typed(about, "modality_config", dict[str, JsonObject], place)
+    text = (modalities or {"text": {"method_output_name": "last_hidden_state"}}).get("text", {})
+    output = text.get("method_output_name") if text.get("method", "forward") == "forward" else None
+    if output != ("pooler_output" if whole else "last_hidden_state"):
+        strange.append(f"the output {output}" if output else "another method")
+    return strange
 
 
 def written_by_another(folder: Path) -> bool:
@@ -368,13 +380,8 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
     result: list[tuple[str, Path]] = []
     for entry in read_json(folder / "modules.json"):
         place, named = folder / entry.get("path", ""), [(entry.get("type"), "")]
-        files = (place / name for name in ("router_config.json", "config.json"))
-        if str(entry.get("type")).endswith((".Router", ".Asym")) and (file := next(filter(Path.is_file, files), None)):
-            about = read_json(file, dict)
-            routes = list((_typed(about, "structure", dict[str, list[str]], file) or {}).values())
-            types = _typed(about, "types", dict[str, str], file) or {}
-            if routes and all(route == routes[0] for route in routes):
-                named = [(types.get(name), Path(name).name) for name in routes[0]]
+        if str(entry.get("type")).endswith((".Router", ".Asym")):
+            named = _equal_routes(place) or named
         for kind, inside in named:
             if not isinstance(kind, str) or not kind.startswith("sentence_transformers."):
                 raise InputError(
@@ -383,6 +390,18 @@ def _modules(folder: Path) -> list[tuple[str, Path]]:
                 )
             result.append((kind.rsplit(".", 1)[-1], place / inside))
     return result
+
+
+def _equal_routes(router: Path) -> list[tuple[str | None, str]]:
+    """The class and the folder of each module of a router, if its routes are all the same; else nothing."""
+    files = (router / name for name in ("router_config.json", "config.json"))
+    if (file := next(filter(Path.is_file, files), None)) is None:
+        return []
+    about = read_json(file, dict)
+    routes = list((_typed(about, "structure", dict[str, list[str]], file) or {}).values())
+    types = _typed(about, "types", dict[str, str], file) or {}
+    same = routes and all(route == routes[0] for route in routes)
+    return [(types.get(name), Path(name).name) for name in routes[0]] if same else []
 
 
 def _typed(content: JsonObject, key: str, kind: type, path: Path) -> Any:

@@ -129,10 +129,7 @@ class SentenceEncoder:
         model = default_model() if model is None else model
         self.folder, self.name, self._model, self._static = None, "model", None, None
         self._fingerprint, self._tokenizer = None, None
-        if isinstance(model, SentenceEncoder):
-            for slot in self.__slots__[1:]:
-                setattr(self, slot, getattr(model, slot))
-        elif isinstance(model, (str, Path)):
+        if isinstance(model, (str, Path)):
             self.checkpoint = Checkpoint.find(model, revision, token=token, **hub)
             if backend not in (None, self.checkpoint.exported or "torch"):
                 raise wrong_backend(self.checkpoint, str(backend))
@@ -143,20 +140,16 @@ class SentenceEncoder:
                 patterns = (*ENCODER, f"{self.checkpoint.exported}/*")
                 self.checkpoint = Checkpoint.find(model, revision, token=token, **{**hub, "patterns": patterns})
             self._open(device, pooling, precision)
-        elif isinstance(model, StaticVectors):
-            self.folder, self.name = model.folder, model.name
-            self.checkpoint, self._static = Checkpoint.in_memory(), copy.copy(model)
         else:
-            from contrastive_st.models.running import in_memory
-
-            self._model, self._tokenizer, self.checkpoint = in_memory(model, tokenizer)
+            self._hold(model, tokenizer)
         self.name = name or self.name
         if max_length is not None or not isinstance(model, SentenceEncoder):
             self.max_length = max_length
-        if prompts is not None:
-            self.prompts = {**self.prompts, **prompts}
-        others = {"default_prompt_name": default_prompt_name, "similarity_fn_name": similarity_fn_name}
-        for attribute, value in {"truncate_dim": truncate_dim, **others}.items():
+        settings = {
+            "prompts": None if prompts is None else {**self.prompts, **prompts}, "truncate_dim": truncate_dim,
+            "default_prompt_name": default_prompt_name, "similarity_fn_name": similarity_fn_name,
+        }  # fmt: skip
+        for attribute, value in settings.items():
             if value is not None:
                 setattr(self, attribute, value)
         self.precision, rounded = self._running.precision(precision)
@@ -167,6 +160,19 @@ class SentenceEncoder:
             own = self.model if isinstance(model, (str, Path)) else copy.deepcopy(self.model)  # not the caller's
             self.model = own.bfloat16()
 
+    def _hold(self, model: object, tokenizer: PreTrainedTokenizerBase | None) -> None:
+        """Take what the caller opened: an encoder, the table of a static model, or a model with its tokenizer."""
+        if isinstance(model, SentenceEncoder):
+            for slot in self.__slots__[1:]:
+                setattr(self, slot, getattr(model, slot))
+        elif isinstance(model, StaticVectors):
+            self.folder, self.name = model.folder, model.name
+            self.checkpoint, self._static = Checkpoint.in_memory(), copy.copy(model)
+        else:
+            from contrastive_st.models.running import in_memory
+
+            self._model, self._tokenizer, self.checkpoint = in_memory(model, tokenizer)
+
     def _open(self, device: str | torch.device | None, pooling: str | None, precision: str) -> None:
         """Open what runs the checkpoint: its exported graph, its table with numpy, or its model with torch.
 
@@ -175,14 +181,7 @@ class SentenceEncoder:
         """
         found, asked = self.checkpoint, device or os.environ.get(DEVICE)
         if found.exported:
-            if str(asked or "cpu") != "cpu" or pooling not in (None, found.pooling):
-                raise InputError(
-                    f"{found.name} is an exported model, which runs only on the cpu with pooling {found.pooling}"
-                )
-            from contrastive_st.models.graph import GraphVectors
-
-            self._model = GraphVectors(found, precision)
-            self._tokenizer, self._fingerprint = self._model.tokenizer, self._model.fingerprint
+            self._open_graph(asked, pooling, precision)
             return
         plain = pooling is None and found.max_length is None and found.adapter is None
         if found.is_table and plain and not found.lower_case and found.include_prompt:
@@ -194,20 +193,33 @@ class SentenceEncoder:
                     if not (found.own and vectors.tokenizer.num_special_tokens_to_add(is_pair=False)):
                         self._static = vectors
         if self._static is None:
-            from contrastive_st.models.running import usable, with_sentence_transformers
-
-            place = usable(device)
-            if found.foreign and pooling is None and not found.is_refused:
-                self._model, self._tokenizer, self.checkpoint = with_sentence_transformers(found, place)
-            else:
-                from contrastive_st.models.auto import opened
-
-                self._model, self._tokenizer = opened(found, place, pooling)
-            if found.is_table and found.truncate_dim is None and not any(found.prompts.values()):
-                # the fingerprint is that of the same folder without torch
-                self._fingerprint = StaticVectors.from_pretrained(found.folder).fingerprint
+            self._open_in_torch(device, pooling)
         elif asked:
             self.to(asked)
+
+    def _open_graph(self, asked: object, pooling: str | None, precision: str) -> None:
+        found = self.checkpoint
+        if str(asked or "cpu") != "cpu" or pooling not in (None, found.pooling):
+            raise InputError(
+                f"{found.name} is an exported model, which runs only on the cpu with pooling {found.pooling}"
+            )
+        from contrastive_st.models.graph import GraphVectors
+
+        self._model = GraphVectors(found, precision)
+        self._tokenizer, self._fingerprint = self._model.tokenizer, self._model.fingerprint
+
+    def _open_in_torch(self, device: str | torch.device | None, pooling: str | None) -> None:
+        from contrastive_st.models.auto import opened
+        from contrastive_st.models.running import usable, with_sentence_transformers
+
+        found, place = self.checkpoint, usable(device)
+        if found.foreign and pooling is None and not found.is_refused:
+            self._model, self._tokenizer, self.checkpoint = with_sentence_transformers(found, place)
+        else:
+            self._model, self._tokenizer = opened(found, place, pooling)
+        if found.is_table and found.truncate_dim is None and not any(found.prompts.values()):
+            # the fingerprint is that of the same folder without torch
+            self._fingerprint = StaticVectors.from_pretrained(found.folder).fingerprint
 
     @classmethod
     def from_pretrained(cls, name: str | Path, device: str | torch.device | None = None, **options: Any) -> Self:

@@ -21,7 +21,7 @@ from contrastive_st.losses.functional import normalize
 from contrastive_st.models.adapters import attach, has_adapter, save_adapter
 from contrastive_st.models.base import ForCL
 from contrastive_st.models.configuration import ContrastiveConfig, is_plain_encoder
-from contrastive_st.models.poolings import POOLINGS, WITHOUT_HEAD
+from contrastive_st.models.poolings import POOLINGS, WITHOUT_HEAD, Pooling
 from contrastive_st.models.saving import weights_as
 from contrastive_st.models.words import Inputs, Rows, VectorDecoder, Words, cross_entropies, row_index
 from contrastive_st.speed import switch
@@ -85,20 +85,23 @@ class ContrastiveMixin(ForCL):
             )
         self._freeze_unused()
         if self.writes_words:
-            if self.words is None:
-                raise InputError(
-                    f"the MLM head of {config.model_type} is not known here, which do_mlm and TSDAE need; leave them "
-                    "out, or choose a model like BERT"
-                )
-            template = self.mlm_class(config)
-            for name, module in template.named_children():
-                if name != self.base_model_prefix:
-                    setattr(self, name, module)
-            self._tied_weights_keys = template._tied_weights_keys
+            self._add_words_head(config)
         self.add_head()
         if self.writes_words and not self.settings.do_mlm:
             self.loss_head = VectorDecoder(config, self.embedding_dim)
         self.post_init()
+
+    def _add_words_head(self, config: PreTrainedConfig) -> None:
+        if self.words is None:
+            raise InputError(
+                f"the MLM head of {config.model_type} is not known here, which do_mlm and TSDAE need; leave them "
+                "out, or choose a model like BERT"
+            )
+        template = self.mlm_class(config)
+        for name, module in template.named_children():
+            if name != self.base_model_prefix:
+                setattr(self, name, module)
+        self._tied_weights_keys = template._tied_weights_keys
 
     # ------------------------------------------------------------------ encoding
 
@@ -255,33 +258,21 @@ class ContrastiveMixin(ForCL):
         all_layers = len(pooling.layers) > 1
         if all_layers:
             rows["output_hidden_states"] = True
-        cut: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-        if settings.cutoff and self.training:
-            dim = self.cutoff_dim
-            factors, attention_mask = draw_cutoff(attention_mask, dim, settings.cutoff, settings.cutoff_ratio)
-            cut = scaled_output(self.backbone.get_submodule("embeddings"), factors)
-        # a compiled model takes masks with padding alone, in all batches
-        padded: bool | None = None  # not known
-        if lengths is not None:
-            holes = self.backbone._compiled_call_impl is not None or bool(settings.cutoff)
-            padded = holes or bool((lengths < attention_mask.shape[1]).any())
-        kernels, attends = self.training and not self._recomputes, cast("PreTrainedConfig", self.backbone.config)
+        packed: PackedRows | None = None
         if "input_ids" in rows and lengths is not None and self.packs(lengths):  # and no bucket of others
-            exact = not self.training and self.device.type == "cpu"
-            packed = PackedRows(lengths, attention_mask.shape[1], attention_mask.device, exact)
-            ids: Tensor = rows["input_ids"]
-            rows = {"position_ids": torch.arange(ids.shape[1], device=ids.device).expand(ids.shape), **rows}
-            rows |= self._places(ids)
-            with training_attention(attends, packed, kernels=kernels):
-                tokens = {name: packed.pack(x) if isinstance(x, Tensor) else x for name, x in rows.items()}
-                output = self.backbone(**tokens)
-                output.last_hidden_state = packed.unpack(output.last_hidden_state)
-                if output.get("hidden_states") is not None:
-                    output.hidden_states = tuple(packed.unpack(states) for states in output.hidden_states)
-                if self.projection is not None:
-                    output.pooler_output = self.projection(output.last_hidden_state)
+            packed, output = self._encode_packed(attention_mask, lengths, rows)
         else:
-            packed = None
+            cut: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+            if settings.cutoff and self.training:
+                dim = self.cutoff_dim
+                factors, attention_mask = draw_cutoff(attention_mask, dim, settings.cutoff, settings.cutoff_ratio)
+                cut = scaled_output(self.backbone.get_submodule("embeddings"), factors)
+            # a compiled model takes masks with padding alone, in all batches
+            padded: bool | None = None  # not known
+            if lengths is not None:
+                holes = self.backbone._compiled_call_impl is not None or bool(settings.cutoff)
+                padded = holes or bool((lengths < attention_mask.shape[1]).any())
+            kernels, attends = self.training and not self._recomputes, cast("PreTrainedConfig", self.backbone.config)
             usual = padded is None and not kernels
             with cut, contextlib.nullcontext() if usual else training_attention(attends, None, padded, kernels):
                 output = self.backbone(attention_mask=attention_mask, **rows)
@@ -291,20 +282,31 @@ class ContrastiveMixin(ForCL):
         pooled = attention_mask if text_mask is None else attention_mask * text_mask
         if self.uses_head:
             embedding = output.pooler_output
-        elif packed is not None and exact:  # sums over padding would be rounded otherwise
-            embedding = in_order(
-                [
-                    pooling.of([states[rows, :length] for states in layers], pooled[rows, :length])
-                    for rows, length in packed.groups
-                ],
-                [rows for rows, _ in packed.groups],
-            )
+        elif packed is not None and packed.exact:  # sums over padding would be rounded otherwise
+            embedding = _pooled_by_length(pooling, layers, pooled, packed)
         else:
             embedding = pooling.of(layers, pooled)
         return BaseModelOutputWithPooling(
             last_hidden_state=output.last_hidden_state, pooler_output=self.after(embedding),
             hidden_states=states, attentions=weights,
         )  # fmt: skip
+
+    def _encode_packed(
+        self, attention_mask: Tensor, lengths: NDArray[np.int64], rows: Inputs
+    ) -> tuple[PackedRows, Any]:
+        exact, kernels = not self.training and self.device.type == "cpu", self.training and not self._recomputes
+        packed = PackedRows(lengths, attention_mask.shape[1], attention_mask.device, exact)
+        ids: Tensor = rows["input_ids"]
+        rows = {"position_ids": torch.arange(ids.shape[1], device=ids.device).expand(ids.shape), **rows}
+        rows |= self._places(ids)
+        with training_attention(cast("PreTrainedConfig", self.backbone.config), packed, kernels=kernels):
+            output = self.backbone(**{name: packed.pack(x) if isinstance(x, Tensor) else x for name, x in rows.items()})
+            output.last_hidden_state = packed.unpack(output.last_hidden_state)
+            if output.get("hidden_states") is not None:
+                output.hidden_states = tuple(packed.unpack(states) for states in output.hidden_states)
+            if self.projection is not None:
+                output.pooler_output = self.projection(output.last_hidden_state)
+        return packed, output
 
     @property
     def can_pack(self) -> bool:
@@ -363,23 +365,26 @@ class ContrastiveMixin(ForCL):
     def words_of(self, batch: Inputs) -> Words | None:
         """The masked words of the auxiliary loss (`do_mlm`), or with TSDAE those of the whole sentences."""
         if isinstance(self.settings.loss, TSDAELoss):
-            targets: Tensor | None = batch.get("targets")
-            if targets is None or targets.dim() != 2 or batch["input_ids"].shape[1] != 1:
-                raise InputError(
-                    "tsdae needs both a part of each sentence and the whole sentence; use DeletionCollator"
-                )
-            if not self.settings.with_head:
-                raise InputError("this encoder was saved without its decoder; open it with with_head=True to train")
-            whole, written = targets, row_lengths(targets[:, 1:] != -100, batch.get("predicted"))
+            return self._words_of_sentences(batch)
+        masked = self.settings.do_mlm and batch.get("mlm_targets") is not None
+        return self._masked_words(batch) if masked else None
 
-            def sum_of_written(vectors: Tensor, rows: Rows) -> Tensor:
-                own, counts = whole[row_index(rows, whole.device)], written[slice(None) if rows is None else rows]
-                states = self.loss_head(self.backbone, own[:, :-1].clamp(min=0), vectors)
-                return cross_entropies(self.mlm_logits, states, own[:, 1:], int(counts.sum()))
+    def _words_of_sentences(self, batch: Inputs) -> Words:
+        targets: Tensor | None = batch.get("targets")
+        if targets is None or targets.dim() != 2 or batch["input_ids"].shape[1] != 1:
+            raise InputError("tsdae needs both a part of each sentence and the whole sentence; use DeletionCollator")
+        if not self.settings.with_head:
+            raise InputError("this encoder was saved without its decoder; open it with with_head=True to train")
+        whole, written = targets, row_lengths(targets[:, 1:] != -100, batch.get("predicted"))
 
-            return Words(1.0, int(written.sum()), sum_of_written)
-        if not self.settings.do_mlm or batch.get("mlm_targets") is None:
-            return None
+        def sum_of(vectors: Tensor, rows: Rows) -> Tensor:
+            own, counts = whole[row_index(rows, whole.device)], written[slice(None) if rows is None else rows]
+            states = self.loss_head(self.backbone, own[:, :-1].clamp(min=0), vectors)
+            return cross_entropies(self.mlm_logits, states, own[:, 1:], int(counts.sum()))
+
+        return Words(1.0, int(written.sum()), sum_of)
+
+    def _masked_words(self, batch: Inputs) -> Words:
         wanted, known = batch["mlm_targets"].flatten(0, -2), batch.get("lengths")
         attends = cast("PreTrainedConfig", self.backbone.config)
         predicted = row_lengths(batch["mlm_targets"] != -100, batch.get("predicted")).reshape(-1)
@@ -440,6 +445,14 @@ def final_layers(dim: int, dense: Sequence[Mapping[str, Any]], normalized: bool)
     if normalized:
         layers.append(Normalize())
     return layers
+
+
+def _pooled_by_length(pooling: Pooling, layers: Sequence[Tensor], mask: Tensor, packed: PackedRows) -> Tensor:
+    """The vectors of packed rows, from rows of one length at a time, without padding."""
+    vectors = [
+        pooling.of([states[rows, :length] for states in layers], mask[rows, :length]) for rows, length in packed.groups
+    ]
+    return in_order(vectors, [rows for rows, _ in packed.groups])
 
 
 # --- Cutoff (Shen et al. 2020, https://arxiv.org/abs/2009.13818): set parts of a sentence's embedding matrix to zero.

@@ -41,7 +41,7 @@ class PackedRows:
 
     def __init__(self, lengths: NDArray[np.int64], width: int, device: torch.device, exact: bool = False) -> None:
         self.shape = len(lengths), width
-        self.longest = int(lengths.max())
+        self.longest, self.exact = int(lengths.max()), exact
         of_length = [(rows, int(lengths[rows[0]])) for rows in rows_of_one_length(lengths)] if exact else []
         self.groups = of_length or _groups(lengths, device)
         places = np.flatnonzero(np.arange(width) < lengths[:, None])

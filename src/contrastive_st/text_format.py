@@ -17,14 +17,14 @@ class TextFormat:
     Args:
         encoding: such as `cp1251`.
         delimiter: the character between the cells of a table.
-        header: how many rows of a table hold the names of its columns.
+        header: whether the first row of a table holds the names of its columns.
         escapes: whether backslashes in a table are escapes, and quotes around the cells of one with tabs are marks.
         decimal: whether the decimal mark of its numbers is a `point` or a `comma`.
     """
 
     encoding: str | None = None
     delimiter: str | None = None
-    header: int | None = None
+    header: bool | None = None
     escapes: bool | None = None
     decimal: str | None = None
 
@@ -33,8 +33,8 @@ class TextFormat:
 TEXT_FORMAT_HELP = {
     "encoding": "encoding of files of text, such as cp1251 (default: UTF-8, a byte order mark, or what is detected)",
     "delimiter": "character between the cells of a table (default: as in its header line: , ; | or a tab)",
-    "header": "whether the first row of a table holds the names of its columns: true or false, or how many rows do "
-    "(default: true if its cells are known names)",
+    "header": "whether the first row of a table holds the names of its columns: true or false (default: true if its "
+    "cells are known names)",
     "escapes": "whether backslashes in a table are escapes, and with tabs quotes are marks around cells: true or false "
     "(default: false, or a question)",
     "decimal": "decimal mark of the numbers in a table: point or comma (default: point)",
@@ -81,6 +81,5 @@ def add_text_format(name: str, value: str) -> None:
     if name == "decimal":
         given = choice("value of --decimal", value.lower(), ("point", "comma"))
     if name in ("header", "escapes"):
-        rows = name == "header" and value.isdecimal()
-        given = int(value) if rows else choice(f"value of --{name}", value.lower(), ("true", "false")) == "true"
+        given = choice(f"value of --{name}", value.lower(), ("true", "false")) == "true"
     set_text_format(replace(asked, **{name: given}))

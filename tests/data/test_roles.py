@@ -360,13 +360,13 @@ def test_a_header_is_known_by_its_names_or_by_those_that_are_asked_for(tmp_path,
     assert read_texts(str(tmp_path / name), ["0", "1"], header=False).num_rows >= content.count("\n") - 1
 
 
-def test_a_header_again_is_left_out_and_a_cell_with_the_name_of_its_column_is_a_question(tmp_path, caplog):
+def test_a_header_again_and_a_cell_with_the_name_of_its_column_are_questions(tmp_path):
     path = tmp_path / "joined.csv"
-    path.write_text("anchor,positive\na b,c d\nanchor,positive\ne f,g h\n")
-    for columns in (None, ["anchor", "positive"]):
-        assert read_examples(str(path), columns)[0]["anchor"][:] == ["a b", "e f"]
-        assert "row 3 repeats the header and is left out" in caplog.text
-        caplog.clear()
+    for first in ("anchor,positive", "left,right"):
+        path.write_text(f"{first}\na b,c d\na,b\ne,f\n{first}\ne f,g h\n")
+        for columns in (None, first.split(",")):
+            with pytest.raises(InputError, match=f"row 5: .* sed 5,5d {path} > |--header true --columns left"):
+                read_examples(str(path), columns)
     path.write_text("positive,great\nnegative,awful\npositive,fine\n")
     with pytest.raises(InputError, match="--header"):
         read_texts(str(path))

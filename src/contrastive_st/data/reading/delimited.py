@@ -42,22 +42,15 @@ _OTHERS = (
     (r"\{'", "its rows are objects of Python", PYTHON_AS_JSON, ".jsonl"),
     (r'\{"|[\[{]\s*\n|\[["\[{].*[\]},]\s*\n', "its rows are objects or lists of JSON", "cat", ".json"),
     (r"\*{5,} 1\. row|-\[ RECORD 1", "it has a line for each cell; use psql --csv or mysql --batch", "", ""),
-    (
-        r"(?!.*\|.*\n-+(\+-+)+\n)(.*\n){0,2}(?=.*[-=─═]{3}.*[^-=─═\n].*[-=─═]{3})[-+=|:\s─-╿]+\n",
-        "it is drawn",
-        DRAWN_AS_TABS,
-        ".tsv",
-    ),
+    (r"(.*\n){0,2}(?=.*[-=─═]{3}.*[^-=─═\n].*[-=─═]{3})[-+=|:\s─-╿]+\n", "it is drawn", DRAWN_AS_TABS, ".tsv"),
 )
-#: A cell of a header's second or third row: of Qualtrics, of SurveyMonkey, or a type
-_SUBHEADER = re.compile(r'\{"ImportId".*|Open-Ended Response', re.DOTALL)
-_TYPE = re.compile(
-    r"#?(string|str|text|(n?var)?char|character|object|factor|category|(big)?int(eger|32|64)?|float(32|64)?|double|"
-    r"real|num(ber|eric)|decimal|bool(ean)?|date(time)?|timestamp)( ?\([\d, ]+\))?", re.IGNORECASE
+#: A cell of a row below the names: what Qualtrics or SurveyMonkey writes there, a type, or nothing
+_BELOW_NAMES = re.compile(
+    r'\{"ImportId".*|(open-ended )?response|#?(string|str|text|(n?var)?char|character|object|factor|category|'
+    r"(big)?int(eger|32|64)?|float(32|64)?|double|real|num(ber|eric)|decimal|bool(ean)?|date(time)?|timestamp)"
+    r"( ?\([\d, ]+\))?|", re.IGNORECASE | re.DOTALL
 )  # fmt: skip
-#: Rows as programs write them around a table: a line, and the number of its rows
-_LINE = re.compile(r"[-+=|:\s]*---[-+=|:\s-]*")
-_COUNT = re.compile(r"\(?(\d+) rows?( affected| selected| in set.*)?\.?\)?")
+_COUNT = re.compile(r"\(?\d+ rows?( affected| selected| in set.*)?\.?\)?")
 _AGGREGATE = re.compile(r"((grand|sub)[- ]?)?total|sum|average|mean|count", re.IGNORECASE)
 #: The columns of the files of the STS benchmark, which have no header
 STS_COLUMNS = ("genre", "file", "year", "id", "sts_score", "sentence1", "sentence2")
@@ -69,7 +62,7 @@ class Dialect(NamedTuple):
     Attributes:
         delimiter: one character; a null character if each line is one cell.
         names: the columns.
-        header: how many rows hold their names.
+        header: whether a row holds their names.
         quote: the mark around cells; blank if quotes are text.
         skipped: lines before the table.
         spaced: whether blanks after a delimiter are not part of the cells.
@@ -77,12 +70,13 @@ class Dialect(NamedTuple):
         escapes: what a backslash is an escape before: `any` character, `quotes`, those of a database (`copy`), or none.
         decimal_commas: whether a comma in a number is its decimal mark.
         notes: what was detected, for messages.
-        first: how many rows are above the first row of the table.
+        checked: whether a row that is like a header, or like what programs write around a table, is refused.
+        above: how many rows are above the first row of the table.
     """
 
     delimiter: str
     names: list[str]
-    header: int
+    header: bool
     quote: str = '"'
     skipped: int = 0
     spaced: bool = False
@@ -90,7 +84,8 @@ class Dialect(NamedTuple):
     escapes: str = ""
     decimal_commas: bool = False
     notes: tuple[str, ...] = ()
-    first: int = 1
+    checked: bool = True
+    above: int = 1
 
     def rows(self, lines: Iterable[str]) -> _csv.Reader:
         """The cells of each row. Strict, because otherwise a quote that is never closed takes in the rest."""
@@ -120,7 +115,7 @@ def find_dialect(
     lines: Callable[[], Iterator[str]],
     source: str,
     usual: str,
-    header: int | None,
+    header: bool | None,
     loose: bool,
     wanted: Sequence[str] = (),
 ) -> Dialect:
@@ -130,7 +125,7 @@ def find_dialect(
         lines: gives the lines, from the first, with their ends.
         source: name of the file in messages.
         usual: the delimiter that the name of the file says.
-        header: how many rows hold the names of the columns, if that is known.
+        header: whether the first row holds the names of the columns, if that is known.
         loose: the file is a `.txt`, whose cells may have quotes and which may have cells beyond the header.
         wanted: names of columns that are asked for; a first line with all of them is the header.
 
@@ -139,14 +134,14 @@ def find_dialect(
     """
     first, notes, asked = list(islice(lines(), _SHOWN)), list[str](), text_format.asked
     header = asked.header if header is None else header
+    checked = header is not True
     header = True if wanted and header is None else header
-    dialect = Dialect(_ONE_COLUMN, [], 1, decimal_commas=asked.decimal == "comma")
-    if usual == "," and header == 1 and wanted and not asked.escapes:  # a first line with all needs no second look
+    dialect = Dialect(_ONE_COLUMN, [], True, decimal_commas=asked.decimal == "comma", checked=checked)
+    if usual == "," and wanted and header and not asked.escapes:  # a first line with all of them needs no second look
         for delimiter in asked.delimiter or ",;|":
-            top = list(csv.reader(first[:2], delimiter=delimiter))
-            names = top[0]
-            alike = len(set(names)) == len(names) > 1 and "" not in names and {*map(len, top)} == {len(names)}
-            if alike and set(wanted) <= set(names):
+            names, *below = csv.reader(first[:2], delimiter=delimiter)
+            alike = len(set(names)) == len(names) > 1 and "" not in names and {*map(len, below)} <= {len(names)}
+            if alike and set(wanted) <= set(names) and not (below and checked and is_aside(below[0], names)):
                 return dialect._replace(delimiter=delimiter, names=names)
     named = _SEP.fullmatch(first[0]) if first else None
     told = asked.delimiter or (named and named[1])
@@ -165,27 +160,24 @@ def find_dialect(
     if escapes == "copy" and not asked.escapes:
         notes.append(r"\n, \t and \\ in a cell are escapes, because a cell is \N, as \copy of PostgreSQL writes null")
     dialect = dialect._replace(delimiter=delimiter, quote=quote, skipped=skipped, escapes=escapes, spaced=spaced)
-    try:
-        rows = list(dialect.rows(first[skipped:]))
-    except csv.Error:  # the error names the row when it is read
-        rows = [[cell.strip(quote) for cell in line.rstrip("\r\n").split(delimiter)] for line in first[skipped:]]
-    rows = [[cell.strip() for cell in row] for row in rows]
+    rows, ends, reader = list[list[str]](), list[int](), dialect.rows(first[skipped:])
+    with contextlib.suppress(csv.Error):  # the error names the row when it is read
+        for row in reader:
+            rows.append([cell.strip() for cell in row])
+            ends.append(skipped + reader.line_num)
+    if not rows:
+        rows, ends = [[cell.strip(f" {quote}") for cell in cells]], [skipped + 1]
     if len(rows[0]) == 1 and any(_are_names(rows[0][0].split(one)) for one in _DELIMITERS):
         raise InputError(f"{source}: each row is one cell in quotes; {converted(WITHOUT_QUOTES, source)}")
     sts = not header and _is_sts(rows[0])
+    for place, row in enumerate(rows[1:3] if checked and header is not False and not sts else [], 1):
+        if is_aside(row, rows[0]):
+            start = ends[0 if "ImportId" in row[0] else place - 1] + 1  # Qualtrics has two such rows
+            raise _aside_question(f"{source}, row {skipped + place + 1}", row, (start, ends[place]), source)
     if header is None and (header := False if sts else _is_header(rows[0])) is None:
-        raise _header_question(rows, source)
+        raise _header_question(rows, source, ends[0])
     if header:
-        names = _names_in(rows[:header], source)
-        more = [row for row in rows[header:] if row]
-        counted = any([row[0] for row in more] == [str(n + start) for n in range(len(more))] for start in (0, 1))
-        if (
-            "" not in names
-            and {*map(len, more)} == {len(names) + 1}
-            and (counted or all(line[0] == '"' for line in first))
-        ):
-            names = ["", *names]
-            notes.append("the first cells are row names, which are not used: the header has none for them")
+        names = _names_in(rows[0], source)
     else:
         names = list(STS_COLUMNS) if sts else [str(place) for place in range(len(rows[0]))]
         notes.append(f"no header: columns {'as in the STS benchmark,' if sts else 'are numbered'} {', '.join(names)}")
@@ -195,9 +187,7 @@ def find_dialect(
         notes.append(f"cells are separated by {_DELIMITERS[delimiter]}")
     if delimiter == _ONE_COLUMN and any("," in line for line in first):
         notes.append("one column: commas are text, because the first row has none")
-    return dialect._replace(
-        names=names, header=int(header), loose=loose or sts, notes=tuple(notes), first=skipped + header
-    )
+    return dialect._replace(names=names, header=header, loose=loose or sts, notes=tuple(notes), above=skipped + header)
 
 
 def ask_other(top: Sequence[str], source: str) -> None:
@@ -256,7 +246,7 @@ def _marks_of(
     if asked is None and not (quoted or loose) and any(in_quotes):
         widths, needed = set[int](), False
         with contextlib.suppress(csv.Error):
-            for row in filter(None, Dialect("\t", [], 0).rows(lines())):
+            for row in filter(None, Dialect("\t", [], False).rows(lines())):
                 widths.add(len(row))
                 needed = needed or any('"' in cell or "\n" in cell for cell in row)
             quoted = needed and len(widths) == 1
@@ -283,9 +273,8 @@ def _is_header(cells: Sequence[str]) -> bool | None:
     return True if len(written) > 1 and not others else None
 
 
-def _names_in(rows: Sequence[Sequence[str]], source: str) -> list[str]:
-    """The names in the rows of a header; a blank one beyond the first, and a second of one name, have no role."""
-    cells = max(rows, key=lambda row: sum(map(has_role, row)))
+def _names_in(cells: Sequence[str], source: str) -> list[str]:
+    """The names in a header; a blank one beyond the first, and a second of one name, have no role."""
     if not any(cells):
         raise InputError(f"{source}, row 1 is blank; it must hold the names of the columns")
     blank, names = (cells.index("") if "" in cells else -1), list[str]()
@@ -295,53 +284,43 @@ def _names_in(rows: Sequence[Sequence[str]], source: str) -> list[str]:
     return distinct(names, source)
 
 
-def _header_question(rows: Sequence[Sequence[str]], source: str) -> InputError:
-    """Ask whether the first row holds names, with the flags for both answers."""
-    count = 1 + max(place for place in range(len(rows[:3])) if place == 0 or is_stray(rows[place], rows[0], True))
-    columns = max(rows[:count], key=lambda row: sum(map(has_role, row)))
+def _header_question(rows: Sequence[Sequence[str]], source: str, line: int) -> InputError:
+    """Ask whether the first row, which ends in this line, holds names, with the flags for both answers."""
     numbered = [str(place) for place in range(len(rows[0]))]
-    named = [dict(zip(columns, row, strict=False)) for row in rows[count:]]
+    named = [dict(zip(rows[0], row, strict=False)) for row in rows[1:]]
     below = [dict(zip(numbered, row, strict=False)) for row in rows]
-    names = suggested_columns(named, columns, "--header true" if count == 1 else f"--header {count}")
+    names = suggested_columns(named, rows[0], "--header true")
     data = suggested_columns(below, numbered, "--header false")
     answers = f"if it holds the names of the columns, give {names}; if it is a row like the others, give {data}"
-    return InputError(f"{source}: is the first row, {listed(map(shown, rows[0]))}, a header? {answers}")
+    neither = f"if neither, {converted(f'sed 1,{line}d', source)}"
+    return InputError(f"{source}: is the first row, {listed(map(shown, rows[0]))}, a header? {answers}; {neither}")
 
 
-def is_stray(cells: Sequence[str], names: Sequence[str], top: bool = False, last: bool = False) -> bool:
-    """Whether a row may be no row of the table: names of columns, or what programs write around a table.
+def is_aside(cells: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether a row below the names, or at the end, may be what programs write around a table, and no row of it.
 
-    Args:
-        cells: the row.
-        names: the names of the columns.
-        top: it is below the names, where types, a comment, or other names may be.
-        last: it is the last row, where a total may be.
+    That is types, a comment, the names in other words, a total, or the number of rows.
 
     Example:
         >>> names = ["StartDate", "EndDate", "Q1"]
-        >>> is_stray(["Start Date", "End Date", "Why?"], names, True), is_stray(["date", "date", "str"], names, True)
+        >>> is_aside(["Start Date", "End Date", "Why?"], names), is_aside(["date", "date", "str"], names)
         (True, True)
-        >>> is_stray(["2026-11-28", "2026-11-29", "A string"], names, True), is_stray(["(6 rows)"], names)
-        (False, True)
-        >>> is_stray(["3 rows of seats", ""], names), is_stray(["---", ""], names)
-        (False, True)
-        >>> is_stray(["Total", "6"], names, last=True), is_stray(["Total", "why"], names, last=True)
+        >>> is_aside(["# in May"], names), is_aside(["2026-11-28", "2026-11-29", "A string"], names)
         (True, False)
+        >>> is_aside(["(6 rows)"], names), is_aside(["Total", "6"], names), is_aside(["Total", "why"], names)
+        (True, True, False)
     """
     plain = [cell.strip() for cell in cells] or [""]
-    if ((_LINE.fullmatch(plain[0]) or _COUNT.fullmatch(plain[0])) and set("".join(plain[1:])) <= set("-+=|: ")) or (
-        len(names) > 1 and len(NAMES.intersection(map(str.lower, plain))) > 1 and _are_names(plain)
-    ):
+    first, others = plain[0], list(filter(None, plain[1:]))
+    if not others and _COUNT.fullmatch(first):
         return True
-    if last and _AGGREGATE.fullmatch(plain[0]) and any(plain[1:]):
-        return all(NUMBER.fullmatch(cell) for cell in plain[1:] if cell)
-    if not top or len(names) < 2:
+    if len(names) < 2 or not any(plain):
         return False
     squeezed = ([re.sub(r"[\W_]", "", cell).lower() for cell in row] for row in (plain, names))
     again = sum(cell == name and not cell.isdecimal() and cell != "" for cell, name in zip(*squeezed, strict=False))
-    comment = plain[0].startswith("#") and (len(plain) != len(names) or plain[0][1:2] in " #")
-    types = len(plain) > 1 and all(map(_TYPE.fullmatch, plain))
-    return comment or types or again > 1 or any(map(_SUBHEADER.fullmatch, plain))
+    comment = first.startswith("#") and (len(plain) != len(names) or first[1:2] in " #")
+    total = others and _AGGREGATE.fullmatch(first) and all(map(NUMBER.fullmatch, others))
+    return bool(again > 1 or comment or total or (len(plain) > 1 and all(map(_BELOW_NAMES.fullmatch, plain))))
 
 
 def _are_names(cells: Sequence[str]) -> bool:
@@ -385,26 +364,22 @@ def distinct(names: Sequence[str], source: str) -> list[str]:
     return list(names)
 
 
-def numbered_rows(
-    dialect: Dialect, lines: Iterable[str], source: str, left_out: set[int]
-) -> Iterator[tuple[int, list[str]]]:
+def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterator[tuple[int, list[str]]]:
     """The rows below the header with their numbers, counted from 1, and as many cells as there are columns.
 
     Args:
         dialect: how the table is written.
         lines: its lines.
         source: its name in messages.
-        left_out: gets the numbers of rows that repeat the header, where files were joined; each is logged once.
 
     Raises:
         InputError: a row has more or fewer cells, a quote is not closed, or it is not clear whether a row is of the
             table or a backslash is an escape; the message names the row.
     """
-    names, asked, number, count, after = dialect.names, text_format.asked, 0, 0, set[str]()
-    cells, below, several = list[str](), list[list[str]](), dialect.header > 0 and len(names) > 1
-    roles = [role_of(name) for name in names]
-    checked = dialect.header > 0 and asked.header != 1  # else no row may be a header
-    known = {place: name for place, name in enumerate(names) if several and checked and has_role(name)}
+    names, asked, number, cells, after = dialect.names, text_format.asked, 0, list[str](), set[str]()
+    checked = dialect.header and dialect.checked
+    several = checked and len(names) > 1
+    known = [name if several and has_role(name) else None for name in names]
 
     def noted() -> Iterator[str]:
         for line in islice(lines, dialect.skipped, None):
@@ -414,70 +389,54 @@ def numbered_rows(
                     raise _escapes_question(f"{source}, row {number + 1}", "a backslash stands before a quote")
             yield line.lstrip("\ufeff") if line.startswith("\ufeff") else line  # of files that were joined
 
-    reader = dialect.rows(noted())
-    without = lambda: converted(f"sed {reader.line_num + dialect.skipped}d", source)
+    reader, end = dialect.rows(noted()), dialect.skipped
     try:
         for number, cells in enumerate(reader, 1 + dialect.skipped):
-            if number <= dialect.first:
+            start, end = end + 1, reader.line_num + dialect.skipped
+            if number <= dialect.above:
                 continue
-            where, top = f"{source}, row {number}", number <= dialect.first + 2
-            stray = checked and is_stray(cells, names, top)
-            same = [cell.strip() for cell in cells] == names
-            again = several and (same or (stray and _are_names(cells) and list(map(role_of, cells)) == roles))
-            why = "repeats the header" if again else "is the number of rows" if stray and _counts(cells, count) else ""
-            if why or (stray and _LINE.fullmatch("".join(cells))):
-                if number not in left_out:
-                    logger.warning(f"{where} {why or 'is a line'} and is left out")
-                left_out.add(number)
-                continue
-            if stray:
-                rows, advice = number - dialect.skipped, without()
-                if top and not (below and is_stray(cells, names)):
-                    advice = f"if the header has {rows} rows, give --header {rows}, or {advice}"
-                raise _stray_question(where, cells, advice)
-            if cells and (len(cells) < len(names) or (len(cells) > len(names) and not dialect.loose)):
-                if len(cells) < len(names) or any(cell.strip() for cell in cells[len(names) :]):
-                    raise InputError(
-                        f"{where}: {_wrong_count(cells, dialect)}, or if it is not a row of the table, {without()}"
-                    )
+            where = f"{source}, row {number}"
+            again = cells == names or any(cell.strip() == name for cell, name in zip(cells, known, strict=False))
+            if several and (again or (len(NAMES.intersection(map(str.lower, cells))) > 1 and _are_names(cells))):
+                raise _aside_question(where, cells, (start, end), source)
+            if cells and len(cells) != len(names):
+                first = number == dialect.above + 1  # with a cell for its name, as R writes it, or all have one more
+                spare = dialect.loose and not (first and dialect.header)
+                if len(cells) < len(names) or (not spare and any(map(str.strip, cells[len(names) :]))):
+                    without = converted(f"sed {start},{end}d", source)
+                    what = _wrong_count(cells, dialect, source, first)
+                    raise InputError(f"{where}: {what}, or if it is not a row of the table, {without}")
                 cells = cells[: len(names)]  # spreadsheets fill up rows
-            own = next((name for place, name in known.items() if cells and cells[place].strip() == name), None)
-            if own is not None:
-                question = _header_question([names, *below], source)
-                raise InputError(f"{where}: {own!r} is the name of its column too; {question}")
-            if len(below) < _SHOWN:
-                below.append(cells)
-            count += any(cells)
             yield number, cells or [""] * len(names)
     except csv.Error as error:
         mend = "close every quote, and double quotes inside a cell"
         raise InputError(f"{source}, row {number + 1}: {error}; {mend}") from error
-    if below and checked and number not in left_out and is_stray(cells, names, last=True):
-        raise _stray_question(f"{source}, row {number}", cells, without())
+    if checked and number > dialect.above and is_aside(cells, names):
+        raise _aside_question(f"{source}, row {number}", cells, (start, end), source)
     # who escapes line ends writes no row on two lines
     dumped = after <= _OF_COPY and after & set("nrt\\" if dialect.delimiter == "\t" else "nrt")
-    if dumped and reader.line_num == number - dialect.skipped:
+    if dumped and end == number:
         raise _escapes_question(source, f"a backslash stands before {min(dumped)!r}")
 
 
-def _counts(cells: Sequence[str], count: int) -> bool:
-    """Whether a row is what programs write below a table: the number of its rows."""
-    said = _COUNT.fullmatch(cells[0]) if len(cells) == 1 else None
-    return said is not None and said[1] == str(count)
-
-
-def _stray_question(where: str, cells: Sequence[str], mend: str) -> InputError:
+def _aside_question(where: str, cells: Sequence[str], lines: tuple[int, int], source: str) -> InputError:
+    """Ask whether a row, which is on these lines, is of the table."""
     what = f"{where}: {listed(map(shown, cells))} may not be a row of the table"
-    return InputError(f"{what}; {mend}; if it is a row like the others, give --header true")
+    mend = "if it is a row like the others, give --header true, or --header false if there is no header"
+    return InputError(f"{what}; {converted('sed {},{}d'.format(*lines), source)}; {mend}")
 
 
-def _wrong_count(cells: Sequence[str], dialect: Dialect) -> str:
-    """What is wrong with a row that has more or fewer cells than there are columns."""
+def _wrong_count(cells: Sequence[str], dialect: Dialect, source: str, first: bool) -> str:
+    """What is wrong with a row, the `first` or another, that has more or fewer cells than there are columns."""
     named = _DELIMITERS.get(dialect.delimiter, "the delimiter")
     mend = "add the missing cells" if len(cells) < len(dialect.names) else f"quote cells that hold {named}"
     if any(cell.endswith("\\") for cell in cells) and not dialect.escapes:
         mend = f"if a backslash stands before {named} or line ends inside cells, give --escapes true"
     elif not dialect.quote:
         mend += f"; if quotes are around cells that hold {named} or line ends, give --escapes true"
-    first = "the header" if dialect.header else "the first row"
-    return f"{len(cells)} cells where {first} has {len(dialect.names)}; {mend}"
+    if first and len(cells) == len(dialect.names) + 1:  # as R writes row names
+        name = f"{dialect.quote}id{dialect.quote}{dialect.delimiter}".replace("\t", "\\t")
+        command = f"sed '1s/^/{name}/'"
+        mend += f", or if the first cells are names of the rows, {converted(command, source)}"
+    what = "the header" if dialect.header else "the first row"
+    return f"{len(cells)} cells where {what} has {len(dialect.names)}; {mend}"

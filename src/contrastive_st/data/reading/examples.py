@@ -38,7 +38,7 @@ from contrastive_st.data.roles import (
     role_of,
     score_range,
 )  # fmt: skip
-from contrastive_st.data.suggestions import row_for_each
+from contrastive_st.data.suggestions import converted, row_for_each
 from contrastive_st.errors import InputError, listed
 from contrastive_st.prefetch import in_chunks
 from contrastive_st.text_format import reading_as
@@ -55,7 +55,7 @@ def read_examples(
     strict: bool = False,
     split: str | None = None,
     scale: tuple[float, float] | None = None,
-    header: int | None = None,
+    header: bool | None = None,
     kinds: Sequence[str] = (),
     classes: Mapping[str, int] | None = None,
     encoding: str | None = None,
@@ -169,8 +169,8 @@ def _with_target(
         if (bad := next((cell for cell in cells if not valid(cell)), None)) is not None:
             written = ((row.number, row.cells.get(name)) for row in table)
             number = next((number for number, cell in written if plain(cell).lower() == bad.lower()), 0)
-            header = f"; if the header has {table.first} rows, give --header {table.first}"
-            what += header * (table.delimited and number == table.first)
+            if table.delimited and number == table.first:
+                what += f"; if it is not a row of the table, {converted(f'sed {number}d', table.source)}"
             raise InputError(f"{table.where(number)}: {bad[:40]!r} in column {name!r} {what}")
 
     if strict:

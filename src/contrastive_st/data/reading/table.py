@@ -27,7 +27,7 @@ def open_table(
     source: object,
     *,
     split: str | None = None,
-    header: int | None = None,
+    header: bool | None = None,
     columns: Sequence[str | int] | str | int | None = None,
     name: str | None = None,
     streaming: bool = False,
@@ -50,8 +50,8 @@ def open_table(
     Args:
         source: as above; or rows in memory, as for `contrastive_st.data.reading.memory.in_memory`.
         split: which split to read; by default `train`, and a note names the others in a folder.
-        header: whether the first row of a table holds the names of its columns, or how many rows do; by default it does
-            if its cells are names of `ROLES`, or one of them is asked for, and else that is an error which asks for it.
+        header: whether the first row of a table holds the names of its columns; by default it does if its cells are
+            names of `ROLES`, or one of them is asked for, and else that is an error which asks for it.
         columns: the columns that are asked for, as for `column_roles`.
         name: name of the source in messages.
         streaming: read a data set of the Hub as a stream, and not download it first.
@@ -97,7 +97,7 @@ def open_table(
 
 
 def open_file(
-    path: Path, source: str, header: int | None = None, columns: Sequence[str | int] | str | int | None = None
+    path: Path, source: str, header: bool | None = None, columns: Sequence[str | int] | str | int | None = None
 ) -> Table:
     """Open one file, whose extension says the format."""
     content.check_file(path, source)
@@ -125,16 +125,15 @@ def open_file(
         ]
         wanted = [one for one in asked if not one.isdecimal()]
         dialect = delimited.find_dialect(lines, source, "," if kind == ".csv" else "\t", header, kind == ".txt", wanted)
-    left_out = set[int]()
 
     def read() -> Iterator[Row]:
-        for number, written in delimited.numbered_rows(dialect, lines(), source, left_out):
+        for number, written in delimited.numbered_rows(dialect, lines(), source):
             yield Row(number, dict(zip(dialect.names, map(dialect.cell, written), strict=False)))
 
     plain = encoding.startswith("utf-8") and path.suffix.lower() not in content.COMPRESSED
     return Table(
         source, "row", read, dialect.names, (note,) * bool(note) + dialect.notes, delimited=True,
-        first=1 + dialect.first, whole=partial(columns_of_csv, path, dialect, {}) if plain else None,
+        first=1 + dialect.above, whole=partial(columns_of_csv, path, dialect, {}) if plain else None,
     )  # fmt: skip
 
 

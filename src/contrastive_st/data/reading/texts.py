@@ -23,7 +23,7 @@ def read_texts(
     *,
     strict: bool = False,
     split: str | None = None,
-    header: int | None = None,
+    header: bool | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
     escapes: bool | None = None,
@@ -41,8 +41,8 @@ def read_texts(
         strict: raise an error for a blank cell instead.
         split: which split to read, of a data set of the Hub, a saved folder, or files named after splits; by default
             `train`, and a line of the log names the others.
-        header: whether the first row of a table holds the names of the columns, or how many rows do; by default it does
-            if you name a column, or if its cells are names that `ROLES` has.
+        header: whether the first row of a table holds the names of the columns; by default it does if you name a
+            column, or if its cells are names that `ROLES` has.
         encoding: of files of text, such as `cp1251`; by default UTF-8, a byte order mark, or what is detected.
         delimiter: the character between the cells of a table; by default as in its header line: `,`, `;`, `|` or a tab.
         escapes: whether backslashes in a table are escapes, and quotes around the cells of one with tabs are marks; by

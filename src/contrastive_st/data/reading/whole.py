@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from contrastive_st.data.reading.delimited import NULL, Dialect, is_stray
+from contrastive_st.data.reading.delimited import NULL, Dialect, is_aside
 from contrastive_st.data.roles import NAMES
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
 
     if "" in held and set(names) <= set(held[""].column_names):
         return held[""].select(list(names))
-    otherwise = dialect.escapes or dialect.decimal_commas or dialect.spaced or dialect.loose or dialect.header > 1
+    otherwise = dialect.escapes or dialect.decimal_commas or dialect.spaced or dialect.loose
     if otherwise or dialect.quote == "'" or dialect.delimiter not in ",;|\t" or "\n" in "".join(dialect.names):
         return None
     numbers = {name: str(place) for place, name in enumerate(dialect.names)}
     wanted = [numbers[name] for name in names]
-    options = pyarrow.csv.ReadOptions(column_names=list(numbers.values()), skip_rows=dialect.first)
+    options = pyarrow.csv.ReadOptions(column_names=list(numbers.values()), skip_rows=dialect.above)
     convert = pyarrow.csv.ConvertOptions(
         column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted, null_values=[NULL],
         strings_can_be_null=True,
@@ -56,14 +56,13 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
             with contextlib.suppress(pa.ArrowInvalid):
                 table = pyarrow.csv.read_csv(path, options, parse, convert)
             counted = counting.result()
-            if counted is None or not counted[0] or (table is not None and len(table) + dialect.first == counted[1]):
+            if counted is None or not counted[0] or (table is not None and len(table) + dialect.above == counted[1]):
                 break
-    if counted is None or table is None or (not counted[0] and len(table) + dialect.first != counted[1]):
+    if counted is None or table is None or (not counted[0] and len(table) + dialect.above != counted[1]):
         return None
     table = table.rename_columns(list(names))
-    top, last = ([[cell or "" for cell in row.values()] for row in table.slice(at, 2).to_pylist()]
-                 for at in (0, max(len(table) - 1, 0)))  # fmt: skip
-    if any(is_stray(row, names, True) for row in top) or any(is_stray(row, names, last=True) for row in last):
+    last = table.slice(max(len(table) - 1, 0)).to_pylist()
+    if any(is_aside([cell or "" for cell in row.values()], names) for row in last):
         return None
     if dialect.header and len(dialect.names) > 1:  # a part of a header goes the slow way
         short = table.column(0).filter(pc.less(pc.binary_length(table.column(0)), 25))

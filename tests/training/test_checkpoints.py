@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -25,6 +26,7 @@ from contrastive_st import (
     DropoutPairCollator,
     InputError,
     PairCollator,
+    SentenceEncoder,
 )
 from contrastive_st.data import tokenize
 from contrastive_st.errors import one_line
@@ -332,3 +334,17 @@ def test_arguments_that_no_training_can_have(tmp_path, name, value):
     assert name in one_line(error.value) or "training arguments: transformers: sometimes" in one_line(error.value)
     if name == "num_train_epochs":  # which have no say then
         ContrastiveTrainingArguments(str(tmp_path), num_train_epochs=value, max_steps=3)
+
+
+def test_a_model_trained_in_bf16_encodes_as_its_folder_does(tokenizer, bert_config, tmp_path):
+    """accelerate leaves its autocast around the forward of a model that it trained."""
+    trainer = trainer_for(tokenizer, bert_config, tmp_path / "run", bf16=True, save_strategy="no", max_steps=1)
+    trainer.train()
+    assert hasattr(trainer.model, "_original_forward")
+    encoder = SentenceEncoder(trainer.model, tokenizer)
+    vectors = encoder.encode(SENTENCES)
+    encoder.save_pretrained(tmp_path / "saved")
+    np.testing.assert_allclose(SentenceEncoder(str(tmp_path / "saved")).encode(SENTENCES), vectors, atol=1e-6)
+    forward = vars(trainer.model)["forward"]  # with which the run goes on
+    encoder.encode(SENTENCES)
+    assert vars(trainer.model)["forward"] is forward

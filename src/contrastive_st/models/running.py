@@ -388,6 +388,8 @@ class Running:
         with _TURNS.setdefault(self.model, threading.Lock()):
             trained = [module for module in all_modules(self.model) if module.training]
             self.model.eval() if trained else None
+            # accelerate puts its autocast around the forward of what it trains; an encoder has its own precision
+            wrapped = vars(self.model).pop("forward", None) if hasattr(self.model, "_original_forward") else None
             half = dtype is not None and dtype != torch.float32
             try:
                 with (
@@ -398,6 +400,8 @@ class Running:
                 ):
                     yield
             finally:
+                if wrapped is not None:
+                    self.model.forward = wrapped
                 for module in trained:
                     module.training = True
 

@@ -237,13 +237,7 @@ class CheckpointTrainer(Trainer):
                 write(path)
             if replaced and isinstance(tokenizer, PreTrainedTokenizerBase):
                 encoder = SentenceEncoder(own_module(saved), tokenizer, name=folder)
-                # A model that accelerate trains in half precision must compute as it does once it is opened.
-                wrapped = vars(saved).pop("forward", None) if hasattr(saved, "_original_forward") else None
-                try:
-                    check_read_back(encoder, path, vectors=not self.is_fsdp_enabled)
-                finally:
-                    if wrapped is not None:
-                        saved.forward = wrapped
+                check_read_back(encoder, path, vectors=not self.is_fsdp_enabled)
         if self.args.push_to_hub and not _internal_call:
             self.push_to_hub(commit_message="Model save", revision=self.args.hub_revision)
 

@@ -11,6 +11,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 _LONGEST = 300  # characters that are shown of what a library says, and of a list of names
@@ -136,7 +137,7 @@ def lacking(error: ModuleNotFoundError) -> str:
     return f"this needs {str(error.name).partition('.')[0]}, which is not installed; {install()}"
 
 
-def require(what: str, extra: str, *modules: str) -> Any:
+def require(what: str, extra: str, *modules: str) -> ModuleType:
     """Check, before they are imported, that the modules of an extra are installed; imports the first of them.
 
     Args:

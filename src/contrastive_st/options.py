@@ -43,7 +43,7 @@ _IN_WORDS: Mapping[type[BaseMetadata], tuple[str, str]] = {
     Gt: ("gt", "above {}"), Ge: ("ge", "{} or more"), Lt: ("lt", "below {}"), Le: ("le", "at most {}"),
 }  # fmt: skip
 _COMPARED = {Gt: operator.gt, Ge: operator.ge, Lt: operator.lt, Le: operator.le}
-_SCALARS: Mapping[object, tuple[Any, str]] = {
+_SCALARS: Mapping[object, tuple[type | tuple[type, ...], str]] = {
     bool: (bool, "true or false"), int: (numbers.Integral, "a whole number"), float: (numbers.Real, "a number"),
     str: (str, "text"), Path: ((str, Path), "a path"),
 }  # fmt: skip
@@ -119,13 +119,13 @@ def checked(name: str, value: Kind, kind: object) -> Kind:
     return value
 
 
-def _field_types(kind: Any) -> dict[str, object]:
+def _field_types(kind: type) -> dict[str, object]:
     hints = get_type_hints(kind, include_extras=True)
     return {spec.name: hints[spec.name] for spec in dataclasses.fields(kind) if spec.init}
 
 
 #: The types of the fields of a dataclass, with their bounds
-field_types: Callable[[Any], dict[str, object]] = functools.cache(_field_types)
+field_types: Callable[[type], dict[str, object]] = functools.cache(_field_types)
 
 
 def fits(value: Any, kind: object) -> bool:
@@ -148,7 +148,7 @@ def fits(value: Any, kind: object) -> bool:
     if kind in _SCALARS:
         return isinstance(value, _SCALARS[kind][0]) and (kind is bool or not isinstance(value, bool))
     if origin in (list, tuple, Sequence) and args:
-        kinds: Any = Iterable if origin is Sequence else (list, tuple)
+        kinds = (Iterable,) if origin is Sequence else (list, tuple)
         listed = isinstance(value, kinds) and not isinstance(value, str)
         if origin is tuple and ... not in args:
             return listed and len(value) == len(args) and all(map(fits, value, args))
@@ -248,13 +248,13 @@ class Options:
 
 def option(
     help: str,
-    default: Any = None,
+    default: object = None,
     *,
     positional: bool = False,
     short: str = "",
     metavar: str | tuple[str, ...] = "",
     group: str = "",
-    **flag: Any,
+    **flag: object,
 ) -> Any:
     """The field of a dataclass with its help.
 
@@ -313,7 +313,7 @@ def add_flags(
         if title and title not in made:
             made[title] = parser.add_argument_group(title)
         add = (made[title] if title else parser).add_argument
-        default: Any = spec.default if spec.default_factory is dataclasses.MISSING else spec.default_factory()
+        default: object = spec.default if spec.default_factory is dataclasses.MISSING else spec.default_factory()
         required = default is dataclasses.MISSING
         words = str(about.get("help", ""))
         if not required and not (default is False or (default is True and alone)):  # else --name or --no_name says it

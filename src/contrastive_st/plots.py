@@ -5,11 +5,15 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from transformers.utils import logging
 
 from contrastive_st.files.writing import atomic_write
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import LayoutEngine
 
 logger = logging.get_logger(__name__)
 
@@ -76,7 +80,12 @@ def can_draw(otherwise: str) -> bool:
     return True
 
 
-def new_figure(width: float = 7.5, height: float = 4, dpi: int = 90, layout: Any = "constrained") -> Any:
+def new_figure(
+    width: float = 7.5,
+    height: float = 4,
+    dpi: int = 90,
+    layout: LayoutEngine | Literal["constrained", "compressed", "tight"] | None = "constrained",
+) -> Figure:
     """An empty plot of matplotlib, in inches, which is drawn without a screen."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Drawing

@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import filterfalse, islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import CLASSIFIER
-from contrastive_st.files.reading import read_json
+from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.writing import replace_model, write_json
 from contrastive_st.options import Count, CountOrZero, checked, field_types
 from contrastive_st.terminal import progress
@@ -429,7 +429,7 @@ def _table_folder(folder: Path) -> Path:
     return folder / Path(paths[0]).name if paths else folder
 
 
-def static_config(folder: Path) -> dict[str, Any]:
+def static_config(folder: Path) -> JsonObject:
     """What a folder says of its table; sentence-transformers has it in modules.json alone.
 
     A config without a model_type is model2vec's, of a model that was made in memory.

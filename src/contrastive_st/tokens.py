@@ -94,7 +94,7 @@ def each_text(texts: object) -> Iterator[str]:
         yield text
 
 
-def texts_or_vectors(given: Any) -> list[str] | NDArray[np.float32]:
+def texts_or_vectors(given: object) -> list[str] | NDArray[np.float32]:
     """The texts as a list, or what are not texts as an array of vectors.
 
     Args:
@@ -198,7 +198,7 @@ def _tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest
     return rows
 
 
-def tokenizer_state(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+def tokenizer_state(tokenizer: PreTrainedTokenizerBase) -> dict[str, object]:
     """What decides the token ids of a tokenizer: equal states give equal ids, and can be written as JSON.
 
     Caches of token ids and the hash of a model use it. The maximum length is not part of it.
@@ -214,7 +214,7 @@ def tokenizer_state(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
-        state: dict[str, Any] = json.loads(backend.to_str())
+        state: dict[str, object] = json.loads(backend.to_str())
         state |= {"truncation": None, "padding": None}  # these change when it is used
         if backend.encode_special_tokens:
             state["encode_special_tokens"] = True
@@ -242,7 +242,7 @@ def lowercases(backend: Tokenizer) -> bool:
     """Whether a `tokenizers.Tokenizer` reads texts in lower case."""
     from tokenizers.normalizers import BertNormalizer, Lowercase, Sequence as Several
 
-    normalizer: Any = backend.normalizer
+    normalizer = backend.normalizer
     steps: Any = normalizer if isinstance(normalizer, Several) else [normalizer]
     return any(isinstance(x, Lowercase) or (isinstance(x, BertNormalizer) and x.lowercase) for x in steps)
 

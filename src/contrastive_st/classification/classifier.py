@@ -95,7 +95,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         C: float = 1.0,
         lexical: bool = False,
         thresholds: str = "f1",
-        class_weight: str | Mapping[Any, float] | None = None,
+        class_weight: str | Mapping[object, float] | None = None,
         tune: bool = False,
         sampling_strategy: str = "oversampling",
         num_epochs: float = 1.0,

@@ -12,7 +12,7 @@ from contrastive_st.data.roles import LABEL
 from contrastive_st.errors import InputError
 
 
-def class_names(rows: Any) -> list[str] | None:
+def class_names(rows: object) -> list[str] | None:
     """The names of the classes in the column `label`, in the order of their numbers; None if it has no names."""
     feature = (getattr(rows, "features", None) or {}).get(LABEL)
     return list(feature.names) if isinstance(feature, ClassLabel) else None

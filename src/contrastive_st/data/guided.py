@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import datasets
 import numpy as np
@@ -35,7 +34,12 @@ class GuidedRows(Dataset[Record]):
         [[3.0, 1.0], [1.0, 1.0]]
     """
 
-    def __init__(self, rows: Any, texts: datasets.Dataset, guide: Callable[[list[str]], NDArray[np.floating]]) -> None:
+    def __init__(
+        self,
+        rows: list[Record] | datasets.Dataset,
+        texts: datasets.Dataset,
+        guide: Callable[[list[str]], NDArray[np.floating]],
+    ) -> None:
         if len(rows) != len(texts):
             raise InputError(f"{len(rows)} tokenized rows and {len(texts)} rows of text; give the texts of these rows")
         self.rows, self.texts, self.guide = rows, texts, guide
@@ -72,7 +76,12 @@ class TeacherRows(Dataset[Record]):
         ([7], [0.0, 1.0])
     """
 
-    def __init__(self, ids: Any, embeddings: NDArray[np.floating], order: NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self,
+        ids: list[list[int]] | datasets.Dataset,
+        embeddings: NDArray[np.floating],
+        order: NDArray[np.int64] | None = None,
+    ) -> None:
         if len(ids) != len(embeddings):
             raise InputError(f"{len(ids)} sentences and {len(embeddings)} embeddings; give one for each sentence")
         self.ids = ids if isinstance(ids, list) else ids["input_ids"]

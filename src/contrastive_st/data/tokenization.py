@@ -115,7 +115,7 @@ class _Encoding:
     def of(self, columns: Sequence[str]) -> Callable[[pa.Table], pa.Table]:
         """A function of rows with columns of text that has their ids in place of these; a null has none."""
         before, lengths = self.prompts_of(columns), self.lengths(columns)
-        length: Any = lengths[0] if len(columns) == 1 and lengths else lengths
+        length = lengths[0] if len(columns) == 1 and lengths else lengths
         read = id_reader(self.tokenizer, self.max_length)
 
         def lists(texts: pa.ChunkedArray, prompt: str) -> pa.ListArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 from annotated_types import Ge, Gt, Le
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
@@ -140,7 +140,9 @@ def train_word_tokenizer(
     return _learned(backend, texts, trainer, max_length)
 
 
-def _learned(backend: Tokenizer, texts: Iterable[str], trainer: Any, max_length: int) -> PreTrainedTokenizerFast:
+def _learned(
+    backend: Tokenizer, texts: Iterable[str], trainer: trainers.Trainer, max_length: int
+) -> PreTrainedTokenizerFast:
     backend.train_from_iterator(each_text(texts), trainer)
     return _fast(backend, max_length)
 

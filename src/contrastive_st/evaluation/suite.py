@@ -41,7 +41,7 @@ def evaluate(
     distributed: bool = True,
     folds: int = 10,
     names: Sequence[str] | None = None,
-    **options: Any,
+    **options: object,
 ) -> Report:
     """Evaluate models on tasks; under `accelerate launch` a collective call, with the same report on every process.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class Task:
         rows = {name: rows for name, rows in splits.items() if not self.splits or name in self.splits}
         return Splits(rows, splits.missing, splits.classes)
 
-    def scored_with(self, **options: Any) -> Task:
+    def scored_with(self, **options: object) -> Task:
         """The same task, whose scorer is called with more options, such as `similarity`."""
         scorer: Callable[..., list[Score]] = self.score
         return replace(self, score=partial(scorer, **options))

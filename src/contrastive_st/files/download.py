@@ -84,7 +84,7 @@ def _check_hashes(folder: Path, wanted: list[str], name: str) -> None:
         if not any(fnmatch(path.relative_to(folder).as_posix(), pattern) for pattern in wanted):
             continue
         blob = path.parent / os.readlink(path)
-        digest: Any = None  # where this Hub gives no hash
+        digest: object = None  # where this Hub gives no hash
         if re.fullmatch(r"[0-9a-f]{64}", blob.name):  # large files: SHA-256
             digest = hashlib.sha256()
         elif re.fullmatch(r"[0-9a-f]{40}", blob.name) and path.is_file():  # others: git's hash of a blob

@@ -59,7 +59,7 @@ def without_paths(text: str) -> str:
     return _ABSOLUTE.sub(lambda match: _short(match[0]), text)
 
 
-def publishable(value: Any, name: str = "") -> Any:
+def publishable(value: object, name: str = "") -> Any:
     """A JSON value without secrets and absolute paths; values under the name of a secret are hidden.
 
     Example:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import jinja2
@@ -26,7 +25,7 @@ from contrastive_st.errors import InputError, about
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.files.folders import ADAPTER, CLASSIFIER, check_folder, read_export
 from contrastive_st.files.markdown import as_block, as_code, as_text
-from contrastive_st.files.reading import read_json
+from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.writing import write_files
 from contrastive_st.models.checkpoint import Checkpoint, of_settings, written_by_another
 from contrastive_st.training.metadata import TRAINING_METADATA, read_training_metadata
@@ -52,8 +51,8 @@ class CheckpointMetadata:
 
     folder: Path
     newer_than: float = 0.0
-    config: Mapping[str, Any] = field(init=False)
-    training: Mapping[str, Any] = field(init=False)
+    config: JsonObject = field(init=False)
+    training: JsonObject = field(init=False)
 
     def __post_init__(self) -> None:
         path, training = self.folder / "config.json", read_training_metadata(self.folder)
@@ -81,7 +80,7 @@ class CheckpointMetadata:
         return str(self.config.get("model_type"))
 
     @cached_property
-    def settings(self) -> Mapping[str, Any]:
+    def settings(self) -> JsonObject:
         """Pooling, loss and the rest, as this package's config holds them; empty for other checkpoints."""
         with about(self.folder / "config.json"):
             return dict(self.config.get("contrastive", {}))
@@ -109,7 +108,7 @@ class CheckpointMetadata:
         return method_of(self.architecture, self.settings, self.training)
 
     @property
-    def hyper_parameters(self) -> dict[str, Any]:
+    def hyper_parameters(self) -> dict[str, object]:
         """Hyper-parameters of the loss, the trainer and the job, in that order."""
         settings = self.training.get("loss", {}).get("settings") or {}
         return {**settings, **self.training.get("hyper_parameters", {}), **self.training.get("arguments", {})}
@@ -158,7 +157,7 @@ class CheckpointMetadata:
         return report, name
 
     @cached_property
-    def classifiers(self) -> dict[str, dict[str, Any]]:
+    def classifiers(self) -> dict[str, dict[str, object]]:
         """What the folder says of each `SentenceClassifier` in it, by its name."""
         paths = sorted(self.folder.glob(f"*{CLASSIFIER[0]}"))
         return {path.name.removesuffix(CLASSIFIER[0]): read_json(path, dict) for path in paths}
@@ -392,9 +391,7 @@ def _marked(text: str) -> str:
     return f"{text}\n<!-- contrastive-st card {hashlib.sha256(text.encode()).hexdigest()[:16]} -->\n"
 
 
-def _metadata(
-    checkpoint: CheckpointMetadata, name: str, data: CardData, before: dict[str, Any], curve: bool
-) -> dict[str, Any]:
+def _metadata(checkpoint: CheckpointMetadata, name: str, data: CardData, before: JsonObject, curve: bool) -> JsonObject:
     base, trained_on = checkpoint.training.get("base_model", {}), checkpoint.training.get("data", {})
     datasets = [*data.datasets, *([trained_on["name"]] if trained_on.get("from") == "hub" else [])]
     with_modules, classifies = checkpoint.opens_in_sentence_transformers, bool(checkpoint.classifiers)
@@ -425,7 +422,7 @@ def _metadata(
     return {key: value for key, value in result.items() if value}
 
 
-def _of_author(card: Path) -> dict[str, Any]:
+def _of_author(card: Path) -> JsonObject:
     """The entries of earlier cards that only the author knows; a new card keeps them."""
     if not card.is_file() or was_edited(card):
         return {}

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from contrastive_st.errors import InputError
 from contrastive_st.files.folders import local_folder
+from contrastive_st.files.reading import JsonObject
 from contrastive_st.files.redact import publishable
 from contrastive_st.files.writing import atomic_write, only_writer
 from contrastive_st.hub.cards import write_card
@@ -131,10 +131,10 @@ def _traits(encoder: SentenceEncoder) -> dict[str, str]:
     }
 
 
-def _metadata(checkpoints: Sequence[str | Path], taken: Sequence[Ingredient]) -> dict[str, Any]:
+def _metadata(checkpoints: Sequence[str | Path], taken: Sequence[Ingredient]) -> JsonObject:
     """The training metadata that all checkpoints share, and the checkpoints of the soup."""
     names = [name for name, item in zip(checkpoints, taken, strict=True) if item.weight]
     first, *others = [read_training_metadata(local_folder(name)) for name in names]
     common = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
-    record: dict[str, Any] = publishable({**common, "soup": [asdict(item) for item in taken]})
+    record: JsonObject = publishable({**common, "soup": [asdict(item) for item in taken]})
     return record

@@ -36,7 +36,12 @@ class MTEBModel:
         self.revision = revision
 
     def encode(
-        self, inputs: Iterable[Any], *, task_metadata: object = None, prompt_type: object = None, **kwargs: Any
+        self,
+        inputs: Iterable[dict[str, list[str]]],
+        *,
+        task_metadata: object = None,
+        prompt_type: object = None,
+        **kwargs: object,
     ) -> NDArray[np.floating]:
         """Embeddings of a data loader's batches `{"text": [...]}`, or of a list of texts.
 
@@ -99,7 +104,7 @@ class MTEBModel:
         from mteb.models.model_meta import ScoringFunction
 
         name = self.encoder.name if "/" in self.encoder.name else f"contrastive-st/{self.encoder.name}"
-        about: dict[str, Any] = dict.fromkeys(
+        about: dict[str, object] = dict.fromkeys(
             ("loader", "release_date", "languages", "n_parameters", "memory_usage_mb", "embed_dim", "license",
              "open_weights", "public_training_code", "public_training_data", "training_datasets")
         )  # fmt: skip
@@ -112,7 +117,7 @@ class MTEBModel:
         return ModelMeta(**about)
 
 
-def _rows(*given: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+def _rows(*given: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Two arrays `[N, d]` in float64."""
     first, second = (np.atleast_2d(np.asarray(vectors, dtype=np.float64)) for vectors in given)
     return first, second

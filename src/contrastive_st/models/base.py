@@ -337,12 +337,12 @@ class ForCL(_Base):
         with about(name):
             if kwargs.get("config") is None:
                 given = {key: kwargs.pop(key) for key in ("config", "attn_implementation", "dtype") if key in kwargs}
-                kind: Any = cls.config_class
+                kind = cast("type[PreTrainedConfig]", cls.config_class)
                 config, kwargs = kind.from_pretrained(folder, return_unused_kwargs=True, **kwargs)
                 kwargs |= {**given, "config": without_code(config)}
             recorded = "loss" not in kwargs and bool(getattr(kwargs["config"], "contrastive", None))
             built = getattr(cls, "backbone_class", None) or getattr(cls, "code_class", cls)
-            check_built(built, kwargs["config"], name, folder)
+            check_built(cast("type[PreTrainedModel]", built), kwargs["config"], name, folder)
             loaded: Any = super().from_pretrained(folder, *args, **kwargs)
         model, info = loaded
         model.loss_is_recorded = recorded

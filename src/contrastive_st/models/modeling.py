@@ -16,6 +16,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError
+from contrastive_st.files.reading import JsonObject
 from contrastive_st.losses import TSDAELoss
 from contrastive_st.losses.functional import normalize
 from contrastive_st.models.adapters import attach, has_adapter, save_adapter
@@ -108,7 +109,7 @@ class ContrastiveMixin(ForCL):
     def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None, **other: Any) -> Tensor:
         """Encode token ids `[..., L]` to embeddings `[..., d]`; `[B, V, L]` gives views `[B, V, d]`."""
         batch = self._rows(input_ids, attention_mask, **other)
-        encode: Any = lambda **rows: self._encode(**rows).pooler_output
+        encode = lambda **rows: cast("Tensor", self._encode(**rows).pooler_output)
         # NEFTune, with which the Trainer adds noise to word embeddings, depends on the length of the batch
         noisy = hasattr(self.get_input_embeddings(), "neftune_noise_alpha")
         if not self.length_bucketing or noisy or self.packs(batch.get("lengths")):
@@ -423,7 +424,7 @@ class Normalize(nn.Module):
         return normalize(x)
 
 
-def final_layers(dim: int, dense: Sequence[Mapping[str, Any]], normalized: bool) -> nn.Sequential:
+def final_layers(dim: int, dense: Sequence[JsonObject], normalized: bool) -> nn.Sequential:
     """The layers from the pooled vector to the embedding: `Linear` and activation for each dense layer, `Normalize`.
 
     Args:

@@ -358,7 +358,7 @@ class Running:
         if not most:
             return bucket_rows(lengths, **limits)  # type: ignore[arg-type]
         packed = (lengths > 0) & (lengths <= most)
-        at_once: dict[str, Any] = {name: limits[name] for name in ("max_tokens", "max_rows") if name in limits}
+        at_once = {name: int(limits[name]) for name in ("max_tokens", "max_rows") if name in limits}
         one, other = np.flatnonzero(packed), np.flatnonzero(~packed)
         buckets = [one[rows] for rows in bucket_rows(lengths[one], widths=lengths[one], **limits)]  # type: ignore[arg-type]
         return buckets + [other[rows] for rows in rows_of_one_length(lengths[other], **at_once)]

@@ -11,9 +11,9 @@ import inspect
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         PreTrainedTokenizerBase,
     )
 
+    from contrastive_st.models.base import ForCL
     from contrastive_st.models.checkpoint import Checkpoint
     from contrastive_st.models.configuration import LossConfig
 else:
@@ -165,7 +166,7 @@ def of_one_file(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
 
 def register(model_class: Registered) -> Registered:
     """A decorator that registers `model_class` with `AutoConfig` and `AutoModel` of this process."""
-    config: Any = model_class.config_class
+    config = cast("type[PreTrainedConfig]", model_class.config_class)
     AutoConfig.register(config.model_type, config)
     AutoModel.register(config, model_class)
     return model_class
@@ -208,7 +209,7 @@ def write_use(folder: Path, settings: LossConfig | Checkpoint, by_another: bool 
     write_json(path, {**about, **({} if dim is None else {"truncate_dim": dim})})
 
 
-def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict[str, Tensor] | None = None) -> None:
+def write_sentence_transformers(model: ForCL, folder: str | Path, state_dict: dict[str, Tensor] | None = None) -> None:
     """Write `modules.json`, the pooling, and after it the projection head, the dense layers and `Normalize`.
 
     Args:
@@ -301,7 +302,9 @@ def check_floats(tensors: Mapping[str, Tensor], name: object) -> None:
         raise InputError(f"{name}: the weights {whole} are integers; save them in float32")
 
 
-def check_built(kind: Any, config: PreTrainedConfig, name: object, folder: Path) -> None:
+def check_built(
+    kind: Callable[[PreTrainedConfig], nn.Module], config: PreTrainedConfig, name: object, folder: Path
+) -> None:
     """Refuse a config with far more weights and buffers than its files have bytes; allocates no memory for them.
 
     Args:

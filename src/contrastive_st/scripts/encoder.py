@@ -64,7 +64,7 @@ def open_encoder(
     texts: Iterable[str],
     resume: str | None = None,
     pooling: str | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> tuple[ForCL, PreTrainedTokenizerBase]:
     """The encoder to train and its tokenizer: a given checkpoint, or a small BERT whose vocabulary is of the texts.
 

@@ -18,6 +18,7 @@ from contrastive_st.evaluation import SuiteEvaluator, sts_evaluator
 from contrastive_st.evaluation.docs_search import package_task
 from contrastive_st.files.reading import JsonObject
 from contrastive_st.files.writing import write_json
+from contrastive_st.models.base import ForCL
 from contrastive_st.plots import training_curve
 from contrastive_st.scripts.arguments import SuiteArguments
 from contrastive_st.scripts.parser import TrainingParser
@@ -81,8 +82,8 @@ def suite_evaluator(
 
 
 def metrics_evaluator(
-    tokenizer: PreTrainedTokenizerBase, **others: Callable[[Any], float]
-) -> Callable[[Any], dict[str, float]]:
+    tokenizer: PreTrainedTokenizerBase, **others: Callable[[ForCL], float]
+) -> Callable[[ForCL], dict[str, float]]:
     """An evaluator for the trainer: `others` by name, and Spearman of STS-B dev if CONTRASTIVE_ST_DATA has it."""
     sts = sts_evaluator(tokenizer)
     return lambda model: {name: metric(model) for name, metric in others.items()} | (sts(model) if sts else {})

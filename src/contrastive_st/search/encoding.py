@@ -299,7 +299,7 @@ class _Growing:
         os.fsync(self.file.fileno())
 
 
-def _header(kind: np.dtype[Any], shape: tuple[int, int]) -> bytes:
+def _header(kind: np.dtype, shape: tuple[int, int]) -> bytes:
     """The header of a `.npy` file; its length does not depend on the number of rows."""
     file = io.BytesIO()
     described = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": shape}

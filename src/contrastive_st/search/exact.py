@@ -80,7 +80,7 @@ class Codes:
 
     def __init__(
         self,
-        stored: NDArray[Any],
+        stored: np.ndarray,
         dimension: int,
         ranges: NDArray[np.floating] | None = None,
         rotation: NDArray[np.floating] | None = None,

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterator, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,7 +146,7 @@ class ShardFolder(Sink):
         return self.folder / f"shard-{shard:06}.parquet"
 
 
-def read_table(path: Path) -> tuple[pa.Table, NDArray[Any]]:
+def read_table(path: Path) -> tuple[pa.Table, np.ndarray]:
     """The table of one file, and its vectors `[n, ...]` as stored."""
     import pyarrow.parquet as pq
 

@@ -188,7 +188,7 @@ def show_map(
     return notice(message) + map_svg(layout, answer.hits, session.places(answer))
 
 
-def page_options() -> dict[str, Any]:
+def page_options() -> dict[str, object]:
     """Options of the page: system fonts, the styles of this package, no footer with external links."""
     theme = import_gradio().themes.Default(font=list(_FONTS), font_mono=list(_MONO), primary_hue="blue")
     return {"theme": theme, "css": resource("page.css"), "head": resource("head.html"), "footer_links": []}

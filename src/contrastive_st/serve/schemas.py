@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
@@ -24,6 +24,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from contrastive_st.errors import InputError
+from contrastive_st.files.reading import JsonObject
 from contrastive_st.search.filters import NUMBER, OF_SQL, QUOTED
 from contrastive_st.search.index import DeletedCollection, Refused, UnknownColumn
 from contrastive_st.search.values import DATE, one_line
@@ -429,7 +430,7 @@ _ERRORS = {
 _OF_AN_INDEX = {"/search", "/upsert", "/delete"}
 
 
-def errors_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | str, dict[str, Any]]:
+def errors_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | str, JsonObject]:
     """The errors that a route sends, for its `responses` in the OpenAPI document.
 
     Args:
@@ -457,7 +458,7 @@ def errors_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | 
     return {**{status: {"model": model, "description": _ERRORS[status]} for status in sorted(sent)}, 503: stopping}
 
 
-def describe_bounds(document: dict[str, Any], dimension: int, vocabulary: int, prompts: list[str]) -> None:
+def describe_bounds(document: JsonObject, dimension: int, vocabulary: int, prompts: list[str]) -> None:
     """Put the bounds of the models into an OpenAPI document, of dimensions, token ids and names of prompts.
 
     Args:

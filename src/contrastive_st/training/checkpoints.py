@@ -18,13 +18,15 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import nn
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
+from torch.utils.data import DataLoader
 from transformers import (
     PreTrainedTokenizerBase,
     SchedulerType,
@@ -50,6 +52,9 @@ from contrastive_st.models.wrapped import EncoderForCL, own_module
 from contrastive_st.options import checked
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.resumable import differences, fingerprint, settings_record
+
+if TYPE_CHECKING:
+    from optuna import Trial
 
 logger = logging.getLogger(__name__)
 STATE, RUN = "trainer_state.json", "resumable_run.json"
@@ -109,7 +114,12 @@ class CheckpointTrainer(Trainer):
         core: ForCL = self.accelerator.unwrap_model(self.model)
         return core
 
-    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> TrainOutput:
+    def train(
+        self,
+        resume_from_checkpoint: str | bool | None = None,
+        trial: Trial | JsonObject | None = None,
+        ignore_keys_for_eval: list[str] | None = None,
+    ) -> TrainOutput:
         """As `transformers.Trainer.train`; `True` resumes from the newest complete checkpoint.
 
         Raises:
@@ -123,7 +133,7 @@ class CheckpointTrainer(Trainer):
             if checkpoint is not None:  # until training begins, errors are those of its files
                 self._opening.enter_context(about(checkpoint))
             try:
-                return super().train(checkpoint, *args, **kwargs)
+                return super().train(checkpoint, trial, ignore_keys_for_eval)
             except KeyboardInterrupt as error:
                 newest = last_good(str(folder))
                 mend = "" if newest in _NO_CHECKPOINT else "; continue with --resume_from_checkpoint true"
@@ -155,10 +165,9 @@ class CheckpointTrainer(Trainer):
             self._run["data"] = fingerprint(self.train_dataset)
         return self._run
 
-    def set_initial_training_values(self, args: TrainingArguments, *others: Any, **kwargs: Any) -> Any:
+    def set_initial_training_values(self, args: TrainingArguments, dataloader: DataLoader[object]) -> tuple[Any, ...]:
         """As in transformers, but a finished run that is resumed has no epoch left."""
-        values: Any = super().set_initial_training_values(args, *others, **kwargs)
-        self._epochs, *result = values
+        self._epochs, *result = super().set_initial_training_values(args, dataloader)
         if self.resumed_from is not None:  # it took its last step, or had stopped because it did not get better
             state, stoppers = TrainerState.load_from_json(str(Path(self.resumed_from, STATE))), list[Any]()
             if args.restore_callback_states_from_checkpoint:
@@ -183,7 +192,7 @@ class CheckpointTrainer(Trainer):
                 logger.info(f"resumes from {self.resumed_from}, {done}")
             if self._is_new_in(self.resumed_from, _RATES):
                 # Continue with the rate, weight decay and betas of the arguments, not with those in the checkpoint.
-                optimizer, scheduler, (asked, rates) = cast("Any", self.optimizer), self.lr_scheduler, self._asked
+                optimizer, scheduler, (asked, rates) = cast("Optimizer", self.optimizer), self.lr_scheduler, self._asked
                 for group, own in zip(optimizer.param_groups, asked, strict=True):
                     group.update(own)
                 if isinstance(scheduler, LambdaLR):  # the schedules of transformers; others set the rates themselves
@@ -241,7 +250,7 @@ class CheckpointTrainer(Trainer):
         if self.args.push_to_hub and not _internal_call:
             self.push_to_hub(commit_message="Model save", revision=self.args.hub_revision)
 
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+    def _save_checkpoint(self, model: nn.Module, trial: Trial | JsonObject | None) -> None:
         """As in transformers; the checkpoint is written under a hidden name and appears whole. Then it is pushed."""
         folder, name = Path(str(self.args.output_dir)), f"checkpoint-{self.state.global_step}"
         scratch, self._run_folder = folder / SAVING, str(folder)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
 
 from contrastive_st.citations import cited
+from contrastive_st.files.reading import JsonObject
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Method:
         return tuple(map(_key, self.citations))
 
 
-def method_of(architecture: str, settings: Mapping[str, Any], training: Mapping[str, Any] | None = None) -> Method:
+def method_of(architecture: str, settings: JsonObject, training: JsonObject | None = None) -> Method:
     """The training method of a model, from its architecture, its loss and its training metadata.
 
     Args:
@@ -89,7 +88,7 @@ def _works(*keys: str) -> tuple[str, ...]:
     return tuple(_of_methods()[key] for key in keys)
 
 
-def _of_loss(settings: Mapping[str, Any], training: Mapping[str, Any]) -> Method:
+def _of_loss(settings: JsonObject, training: JsonObject) -> Method:
     from contrastive_st.losses import LOSSES
 
     loss = "consistent_info_nce" if settings.get("cutoff") else str(settings.get("loss") or "not recorded")

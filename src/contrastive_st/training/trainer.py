@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from accelerate.utils import (
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainingArguments
 from transformers.integrations.integration_utils import TensorBoardCallback, default_logdir
@@ -104,6 +105,9 @@ class OwnDDP(DistributedDataParallelKwargs):
         else:
             super().register_comm_hook(model)
 
+
+if TYPE_CHECKING:
+    from optuna import Trial
 
 logger = logging.getLogger(__name__)
 _ROWS_MEASURED = 1024  # most anchors of a batch that are compared with each other
@@ -207,7 +211,7 @@ class ContrastiveTrainer(CheckpointTrainer):
 
     # ------------------------------------------------------------------ each trial of a search makes them again
 
-    def call_model_init(self, trial: Any = None) -> ForCL:
+    def call_model_init(self, trial: Trial | JsonObject | None = None) -> ForCL:
         """As in transformers, with the loss of this trainer."""
         model: ForCL = contrastive(super().call_model_init(trial), self._loss)
         if self._made:
@@ -250,7 +254,7 @@ class ContrastiveTrainer(CheckpointTrainer):
             if isinstance(self.model, EncoderForCL):  # such as a pooler that nobody uses
                 own["find_unused_parameters"] = True
             self.accelerator.ddp_handler = OwnDDP(**{**vars(handler), **own})
-        plugin: Any = getattr(self.accelerator.state, "fsdp_plugin", None)
+        plugin = getattr(self.accelerator.state, "fsdp_plugin", None)
         model = self.core
         sharded = getattr(model, "_no_split_modules", None)
         if plugin is not None and sharded and plugin.transformer_cls_names_to_wrap is None:
@@ -307,7 +311,10 @@ class ContrastiveTrainer(CheckpointTrainer):
                 yield f"{name} is not supported for {type(core).__name__}; leave it out, or give --chunk_size"
 
     def train(
-        self, resume_from_checkpoint: str | bool | None = None, trial: object = None, *args: Any, **kwargs: Any
+        self,
+        resume_from_checkpoint: str | bool | None = None,
+        trial: Trial | JsonObject | None = None,
+        ignore_keys_for_eval: list[str] | None = None,
     ) -> TrainOutput:
         """As `transformers.Trainer.train`, but a run ends well only if it trained.
 
@@ -327,16 +334,16 @@ class ContrastiveTrainer(CheckpointTrainer):
             self.accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
             vars(self.model).pop("_is_accelerate_prepared", None)
         with self.sigterm:
-            steps, _, metrics = super().train(resume_from_checkpoint, trial, *args, **kwargs)
+            steps, _, metrics = super().train(resume_from_checkpoint, trial, ignore_keys_for_eval)
         if not (self.finished_before or self.sigterm.stopped):
             self.learning.check(self.state)
         self.validation.report_best()
         return TrainOutput(steps, metrics["train_loss"], metrics)
 
-    def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
+    def create_optimizer(self, model: nn.Module | None = None) -> Optimizer:
         """As in transformers; errors name the options."""
         with about(f"optim {OptimizerNames(self.args.optim).value}, optim_args {self.args.optim_args}"):
-            return super().create_optimizer(*args, **kwargs)
+            return super().create_optimizer(model)
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: float | None = None) -> Tensor | float:
         grad_norm = sparse_norm(model.parameters()) if grad_norm is None else grad_norm
@@ -418,7 +425,7 @@ class ContrastiveTrainer(CheckpointTrainer):
                     f"raise the temperature. Last good checkpoint: {last}"
                 )
 
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+    def _save_checkpoint(self, model: nn.Module, trial: Trial | JsonObject | None) -> None:
         self.read_losses()
         if not self.state.global_step:  # transformers saves at the end of an epoch without a batch
             self.learning.check(self.state)
@@ -515,9 +522,9 @@ class ContrastiveTrainer(CheckpointTrainer):
             logger.info(f"trained to step {self.state.global_step}; mean loss {logs['train_loss']:.4f}")
         super().log(logs, start_time)
 
-    def set_initial_training_values(self, args: TrainingArguments, *others: Any, **kwargs: Any) -> Any:
+    def set_initial_training_values(self, args: TrainingArguments, dataloader: DataLoader[object]) -> tuple[Any, ...]:
         """As in transformers; shares of the run (`eval_steps=0.1`) become steps, as a checkpoint records them."""
-        result = super().set_initial_training_values(args, *others, **kwargs)
+        result = super().set_initial_training_values(args, dataloader)
         for name in ("logging_steps", "eval_steps", "save_steps"):
             share = self._shares_of_run.setdefault(name, getattr(args, name))  # as given, for each run of a search
             if 0 < (share or 0) < 1:
@@ -548,7 +555,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         else:
             metrics = self.validation.evaluator_metrics(metric_key_prefix)
             self.log(dict(metrics))
-            self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+            self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         if eval_dataset is None and metric_key_prefix == "eval":
             self.validation.evaluated = frozenset(metrics)
         return metrics
@@ -557,15 +564,16 @@ class ContrastiveTrainer(CheckpointTrainer):
         self,
         dataloader: DataLoader[object],
         description: str,
-        *args: Any,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
-        **kwargs: Any,
     ) -> EvalLoopOutput:
         """As in transformers, without a trace in the random state, and with the metrics of `validation`."""
         own, self.gather_function = self.validation, self.validation.gather
         with preserved_random_state(), torch.no_grad():  # a loader and a masking collator draw random numbers
-            kwargs["metric_key_prefix"] = metric_key_prefix
-            output = super().evaluation_loop(dataloader, description, *args, **kwargs)
+            output = super().evaluation_loop(
+                dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
+            )
             result, metrics = own.metrics(), output.metrics or {}
         if "loss" in self.args.include_for_metrics and "loss" in result:  # transformers has that of each batch
             metrics[f"{metric_key_prefix}_loss"] = result["loss"]

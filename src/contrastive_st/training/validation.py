@@ -285,7 +285,7 @@ class Validation:
             return
         known = set(self.evaluated)
         if not known:  # the names of the metrics of rows and evaluator, without an evaluation
-            data: Any = self.trainer.eval_dataset
+            data = self.trainer.eval_dataset
             for name, rows in (data if isinstance(data, dict) else {None: data}).items():
                 for part, kind in (self._kinds(rows) if rows is not None else {}).items():
                     of_kind = {"mrr": ("mrr", "accuracy")}.get(str(kind), (kind,) if kind else ())
@@ -347,7 +347,7 @@ class Validation:
             num_workers=trainer.args.dataloader_num_workers,
         )
 
-    def add(self, model: nn.Module, inputs: Batch) -> tuple[Tensor | None, dict[str, Tensor], Any]:
+    def add(self, model: nn.Module, inputs: Batch) -> tuple[Tensor | None, dict[str, Tensor], object]:
         """Encode the next batch of this process, and keep what its metrics are computed from.
 
         Returns:

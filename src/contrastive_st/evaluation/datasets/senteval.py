@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +87,7 @@ class Rows:
     """N examples: `columns` of N sentences each (one, or two for pairs), `labels` `[N]` scores or class numbers."""
 
     columns: tuple[list[str], ...]
-    labels: NDArray[Any]
+    labels: np.ndarray
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 from huggingface_hub import ModelCard, ModelCardData
@@ -16,7 +15,7 @@ from contrastive_st.evaluation.datasets.senteval import Splits
 from contrastive_st.evaluation.scorers import NOT_RUN, Score
 from contrastive_st.evaluation.tasks import Task, tasks
 from contrastive_st.files.markdown import as_text
-from contrastive_st.files.reading import read_json
+from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.writing import atomic_write, write_files
 
 _COLUMNS = (
@@ -206,7 +205,7 @@ _TYPES = {
 _OTHER = ("text-classification", "Classification of frozen embeddings")
 
 
-def model_index(report: Report, model: str, name: str | None = None) -> list[dict[str, Any]]:
+def model_index(report: Report, model: str, name: str | None = None) -> list[JsonObject]:
     """The `model-index` of one model: for each task a result with its main score. Tasks that were not run are left out.
 
     Args:
@@ -244,7 +243,7 @@ def write_metadata(report: Report, model: str, path: str | Path) -> None:
     """
     card = ModelCard.load(path)
     data = card.data.to_dict()
-    before: dict[str, Any] = next(iter(data.get("model-index") or []), {})
+    before: JsonObject = next(iter(data.get("model-index") or []), {})
     [index] = model_index(report, model, name=before.get("name"))
     new = {key for result in index["results"] for key in _scored(result)}
     for result in reversed(before.get("results", [])):
@@ -256,7 +255,7 @@ def write_metadata(report: Report, model: str, path: str | Path) -> None:
         card.save(file)
 
 
-def _scored(result: Mapping[str, Any]) -> dict[tuple[object, ...], dict[str, Any]]:
+def _scored(result: JsonObject) -> dict[tuple[object, ...], JsonObject]:
     """The metrics of a result by what they measure."""
     dataset = [result["dataset"].get(name) for name in ("type", "config", "split")]
     return {(*dataset, metric["type"], metric.get("config")): metric for metric in result["metrics"]}

@@ -6,7 +6,6 @@ A score is one number with everything that is needed to compare it with another.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 NOT_RUN = "not run"
 UNSCALED = ("alignment", "uniformity", "anisotropy", "effective_rank", "mse")  # printed as they are, other metrics x100
@@ -56,7 +55,7 @@ class Score:
         value = f"{self.value:.3f}" if self.metric in UNSCALED else f"{100 * self.value:.2f}"
         return value + ("*" if self.note else "")
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, object]:
         """A dict for JSON; numbers to eight digits, which is more than float32 embeddings carry."""
         row = dict(self.__dict__)
         for name in ("value", "deviation"):

@@ -115,7 +115,9 @@ def draw_map(layout: Map, path: str | Path, title: str | None = None) -> Path:
     for label, name in enumerate(layout.names):
         rows = layout.labels == label
         share = f"{_plain(name, 44)} ({100 * rows.mean():.0f}%)"
-        axes.scatter(*layout.xy[rows].T, s=12, alpha=0.6, linewidths=0, color=colour(label), label=share)
+        axes.scatter(
+            layout.xy[rows, 0], layout.xy[rows, 1], s=12, alpha=0.6, linewidths=0, color=colour(label), label=share
+        )
     shown, total = len(layout.xy), layout.sample.total
     of = f"{total:,} documents" if shown == total else f"{shown:,} of {total:,} documents"
     axes.set_title(title or f"Map of {of} (t-SNE: near on the map is near in meaning)", fontsize=12)

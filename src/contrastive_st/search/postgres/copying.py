@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +37,7 @@ def code_rows(ids: Ids, vectors: Vectors) -> bytes:
     return _rows(ids, codes.shape[1], np.packbits(codes, axis=1), "u1")
 
 
-def _rows(ids: Ids, length: int, values: NDArray[Any], kind: str) -> bytes:
+def _rows(ids: Ids, length: int, values: np.ndarray, kind: str) -> bytes:
     """Rows of an id and a value: 32 bits with its length, and then the numbers `[n, m]` as `kind`."""
     numbers = np.dtype((kind, values.shape[1]))
     row = np.dtype([("fields", ">i2"), ("n1", ">i4"), ("id", ">i8"), ("n2", ">i4"), ("length", ">i4"), ("x", numbers)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import psycopg
 
@@ -15,7 +14,7 @@ from contrastive_st.search.postgres.dsn import dsn_of, hide_password, split_sche
 _BATCH = 2000  # rows that are fetched at a time
 
 
-def query_rows(where: str, query: str) -> Iterator[dict[str, Any]]:
+def query_rows(where: str, query: str) -> Iterator[dict[str, object]]:
     """Yield the rows of a SELECT, in one transaction that writes nothing.
 
     Args:

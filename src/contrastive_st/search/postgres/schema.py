@@ -6,7 +6,7 @@ the store have no schema in statements: `Database` puts the one that was chosen 
 
 from __future__ import annotations
 
-from typing import Any, LiteralString
+from typing import LiteralString
 
 from psycopg import Connection, sql
 
@@ -163,7 +163,7 @@ class Tables:
         """One partition of the vectors, or of the codes."""
         return self.name(f"{of}{self.mark}_{number}")
 
-    def statement(self, template: LiteralString, **others: Any) -> sql.Composed:
+    def statement(self, template: LiteralString, **others: object) -> sql.Composed:
         """A statement in which names in braces, such as `{texts}`, are these tables; `others` are literals, or SQL."""
         names = {"texts": self.texts, "words": self.words, "vectors": self.vectors, "codes": self.codes}
         return sql.SQL(template).format(**names, **others)

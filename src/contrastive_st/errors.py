@@ -162,7 +162,7 @@ def require(what: str, extra: str, *modules: str) -> ModuleType:
     return importlib.import_module(modules[0])
 
 
-def choice(what: str, name: Any, known: Iterable[object], where: object = "") -> Any:
+def choice(what: str, name: object, known: Iterable[object], where: object = "") -> Any:
     """The name, if it is among the known ones.
 
     Args:

@@ -165,7 +165,7 @@ def texts_of(row: Record, least: int, most: float = math.inf) -> Sequence[Sequen
     return texts
 
 
-def _column(rows: Sequence[Record], name: str, mend: str) -> list[Any]:
+def _column(rows: Sequence[Record], name: str, mend: str) -> list[object]:
     """The cells of a column that all rows must have."""
     if name not in rows[0]:
         raise InputError(f"a row has {', '.join(rows[0])} and no {name}; {mend}")

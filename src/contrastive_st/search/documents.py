@@ -260,7 +260,7 @@ def installed_docs_corpus() -> Corpus:
     return Corpus("installed-docs", environment_fingerprint(), read, len(pairs))
 
 
-def texts_corpus(name: str, texts: Sequence[str], metadata: Sequence[Mapping[str, Any]] | None = None) -> Corpus:
+def texts_corpus(name: str, texts: Sequence[str], metadata: Sequence[Mapping[str, object]] | None = None) -> Corpus:
     """A corpus of texts in memory."""
     kept = values.as_metadata(metadata, len(texts))
     documents = [Document(text, item, i) for i, (text, item) in enumerate(zip(texts, kept, strict=True))]
@@ -500,7 +500,7 @@ class _Choice:
                 kept.setdefault("file", file)
             yield Document(text, values.as_held(kept), first + place, None, table.where(number), file, place, whole)
 
-    def _columns(self, table: Table, cells: Mapping[str, Any], folder: bool) -> list[str]:
+    def _columns(self, table: Table, cells: Mapping[str, object], folder: bool) -> list[str]:
         """The columns of the texts of a table, of which this is the first row."""
         if table.columns == ["text"] and (folder or not self.columns):
             return ["text"]
@@ -517,11 +517,11 @@ class _Choice:
         return [text_column(table)]
 
     def _kept(
-        self, table: Table, number: int, cells: Mapping[str, Any], texts: Collection[str], report: Report
-    ) -> dict[str, Any]:
+        self, table: Table, number: int, cells: Mapping[str, object], texts: Collection[str], report: Report
+    ) -> dict[str, object]:
         """The metadata of a row."""
 
-        def value(name: str, cell: Any) -> Any:
+        def value(name: str, cell: object) -> object:
             if name in self.types:
                 return None if is_blank(cell) else as_type(values.plain(cell), self.types[name])
             return value_in(cell, self.decided.get(name), table.delimited)
@@ -579,11 +579,11 @@ class _Choice:
         return replace(table, unit=_DOCUMENT, read=whole)
 
 
-def _rows(cells: Iterable[dict[str, Any]]) -> Iterator[Row]:
+def _rows(cells: Iterable[dict[str, object]]) -> Iterator[Row]:
     return itertools.starmap(Row, enumerate(cells, 1))
 
 
-def _joined(pages: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _joined(pages: Iterable[dict[str, Any]]) -> Iterator[dict[str, object]]:
     """The pages of a document as one."""
     kept = list(pages)
     if kept:

@@ -110,7 +110,7 @@ def content_digests(corpus: str, paths: Mapping[str, str], unread: set[str] | No
         unread: gets the names of files that cannot be read; without it, such a file is an error.
     """
     kept = own_cache("digests") / f"{digest_of([corpus])}.json"
-    known, result, now = dict[str, Any](), dict[str, str](), dict[str, Any]()
+    known, result, now = dict[str, Any](), dict[str, str](), dict[str, object]()
     with contextlib.suppress(OSError, ValueError):
         known = json.loads(kept.read_bytes())
     for name, path in paths.items():

@@ -154,11 +154,11 @@ class ContrastiveTrainer(CheckpointTrainer):
 
     def __init__(
         self,
-        *args: Any,
+        *args: object,
         loss: object = None,
         evaluator: object = None,
         eval_collator: Callable[..., Batch] | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         parts = signature(Trainer.__init__).bind_partial(self, *args, **kwargs).arguments
         parts.pop("self")

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         PreTrainedTokenizerBase,
     )
 
-    from contrastive_st.models.base import ForCL
     from contrastive_st.models.checkpoint import Checkpoint
     from contrastive_st.models.configuration import LossConfig
 else:
@@ -209,7 +208,7 @@ def write_use(folder: Path, settings: LossConfig | Checkpoint, by_another: bool 
     write_json(path, {**about, **({} if dim is None else {"truncate_dim": dim})})
 
 
-def write_sentence_transformers(model: ForCL, folder: str | Path, state_dict: dict[str, Tensor] | None = None) -> None:
+def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict[str, Tensor] | None = None) -> None:
     """Write `modules.json`, the pooling, and after it the projection head, the dense layers and `Normalize`.
 
     Args:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,9 +52,6 @@ from contrastive_st.training.gradcache import Batch
 from contrastive_st.training.metadata import base_model, hardware, versions, words_of, write_training_metadata
 from contrastive_st.training.trainer import ContrastiveTrainer
 from contrastive_st.vectors import unit_vectors
-
-if TYPE_CHECKING:
-    from contrastive_st.scripts.cli import Distill
 
 Rows = list[list[int]]
 _STEPS, _PASSES = 1600, 100  # of a static student, if nothing is said
@@ -113,13 +110,13 @@ class Pairs:
         return [rows for rows in result if len(rows) > 1]
 
 
-def main(args: Distill) -> JsonObject:
+def main(args: Any) -> JsonObject:
     """Run the whole job with a `contrastive_st.scripts.cli.Distill`; return the table that it prints."""
     with only_writer(args.output, args.overwrite, parents=True) as output:
         return _distill(args, output)
 
 
-def _distill(args: Distill, output: Path) -> JsonObject:
+def _distill(args: Any, output: Path) -> JsonObject:
     static = args.student == "static"
     source, layers = (None, None) if static else layer_student(args.teacher, args.student)
     options = {spec.name: getattr(args, spec.name) for spec in fields(Training)}
@@ -183,7 +180,7 @@ def training_texts(files: Sequence[str], most: int | None, seed: int) -> list[st
 
 
 def fitted_static(
-    args: Distill, teacher: SentenceEncoder, texts: Sequence[str], vectors: NDArray[np.floating]
+    args: Any, teacher: SentenceEncoder, texts: Sequence[str], vectors: NDArray[np.floating]
 ) -> tuple[SentenceEncoder, NDArray[np.float32]]:
     """The closed form, and the targets of its refinement: the teacher's vectors, centred, in `dim` dimensions."""
     tokenizer = static_tokenizer(load_tokenizer(args.teacher))
@@ -461,7 +458,7 @@ def save(encoder: SentenceEncoder, folder: Path, storage: str) -> None:
 
 
 def metadata_of(
-    args: Distill, teacher: SentenceEncoder, model: nn.Module, rows: int, training: Training, run: JsonObject
+    args: Any, teacher: SentenceEncoder, model: nn.Module, rows: int, training: Training, run: JsonObject
 ) -> JsonObject:
     """The training metadata of the run, for the model card."""
     loss = EmbeddingDistillationLoss()

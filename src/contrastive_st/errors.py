@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 _LONGEST = 300  # characters that are shown of what a library says, and of a list of names
 _OURS = ("builtins", "contrastive_st")
@@ -185,10 +185,14 @@ def choice(what: str, name: object, known: Iterable[object], where: object = "")
     """
     known = list(known)
     if name not in known:
-        names = listed(one for one in known if one is not None)
-        choices = f"choose one of {names}" if names else "there are none"
-        raise InputError(f"{f'{where}: ' if where else ''}unknown {what} {str(name)[:_LONGEST]!r}; {choices}")
+        _refuse(what, name, known, where)
     return name
+
+
+def _refuse(what: str, name: object, known: Iterable[object], where: object) -> NoReturn:
+    names = listed(one for one in known if one is not None)
+    choices = f"choose one of {names}" if names else "there are none"
+    raise InputError(f"{f'{where}: ' if where else ''}unknown {what} {str(name)[:_LONGEST]!r}; {choices}")
 
 
 def listed(names: Iterable[object]) -> str:

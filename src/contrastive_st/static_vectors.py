@@ -80,13 +80,7 @@ class Reading:
         if config.get("model_type") == "static":
             recorded = checked(f"{folder}/config.json: reading", config.get("reading", {}), dict)
         elif config.get("model_type") == "model2vec":
-            model = json.loads(tokenizer.to_str())["model"]
-            unknown = model.get("unk_token")
-            recorded = {
-                "max_length": config.get("max_length", _MODEL2VEC_LENGTH),
-                "left_out": tokenizer.token_to_id(unknown) if isinstance(unknown, str) else model.get("unk_id"),
-                "characters": int(np.median([len(token) for token in tokenizer.get_vocab()])),
-            }
+            recorded = _reading_of_model2vec(config, tokenizer)
         else:  # sentence-transformers
             recorded = {"max_length": (tokenizer.truncation or {}).get("max_length")}
         where = f"{folder}/config.json"
@@ -101,6 +95,16 @@ class Reading:
         """The part of each text that is tokenized, if at most `longest` tokens of it count."""
         most = longest and self.characters and longest * self.characters
         return [text[:most] for text in texts] if most else texts
+
+
+def _reading_of_model2vec(config: JsonObject, tokenizer: Tokenizer) -> JsonObject:
+    model = json.loads(tokenizer.to_str())["model"]
+    unknown = model.get("unk_token")
+    return {
+        "max_length": config.get("max_length", _MODEL2VEC_LENGTH),
+        "left_out": tokenizer.token_to_id(unknown) if isinstance(unknown, str) else model.get("unk_id"),
+        "characters": int(np.median([len(token) for token in tokenizer.get_vocab()])),
+    }
 
 
 class StaticTable:
@@ -265,9 +269,8 @@ class StaticVectors(StaticTable):
         folder = Path(folder)
         with about(folder):
             inside = _table_folder(folder)
-        if missing := [name for name in FILES[1:] if not (inside / name).is_file()]:
-            raise InputError(f"{folder} is not a static model: {', '.join(missing)} is missing")
-        with about(folder):
+            if missing := [name for name in FILES[1:] if not (inside / name).is_file()]:
+                raise InputError(f"{folder} is not a static model: {', '.join(missing)} is missing")
             config = static_config(folder)
             with safe_open(str(inside / "model.safetensors"), framework="numpy") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

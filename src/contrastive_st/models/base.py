@@ -261,15 +261,12 @@ class ForCL(_Base):
                 `output_hidden_states`, `output_attentions`.
         """
         outputs: Inputs = {name: other.pop(name, None) for name in ("output_hidden_states", "output_attentions")}
-        rows: Inputs = {"attention_mask": attention_mask, "text_mask": text_mask}
-        rows |= {"token_type_ids": token_type_ids, **other}
-        rows |= {"input_ids": input_ids} if lengths is None else {"input_ids": input_ids, "lengths": lengths}
+        rows: Inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "text_mask": text_mask}
+        rows |= {"token_type_ids": token_type_ids, "lengths": lengths, **other}
         if input_ids.dim() == 2:
             return self._encode(**self._rows(**rows, **(outputs if hasattr(self, "backbone") else {})))
-        words = self.words_of(
-            {**rows, "targets": targets, "mlm_input_ids": mlm_input_ids, "mlm_targets": mlm_targets}
-            | {"lengths": lengths, "predicted": predicted}
-        )
+        of_words = {"mlm_input_ids": mlm_input_ids, "mlm_targets": mlm_targets, "predicted": predicted}
+        words = self.words_of({**rows, "targets": targets, **of_words})
         if key_embeddings is not None:
             rows = {name: None if x is None else x[:, :1] for name, x in rows.items()}
         embeddings = self.embed(**rows)

@@ -259,7 +259,8 @@ class Running:
             self.check_rows(rows)
             run.done(len(rows))
             return table.encode_rows(rows)
-        buckets = self._buckets(np.fromiter(map(len, rows), np.int64, len(rows)), run.limits)
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        buckets = self._buckets(lengths, run.limits) if len(rows) > 1 else [np.zeros(1, np.int64)]
         forward = lambda bucket: self.forward([rows[i] for i in bucket], before)
         output: Vectors | None = None
         with self.ready(run.dtype):
@@ -305,7 +306,7 @@ class Running:
         @torch.inference_mode()
         def forward(bucket: tuple[Sequence[Sequence[int]], int]) -> Tensor:
             rows = [list(row) for row in bucket[0]]
-            if not self._most_packed(self.device):
+            if len(rows) == 1 or not self._most_packed(self.device):
                 return self.forward(rows, bucket[1])
             parts = self._buckets(np.fromiter(map(len, rows), np.int64, len(rows)), {})
             return in_order([self.forward([rows[i] for i in part], bucket[1]) for part in parts], parts)
@@ -350,12 +351,8 @@ class Running:
         On a CPU no row of a model that packs is padded: rows are packed, or those of a bucket have one length. How a
         row is computed depends on its length alone, so that it has the same bits among other rows.
         """
-        if len(lengths) == 1:
-            return [np.zeros(1, np.int64)]
-        device = self.device
-        limits = {**_BUCKETS["cpu" if device.type == "cpu" else "cuda"], **limits}
-        most = self._most_packed(device)
-        if not most:
+        limits = {**self.bucket_limits, **limits}
+        if not (most := self._most_packed(self.device)):
             return bucket_rows(lengths, **limits)  # type: ignore[arg-type]
         packed = (lengths > 0) & (lengths <= most)
         at_once = {name: int(limits[name]) for name in ("max_tokens", "max_rows") if name in limits}

@@ -342,8 +342,9 @@ class ExactIndex:
             most = min(max(oversample, 1) * k, max(len(self), 1))
         scores, numbers = top_k_in_blocks(compare, len(queries), count, most, _BLOCK)
         numbers = numbers if rows is None else rows[numbers]
-        if codes is None:
-            return numbers, scores
+        return (numbers, scores) if codes is None else self._best_by_vectors(queries, k, numbers)
+
+    def _best_by_vectors(self, queries: Vectors, k: int, numbers: Ids) -> tuple[Ids, Vectors]:
         near, exact = [], []
         for query, block in zip(queries, np.sort(numbers, axis=1), strict=True):  # in the order of the file
             best = top_k((self._rows(block) @ query)[None], k)
@@ -454,25 +455,29 @@ def _opened(shards: ShardFolder, place: Path, precision: str) -> tuple[Vectors |
     vectors = np.load(place / "vectors.npy", mmap_mode="r")
     if precision == held:
         return vectors, None
-    ranges, rotation = place / _RANGES, place / _ROTATION
     if not (place / _FILES[precision]).exists():
-        blocks = [slice(start, start + _BLOCK) for start in range(0, len(vectors), _BLOCK)]
-        if precision == "int8":
-            ends = np.concatenate([[vectors[block].min(0), vectors[block].max(0)] for block in blocks])
-            name, parameters, width = ranges, quantization_ranges(ends), dim
-        else:
-            name, parameters = rotation, rotated(np.eye(dim), _ROTATIONS)
-            width = parameters.shape[1]
-        with atomic_write(name, overwrite=True) as path:
-            np.save(path, parameters)
-        with _new_array(place, precision, len(vectors), width) as fill:
-            for block in blocks:
-                turned = vectors[block] if precision == "int8" else vectors[block] @ parameters
-                fill(block.start, quantize(turned, precision, parameters if precision == "int8" else None))
+        _make_codes(place, vectors, precision)
     if hasattr(vectors._mmap, "madvise"):  # otherwise each row that is read brings its neighbours into memory
         vectors._mmap.madvise(mmap.MADV_RANDOM)
     stored = np.load(place / _FILES[precision], mmap_mode="r")
-    return vectors, Codes(stored, dim, *((np.load(ranges), None) if precision == "int8" else (None, np.load(rotation))))
+    of_codes = (np.load(place / _RANGES), None) if precision == "int8" else (None, np.load(place / _ROTATION))
+    return vectors, Codes(stored, dim, *of_codes)
+
+
+def _make_codes(place: Path, vectors: Vectors, precision: str) -> None:
+    blocks = [slice(start, start + _BLOCK) for start in range(0, len(vectors), _BLOCK)]
+    if precision == "int8":
+        ends = np.concatenate([[vectors[block].min(0), vectors[block].max(0)] for block in blocks])
+        name, parameters, width = _RANGES, quantization_ranges(ends), vectors.shape[1]
+    else:
+        name, parameters = _ROTATION, rotated(np.eye(vectors.shape[1]), _ROTATIONS)
+        width = parameters.shape[1]
+    with atomic_write(place / name, overwrite=True) as path:
+        np.save(path, parameters)
+    with _new_array(place, precision, len(vectors), width) as fill:
+        for block in blocks:
+            turned = vectors[block] if precision == "int8" else vectors[block] @ parameters
+            fill(block.start, quantize(turned, precision, parameters if precision == "int8" else None))
 
 
 @contextmanager

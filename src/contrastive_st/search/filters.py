@@ -274,16 +274,18 @@ def as_filter(given: Filterable) -> Filter:
         return Filter((given,))
     if isinstance(given, str):
         return parse(given)
-    if not isinstance(given, Mapping):
-        return Filter(tuple(part for one in given for part in as_filter(one).parts))
-    conditions: list[Condition] = []
+    if isinstance(given, Mapping):
+        return Filter(tuple(_conditions_of(given)))
+    return Filter(tuple(part for one in given for part in as_filter(one).parts))
+
+
+def _conditions_of(given: Mapping[str, object]) -> Iterator[Condition]:
     for key, wanted in given.items():
         column = storable(str(key))
         for symbol, value in (wanted if isinstance(wanted, Mapping) else {"=": wanted}).items():
             values = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
             scalars = tuple(_scalar(column, one) for one in values)
-            conditions.append(Condition(column, str(_SAME.get(symbol, symbol)), scalars))
-    return Filter(tuple(conditions))
+            yield Condition(column, str(_SAME.get(symbol, symbol)), scalars)
 
 
 def grammar() -> str:

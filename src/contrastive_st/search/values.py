@@ -157,8 +157,11 @@ def moment(text: str) -> str | None:
         >>> moment("2024-05-01 00:00:00"), moment("2024-05-01T09:30:00.500Z"), moment("2024-05"), moment("2024-13-01")
         ('2024-05-01', '2024-05-01T09:30:00.500000Z', '2024-05', None)
     """
-    if (match := _MOMENT.fullmatch(text)) is None:
-        return None
+    match = _MOMENT.fullmatch(text)
+    return None if match is None else _isoformat(match)
+
+
+def _isoformat(match: re.Match[str]) -> str | None:
     month, day, minute, second, fraction, zone = match.groups(default="")
     try:
         date.fromisoformat(month + (day or "-01"))

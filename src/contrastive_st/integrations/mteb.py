@@ -104,7 +104,7 @@ class MTEBModel:
         from mteb.models.model_meta import ScoringFunction
 
         name = self.encoder.name if "/" in self.encoder.name else f"contrastive-st/{self.encoder.name}"
-        about: dict[str, object] = dict.fromkeys(
+        about: dict[str, Any] = dict.fromkeys(
             ("loader", "release_date", "languages", "n_parameters", "memory_usage_mb", "embed_dim", "license",
              "open_weights", "public_training_code", "public_training_data", "training_datasets")
         )  # fmt: skip

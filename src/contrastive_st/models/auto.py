@@ -140,7 +140,7 @@ def open_model(
         linears = [layer for layer in model.after if isinstance(layer, torch.nn.Linear)]
         for layer, linear in zip(checkpoint.dense, linears, strict=True):
             load_dense(layer.folder, linear)
-    return cast("ForCL", loaded)
+    return loaded
 
 
 def opened(

@@ -35,6 +35,8 @@ from contrastive_st.models.saving import (
 from contrastive_st.models.words import Inputs, Words
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from transformers import PreTrainedModel
 
     class _Base(PreTrainedModel):  # the base of every class that uses this mixin
@@ -283,7 +285,7 @@ class ForCL(_Base):
     @classmethod
     def from_pretrained(
         cls, pretrained_model_name_or_path: Any, *args: object, revision: str | None = None, **kwargs: Any
-    ) -> Any:
+    ) -> Self:
         """Open a folder or Hub name. Weights must be safetensors, since a pickle can run code when it is opened.
 
         The weights are float32, whatever the folder holds: in half precision most steps would be rounded away. They are
@@ -311,7 +313,7 @@ class ForCL(_Base):
         return cls.load(folder, name, *args, **kwargs)
 
     @classmethod
-    def load(cls, folder: Path, name: object, *args: object, **kwargs: Any) -> Any:
+    def load(cls, folder: Path, name: object, *args: object, **kwargs: Any) -> Self:
         """Open a folder whose files were checked; other arguments and errors are those of `from_pretrained`.
 
         Args:
@@ -351,7 +353,7 @@ class ForCL(_Base):
         if folder.parent.name == "snapshots":
             model.config._commit_hash = folder.name
         model.after_loading(new_head)
-        return (model, info) if asked else model
+        return cast("Self", (model, info) if asked else model)  # as transformers, whose type is that of the model
 
     def after_loading(self, new_head: bool | None) -> None:
         """Do what is left to do when the weights are loaded.

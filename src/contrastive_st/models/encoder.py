@@ -11,7 +11,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,7 +31,7 @@ from contrastive_st.tokens import DOCUMENT, QUERY, Pass, list_of_texts, role_pro
 from contrastive_st.vectors import PAIRWISE, SIMILARITIES, check_finite, quantize, unit_vectors
 
 if TYPE_CHECKING:  # torch and transformers are imported where they are needed: static models are encoded without
-    from typing import Self, TypeAlias
+    from typing import Literal, Self, TypeAlias, TypedDict, Unpack
 
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -42,10 +42,41 @@ if TYPE_CHECKING:  # torch and transformers are imported where they are needed: 
     from contrastive_st.models.static_encoder import StaticEncoder
 
     Engine: TypeAlias = "StaticVectors | GraphVectors | Running"
+    Encoded: TypeAlias = "np.ndarray | torch.Tensor | list[torch.Tensor]"
+
+    class Options(TypedDict, total=False):
+        """Arguments of `SentenceEncoder.encode`."""
+
+        prompt_name: str | None
+        prompt: str | None
+        batch_size: int | None
+        show_progress_bar: bool | None
+        precision: str
+        device: str | torch.device | None
+        normalize_embeddings: bool
+        truncate_dim: int | None
+        batch_tokens: int | None
+        dtype: torch.dtype | None
+
+    class ForArrays(Options, total=False):
+        """Those with which it returns an array."""
+
+        output_value: Literal["sentence_embedding"]
+        convert_to_numpy: Literal[True]
+        convert_to_tensor: Literal[False]
+
+    class ForAll(Options, total=False):
+        """Those with which it may return tensors."""
+
+        output_value: str
+        convert_to_numpy: bool
+        convert_to_tensor: bool
+
 
 Item = TypeVar("Item")
 Vectors = NDArray[np.float32]
-Given = str | Sequence[str] | ArrayLike  # texts or vectors
+Texts = str | Sequence[str]
+Given = Texts | ArrayLike  # texts or vectors
 
 
 class SentenceEncoder:
@@ -237,9 +268,15 @@ class SentenceEncoder:
 
     # ------------------------------------------------------------------ texts to vectors
 
+    @overload
+    def encode(self, texts: Texts, **options: Unpack[ForArrays]) -> np.ndarray: ...
+
+    @overload
+    def encode(self, texts: Texts, **options: Unpack[ForAll]) -> Encoded: ...
+
     def encode(
         self,
-        texts: str | Sequence[str],
+        texts: Texts,
         prompt_name: str | None = None,
         prompt: str | None = None,
         batch_size: int | None = None,
@@ -254,7 +291,7 @@ class SentenceEncoder:
         *,
         batch_tokens: int | None = None,
         dtype: torch.dtype | None = None,
-    ) -> Any:
+    ) -> Encoded:
         """Encode texts to float32 embeddings: `[d]` for a string, `[len(texts), d]` for a list, in the same order.
 
         Args:
@@ -317,7 +354,13 @@ class SentenceEncoder:
         tensor = torch.from_numpy(codes).to(self.device)
         return tensor[0] if isinstance(texts, str) else tensor if convert_to_tensor else list(tensor)
 
-    def encode_query(self, texts: str | Sequence[str], **options: object) -> Any:
+    @overload
+    def encode_query(self, texts: Texts, **options: Unpack[ForArrays]) -> np.ndarray: ...
+
+    @overload
+    def encode_query(self, texts: Texts, **options: Unpack[ForAll]) -> Encoded: ...
+
+    def encode_query(self, texts: Texts, **options: Any) -> Encoded:
         """`encode` with the prompt named `query`, or without a prompt if the checkpoint has none of that name.
 
         Args:
@@ -329,7 +372,13 @@ class SentenceEncoder:
         """
         return self.encode(texts, **self._for_role(QUERY, options))
 
-    def encode_document(self, texts: str | Sequence[str], **options: object) -> Any:
+    @overload
+    def encode_document(self, texts: Texts, **options: Unpack[ForArrays]) -> np.ndarray: ...
+
+    @overload
+    def encode_document(self, texts: Texts, **options: Unpack[ForAll]) -> Encoded: ...
+
+    def encode_document(self, texts: Texts, **options: Any) -> Encoded:
         """`encode` with the prompt named `document`, `passage` or `corpus`, or without a prompt if there is none.
 
         Args:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, cast
 
 import numpy as np
 import torch
@@ -207,7 +207,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
         self.encoder.load_state_dict(own, strict=False)  # a weight with two names is written under one
 
 
-def contrastive(model: Any, loss: object = None) -> Any:
+def contrastive(model: Any, loss: object = None) -> ForCL:
     """The model that a trainer trains: a `ForCL` model with this loss, or an `EncoderForCL` around another module.
 
     Args:
@@ -230,11 +230,11 @@ def contrastive(model: Any, loss: object = None) -> Any:
     if hasattr(model, "loss_fn"):
         if loss is not None:
             raise InputError(f"{type(model).__name__} has a loss_fn; leave out loss=")
-        return _widened(model)
+        return _widened(cast("ForCL", model))  # it takes the place of one
     return _widened(EncoderForCL(model, loss))
 
 
-def _widened(model: Any) -> Any:
+def _widened(model: ForCL) -> ForCL:
     """The model with float32 weights if half of their precision would be trained, in which most steps are rounded away.
 
     It is saved in the type that it had (`save_dtype`). A frozen base of an adapter stays as it is.

@@ -9,11 +9,17 @@ order, so all processes have the same candidates, and the positives of rank r st
 
 Candidates of other ranks get gradients too: the backward pass sums the gradients that all ranks computed for them. So
 the average of the local gradients, which DDP computes, is the gradient of the whole batch on one process.
+
+If the candidates are too many for each process to hold all of them, they are passed around a ring instead (Cheng et
+al. 2024, Inf-CL, https://arxiv.org/abs/2410.17243): a process holds the block of one rank at a time, adds up the
+exponentials of its anchors' scores against that block, and passes it to the next rank. In the backward pass the blocks
+travel around the ring again, each with its gradient.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import statistics
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -199,6 +205,32 @@ class Gather:
         """The greatest `width` of all processes."""
         return width
 
+    def uses_ring(self, numbers: int) -> bool:
+        """Whether candidates of this many numbers in all are passed around the ring instead of gathered."""
+        return False
+
+    def whole(self) -> Gather:
+        """The same object without the ring, for callers that need all candidates at once."""
+        return self
+
+    def logsumexp(
+        self, anchors: Tensor, block: Tensor, sizes: Sequence[int], score: BlockScore
+    ) -> tuple[Tensor, Tensor]:
+        """The `logsumexp` of each anchor's scores over the candidates of all processes, passed around the ring.
+
+        Args:
+            anchors: `[B, d]`, the anchors of this process.
+            block: `[c, d]`, the candidates of this process.
+            sizes: the number of candidates c of each rank.
+            score: called with some anchors `[b, d]`, the candidates `[c, d]` of a rank, that rank, and the slice of
+                `anchors` that was taken; returns scores `[b, c]` and a flag for each anchor, `[b]`.
+
+        Returns:
+            The `logsumexp` `[B]`, with gradient to `anchors` and to `block`; and for each anchor whether its flag was
+            set for any rank, `[B]`.
+        """
+        raise NotImplementedError
+
     @property
     def world(self) -> int:
         """Number of processes."""
@@ -222,10 +254,13 @@ class ProcessGather(Gather):
 
     Args:
         group: by default the group of all processes.
+        gathered: most numbers that are gathered; with more candidates than that, `uses_ring` is true and the loss
+            passes them around the ring. By default 2^27, which is 512 MiB in float32.
     """
 
-    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
-        self.group, self.rank = group, dist.get_rank(group)
+    def __init__(self, group: dist.ProcessGroup | None = None, gathered: float | None = None) -> None:
+        self.group, self.gathered = group, GATHERED if gathered is None else gathered
+        self.rank = dist.get_rank(group)
 
     @property
     def world(self) -> int:
@@ -258,6 +293,96 @@ class ProcessGather(Gather):
     def widest(self, width: int) -> int:
         """The greatest width of all processes."""
         return max(self.sizes(width))
+
+    def uses_ring(self, numbers: int) -> bool:
+        """Whether this many numbers are too many to gather."""
+        return numbers > self.gathered
+
+    def whole(self) -> Gather:
+        """The same, but it always gathers and never uses the ring."""
+        return ProcessGather(self.group, math.inf)
+
+    def logsumexp(
+        self, anchors: Tensor, block: Tensor, sizes: Sequence[int], score: BlockScore
+    ) -> tuple[Tensor, Tensor]:
+        """As `Gather.logsumexp`, with the blocks of all processes, which are passed around the ring."""
+        result: tuple[Tensor, Tensor] = _Ring.apply(anchors, block, sizes, score, self)
+        return result
+
+    def round(self, sizes: Sequence[int], *blocks: Tensor, home: bool = False) -> Iterator[tuple[int, list[Tensor]]]:
+        """Yield each rank and its blocks `[c, ...]`, beginning with those of this process.
+
+        What the caller changes in the last of the blocks travels on with it. With `home`, the last block returns to its
+        own rank at the end and is copied into the caller's tensor, with the changes of all ranks.
+        """
+        held = [block.detach().contiguous() for block in blocks]
+        for step in range(self.world):
+            source = (self.rank + step) % self.world
+            yield source, held
+            last = step == self.world - 1
+            if not last or home:
+                following = sizes[(source + 1) % self.world]
+                moved = held[-1:] if last else held
+                held = [self._handed_on(block, following) for block in moved]
+        if home:
+            blocks[-1].copy_(held[-1])
+
+    def _handed_on(self, block: Tensor, size: int) -> Tensor:
+        """Send `block` to the previous rank and receive the block of the next rank, which has `size` rows."""
+        received = block.new_empty(size, *block.shape[1:])
+        ranks = dist.get_process_group_ranks(dist.group.WORLD if self.group is None else self.group)
+        before, after = ranks[(self.rank - 1) % self.world], ranks[(self.rank + 1) % self.world]
+        messages = [
+            dist.P2POp(dist.isend, block, before, self.group),
+            dist.P2POp(dist.irecv, received, after, self.group),
+        ]
+        for work in dist.batch_isend_irecv(messages):
+            work.wait()
+        return received
+
+
+GATHERED = 1 << 27
+BlockScore = Callable[[Tensor, Tensor, int, slice], tuple[Tensor, Tensor]]
+_SCORES = 1 << 24  # most scores held at a time
+
+
+class _Ring(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, anchors: Tensor, block: Tensor, sizes: Sequence[int], score: BlockScore, gather: ProcessGather
+    ) -> tuple[Tensor, Tensor]:
+        total = anchors.new_full((len(anchors),), float("-inf"))
+        result = torch.zeros_like(total, dtype=torch.bool)
+        for source, (held,) in gather.round(sizes, block):
+            for rows in _slices(len(anchors), len(held)):
+                scores, some = score(anchors[rows], held, source, rows)
+                total[rows] = torch.logaddexp(total[rows], scores.logsumexp(1))
+                result[rows] |= some
+        ctx.save_for_backward(anchors, block, total)
+        ctx.sizes, ctx.score, ctx.gather = sizes, score, gather
+        ctx.mark_non_differentiable(result)
+        return total, result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: object) -> tuple[Tensor | None, ...]:
+        anchors, block, total = ctx.saved_tensors
+        own, gradient = torch.zeros_like(anchors), torch.zeros_like(block)
+        for source, (held, received) in ctx.gather.round(ctx.sizes, block, gradient, home=True):
+            leaf = held.detach().requires_grad_()
+            for rows in _slices(len(anchors), len(held)):
+                part = anchors[rows].detach().requires_grad_()
+                with torch.enable_grad():
+                    scores = ctx.score(part, leaf, source, rows)[0]
+                shares = grad[rows, None] * (scores.detach() - total[rows, None]).exp()
+                to_anchors, to_block = torch.autograd.grad(scores, [part, leaf], shares)
+                own[rows] += to_anchors
+                received += to_block
+        return own, gradient, None, None, None
+
+
+def _slices(rows: int, columns: int) -> list[slice]:
+    size = max(_SCORES // max(columns, 1), 1)
+    return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
 
 
 class _AllGather(torch.autograd.Function):

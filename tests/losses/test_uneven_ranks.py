@@ -32,7 +32,7 @@ class ThreadGather(ProcessGather):
     world = len(ROWS)
 
     def __init__(self, rank, threads):
-        self.rank, self.threads = rank, threads
+        self.rank, self.threads, self.gathered = rank, threads, float("inf")
 
     def sizes(self, rows):
         return self.threads.exchange(self.rank, rows)

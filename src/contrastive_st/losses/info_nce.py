@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -107,7 +107,7 @@ class InfoNCE(Loss):
 
         In-batch `accuracy`, the number of `candidates`, `temperature`, and `alignment`: the mean squared distance
         between the unit vectors of anchor and positive (Wang and Isola 2020). The accuracy is that of the first rows
-        among all candidates.
+        among all candidates; where these are passed around the ring, it is left out.
         """
         contrast = self._contrast(views, targets, text_hashes, gather, queue)
         anchor, positive = normalize(views[:, :2]).unbind(1)
@@ -116,6 +116,8 @@ class InfoNCE(Loss):
             "temperature": self.temperature,
             "alignment": (2 - 2 * (anchor * positive).sum(1)).mean().item(),
         }
+        if contrast.sizes:  # the candidates of the others are not here
+            return result
         rows = measured_rows(len(contrast.columns))
         scores, _ = contrast.scores(contrast.anchors[rows], contrast.candidates, rows, self)
         result = {"accuracy": (scores.argmax(1) == contrast.own[rows]).float().mean().item(), **result}
@@ -131,7 +133,7 @@ class InfoNCE(Loss):
             targets: as for the loss.
             other: `text_hashes`, `gather` and `queue`, as for the loss.
         """
-        hashes, gather, queue = other.get("text_hashes"), other.get("gather", LOCAL), other.get("queue")
+        hashes, gather, queue = other.get("text_hashes"), other.get("gather", LOCAL).whole(), other.get("queue")
         contrast = self._contrast(views, targets, hashes, gather, queue)
         scores, _ = contrast.scores(contrast.anchors, contrast.candidates, slice(None), self)
         return scores, contrast.own
@@ -158,7 +160,10 @@ class InfoNCE(Loss):
             scores, result = contrast.scores(anchors, candidates, rows, self)
             return functional.cross_entropy(scores, contrast.own[rows], reduction="sum"), result.sum()
 
-        total, result = in_blocks(contrast.anchors, contrast.candidates, rows_loss)
+        if contrast.sizes:
+            total, result = self._around(contrast, gather)
+        else:
+            total, result = in_blocks(contrast.anchors, contrast.candidates, rows_loss)
         masked = ", or masked by the guide" if contrast.guide else ""
         require(
             result > 0,
@@ -169,6 +174,24 @@ class InfoNCE(Loss):
             skips=True,
         )
         return gather.mean(total, len(contrast.own), contrast.total)
+
+    def _around(self, contrast: Contrast, gather: Gather) -> tuple[Tensor, Tensor]:
+        """As `in_blocks`, with candidates around the ring: the sum of losses, and how many rows have a negative."""
+        parts = [contrast.of_rank(rank, gather.rank) for rank in range(gather.world)]
+        block, guide, dim = contrast.candidates, contrast.guide, contrast.candidates.shape[1]
+        if guide is not None:
+            block = torch.cat([block, guide.candidates], 1)
+
+        def score(anchors: Tensor, held: Tensor, rank: int, rows: slice) -> tuple[Tensor, Tensor]:
+            candidates, guides = held[:, :dim], held[:, dim:]
+            part = parts[rank] if guide is None else replace(parts[rank], guide=guide._replace(candidates=guides))
+            return part.scores(anchors, candidates, rows, self)
+
+        kinds = len(block) // contrast.sizes[gather.rank]
+        sums, result = gather.logsumexp(contrast.anchors, block, [kinds * size for size in contrast.sizes], score)
+        positives = contrast.candidates[: len(sums)]  # the positives come first among the candidates
+        own = (contrast.anchors[:, :dim] * positives).sum(1) / self.temperature
+        return (sums - own).sum(), result.sum()
 
 
 class Guide(NamedTuple):
@@ -206,14 +229,15 @@ class Contrast:
 
     Args:
         anchors: unit vectors `[B, d]` of this process; `[B, 2 * d]` if the positives are appended to them.
-        candidates: unit vectors `[C, d]`.
-        own: `[B]`, the column of each anchor's positive.
+        candidates: unit vectors `[C, d]`; with `sizes` only those of this process.
+        own: `[B]`, the column of each anchor's positive; empty if the candidates do not include it.
         total: N, the number of sentences over all processes.
         hard: number of hard negatives per anchor.
         text_hashes: hashes `[B, 2]` of the texts of anchors and positives on this process; with documents `[B, 3]`.
         columns: hashes `[columns, 2]` of the text of each column, and of the anchor that the column is a positive of;
             with documents `[columns, 3]`.
         guide: the guide's vectors of the same texts.
+        sizes: number of anchors of each process, if candidates are passed around the ring; else empty.
     """
 
     anchors: Tensor
@@ -224,6 +248,7 @@ class Contrast:
     text_hashes: Tensor
     columns: Tensor
     guide: Guide | None = None
+    sizes: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -270,15 +295,24 @@ class Contrast:
         held = 0 if queue is None else len(queue.text_hashes)
         total = (len(columns) - held) // (num_views - 1 + with_anchors)
         unit, queued = normalize(views), None if queue is None else queue.embeddings
+        around = queue is None and gather.uses_ring(len(columns) * views.shape[2])
         return cls(
             unit[:, : 1 + with_positives].flatten(1),
-            all_candidates(unit, queued, gather, with_anchors, sizes),
+            all_candidates(unit, queued, LOCAL if around else gather, with_anchors, sizes),
             own,
             total,
             num_views - 2,
             anchors_of,
             torch.cat([columns, columns[:total]]) if with_positives else columns,
+            sizes=tuple(sizes) if around else (),
         )
+
+    def of_rank(self, rank: int, own: int) -> Contrast:
+        """The columns of one process's candidates; the caller has the vectors. `own` is the rank of this process."""
+        start, size = sum(self.sizes[:rank]), self.sizes[rank]
+        groups = self.columns.split(self.total)  # positives, first hard negatives, ...
+        place = torch.arange(size if rank == own else 0, device=self.columns.device)
+        return replace(self, own=place, total=size, columns=torch.cat([group[start:][:size] for group in groups]))
 
     def scores(self, anchors: Tensor, candidates: Tensor, rows: slice, loss: InfoNCE) -> tuple[Tensor, Tensor]:
         """Scores of a block of rows, -inf for masked candidates, and which of the rows have a negative."""
@@ -296,6 +330,8 @@ class Contrast:
         if guide := self.guide:  # or more similar to the anchor than the positive minus the margin, to the guide
             similar, positive = self._cosines(guide.anchors[rows], guide.candidates), guide.positive[rows, None]
             excluded |= similar > positive - guide.margin * (positive.abs() if guide.relative else 1.0) + TIE
+        if not len(self.own):
+            return scores.masked_fill_(excluded, float("-inf")), _any_left(excluded)
         own, weight = self.own[rows, None], loss.hard_negative_weight
         hard = own + self.total * torch.arange(1, self.hard + 1, device=own.device)
         if weight and self.hard:

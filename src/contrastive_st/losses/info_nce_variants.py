@@ -92,7 +92,7 @@ class ConsistentInfoNCE(InfoNCE):
 
     def consistency(self, views: Tensor, text_hashes: Tensor | None = None, gather: Gather = LOCAL) -> Tensor:
         """The mean divergence over the sentences of all processes, 0 to ln 2."""
-        swapped = [1, 0, *range(2, views.shape[1])]
+        swapped, gather = [1, 0, *range(2, views.shape[1])], gather.whole()
         both = (
             Contrast.of(views, text_hashes, gather),
             Contrast.of(views[:, swapped], None if text_hashes is None else text_hashes[:, swapped], gather),
@@ -174,7 +174,7 @@ class GuidedInfoNCE(InfoNCE):
         )
         unit, queued = normalize(targets.detach()), None if queue is None else queue.guide
         anchors = unit[:, : 1 + self.contrast_positives].flatten(1)
-        candidates = all_candidates(unit, queued, gather, self.contrast_anchors)
+        candidates = all_candidates(unit, queued, LOCAL if contrast.sizes else gather, self.contrast_anchors)
         positive = (unit[:, 0] * unit[:, 1]).sum(1)
         relative = self.margin_strategy == "relative"
         return replace(contrast, guide=Guide(anchors, candidates, positive, self.margin, relative))

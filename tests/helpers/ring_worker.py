@@ -1,9 +1,9 @@
-"""Runs in each of W gloo processes what they share: gathered candidates, and the gradients of words.
+"""Runs in each of W gloo processes what they share: candidates that are gathered or go round, and gradients.
 
-The losses and gradients of candidates that are gathered; gradients by DDP's own `all_reduce` and by `add_gradients`, of
-few and many words.
+The losses and gradients of candidates that are gathered, and of those that go round; gradients by DDP's own
+`all_reduce` and by `add_gradients`, of few and many words.
 
-python gathered_worker.py RANK WORLD PORT OUT
+python ring_worker.py RANK WORLD PORT OUT
 """
 
 import sys
@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from contrastive_st import distributed
 from contrastive_st.distributed import LOCAL, ProcessGather, add_gradients
 from contrastive_st.losses import DocumentInfoNCE, GuidedInfoNCE, InfoNCE, MatryoshkaLoss
 
@@ -26,6 +27,16 @@ LOSSES = {
 }
 ROWS = [4, 1, 3]  # of each rank: 8 together
 WORDS = 60
+
+
+class Counted(ProcessGather):
+    """Counts the vectors that this process gets whole."""
+
+    vectors = 0
+
+    def __call__(self, rows, sizes=None):
+        self.vectors += rows.is_floating_point()
+        return super().__call__(rows, sizes)
 
 
 def data(num_views):
@@ -96,18 +107,22 @@ def main(rank, world, port, out):
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
     sizes = ROWS if world == 3 else [5, 3]
     rows = slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
+    distributed._SCORES = 8  # several slices of anchors a block
     found = {}
     for name, loss in LOSSES.items():
         for num_views in (2, 3):
             batch = data(num_views)
             whole = run(loss, *batch, slice(None), LOCAL)
-            value, gradient = run(loss, *batch, rows, ProcessGather())
-            dist.all_reduce(value)
-            found[name, num_views] = {
-                "loss": (value / world - whole[0]).abs().item(),
-                "gradient": (gradient / world - whole[1][rows]).abs().max().item(),
-                "size": whole[1].abs().max().item(),
-            }
+            for kind, limit in (("gather", 1 << 60), ("ring", 0)):
+                gather = Counted(gathered=limit)
+                value, gradient = run(loss, *batch, rows, gather)
+                dist.all_reduce(value)
+                found[name, num_views, kind] = {
+                    "loss": (value / world - whole[0]).abs().item(),
+                    "gradient": (gradient / world - whole[1][rows]).abs().max().item(),
+                    "size": whole[1].abs().max().item(),
+                    "vectors": gather.vectors,
+                }
     everybody = [None] * world
     dist.all_gather_object(everybody, {"candidates": found, "gradients": added_up(rank)})
     if rank == 0:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from contrastive_st.data import read_texts
-from contrastive_st.data.reading import columns, content, open_table, rows as reading_rows, whole
+from contrastive_st.data.reading import columns, content, open_table, rows as reading_rows, table as reading_table
 from contrastive_st.errors import InputError, one_line
 from contrastive_st.search.document_readers import read_document
 
@@ -95,7 +95,7 @@ def test_json_by_the_line_and_as_a_list(write, name, content):
 
 
 def test_parquet_reads_text_columns_only_and_large_ones_from_disk(write, monkeypatch):
-    monkeypatch.setattr(whole, "IN_MEMORY", 0)
+    monkeypatch.setattr(reading_table, "IN_MEMORY", 0)
     table = pa.table({"id": [1, 2], "q": ["one", "two"], "v": [[1], [2]], "a": ["x", "y"]})
     data = read_texts(write("a.parquet", table))
     assert data.column_names == ["q", "a"]
@@ -105,7 +105,7 @@ def test_parquet_reads_text_columns_only_and_large_ones_from_disk(write, monkeyp
 
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_parquet_is_stripped_where_it_needs_it_and_stays_where_it_is(write, monkeypatch, in_memory):
-    monkeypatch.setattr(whole, "IN_MEMORY", in_memory << 30)
+    monkeypatch.setattr(reading_table, "IN_MEMORY", in_memory << 30)
     source = write("a.parquet", pa.table({"q": ["one ", "two"], "n": pa.array([1, 2])}))
     data = read_texts(source, ["n", "q"])
     assert rows(data) == [("1", "one"), ("2", "two")]
@@ -116,7 +116,7 @@ def test_parquet_is_stripped_where_it_needs_it_and_stays_where_it_is(write, monk
 
 def test_parquet_counts_rows_over_batches(write, monkeypatch, caplog):
     monkeypatch.setattr(columns, "CHUNK", 2)
-    monkeypatch.setattr(whole, "IN_MEMORY", 0)
+    monkeypatch.setattr(reading_table, "IN_MEMORY", 0)
     source = write("a.parquet", pa.table({"q": ["a", "b", "c", "d", "", "f", ""]}))
     assert rows(read_texts(source)) == [("a",), ("b",), ("c",), ("d",), ("f",)]
     assert "2 of 7 rows" in caplog.text

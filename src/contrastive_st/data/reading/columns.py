@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from datasets.fingerprint import generate_random_fingerprint as new_fingerprint
 
 from contrastive_st.data.profile import MISSING, as_text
-from contrastive_st.data.reading.rows import Dropped, Row, Table, check_rows, check_utf8
+from contrastive_st.data.reading.rows import Dropped, Row, Table, check_rows
 from contrastive_st.prefetch import in_chunks
 
 CHUNK = 65_536  # most rows held at a time as Python strings or as an Arrow batch
@@ -43,8 +43,6 @@ def columns_of(
     clean = isinstance(whole, datasets.Dataset) and {own.dtype for own in whole.features.values()} == {"string"}
     for some in batches:
         if isinstance(some, pa.Table):
-            if not table.delimited:
-                check_utf8(some, table.source, total)
             cells = some
         else:
             cells = pa.table({name: _as_strings(some, name, table, name in texts) for name in names})

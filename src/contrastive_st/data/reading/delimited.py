@@ -7,8 +7,12 @@ import csv
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from contrastive_st import text_format
 from contrastive_st.data.profile import NUMBER, shown
@@ -18,6 +22,8 @@ from contrastive_st.errors import InputError, listed
 
 if TYPE_CHECKING:
     import _csv
+
+    import pyarrow as pa
 
 logger = logging.getLogger(__name__)
 _CELL = 1 << 30  # characters in a cell at most; the limit of csv, 131,072, is too small for a book
@@ -52,6 +58,8 @@ _BELOW_NAMES = re.compile(
 )  # fmt: skip
 _COUNT = re.compile(r"\(?\d+ rows?( affected| selected| in set.*)?\.?\)?")
 _AGGREGATE = re.compile(r"((grand|sub)[- ]?)?total|sum|average|mean|count", re.IGNORECASE)
+_BLOCK = 1 << 17  # larger ones leave the cache of the processor
+_QUOTE, _RETURN, _NEWLINE, _BACKSLASH = b'"\r\n\\'
 #: The columns of the files of the STS benchmark, which have no header
 STS_COLUMNS = ("genre", "file", "year", "id", "sts_score", "sentence1", "sentence2")
 
@@ -440,3 +448,89 @@ def _wrong_count(cells: Sequence[str], dialect: Dialect, source: str, first: boo
         mend += f", or if the first cells are names of the rows, {converted(command, source)}"
     what = "the header" if dialect.header else "the first row"
     return f"{len(cells)} cells where {what} has {len(dialect.names)}; {mend}"
+
+
+# --- Columns that Arrow reads at once, if the quotes are sound.
+
+
+def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], names: Sequence[str]) -> pa.Table | None:
+    """Some columns of a table of UTF-8, as text; None if it must be read row by row.
+
+    That is so if Arrow reads it in another way, or leaves out what is wrong with it: quotes that are not sound, a row
+    of another length, a cell with the name of its column, as in a header that is repeated.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.csv
+
+    if "" in held and set(names) <= set(held[""].column_names):
+        return held[""].select(list(names))
+    otherwise = dialect.escapes or dialect.decimal_commas or dialect.spaced or dialect.loose
+    if otherwise or dialect.quote == "'" or dialect.delimiter not in ",;|\t" or "\n" in "".join(dialect.names):
+        return None
+    numbers = {name: str(place) for place, name in enumerate(dialect.names)}
+    wanted = [numbers[name] for name in names]
+    options = pyarrow.csv.ReadOptions(column_names=list(numbers.values()), skip_rows=dialect.above)
+    convert = pyarrow.csv.ConvertOptions(
+        column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted, null_values=[NULL],
+        strings_can_be_null=True,
+    )  # fmt: skip
+    with ThreadPoolExecutor(1) as beside:
+        counting = beside.submit(_quotes_and_lines, path, ord(dialect.delimiter), bool(dialect.quote))
+        for line_ends in (False, True):  # without them in cells it is twice as fast
+            parse = pyarrow.csv.ParseOptions(
+                delimiter=dialect.delimiter, quote_char=dialect.quote or False, ignore_empty_lines=False,
+                newlines_in_values=line_ends,
+            )  # fmt: skip
+            table = None
+            with contextlib.suppress(pa.ArrowInvalid):
+                table = pyarrow.csv.read_csv(path, options, parse, convert)
+            counted = counting.result()
+            if counted is None or not counted[0] or (table is not None and len(table) + dialect.above == counted[1]):
+                break
+    if counted is None or table is None or (not counted[0] and len(table) + dialect.above != counted[1]):
+        return None
+    table = table.rename_columns(list(names))
+    last = table.slice(max(len(table) - 1, 0)).to_pylist()
+    if any(is_aside([cell or "" for cell in row.values()], names) for row in last):
+        return None
+    if dialect.header and len(dialect.names) > 1:  # a part of a header goes the slow way
+        short = table.column(0).filter(pc.less(pc.binary_length(table.column(0)), 25))
+        known = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(short)), pa.array(NAMES))
+        if pc.any(known).as_py() or any(pc.any(pc.equal(table[name], name)).as_py() for name in names):
+            return None
+    odd = r'^="|\\[nrt"]' if counted[0] or counted[2] else ""  # a text as Excel writes it, an escape
+    if odd and any(pc.any(pc.match_substring_regex(column, odd)).as_py() for column in table.columns):
+        return None
+    held[""] = table
+    return table
+
+
+def _quotes_and_lines(path: Path, delimiter: int, quoted: bool) -> tuple[int, int, bool] | None:
+    """How many quotes and lines a file has, and whether backslashes; None if quotes are not sound, or for a CR alone.
+
+    The quotes of a sound table take turns: one that opens a cell is after a delimiter or a line, one that closes it is
+    before one; a doubled quote closes and opens again.
+    """
+    before, after = np.zeros(256, bool), np.zeros(256, bool)
+    before[[delimiter, _NEWLINE, _QUOTE]] = after[[delimiter, _NEWLINE, _RETURN, _QUOTE]] = True
+    content = np.memmap(path, np.uint8, "r")
+    last = len(content) - 1
+    count, lines, slashes = 0, int(content[last] != _NEWLINE), False
+    for start in range(0, len(content), _BLOCK):
+        block = content[start : start + _BLOCK]
+        lines += int(np.count_nonzero(block == _NEWLINE))
+        slashes = slashes or bool((block == _BACKSLASH).any())
+        returns = np.flatnonzero(block == _RETURN) + start
+        if (content[np.minimum(returns + 1, last)] != _NEWLINE).any():
+            return None
+        if quoted:
+            places = np.flatnonzero(block == _QUOTE) + start
+            opening, closing = places[count % 2 :: 2], places[1 - count % 2 :: 2]
+            # beyond both ends of the file, a quote is compared with itself, which may be there
+            if not before[content[np.maximum(opening - 1, 0)]].all():
+                return None
+            if not after[content[np.minimum(closing + 1, last)]].all():
+                return None
+            count += len(places)
+    return None if count % 2 or lines == 1 else (count, lines, slashes)

@@ -19,15 +19,12 @@ _LISTED = ("positive", "docs", "documents", "passages"), ("labels", "label", "sc
 _MEDI = ("query", "pos")
 _OF_PRODIGY = ("answer", "accept", "options", "label", "spans", "tokens", "config", "view_id")
 _HASHES_OR_OPTIONS = ({"_input_hash", "_task_hash"}, {"options", "accept", "answer"})  # of Prodigy
-#: What annotators did with a row whose label is not clear, and with one that has none
-_REFUSED = ("draft", "reject", "not a choice, text or rating", "a value of cats that is not 0 or 1")
-_SKIPPED = ("discarded", "Discarded", "ignore")
-#: The cells of a row, and the answers of annotators: the name of the question, the answer and its status
-Answered = tuple[Record, Iterable[tuple[str, object, object]]]
+#: The status of an answer whose label is not clear, and of one that is no label
+_REFUSED, _SKIPPED = ("draft", "reject"), ("discarded", "Discarded", "ignore")
 
 
 class Unclear(ValueError):
-    """A row whose label is not clear: what it has, and how its tool exports what is."""
+    """A row whose label is not clear."""
 
 
 class Export(NamedTuple):
@@ -37,11 +34,13 @@ class Export(NamedTuple):
         tool: its name.
         tells: whether a row is in one of its files.
         flat: makes a row of texts, scores and labels.
+        advice: how the tool exports labels that are clear; added to the error where they are not.
     """
 
     tool: str
     tells: Callable[[Record], bool]
     flat: Callable[[Record], Record]
+    advice: str = ""
 
 
 def _has(*names: str, **kinds: type) -> Callable[[Record], bool]:
@@ -101,82 +100,78 @@ def _listed(row: Record) -> Record:
 # --- Tools in which people label texts: an answer that all annotators gave is a label; what is not is refused.
 
 
-def _label_studio(row: Record) -> Answered:
+def _label_studio(row: Record) -> Record:
     answers = []
     for one in row["annotations"]:
         for result in one.get("result") or []:
-            value = result.get("value") or {}
-            own = value.get("choices") or value.get("text") or value.get("rating")
-            status = "discarded" if one.get("was_cancelled") else _REFUSED[2] if own is None else None
-            answers.append((result.get("from_name") or "label", own, status))
-    return {"id": row.get("id"), **row["data"]}, answers
+            value, skipped = result.get("value") or {}, bool(one.get("was_cancelled"))
+            answer = value.get("choices") or value.get("text") or value.get("rating")
+            if answer is None and not skipped:
+                raise Unclear("an answer is not a choice, text or rating")
+            answers.append((result.get("from_name") or "label", answer, "discarded" if skipped else None))
+    return _settled({"id": row.get("id"), **row["data"]}, answers)
 
 
-def _argilla(row: Record) -> Answered:
+def _argilla(row: Record) -> Record:
     """A record with `fields` and `responses`, with columns like `label.responses`, or of the first version."""
     if "annotation" in row:
         inputs = row["inputs"] if isinstance(row["inputs"], dict) else {"text": row["inputs"]}
-        return {"id": row.get("id"), **inputs}, [("label", row["annotation"], row.get("status"))]
+        return _settled({"id": row.get("id"), **inputs}, [("label", row["annotation"], row.get("status"))])
     if "fields" in row:
-        given = [
-            (name, one["value"], one.get("status")) for name, own in (row["responses"] or {}).items() for one in own
-        ]
-        return {"id": row.get("id"), **row["fields"]}, given
+        answers = [(name, one["value"], one.get("status")) for name, own in row["responses"].items() for one in own]
+        return _settled({"id": row.get("id"), **row["fields"]}, answers)
     asked = [name.removesuffix(".responses") for name in row if name.endswith(".responses")]
-    cells = {name: cell for name, cell in row.items() if not any(name.startswith(f"{one}.") for one in asked)}
+    cells = {name: cell for name, cell in row.items() if not name.startswith(tuple(f"{one}." for one in asked))}
     of = lambda name: zip_longest(row[f"{name}.responses"] or [], row.get(f"{name}.responses.status") or [])
-    return cells, [(name, *one) for name in asked for one in of(name)]
+    return _settled(cells, [(name, *one) for name in asked for one in of(name)])
 
 
-def _prodigy(row: Record) -> Answered:
+def _prodigy(row: Record) -> Record:
     cells = {name: cell for name, cell in row.items() if name not in _OF_PRODIGY and not name.startswith("_")}
-    return cells, [("label", row.get("accept", row.get("label")), row.get("answer"))]
+    return _settled(cells, [("label", row.get("accept", row.get("label")), row.get("answer"))])
 
 
-def _spacy(row: Record) -> Answered:
-    status = None if all(value in (0, 1) for value in row["cats"].values()) else _REFUSED[3]
+def _spacy(row: Record) -> Record:
+    if any(value not in (0, 1) for value in row["cats"].values()):
+        raise Unclear("a value of cats is not 0 or 1")
     rest = {name: cell for name, cell in row.items() if name != "cats"}
-    return rest, [("label", [name for name, value in row["cats"].items() if value], status)]
+    return _settled(rest, [("label", [name for name, value in row["cats"].items() if value], None)])
 
 
-def _settled(answered: Callable[[Record], Answered], advice: str) -> Callable[[Record], Record]:
-    """Makes a row flat: its cells with the answer to each question, None without one, a list for several labels.
+def _settled(cells: Record, answers: Iterable[tuple[str, object, object]]) -> Record:
+    """The cells with the answer to each question: None without one, a list for several labels.
 
     Args:
-        answered: the cells and the answers of a row.
-        advice: how the tool exports labels that are clear; added to the error where they are not.
+        cells: the text, and what else a row has.
+        answers: of annotators: the name of the question, the answer and its status.
     """
-
-    def flat(row: Record) -> Record:
-        cells, answers = answered(row)
-        given: dict[str, list[list[object]]] = {}
-        for name, answer, status in answers:
-            own = given.setdefault(name, [])
-            if status in _REFUSED:
-                raise Unclear(f"an answer is {status}; {advice}")
-            if answer is not None and status not in _SKIPPED:
-                own.append(answer if isinstance(answer, list) else [answer])
-        for name, several in given.items():
-            if any(isinstance(label, (list, dict)) for answer in several for label in answer):
-                raise Unclear(f"labels inside labels; {advice}")
-            if any(answer != several[0] for answer in several):
-                raise Unclear(f"annotators disagree: {' and '.join(map(str, several[:2]))}; {advice}")
-            cells = {**cells, name: None if not several else several[0][0] if len(several[0]) == 1 else several[0]}
-        return cells
-
-    return flat
+    given: dict[str, list[list[object]]] = {}
+    for name, answer, status in answers:
+        own = given.setdefault(name, [])
+        if status in _REFUSED:
+            raise Unclear(f"an answer is {status}")
+        if answer is not None and status not in _SKIPPED:
+            own.append(answer if isinstance(answer, list) else [answer])
+    for name, several in given.items():
+        if any(isinstance(label, (list, dict)) for answer in several for label in answer):
+            raise Unclear("labels inside labels")
+        if any(answer != several[0] for answer in several):
+            raise Unclear(f"annotators disagree: {' and '.join(map(str, several[:2]))}")
+        labels = several[0] if several else [None]
+        cells = {**cells, name: labels[0] if len(labels) == 1 else labels}
+    return cells
 
 
 #: The tools, what tells their rows, and what makes them flat; BEIR's folders are in `relevance`
 EXPORTS = (
     Export("Label Studio", _has(data=dict, annotations=list),
-           _settled(_label_studio, "settle it in Label Studio, then label-studio export PROJECT JSON")),
+           _label_studio, "settle it in Label Studio, then label-studio export PROJECT JSON"),
     Export("Argilla", lambda row: {"inputs", "annotation"} <= row.keys() or {"responses", "fields"} <= row.keys()
            or any(name.endswith(".responses") for name in row),
-           _settled(_argilla, "submit or discard it in Argilla, then dataset.records.to_json(path)")),
+           _argilla, "submit or discard it in Argilla, then dataset.records.to_json(path)"),
     Export("Prodigy", lambda row: any(names <= row.keys() for names in _HASHES_OR_OPTIONS),
-           _settled(_prodigy, "prodigy db-out DATASET --answer accept exports the labels")),
-    Export("spaCy", _has("text", cats=dict), _settled(_spacy, "write the labels that you mean")),
+           _prodigy, "prodigy db-out DATASET --answer accept exports the labels"),
+    Export("spaCy", _has("text", cats=dict), _spacy, "write the labels that you mean"),
     Export("tevatron", _has("query", "positive_passages"), _passages),
     Export("DPR", _has("question", "positive_ctxs"), _passages),
     Export("MEDI", lambda row: all(isinstance(row.get(n), list) and len(row[n]) == 2 for n in _MEDI), _instructions),
@@ -207,7 +202,7 @@ def plain_rows(table: Table) -> Table:
             try:
                 yield row._replace(cells=export.flat(row.cells))
             except Unclear as error:
-                raise InputError(f"{table.where(row.number)}: {error}") from None
+                raise InputError(f"{table.where(row.number)}: {error}; {export.advice}") from None
             except (AttributeError, KeyError, TypeError) as error:
                 raise InputError(
                     f"{table.where(row.number)} is not a row of {export.tool} as the first one is"

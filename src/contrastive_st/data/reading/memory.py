@@ -67,7 +67,7 @@ def in_memory(source: object, name: str = "the data", split: str = "train") -> T
 
         table = pa.table(source)
         names = distinct(table.column_names, name)
-        return Table(name, "row", lambda: arrow_rows(table.to_batches(BATCH), name), names)
+        return Table(name, "row", lambda: arrow_rows(table.to_batches(BATCH)), names)
     rows = list(_of_columns(source, name) if named else _of_items(source, name))
     return Table(name, "row", lambda: iter(rows))
 
@@ -86,7 +86,7 @@ def of_dataset(data: datasets.Dataset, source: str) -> Table:
     data = visible(data)
     plain = data.with_format("arrow")
     return Table(
-        source, "row", lambda: arrow_rows(plain.iter(batch_size=BATCH), source), list(data.column_names),
+        source, "row", lambda: arrow_rows(plain.iter(batch_size=BATCH)), list(data.column_names),
         schema=data.features.arrow_schema, whole=data.with_format(None).select_columns,
         classes=classes_of(data.features),
     )  # fmt: skip

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contrastive_st.data.profile import MISSING, Record
-from contrastive_st.data.reading.content import reading, utf8
+from contrastive_st.data.reading.content import reading
 from contrastive_st.data.roles import ColumnRoles, column_roles, named_columns
 from contrastive_st.errors import InputError
 
@@ -197,27 +197,10 @@ def check_rows(table: Table) -> None:
     Dropped(table).report(len(list(islice(table, 1))))
 
 
-def arrow_rows(batches: Iterable[pa.RecordBatch | pa.Table], source: str) -> Iterator[Row]:
+def arrow_rows(batches: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[Row]:
     """The rows of Arrow batches, with numbers that go on from batch to batch."""
     number = 0
     for batch in batches:
-        check_utf8(batch, source, number)
         for start in range(0, len(batch), _FIRST):  # of a file with many columns, often only the first rows are read
             for number, cells in enumerate(batch.slice(start, _FIRST).to_pylist(), number + 1):  # noqa: B020 - goes on
                 yield Row(number, cells)
-
-
-def check_utf8(batch: pa.RecordBatch | pa.Table, source: str, first: int) -> None:
-    """Raise `InputError` with the row of text that is not UTF-8, which Parquet files and Arrow tables can have."""
-    import pyarrow as pa
-
-    try:
-        batch.validate(full=True)
-    except pa.ArrowInvalid:
-        for name in batch.schema.names:
-            kind = batch.schema.field(name).type
-            if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-                cells = batch.column(name).cast(pa.large_binary()).to_pylist()
-                for row, cell in enumerate(cells, first + 1):
-                    utf8(cell or b"", f"{source}, row {row}, column {name!r}", "write the file again")
-        raise

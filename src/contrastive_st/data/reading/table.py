@@ -16,11 +16,13 @@ from contrastive_st.data.reading import content, delimited, memory, relevance, s
 from contrastive_st.data.reading.exports import plain_rows
 from contrastive_st.data.reading.objects import json_rows
 from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows, of_class
-from contrastive_st.data.reading.whole import columns_of_csv, columns_of_parquet
 from contrastive_st.errors import InputError
 
 if TYPE_CHECKING:
+    import datasets
     import pyarrow as pa
+
+IN_MEMORY = 1 << 30  # bytes of columns of Parquet that are read into memory; larger ones stay on disk
 
 
 def open_table(
@@ -133,7 +135,7 @@ def open_file(
     plain = encoding.startswith("utf-8") and path.suffix.lower() not in content.COMPRESSED
     return Table(
         source, "row", read, dialect.names, (note,) * bool(note) + dialect.notes, delimited=True,
-        first=1 + dialect.above, whole=partial(columns_of_csv, path, dialect, {}) if plain else None,
+        first=1 + dialect.above, whole=partial(delimited.columns_of_csv, path, dialect, {}) if plain else None,
     )  # fmt: skip
 
 
@@ -157,8 +159,26 @@ def _with_schema(table: Table, files: Sequence[Path]) -> Table:
     with contextlib.suppress(ValueError):
         schema = pa.unify_schemas(schemas, promote_options="permissive")
         datasets.Features.from_arrow_schema(schema)
-        return replace(table, whole=partial(columns_of_parquet, files), schema=schema)
+        return replace(table, whole=partial(_columns_of_parquet, files), schema=schema)
     return table
+
+
+def _columns_of_parquet(files: Sequence[Path], names: Sequence[str]) -> datasets.Dataset | pa.Table:
+    """Some columns of Parquet files, in memory if they are small, else mapped from disk."""
+    import datasets
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    size = 0
+    for path in files:
+        meta = pq.read_metadata(path)
+        for group in map(meta.row_group, range(meta.num_row_groups)):
+            columns = map(group.column, range(group.num_columns))
+            size += sum(own.total_uncompressed_size for own in columns if own.path_in_schema.split(".")[0] in names)
+    if size > IN_MEMORY:
+        return datasets.Dataset.from_parquet([str(path) for path in files], columns=names).select_columns(list(names))
+    read = partial(pq.read_table, columns=list(names), memory_map=True)
+    return pa.concat_tables(map(read, files), promote_options="permissive")
 
 
 def _arrow(path: Path, source: str) -> Table:
@@ -180,7 +200,7 @@ def _arrow(path: Path, source: str) -> Table:
         with pa.memory_map(str(path)) as mapped:
             schema = next(iter(_ipc(mapped))).schema
     names, classes = delimited.distinct(schema.names, source), memory.stored_classes(schema)
-    return Table(source, "row", lambda: arrow_rows(batches(), source), names, classes=classes)
+    return Table(source, "row", lambda: arrow_rows(batches()), names, classes=classes)
 
 
 def _ipc(mapped: pa.NativeFile) -> Iterator[pa.RecordBatch]:

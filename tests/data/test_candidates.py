@@ -182,10 +182,13 @@ def test_rows_with_a_fault(change, words, tmp_path):
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ({"query": "a", "pos": ["b"], "pos_scores": [1.0]}, "need a positive and negatives"),
-        ({"query": "a", "pos": ["b"], "neg": ["c"], "neg_scores": [1.0]}, "0 for the positive and 1 for the negatives"),
-        ({"query": "a", "pos": ["b"], "neg": ["c"], "neg_scores": [1.0], "scores": [2, 1]}, "would both be the scores"),
-        ({"query": "a", "pos": ["b"], "neg": ["c"], "score": 2}, "a score needs two text columns"),
+        ({"query": "a", "pos": ["b"], "pos_scores": [1.0]}, "'pos' (positive), 'pos_scores' (positive_score); give"),
+        ({"query": "a", "pos": ["b"], "neg": ["c"], "neg_scores": [1.0]}, "'neg_scores' (negative_score); give"),
+        (
+            {"query": "a", "pos": ["b"], "neg": ["c"], "neg_scores": [1.0], "scores": [2, 1]},
+            "'neg_scores' (negative_score), 'scores' (scores); give",
+        ),
+        ({"query": "a", "pos": ["b"], "neg": ["c"], "score": 2}, "'neg' (negative), 'score' (score); give"),
     ],
 )
 def test_columns_that_do_not_fit_together(row, words, tmp_path):

@@ -173,7 +173,7 @@ REFUSED = [
     ("ids_of_passages.parquet", [{"query": f"why {i}?", "pos_ids": [i], "neg_ids": [7, 8]} for i in range(3)], "'query' is the only text; 'pos_ids'"),
     ("question_and_choices.jsonl", [{"question": f"why {i}?", "choices": ["so", "no"]} for i in range(3)], "no role is known for column 'choices'"),
     ("stars.csv", with_column(["5 stars", "1 star", "3 stars", "2 stars"], "stars"), "no role is known for column 'stars'"),
-    ("object_of_text.parquet", [{"id": i, "doc": {"body": f"text {i}", "url": "https://a"}} for i in range(3)], "no column is a text"),
+    ("object_of_text.parquet", [{"id": i, "doc": {"body": f"text {i}", "url": "https://a"}} for i in range(3)], "there is no training with these columns: none; give --columns doc=text"),
     ("multi_label.jsonl", [{"text": f"t {i}", "labels": ["a", "b"]} for i in range(3)], "lists of labels"),
 ]  # fmt: skip
 

@@ -417,22 +417,14 @@ def _placed(
     anchors = anchors or [spare.pop(0) for _ in spare[:1]]
     positives = positives or [spare.pop(0) for _ in spare[:1]]
     first, scores = by_role[POSITIVE_SCORE], by_role[NEGATIVE_SCORE]
-    teachers = [*by_role[SCORES], *[*first, *scores][:1]]
-    rivals = [*teachers, *by_role[SCORE], *by_role[LABEL]] if teachers else []
-    faults = {
-        f"no role is left for column {next(iter(spare), None)!r}": spare,
-        f"no column is the {POSITIVE}": negatives and not positives,
-        "no column is a text": not anchors,
-        "scores of candidates need a positive and negatives": teachers and not (positives and negatives),
-        f"columns {' and '.join(map(repr, rivals))} would both be the scores": len(rivals) > 1,
-        f"the columns of scores are {len(first)} for the positive and {len(scores)} for the negatives, but there are "
-        f"{len(negatives)} columns of negatives": teachers and not by_role[SCORES]
-        and (not first or len(scores) != len(negatives)),
-        f"a {SCORE} needs two text columns": not teachers and by_role[SCORE] and (negatives or not positives),
-        f"a {LABEL} needs one or two text columns": not teachers and by_role[LABEL] and negatives,
-    }  # fmt: skip
-    if fault := next((what for what, wrong in faults.items() if wrong), ""):
-        raise ask(fault)
+    targets = tuple(role for role in (SCORE, LABEL, SCORES, POSITIVE_SCORE, NEGATIVE_SCORE) if by_role[role])
+    fits = {
+        (): True, (SCORE,): bool(positives) and not negatives, (LABEL,): not negatives, (SCORES,): bool(negatives),
+        (POSITIVE_SCORE, NEGATIVE_SCORE): len(scores) == len(negatives),
+    }.get(targets, False)  # fmt: skip
+    if spare or not anchors or (negatives and not positives) or not fits:
+        what = ", ".join(f"{name!r} ({role or 'no role'})" for name, role in named.items()) or "none"
+        raise ask(f"there is no training with these columns: {what}")
     target = [*by_role[SCORE], *by_role[LABEL], *by_role[SCORES], *first, *scores]
     target += [name for name, role in named.items() if role in KEPT]
     roles = {anchors[0]: ANCHOR if positives else TEXT, **dict.fromkeys(positives, POSITIVE)}

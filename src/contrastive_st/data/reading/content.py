@@ -14,6 +14,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -136,7 +137,7 @@ def encoding_of(file: BinaryIO, source: str) -> str:
     What `--encoding` says goes before all.
 
     Raises:
-        InputError: it is not text, or a line has `LONGEST_LINE` bytes or more.
+        InputError: it is not text.
     """
     if asked := text_format.asked.encoding:
         try:
@@ -150,36 +151,33 @@ def encoding_of(file: BinaryIO, source: str) -> str:
         raise InputError(f"{source} begins with {len(start):,} null characters; is this a text file?")
     if len(start) > 1 and (zeros := start.count(0)) * 3 > len(start) and zeros < len(start) * 0.6:  # no byte order mark
         return "utf-16-le" if start[1::2].count(0) > start[::2].count(0) else "utf-16-be"
-    decoder, block, length = codecs.getincrementaldecoder("utf-8")(), start, 0
-    sample: list[bytes] = []
-    while block:
-        if not sample:
-            try:
-                if not block.isascii() or decoder.getstate()[0]:
-                    decoder.decode(block)
-            except UnicodeDecodeError:
-                sample = [b""]
-        end = block.rfind(b"\n")
-        length = len(block) - end - 1 + (length if end < 0 else 0)
-        if length >= LONGEST_LINE:
-            raise InputError(f"{source}: a line has {LONGEST_LINE:,} bytes or more; is this a text file?")
+    decoder, sample = codecs.getincrementaldecoder("utf-8")(), list[bytes]()
+    for block in chain([start], iter(partial(file.read, _BLOCK), b"")):
+        try:
+            if not sample and not (block.isascii() and not decoder.getstate()[0]):
+                decoder.decode(block)
+        except UnicodeDecodeError:
+            sample = [b""]
         if sample:
             sample += [line for line in block.splitlines() if not line.isascii()]
             if sum(map(len, sample)) > _SAMPLE:
                 break
-        block = file.read(_BLOCK)
     if not sample:
         return "utf-8"
+    return _detected(b"\n".join(sample[1:])[:_SAMPLE])
+
+
+def _detected(content: bytes) -> str:
+    """The encoding of some lines that are not UTF-8."""
     import chardet  # here, because few files need it
 
     era = chardet.EncodingEra.MODERN_WEB  # with those of DOS and of old Macs, short texts are taken for them
-    content = b"\n".join(sample[1:])[:_SAMPLE]
-    found = [one["encoding"] or "cp1252" for one in chardet.detect_all(content, encoding_era=era, prefer_superset=True)]
-    for name in found:  # short French is taken for Cyrillic: then most of its words mix the scripts
+    names = [one["encoding"] or "cp1252" for one in chardet.detect_all(content, encoding_era=era, prefer_superset=True)]
+    for name in names:  # short French is taken for Cyrillic: then most of its words mix the scripts
         words = _NOT_ASCII.findall(content.decode(name, "replace"))
         if 2 * sum(_MIXED.search(word) is not None for word in words) <= len(words):
             return codecs.lookup(name).name
-    return codecs.lookup(found[0]).name
+    return codecs.lookup(names[0]).name
 
 
 def encoding_note(encoding: str) -> str:

@@ -120,12 +120,7 @@ class Dialect(NamedTuple):
 
 
 def find_dialect(
-    lines: Callable[[], Iterator[str]],
-    source: str,
-    usual: str,
-    header: bool | None,
-    loose: bool,
-    wanted: Sequence[str] = (),
+    lines: Callable[[], Iterator[str]], source: str, usual: str, loose: bool, wanted: Sequence[str] = ()
 ) -> Dialect:
     """Find out how a table is written, from its header line.
 
@@ -133,24 +128,34 @@ def find_dialect(
         lines: gives the lines, from the first, with their ends.
         source: name of the file in messages.
         usual: the delimiter that the name of the file says.
-        header: whether the first row holds the names of the columns, if that is known.
         loose: the file is a `.txt`, whose cells may have quotes and which may have cells beyond the header.
         wanted: names of columns that are asked for; a first line with all of them is the header.
 
     Raises:
         InputError: the header line does not say it; the message shows the flag to give.
     """
-    first, notes, asked = list(islice(lines(), _SHOWN)), list[str](), text_format.asked
-    header = asked.header if header is None else header
-    checked = header is not True
-    header = True if wanted and header is None else header
-    dialect = Dialect(_ONE_COLUMN, [], True, decimal_commas=asked.decimal == "comma", checked=checked)
-    if usual == "," and wanted and header and not asked.escapes:  # a first line with all of them needs no second look
+    first, asked = list(islice(lines(), _SHOWN)), text_format.asked
+    dialect = Dialect(",", [], True, decimal_commas=asked.decimal == "comma", checked=asked.header is not True)
+    if usual == "," and wanted and asked.header is not False and not asked.escapes:
         for delimiter in asked.delimiter or ",;|":
             names, *below = csv.reader(first[:2], delimiter=delimiter)
             alike = len(set(names)) == len(names) > 1 and "" not in names and {*map(len, below)} <= {len(names)}
-            if alike and set(wanted) <= set(names) and not (below and checked and is_aside(below[0], names)):
+            if alike and set(wanted) <= set(names) and not (below and dialect.checked and is_aside(below[0], names)):
                 return dialect._replace(delimiter=delimiter, names=names)
+    header = True if wanted and asked.header is None else asked.header
+    return _dialect_of(first, lines, source, usual, dialect._replace(loose=loose), header)
+
+
+def _dialect_of(
+    first: list[str],
+    lines: Callable[[], Iterator[str]],
+    source: str,
+    usual: str,
+    dialect: Dialect,
+    header: bool | None,
+) -> Dialect:
+    """The same from the first lines, where they have no row with all that is asked for."""
+    notes, asked = list[str](), text_format.asked
     named = _SEP.fullmatch(first[0]) if first else None
     told = asked.delimiter or (named and named[1])
     if not told:
@@ -164,7 +169,7 @@ def find_dialect(
     around = {cell[0] if len(cell) > 1 and cell[0] == cell[-1] else "" for cell in cells if cell}
     quote, escapes = "'" if around == {"'"} and len(cells) > 1 else '"', ""
     if delimiter == "\t" or asked.escapes:
-        quote, escapes = _marks_of(quote, around == {'"'}, lines, delimiter, loose, source)
+        quote, escapes = _marks_of(quote, around == {'"'}, lines, delimiter, dialect.loose, source)
     if escapes == "copy" and not asked.escapes:
         notes.append(r"\n, \t and \\ in a cell are escapes, because a cell is \N, as \copy of PostgreSQL writes null")
     dialect = dialect._replace(delimiter=delimiter, quote=quote, skipped=skipped, escapes=escapes, spaced=spaced)
@@ -178,7 +183,7 @@ def find_dialect(
     if len(rows[0]) == 1 and any(_are_names(rows[0][0].split(one)) for one in _DELIMITERS):
         raise InputError(f"{source}: each row is one cell in quotes; {converted(WITHOUT_QUOTES, source)}")
     sts = not header and _is_sts(rows[0])
-    for place, row in enumerate(rows[1:3] if checked and header is not False and not sts else [], 1):
+    for place, row in enumerate(rows[1:3] if dialect.checked and header is not False and not sts else [], 1):
         if is_aside(row, rows[0]):
             start = ends[0 if "ImportId" in row[0] else place - 1] + 1  # Qualtrics has two such rows
             raise _aside_question(f"{source}, row {skipped + place + 1}", row, (start, ends[place]), source)
@@ -189,13 +194,12 @@ def find_dialect(
     else:
         names = list(STS_COLUMNS) if sts else [str(place) for place in range(len(rows[0]))]
         notes.append(f"no header: columns {'as in the STS benchmark,' if sts else 'are numbered'} {', '.join(names)}")
-    if spaced:
-        notes.append("blanks after a delimiter are not part of the cells")
     if delimiter not in (usual, told, _ONE_COLUMN):
         notes.append(f"cells are separated by {_DELIMITERS[delimiter]}")
     if delimiter == _ONE_COLUMN and any("," in line for line in first):
         notes.append("one column: commas are text, because the first row has none")
-    return dialect._replace(names=names, header=header, loose=loose or sts, notes=tuple(notes), above=skipped + header)
+    loose, above = dialect.loose or sts, skipped + bool(header)
+    return dialect._replace(names=names, header=bool(header), loose=loose, notes=tuple(notes), above=above)
 
 
 def ask_other(top: Sequence[str], source: str) -> None:

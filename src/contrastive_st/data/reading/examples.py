@@ -103,9 +103,9 @@ def read_examples(
     if columns is None and isinstance(source, (str, Path)) and (known := BY_NAME.get(str(source).lower())):
         columns = known.columns
     columns = [columns] if isinstance(columns, str) else columns
-    given = {"encoding": encoding, "delimiter": delimiter, "escapes": escapes, "decimal": decimal}
+    given = {"header": header, "encoding": encoding, "delimiter": delimiter, "escapes": escapes, "decimal": decimal}
     with reading_as(**given) if any(one is not None for one in given.values()) else nullcontext():
-        table = open_table(source, split=split, header=header, columns=columns)
+        table = open_table(source, split=split, columns=columns)
         roles = table.roles(columns, kinds)
         target = next((name for name, role in roles.columns.items() if role in (SCORE, LABEL)), None)
         if target in roles.lists:

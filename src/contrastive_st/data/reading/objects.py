@@ -59,28 +59,25 @@ def json_rows(
         what = f"has {size:,} bytes, and what is not an object per line is read as a whole, up to {most:,}"
         raise InputError(f"{source} {what}; write one object per line")
 
-    def of_lines() -> Iterator[tuple[int, object]]:
-        return (
-            (number, parse_json(line.rstrip(), source, number))
-            for number, line in enumerate(lines(), 1)
-            if line.strip()
-        )
+    def items() -> Iterator[tuple[int, object]]:
+        if not by_line:
+            yield from enumerate(_of_whole("".join(lines()), source), 1)
+            return
+        for number, line in enumerate(lines(), 1):
+            if line.strip():
+                yield number, parse_json(line.rstrip(), source, number)
 
-    def whole() -> Iterator[tuple[int, object]]:
-        return enumerate(_of_whole("".join(lines()), source), 1)
-
-    unit, read = ("line", of_lines) if by_line else ("object", whole)
-
-    def checked() -> Iterator[tuple[int, Record]]:
+    def rows() -> Iterator[tuple[int, Record]]:
         kind = None
-        for number, item in read():
+        for number, item in items():
             kind = kind or type(item)
             if type(item) is not kind or (row := row_of(item)) is None:
                 wanted = "a list of cells" if kind is list else "a text" if kind is str else "an object"
                 raise InputError(f"{source}, {unit} {number} is not {wanted}; write one {{...}} per row")
             yield number, row
 
-    return unit, checked
+    unit = "line" if by_line else "object"
+    return unit, rows
 
 
 def row_of(item: object) -> Record | None:

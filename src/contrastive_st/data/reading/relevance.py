@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 #: Extensions of judgements in trec_eval's format
 TREC = (".txt", ".trec", ".qrels")
 _TREC_COLUMNS = ("query", "iteration", "document", "grade")
-#: The places of query, document and grade in a file without a header, by its number of columns
-_WITHOUT_HEADER = {2: (0, 1, None), 3: (0, 1, 2), 4: (0, 2, 3)}
+#: The columns of query, document and grade in a file without a header, by their number
+_WITHOUT_HEADER = {2: ("0", "1", None), 3: ("0", "1", "2"), 4: ("0", "2", "3")}
 _IDS = ("_id", "id", "docid", "doc_id", "qid", "query_id", "pid")
 _TEXTS = ("text", "contents", "content", "passage", "query")
 _QUERY = ("query_id", "qid", "query", "question_id", "question")
@@ -120,34 +120,36 @@ def judgements(table: Table) -> Iterator[Judgement]:
         [Judgement(query='q1', document='d1', grade=2.0, where='qrels.tsv, row 1')]
     """
     count = len(table.names)
-    if table.names == [str(place) for place in range(count)] and count in _WITHOUT_HEADER:
-        places = _WITHOUT_HEADER[count]
-        columns = ", ".join(_TREC_COLUMNS) if count == 4 else ", ".join(("query", "document", "grade")[:count])
+    query, document, grade = _WITHOUT_HEADER.get(count, ("", "", None))
+    if table.names == [str(place) for place in range(count)] and query:
+        columns = ", ".join(_TREC_COLUMNS if count == 4 else ("query", "document", "grade")[:count])
         logger.warning(f"{table.source}: no header: read as {'trec_eval' if count == 4 else 'BEIR'} does: {columns}")
-        return _judged(table, str(places[0]), str(places[1]), None if places[2] is None else str(places[2]))
-    plain = {plain_name(name): name for name in reversed(table.names)}
-    query, document, grade = (next((plain[known] for known in names if known in plain), None)
-                              for names in (_QUERY, _DOCUMENT, _GRADE))  # fmt: skip
-    unknown = [name for name in table.names if role_of(name) is None and name not in (query, document, grade)]
-    if query is None or document is None or (grade is None and unknown):
-        lacking = "query-id and corpus-id" if query is None or document is None else "score"
-        raise InputError(
-            f"{table.source}: no {lacking} among its columns {listed(table.names)}; name its columns query-id, "
-            "corpus-id and score, or leave out what is none of these"
-        )
-    if left := [name for name in table.names if name not in (query, document, grade)]:
-        without = "" if grade else "; every judgement counts as relevant"
-        logger.warning(f"{table.source}: not used: {', '.join(map(repr, left))}{without}")
-    return _judged(table, query, document, grade)
-
-
-def _judged(table: Table, query: str, document: str, grade: str | None) -> Iterator[Judgement]:
+    else:
+        query, document, grade = _named(table)
     for number, cells in table:
         where = table.where(number)
         if cells.get(query) is None or cells.get(document) is None:
             raise InputError(f"{where}: no query-id and corpus-id; BEIR's judgements have both")
         score = score_in(cells.get(grade), where) if grade else 1.0
         yield Judgement(str(cells[query]), str(cells[document]), score, where)
+
+
+def _named(table: Table) -> tuple[str, str, str | None]:
+    """The columns of query, document and grade by their names."""
+    plain = {plain_name(name): name for name in reversed(table.names)}
+    query, document, grade = (next((plain[known] for known in names if known in plain), None)
+                              for names in (_QUERY, _DOCUMENT, _GRADE))  # fmt: skip
+    left = [name for name in table.names if name not in (query, document, grade)]
+    if query is None or document is None or (grade is None and any(role_of(name) is None for name in left)):
+        lacking = "query-id and corpus-id" if query is None or document is None else "score"
+        raise InputError(
+            f"{table.source}: no {lacking} among its columns {listed(table.names)}; name its columns query-id, "
+            "corpus-id and score, or leave out what is none of these"
+        )
+    if left:
+        without = "" if grade else "; every judgement counts as relevant"
+        logger.warning(f"{table.source}: not used: {', '.join(map(repr, left))}{without}")
+    return query, document, grade
 
 
 # --- A folder in BEIR's layout, to train on.

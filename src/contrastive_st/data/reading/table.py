@@ -29,7 +29,6 @@ def open_table(
     source: object,
     *,
     split: str | None = None,
-    header: bool | None = None,
     columns: Sequence[str | int] | str | int | None = None,
     name: str | None = None,
     streaming: bool = False,
@@ -52,8 +51,6 @@ def open_table(
     Args:
         source: as above; or rows in memory, as for `contrastive_st.data.reading.memory.in_memory`.
         split: which split to read; by default `train`, and a note names the others in a folder.
-        header: whether the first row of a table holds the names of its columns; by default it does if its cells are
-            names of `ROLES`, or one of them is asked for, and else that is an error which asks for it.
         columns: the columns that are asked for, as for `column_roles`.
         name: name of the source in messages.
         streaming: read a data set of the Hub as a stream, and not download it first.
@@ -86,9 +83,9 @@ def open_table(
         streamed = {"streaming": True} if streaming and not sources.is_saved(content.path_of(str(source))) else {}
         table = memory.in_memory(sources.stored(str(source), split, **streamed), shown)
     elif len(files) == 1:
-        table = open_file(files[0], shown, header, columns)
+        table = open_file(files[0], shown, columns)
     else:
-        table = _joined([open_file(path, str(path), header, columns) for path in files], shown)
+        table = _joined([open_file(path, str(path), columns) for path in files], shown)
     if files and all(path.suffix == ".parquet" for path in files):
         table = _with_schema(table, files)
     others = [own for own in sources.splits_of(folder) if own != split] if folder is not None else []
@@ -98,9 +95,7 @@ def open_table(
     return table.said() if table.notes else table
 
 
-def open_file(
-    path: Path, source: str, header: bool | None = None, columns: Sequence[str | int] | str | int | None = None
-) -> Table:
+def open_file(path: Path, source: str, columns: Sequence[str | int] | str | int | None = None) -> Table:
     """Open one file, whose extension says the format."""
     content.check_file(path, source)
     kind = content.format_of(path)
@@ -126,7 +121,7 @@ def open_file(
             str(one).partition("=")[0] for one in ([columns] if isinstance(columns, (str, int)) else columns or ())
         ]
         wanted = [one for one in asked if not one.isdecimal()]
-        dialect = delimited.find_dialect(lines, source, "," if kind == ".csv" else "\t", header, kind == ".txt", wanted)
+        dialect = delimited.find_dialect(lines, source, "," if kind == ".csv" else "\t", kind == ".txt", wanted)
 
     def read() -> Iterator[Row]:
         for number, written in delimited.numbered_rows(dialect, lines(), source):
@@ -144,7 +139,8 @@ def open_judgements(path: Path) -> Table:
     if content.format_of(path) in relevance.TREC:
         return relevance.trec_table(path)
     first = next(content.numbered_lines(path), (1, ""))[1] if content.format_of(path) in (".csv", ".tsv") else ""
-    return open_file(path, str(path), relevance.names_of_judgements(first))
+    with text_format.reading_as(header=relevance.names_of_judgements(first)):
+        return open_file(path, str(path))
 
 
 def _with_schema(table: Table, files: Sequence[Path]) -> Table:

@@ -64,8 +64,8 @@ def read_texts(
     from contrastive_st.data.reading.columns import columns_of
 
     columns = [columns] if isinstance(columns, (str, int)) else columns
-    with reading_as(encoding=encoding, delimiter=delimiter, escapes=escapes, decimal=decimal):
-        table = open_table(source, split=split, header=header, columns=columns)
+    with reading_as(header=header, encoding=encoding, delimiter=delimiter, escapes=escapes, decimal=decimal):
+        table = open_table(source, split=split, columns=columns)
         check_rows(table)
         if columns is None:
             columns = _columns_of_texts(table)

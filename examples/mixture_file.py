@@ -27,7 +27,8 @@ from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data import pairs_of_labels, read_examples, tokenize
 from contrastive_st.data.label_pairs import check_targets
-from contrastive_st.data.reading import files_of, open_table, path_of, reading, stored
+from contrastive_st.data.reading import files_of, open_table, stored
+from contrastive_st.data.reading.content import path_of, reading
 from contrastive_st.data.roles import TARGETS, ColumnRoles, column_roles
 from contrastive_st.data.tokenization import tokenize_stream
 from contrastive_st.errors import InputError

@@ -168,7 +168,7 @@ class Similarity(Options):
 
         first, *others = self.sentences
         if not others:
-            from contrastive_st.data.reading import utf8
+            from contrastive_st.data.reading.content import utf8
 
             for number, line in enumerate(sys.stdin.buffer, 1):
                 if text := utf8(line, f"stdin, line {number}", "convert it first (iconv -t UTF-8)").strip():

@@ -12,7 +12,7 @@ from torch.utils.data import BatchSampler, DataLoader
 from conftest import SENTENCES
 from contrastive_st import InputError
 from contrastive_st.data.corpus import BLOCK, BlockSampler, SentenceCorpus
-from contrastive_st.data.reading import numbered_lines
+from contrastive_st.data.reading.content import numbered_lines
 
 
 def write(path, texts, documents, row_group_size=None, **columns):

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from contrastive_st.data import DocPair, installed_docs
 from contrastive_st.data.documentation import near_copies, near_pairs, unique_pairs
 from contrastive_st.data.profile import is_blank, items_of, number_of, simple
-from contrastive_st.data.reading import is_saved, open_table, path_of
-from contrastive_st.data.reading.content import decode, format_of, open_bytes
+from contrastive_st.data.reading import is_saved, open_table
+from contrastive_st.data.reading.content import decode, format_of, open_bytes, path_of
 from contrastive_st.data.roles import ANCHOR, LABEL, POSITIVE, TEXT, leave_out
 from contrastive_st.errors import InputError
 from contrastive_st.search.document_readers import READERS

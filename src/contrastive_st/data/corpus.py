@@ -17,8 +17,8 @@ from torch.utils.data import Dataset, Sampler
 from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data.profile import Record, as_text
-from contrastive_st.data.reading import TABLES, Table, check_file, files_of, numbered_lines, path_of
-from contrastive_st.data.reading.content import format_of
+from contrastive_st.data.reading import TABLES, Table, files_of
+from contrastive_st.data.reading.content import check_file, format_of, numbered_lines, path_of
 from contrastive_st.data.reading.table import open_file
 from contrastive_st.distributed import world_size
 from contrastive_st.errors import InputError, choice

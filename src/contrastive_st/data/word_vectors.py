@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from contrastive_st.data.reading import utf8
+from contrastive_st.data.reading.content import utf8
 from contrastive_st.data.tokenizers import PAD_ID, UNK_ID, reachable, with_more_words, word_tokenizer, words_of
 from contrastive_st.errors import InputError, about
 from contrastive_st.options import Count, checked

@@ -200,7 +200,7 @@ class Delete(StoreCommand):
 
     def run(self) -> None:
         """Print what will be deleted, ask, and delete it."""
-        from contrastive_st.data.reading import decode
+        from contrastive_st.data.reading.content import decode
         from contrastive_st.search.filters import as_filter
         from contrastive_st.search.index import check_filter
         from contrastive_st.search.opening import open_index, writable

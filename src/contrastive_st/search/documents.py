@@ -17,16 +17,13 @@ from contrastive_st.data.reading import (
     TABLES,
     Row,
     Table,
-    decode,
     hub_commit,
     is_saved,
     open_table,
-    path_of,
-    reading,
     splits_of,
     stored,
 )  # fmt: skip
-from contrastive_st.data.reading.content import check_file, format_of, open_bytes
+from contrastive_st.data.reading.content import check_file, decode, format_of, open_bytes, path_of, reading
 from contrastive_st.data.reading.table import open_file
 from contrastive_st.data.roles import named_columns
 from contrastive_st.data.text_columns import text_column

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contrastive_st.data.reading import TABLES, MissingData, reading
-from contrastive_st.data.reading.content import format_of
+from contrastive_st.data.reading import TABLES, MissingData
+from contrastive_st.data.reading.content import format_of, reading
 from contrastive_st.errors import InputError, install
 from contrastive_st.files.reading import digest_of_file
 from contrastive_st.files.writing import own_cache, write_json

@@ -346,13 +346,20 @@ def _is_sts(cells: Sequence[str]) -> bool:
     return numbers and not any(map(has_role, cells))
 
 
-def is_table(line: str) -> bool:
-    """Whether a `.txt` file with this first line is a table: as SNLI, QQP and the STS benchmark are published.
+def is_table(lines: Callable[[], Iterator[str]], source: str) -> bool:
+    """Whether a `.txt` file with these lines is a table: as SNLI, QQP and the STS benchmark are published.
+
+    Raises:
+        InputError: it is a table of another kind.
 
     Example:
-        >>> [is_table(one) for one in ("sentence1\\tsentence2\\tlabel", "A dog\\truns.", "query;answer")]
+        >>> tops = ("sentence1\\tsentence2\\tlabel", "A dog\\truns.", "query;answer")
+        >>> [is_table(lambda: iter([top]), "a.txt") for top in tops]
         [True, False, True]
     """
+    top = list(islice(lines(), 3))
+    ask_other(top, source)
+    line = "".join(top[:1]).rstrip("\r\n")
     split = {one: [cell.strip('"') for cell in line.split(one)] for one in _DELIMITERS}
     names = sum(map(has_role, split["\t"])) > 1 or any(map(_are_names, split.values()))
     return names or _is_sts(split["\t"]) or bool(_IN_SPACES.fullmatch(line))

@@ -11,6 +11,7 @@ from typing import Any
 
 from contrastive_st.data.profile import Record
 from contrastive_st.data.reading import content
+from contrastive_st.data.reading.rows import Row, Table
 from contrastive_st.data.roles import has_role
 from contrastive_st.data.suggestions import PYTHON_AS_JSON, converted, paths_of_rows, rows_at
 from contrastive_st.errors import InputError, first_line, listed
@@ -38,15 +39,14 @@ def parse_json(text: str, source: str, line: int = 1) -> Any:
         raise InputError(f"{where}: invalid JSON ({what}); {mend}") from error
 
 
-def json_rows(
-    path: Path, source: str, lines: Callable[[], Iterator[str]]
-) -> tuple[str, Callable[[], Iterator[tuple[int, Record]]]]:
-    """What a row is called in messages, line or object, and a function that gives the rows with their numbers.
+def json_table(path: Path, source: str, lines: Callable[[], Iterator[str]], notes: tuple[str, ...]) -> Table:
+    """The rows of a file of JSON.
 
     Args:
         path: the file.
         source: its name in messages.
         lines: gives its lines.
+        notes: what was detected about it, for messages.
     """
     top = list(islice((line for line in lines() if line.strip()), 2))
     by_line = len(top) > 1 or content.format_of(path) != ".json"
@@ -67,17 +67,17 @@ def json_rows(
             if line.strip():
                 yield number, parse_json(line.rstrip(), source, number)
 
-    def rows() -> Iterator[tuple[int, Record]]:
+    def rows() -> Iterator[Row]:
         kind = None
         for number, item in items():
             kind = kind or type(item)
             if type(item) is not kind or (row := row_of(item)) is None:
                 wanted = "a list of cells" if kind is list else "a text" if kind is str else "an object"
                 raise InputError(f"{source}, {unit} {number} is not {wanted}; write one {{...}} per row")
-            yield number, row
+            yield Row(number, row)
 
     unit = "line" if by_line else "object"
-    return unit, rows
+    return Table(source, unit, rows, None, notes)
 
 
 def row_of(item: object) -> Record | None:

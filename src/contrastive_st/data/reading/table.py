@@ -7,14 +7,14 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contrastive_st import text_format
 from contrastive_st.data.reading import content, delimited, memory, relevance, sources
 from contrastive_st.data.reading.exports import plain_rows
-from contrastive_st.data.reading.objects import json_rows
+from contrastive_st.data.reading.objects import json_table
 from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows, of_class
 from contrastive_st.errors import InputError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import datasets
     import pyarrow as pa
 
-IN_MEMORY = 1 << 30  # bytes of columns of Parquet that are read into memory; larger ones stay on disk
+IN_MEMORY = 1 << 30  # bytes of Parquet files whose columns are read into memory; those of larger ones stay on disk
 
 
 def open_table(
@@ -98,7 +98,7 @@ def open_table(
 def open_file(path: Path, source: str, columns: Sequence[str | int] | str | int | None = None) -> Table:
     """Open one file, whose extension says the format."""
     content.check_file(path, source)
-    kind = content.format_of(path)
+    kind, asked = content.format_of(path), text_format.asked
     with content.reading(source):
         if kind in (".parquet", ".arrow"):
             return _arrow(path, source)
@@ -106,21 +106,17 @@ def open_file(path: Path, source: str, columns: Sequence[str | int] | str | int 
             encoding = content.encoding_of(file, source)
         lines = partial(content.text_lines, path, source, encoding)
         note = "" if encoding == "utf-8" else content.encoding_note(encoding)
-        as_table = kind in (".csv", ".tsv") or (kind == ".txt" and text_format.asked.delimiter is not None)
-        top = list(islice(lines(), 3)) if kind == ".txt" else []
-        if kind == ".txt" and not as_table:
-            delimited.ask_other(top, source)
-        if not as_table and not delimited.is_table((top or [""])[0].rstrip("\r\n")):
-            if kind == ".txt":
-                notes = tuple(filter(None, (note, delimited.MAYBE_A_TABLE if delimited.has_tabs(lines()) else "")))
-                texts = lambda: (Row(number, {"text": line.rstrip("\r\n")}) for number, line in enumerate(lines(), 1))
-                return Table(source, "line", texts, ["text"], notes)
-            unit, rows = json_rows(path, source, lines)
-            return Table(source, unit, lambda: (Row(*row) for row in rows()), None, (note,) * bool(note))
-        asked = [
+        notes = (note,) * bool(note)
+        if kind not in (".txt", ".csv", ".tsv"):
+            return json_table(path, source, lines, notes)
+        if kind == ".txt" and asked.delimiter is None and not delimited.is_table(lines, source):
+            notes += (delimited.MAYBE_A_TABLE,) * delimited.has_tabs(lines())
+            texts = lambda: (Row(number, {"text": line.rstrip("\r\n")}) for number, line in enumerate(lines(), 1))
+            return Table(source, "line", texts, ["text"], notes)
+        names = [
             str(one).partition("=")[0] for one in ([columns] if isinstance(columns, (str, int)) else columns or ())
         ]
-        wanted = [one for one in asked if not one.isdecimal()]
+        wanted = [name for name in names if not name.isdecimal()]
         dialect = delimited.find_dialect(lines, source, "," if kind == ".csv" else "\t", kind == ".txt", wanted)
 
     def read() -> Iterator[Row]:
@@ -129,8 +125,8 @@ def open_file(path: Path, source: str, columns: Sequence[str | int] | str | int 
 
     plain = encoding.startswith("utf-8") and path.suffix.lower() not in content.COMPRESSED
     return Table(
-        source, "row", read, dialect.names, (note,) * bool(note) + dialect.notes, delimited=True,
-        first=1 + dialect.above, whole=partial(delimited.columns_of_csv, path, dialect, {}) if plain else None,
+        source, "row", read, dialect.names, notes + dialect.notes, delimited=True, first=1 + dialect.above,
+        whole=partial(delimited.columns_of_csv, path, dialect, {}) if plain else None,
     )  # fmt: skip
 
 
@@ -165,13 +161,7 @@ def _columns_of_parquet(files: Sequence[Path], names: Sequence[str]) -> datasets
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    size = 0
-    for path in files:
-        meta = pq.read_metadata(path)
-        for group in map(meta.row_group, range(meta.num_row_groups)):
-            columns = map(group.column, range(group.num_columns))
-            size += sum(own.total_uncompressed_size for own in columns if own.path_in_schema.split(".")[0] in names)
-    if size > IN_MEMORY:
+    if sum(path.stat().st_size for path in files) > IN_MEMORY:
         return datasets.Dataset.from_parquet([str(path) for path in files], columns=names).select_columns(list(names))
     read = partial(pq.read_table, columns=list(names), memory_map=True)
     return pa.concat_tables(map(read, files), promote_options="permissive")

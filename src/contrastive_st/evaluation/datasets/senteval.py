@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.data.profile import number_in
-from contrastive_st.data.reading import MissingData, check_file, numbered_lines
+from contrastive_st.data.reading.content import MissingData, check_file, numbered_lines
 from contrastive_st.errors import InputError
 
 

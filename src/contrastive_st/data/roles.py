@@ -302,7 +302,7 @@ def column_roles(
         raise InputError(f"{source}: it is empty; it needs at least one row")
     if names is None:
         names = list(dict.fromkeys(name for row in rows for name in getattr(row, "cells", row)))
-    given, classify = named_columns(columns, names, source), set(kinds) == {"labelled_texts"}
+    given, classify = named_columns(columns, names, source) if columns else {}, set(kinds) == {"labelled_texts"}
     ask = partial(_question, rows, names, source, classify)
     named, held, left_out, lists = dict[str, str | None](), dict[str, str](), dict[str, str](), list[str]()
     marks = set[str]()  # columns of 0 and 1

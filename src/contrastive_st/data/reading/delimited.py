@@ -293,7 +293,7 @@ def _names_in(cells: Sequence[str], source: str) -> list[str]:
     for place, name in enumerate(cells):
         again = f" ({count + 1})" if (count := cells[:place].count(name)) else ""
         names.append(name + again if name or place == blank else f"unnamed {place}")
-    return distinct(names, source)
+    return names
 
 
 def _header_question(rows: Sequence[Sequence[str]], source: str, line: int) -> InputError:
@@ -422,9 +422,7 @@ def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterat
                 first = number == dialect.above + 1  # with a cell for its name, as R writes it, or all have one more
                 spare = dialect.loose and not (first and dialect.header)
                 if len(cells) < len(names) or (not spare and any(map(str.strip, cells[len(names) :]))):
-                    without = converted(f"sed {start},{end}d", source)
-                    what = _wrong_count(cells, dialect, source, first)
-                    raise InputError(f"{where}: {what}, or if it is not a row of the table, {without}")
+                    raise InputError(f"{where}: {_wrong_count(cells, dialect, source, first, (start, end))}")
                 cells = cells[: len(names)]  # spreadsheets fill up rows
             yield number, cells or [""] * len(names)
     except csv.Error as error:
@@ -445,7 +443,7 @@ def _aside_question(where: str, cells: Sequence[str], lines: tuple[int, int], so
     return InputError(f"{what}; {converted('sed {},{}d'.format(*lines), source)}; {mend}")
 
 
-def _wrong_count(cells: Sequence[str], dialect: Dialect, source: str, first: bool) -> str:
+def _wrong_count(cells: Sequence[str], dialect: Dialect, source: str, first: bool, lines: tuple[int, int]) -> str:
     """What is wrong with a row, the `first` or another, that has more or fewer cells than there are columns."""
     named = _DELIMITERS.get(dialect.delimiter, "the delimiter")
     mend = "add the missing cells" if len(cells) < len(dialect.names) else f"quote cells that hold {named}"
@@ -458,7 +456,8 @@ def _wrong_count(cells: Sequence[str], dialect: Dialect, source: str, first: boo
         command = f"sed '1s/^/{name}/'"
         mend += f", or if the first cells are names of the rows, {converted(command, source)}"
     what = "the header" if dialect.header else "the first row"
-    return f"{len(cells)} cells where {what} has {len(dialect.names)}; {mend}"
+    without = converted("sed {},{}d".format(*lines), source)
+    return f"{len(cells)} cells where {what} has {len(dialect.names)}; {mend}, or if it is not a row of it, {without}"
 
 
 # --- Columns that Arrow reads at once, if the quotes are sound.

@@ -79,7 +79,7 @@ def _is_list_of_texts(row: Mapping[str, object]) -> bool:
 
 
 def _is_listed(row: Mapping[str, object]) -> bool:
-    texts, marks = (next((name for name in names if items_of(row.get(name))), None) for names in _LISTED)
+    texts, marks = (next((name for name in names if name in row and items_of(row[name])), None) for names in _LISTED)
     same = texts and marks and len(items_of(row[texts]) or ()) == len(items_of(row[marks]) or ())
     return bool(same) and not any(name.startswith("neg") for name in row)
 

@@ -19,7 +19,7 @@ _LISTED = ("positive", "docs", "documents", "passages"), ("labels", "label", "sc
 _MEDI = ("query", "pos")
 _OF_PRODIGY = ("answer", "accept", "options", "label", "spans", "tokens", "config", "view_id")
 _HASHES_OR_OPTIONS = ({"_input_hash", "_task_hash"}, {"options", "accept", "answer"})  # of Prodigy
-#: The status of an answer whose label is not clear, and of one that is no label
+#: The status of an answer whose label is not clear, and of one that is not a label
 _REFUSED, _SKIPPED = ("draft", "reject"), ("discarded", "Discarded", "ignore")
 
 

@@ -1,6 +1,6 @@
 """Kills trainings by SIGKILL while they save, resumes them, and holds the end to the run that was never killed.
 
-python kill_worker.py FOLDER CASE PROCESSES KILLS SEED MOMENT
+python kill_worker.py FOLDER PROCESSES KILLS SEED MOMENT CHUNK_SIZE
 
 MOMENT is `checkpoint`, or `final`: the model that is written when training is over. Every training runs in forked
 children of this process, which has imported all and starts no thread (a lock that a thread holds at a fork is never
@@ -18,24 +18,13 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from ports import free_port
-from resume_worker import TEXTS, settings
+from forks import ends, fork
+from resume_worker import TEXTS
 from small_checkpoints import tiny_bert
 
-from contrastive_st import (
-    AutoModelForCL,
-    BertForCL,
-    ContextWindowCollator,
-    ContrastiveTrainer,
-    ContrastiveTrainingArguments,
-    DropoutPairCollator,
-    QuickThoughtsConfig,
-    QuickThoughtsGRU,
-    SentenceCorpus,
-)
-from contrastive_st.data import TeacherCollator, TeacherRows, train_word_tokenizer, train_wordpiece
+from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, DropoutPairCollator
+from contrastive_st.data import train_wordpiece
 from contrastive_st.errors import InputError
-from contrastive_st.models import add_lora
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.tokens import token_ids
 from contrastive_st.training.checkpoints import newest_checkpoint
@@ -63,32 +52,7 @@ class Telling(ContrastiveTrainer):
         self.save_state()
 
 
-def parts(case, folder):
-    """Model, rows and collator of a case, each with the seed 1."""
-    if case == "quickthoughts":
-        path = folder.parent / "text.txt"
-        path.write_text("\n".join(TEXTS))
-        tokenizer = train_word_tokenizer(TEXTS, 80, 16)
-        config = QuickThoughtsConfig(vocab_size=len(tokenizer), embedding_size=8, hidden_size=8)
-        return QuickThoughtsGRU(config), SentenceCorpus(path, tokenizer, 16), ContextWindowCollator(tokenizer)
-    tokenizer = train_wordpiece(TEXTS, vocab_size=80, max_length=16)
-    ids = token_ids(tokenizer, TEXTS)
-    rows, collator = [{"input_ids": own} for own in ids], DropoutPairCollator(tokenizer)
-    config = tiny_bert(tokenizer)
-    if case == "distill":
-        teacher = np.random.default_rng(0).normal(size=(len(ids), 16)).astype(np.float32)
-        model = BertForCL(config, loss="embedding_distillation", pooling="mean")
-        return model, TeacherRows(ids, teacher), TeacherCollator(tokenizer)
-    model = BertForCL(config)
-    if case == "lora":
-        base = folder.parent / f"base-{os.environ.get('RANK', 0)}"
-        model.save_pretrained(base)
-        tokenizer.save_pretrained(base)
-        model = add_lora(AutoModelForCL.from_pretrained(base), r=2, dropout=0.1)
-    return model, rows, collator
-
-
-def train(case, folder, steps, told, final=False, lives=True):
+def train(folder, steps, told, final, lives, chunk_size):
     """To the last step, from the newest whole checkpoint if there is one; the weights and the optimizer in a file.
 
     With `final`, the model is saved too; unless it `lives`, the run waits after that for its end.
@@ -96,13 +60,15 @@ def train(case, folder, steps, told, final=False, lives=True):
     torch.manual_seed(time.monotonic_ns() % 2**32)  # a new process has another random state
     resume = newest_checkpoint(folder) is not None
     transformers.set_seed(1)
-    model, rows, collator = parts(case, folder)
+    tokenizer = train_wordpiece(TEXTS, vocab_size=80, max_length=16)
+    rows = [{"input_ids": own} for own in token_ids(tokenizer, TEXTS)]
     args = ContrastiveTrainingArguments(
         str(folder), per_device_train_batch_size=4, max_steps=steps, learning_rate=1e-3, bf16=False, disable_tqdm=True,
         report_to="none", logging_strategy="no", save_strategy="steps", save_steps=1, save_total_limit=2,
-        lr_scheduler_type="constant", **settings(case),
+        lr_scheduler_type="constant", chunk_size=chunk_size or None,
     )  # fmt: skip
-    trainer = Telling(model, args, train_dataset=rows, data_collator=collator)
+    model = BertForCL(tiny_bert(tokenizer))
+    trainer = Telling(model, args, train_dataset=rows, data_collator=DropoutPairCollator(tokenizer))
     trainer.told = told
     trainer.train(resume_from_checkpoint=resume)
     if final:
@@ -112,35 +78,17 @@ def train(case, folder, steps, told, final=False, lives=True):
     torch.save(state, folder.with_name(f"{folder.name}-{os.environ.get('RANK', 0)}.pt"))
 
 
-def fork(processes, job):
-    """The job in so many children, which are one process group of torch; their numbers, and the first one's pipe."""
-    port, (ours, theirs), children = str(free_port()), os.pipe(), []
-    for rank in range(processes):
-        if not (child := os.fork()):
-            if processes > 1:
-                os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(processes), MASTER_PORT=port)
-                os.environ.update(MASTER_ADDR="127.0.0.1", ACCELERATE_USE_CPU="true")
-            code = 1
-            try:
-                job(theirs if rank == 0 else os.open(os.devnull, os.O_WRONLY))
-                code = 0
-            except Exception:
-                sys.excepthook(*sys.exc_info())
-            finally:
-                sys.stderr.flush()
-                os._exit(code)
-        children.append(child)
+def telling(processes, job):
+    """Children, and the pipe in which the job of the first one tells."""
+    ours, theirs = os.pipe()
+    children = fork(processes, lambda rank: job(os.open(os.devnull, os.O_WRONLY) if rank else theirs))
     os.close(theirs)
     return children, ours
 
 
-def ends(children):
-    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-
-
 def told_by(job):
     """What a job writes in a child that ends well."""
-    children, pipe = fork(1, job)
+    children, pipe = telling(1, job)
     told = b""
     while part := os.read(pipe, 4096):
         told += part
@@ -192,17 +140,17 @@ def left_by_a_kill(folder, saved):
     return "new" if same[0] == steps[0] else "former"
 
 
-def main(folder, case, processes, kills, seed, moment):
+def main(folder, processes, kills, seed, moment, chunk_size):
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     final, steps, moments, newest = moment == "final", 3 * kills + 2, random.Random(seed), 0
-    job = lambda run, steps, lives: lambda told: train(case, folder / run, steps, told, final, lives)
+    job = lambda run, steps, lives: lambda told: train(folder / run, steps, told, final, lives, chunk_size)
     seen = Counter()
     for number in range(kills):
         threads = [Path(f"/proc/self/task/{task}/comm").read_text() for task in os.listdir("/proc/self/task")]
         assert len(threads) == 1 + ("jemalloc_bg_thd\n" in threads), threads  # that of pyarrow knows of forks
-        children, pipe = fork(processes, job("killed", newest + 1 if final else steps, False))
+        children, pipe = telling(processes, job("killed", newest + 1 if final else steps, False))
         kill_in_a_save(children, pipe, 2 if final else moments.randint(1, 2), moments)
         assert -signal.SIGKILL in ends(children)
         os.close(pipe)
@@ -215,7 +163,7 @@ def main(folder, case, processes, kills, seed, moment):
         print(f"kill {number + 1} of {kills}: newest whole checkpoint {there}, left behind: {left}{state}", flush=True)
     steps = newest + 1 if final else steps
     for run in ("killed", "whole"):
-        children, pipe = fork(processes, job(run, steps, True))
+        children, pipe = telling(processes, job(run, steps, True))
         while os.read(pipe, 4096):
             pass
         assert ends(children) == [0] * processes
@@ -227,7 +175,7 @@ def main(folder, case, processes, kills, seed, moment):
         like = folder / "saved" / str(steps)
         assert model_files(folder / "killed", like) == model_files(folder / "whole", like) == model_files(like, like)
     states = ", ".join(f"{seen[state]} {state}" for state in ("new", "former", "none") if seen[state])
-    found = f"{kills} kills in a {moment} save of {case} in {processes} processes, seed {seed}"
+    found = f"{kills} kills in a {moment} save of {processes} processes, seed {seed}"
     print(f"{found}: {seen['left']} left something unfinished behind{f' (the model: {states})' * final}; all resumed, "
           f"{steps} steps bit-equal to those of a run that was never killed")  # fmt: skip
 
@@ -240,4 +188,4 @@ def flat(state):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:6]), sys.argv[6])
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:5]), sys.argv[5], int(sys.argv[6]))

@@ -9,19 +9,17 @@ import itertools
 import os
 import signal
 import sys
-import traceback
 from pathlib import Path
 
 import datasets
 import torch
 import transformers
 from datasets import Dataset
-from ports import free_port
+from forks import ends, fork
 from small_checkpoints import tiny_bert
 from transformers import TrainerCallback
 
 from contrastive_st import (
-    AutoModelForCL,
     BertForCL,
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
@@ -44,7 +42,6 @@ from contrastive_st.data import (
     train_subword_tokenizer,
     train_wordpiece,
 )
-from contrastive_st.models import add_lora
 from contrastive_st.training.optimizers import RowAdam
 
 WORDS = "the cat sat on a mat and dog ran far away today rain fell over old town she reads long book"
@@ -84,8 +81,6 @@ def settings(case):
     changes = {"chunk_size": 3} if "cached" in case else {}
     if case.startswith("neighbors"):
         changes["max_grad_norm"] = 0.0
-    if "momentum" in case:
-        changes |= {"momentum_queue": 11, "momentum": 0.9}
     if "workers" in case:
         changes["dataloader_num_workers"] = 2
     if "accumulated" in case:
@@ -97,23 +92,17 @@ def train(case, folder, run):
     torch.manual_seed({"whole": 1, "killed": 1, "resumed": 99}[run])  # a new process has another random state
     own_words = case.startswith("neighbors")  # as examples/run_static.py
     tokenizer = train_subword_tokenizer(TEXTS, 80) if own_words else train_wordpiece(TEXTS, 80, max_length=16)
-    do_mlm = "mlm" in case
-    config = tiny_bert(tokenizer)
     transformers.set_seed(1)
-    collator, loss = DropoutPairCollator(tokenizer, do_mlm=do_mlm), InfoNCE()
+    collator, loss = DropoutPairCollator(tokenizer), InfoNCE()
     if case.startswith("mixture"):
         collator = MixtureCollator({"texts": collator, "scores": LabelledPairCollator(tokenizer)})
         loss = MixtureLoss({"texts": loss, "scores": CoSENTLoss()})
-    model, optimizer = BertForCL(config, do_mlm=do_mlm, loss=loss), None
+    model, optimizer = BertForCL(tiny_bert(tokenizer), loss=loss), None
     if own_words:
         collator = NeighborPairCollator(tokenizer)
         model = StaticEncoder.from_table(torch.randn(len(tokenizer), 8), loss="document_info_nce")
         model.sparse_gradient = True
         optimizer = RowAdam(model.parameters(), lr=1e-3)
-    if "lora" in case:  # with the projection head, which is no part of the adapter
-        base = folder / case / f"base-{run}-{os.environ.get('RANK', 0)}"
-        model.save_pretrained(base)
-        model = add_lora(AutoModelForCL.from_pretrained(base), r=2, dropout=0.1)
     args = ContrastiveTrainingArguments(
         str(folder / case / ("whole" if run == "whole" else "killed")), per_device_train_batch_size=4, max_steps=STEPS,
         learning_rate=1e-3, bf16=False, disable_tqdm=True, report_to="none", logging_steps=5,
@@ -124,31 +113,7 @@ def train(case, folder, run):
         data_collator=collator, callbacks=[Kill()] if run == "killed" else [], optimizers=(optimizer, None),
     )  # fmt: skip
     trainer.train(resume_from_checkpoint=run == "resumed")
-    weights = trainer.model.state_dict()
-    if trainer.queue is not None:
-        weights |= trainer.queue.state | {f"average.{name}": w for name, w in trainer.queue.encoder.named_parameters()}
-    torch.save(weights, folder / f"{case}-{run}-{os.environ.get('RANK', 0)}.pt")
-
-
-def fork(processes, case, folder, run):
-    """Run in children of their own; returns how they ended."""
-    port, children = str(free_port()), []
-    for rank in range(processes):
-        if not (child := os.fork()):
-            if processes > 1:
-                os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(processes), MASTER_PORT=port)
-                os.environ.update(MASTER_ADDR="127.0.0.1", ACCELERATE_USE_CPU="true")
-            code = 1
-            try:
-                train(case, folder, run)
-                code = 0
-            except BaseException:
-                traceback.print_exc()  # the child ends without the interpreter
-            finally:
-                sys.stderr.flush()
-                os._exit(code)
-        children.append(child)
-    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    torch.save(trainer.model.state_dict(), folder / f"{case}-{run}-{os.environ.get('RANK', 0)}.pt")
 
 
 def main(folder, processes, *cases):
@@ -157,10 +122,9 @@ def main(folder, processes, *cases):
     datasets.disable_progress_bars()
     (folder / "text.txt").write_text("\n".join(TEXTS))
     (folder / "documents.txt").write_text("\n\n".join("\n".join(TEXTS[i : i + 4]) for i in range(0, 52, 4)))
-    for case in cases:
-        assert fork(processes, case, folder, "whole") == [0] * processes
-        assert -signal.SIGKILL in fork(processes, case, folder, "killed")
-        assert fork(processes, case, folder, "resumed") == [0] * processes
+    for case, run in itertools.product(cases, ("whole", "killed", "resumed")):
+        ended = ends(fork(processes, lambda rank, case=case, run=run: train(case, folder, run)))
+        assert -signal.SIGKILL in ended if run == "killed" else ended == [0] * processes
 
 
 if __name__ == "__main__":

@@ -170,13 +170,19 @@ def small_documentation(monkeypatch):
         monkeypatch.setattr(f"{module}.split_pairs", split)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _real_data():
+    """The folder with the real data sets: commands measure on it in no test but those that take `data_root`."""
+    return os.environ.pop("CONTRASTIVE_ST_DATA", None)
+
+
 @pytest.fixture
-def data_root():
+def data_root(_real_data, monkeypatch):
     """The folder with the real data sets, or a skip."""
-    root = os.environ.get("CONTRASTIVE_ST_DATA")
-    if not root or not Path(root).is_dir():
+    if not _real_data or not Path(_real_data).is_dir():
         pytest.skip("real data is not at hand: set CONTRASTIVE_ST_DATA")
-    return Path(root)
+    monkeypatch.setenv("CONTRASTIVE_ST_DATA", _real_data)
+    return Path(_real_data)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -239,8 +239,7 @@ def test_every_script_refuses_what_is_out_of_range_before_it_reads(name, value, 
         (["--eval_strategy", "steps"], "eval_strategy"),
     ],
 )
-def test_what_only_the_trainer_can_refuse_is_one_line(args, words, capsys, tmp_path, monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+def test_what_only_the_trainer_can_refuse_is_one_line(args, words, capsys, tmp_path):
     (tmp_path / "t.txt").write_text("\n".join(SENTENCES))
     small = ["--num_layers", "1", "--hidden_size", "8", "--max_steps", "1", "--per_device_train_batch_size", "2"]
     given = ["--train_file", str(tmp_path / "t.txt"), "--output_dir", str(tmp_path / "out"), *small, *args]

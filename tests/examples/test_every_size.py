@@ -104,7 +104,6 @@ def base(tmp_path_factory):
 @pytest.fixture
 def folder(tmp_path, base, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     monkeypatch.setattr(sys, "argv", ["contrastive-st"])
     (tmp_path / "base").symlink_to(base)
     return tmp_path

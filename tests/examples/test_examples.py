@@ -51,7 +51,6 @@ RUNS = {  # of the scripts, those without a file: `test_every_size.py` has them 
 def folder(tmp_path, monkeypatch, bert_config, tokenizer, small_documentation):
     """A working folder with small data and a teacher, and a documentation of a few sentences."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "teacher")
     (tmp_path / "text.txt").write_text("\n".join(f"{a} and {b}" for a in SENTENCES for b in SENTENCES))
     rows = [(a, b) for a in SENTENCES for b in SENTENCES[:3]]

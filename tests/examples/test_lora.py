@@ -31,7 +31,6 @@ TRAIN = ["--per_device_train_batch_size", "4", "--disable_tqdm", "true", "--lear
 def folder(tmp_path, monkeypatch, bert_config, tokenizer):
     """A working folder with an encoder, texts and labelled pairs."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     save_both(BertForCL(bert_config, pooling="mean"), tokenizer, "base")
     (tmp_path / "text.txt").write_text("\n".join(f"{a} and {b}" for a in SENTENCES for b in SENTENCES[:2]))
     rows = [f"{a},{b},{i % 2}" for i, (a, b) in enumerate((a, b) for a in SENTENCES for b in SENTENCES[:3])]

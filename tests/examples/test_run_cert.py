@@ -159,7 +159,6 @@ def test_sentences_are_translated_first(translator, tmp_path):
     ],
 )
 def test_what_cannot_be_run(arguments, words, tmp_path, monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     write_pairs([("a", "b"), ("c", "d")], tmp_path / "pairs.csv")
     monkeypatch.setattr(few_labels.Task, "load", lambda *_: few_labels.Splits({}, {}))
     with pytest.raises(InputError, match=words):

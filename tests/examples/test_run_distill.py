@@ -14,9 +14,8 @@ SENTENCES = [f"the {a} and the {b} saw {n} old {c}s" for n, a in enumerate(NOUNS
 
 
 @pytest.fixture
-def files(bert_config, tokenizer, tmp_path, monkeypatch):
+def files(bert_config, tokenizer, tmp_path):
     """Arguments that name a teacher, its cache and sentences."""
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "teacher")
     (tmp_path / "some.txt").write_text("\n".join(SENTENCES))
     return [

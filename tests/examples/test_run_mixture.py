@@ -40,8 +40,7 @@ STREAMED = """
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+def folder(tmp_path):
     tables = {
         "nli.csv": ["sentence1,sentence2,hard,id", *(f"{a},{b},the rain,{i}" for i, (a, b) in enumerate(PAIRS))],
         "sts.tsv": ["sentence1\tsentence2\tscore", *(f"{a}\t{b}\t{i % 5}" for i, (a, b) in enumerate(PAIRS))],

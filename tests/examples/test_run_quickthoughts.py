@@ -17,11 +17,6 @@ SMALL = ["--hidden_size", "6", "--embedding_size", "4", "--per_device_train_batc
 NOUNS, VERBS = ["cat", "dog", "town", "rain", "book", "road", "lamp"], ["saw", "left", "met", "found"]
 
 
-@pytest.fixture(autouse=True)
-def _no_data(monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
-
-
 @pytest.fixture
 def corpus(tmp_path):
     random = np.random.default_rng(0)

@@ -31,8 +31,7 @@ def write(kind, folder):
 
 @pytest.mark.parametrize("script", ["run_sbert", "train"])
 @pytest.mark.parametrize("kind", TABLES)
-def test_the_columns_choose_the_loss(kind, script, tmp_path, monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+def test_the_columns_choose_the_loss(kind, script, tmp_path):
     given = [*write(kind, tmp_path), "--matryoshka_dims", "64", "16", "--pooling", "mean"]
     load(script).main(given[:-2] if script == "run_sbert" else given)
     encoder = SentenceEncoder(tmp_path / "out", truncate_dim=16)
@@ -45,8 +44,7 @@ def test_the_columns_choose_the_loss(kind, script, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("loss", ["cosent", "angle"])
-def test_scores_are_ranked_if_asked_for(loss, tmp_path, monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+def test_scores_are_ranked_if_asked_for(loss, tmp_path):
     prompts = ["--prompts", "query=the cat ", "document=town: ", "--include_prompt", "false"]
     load("run_sbert").main([*write("scored", tmp_path), "--loss", loss, "--chunk_size", "3", *prompts])
     encoder = SentenceEncoder(tmp_path / "out")

@@ -16,8 +16,7 @@ def run(*args, text_file, output):
     return load("run_simcse").main(["--train_file", str(text_file), *TINY, "--output_dir", str(output), *args])
 
 
-def test_a_text_file_becomes_a_checkpoint_with_a_curve(text_file, tmp_path, monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+def test_a_text_file_becomes_a_checkpoint_with_a_curve(text_file, tmp_path):
     run(text_file=text_file, output=tmp_path / "out")
     assert SentenceEncoder.from_pretrained(tmp_path / "out").encode(SENTENCES).shape == (8, 16)
     assert (tmp_path / "out" / "training_curve.png").read_bytes()[:4] == b"\x89PNG"
@@ -83,8 +82,7 @@ def test_a_checkpoint_of_another_run_is_not_written_over(text_file, tmp_path):
         ("a b\nc d\n", ["--model_name_or_path", "no/such-model"], "no/such-model"),
     ],
 )
-def test_bad_input_is_one_line_and_leaves_nothing_behind(content, args, words, tmp_path, monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+def test_bad_input_is_one_line_and_leaves_nothing_behind(content, args, words, tmp_path):
     if content is not None:
         (tmp_path / "t.txt").write_text(content)
     with pytest.raises(InputError) as caught:

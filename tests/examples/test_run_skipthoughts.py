@@ -10,11 +10,6 @@ TINY = ["--hidden_size", "8", "--embedding_size", "6", "--report_to", "none", "-
 TINY += ["--logging_steps", "1", "--bf16", "false"]
 
 
-@pytest.fixture(autouse=True)
-def _no_data(monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
-
-
 def test_the_sentences_of_examples_train_with_the_default_batch(tmp_path, capsys):
     train = load("run_skipthoughts").main
     train(["--train_file", str(EXAMPLES / "data" / "sentences.txt"), "--output_dir", str(tmp_path / "out"), *TINY])

@@ -39,8 +39,7 @@ def printed(output):
 
 
 @pytest.mark.allow_warnings
-def test_it_beats_tfidf_and_its_start_and_opens_everywhere(text, tmp_path, capfd, monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+def test_it_beats_tfidf_and_its_start_and_opens_everywhere(text, tmp_path, capfd):
     out = tmp_path / "out"
     assert cli.train(["--train_file", str(text), "--output_dir", str(out), *OPTIONS]) == 0
     found = printed(capfd.readouterr().out)

@@ -13,8 +13,7 @@ PAIRS = [(f"{a} {i}", b) for i in range(3) for a in SENTENCES for b in SENTENCES
 
 
 @pytest.fixture
-def nli(tmp_path, monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+def nli(tmp_path):
     rows = ["premise\thypothesis\tlabel", *(f"{a}\t{b}\t{LABELS[i % 3]}" for i, (a, b) in enumerate(PAIRS))]
     (tmp_path / "nli.tsv").write_text("\n".join(rows) + "\n")
     return tmp_path / "nli.tsv"

@@ -72,7 +72,6 @@ def table(path, num_columns):
 )  # fmt: skip
 def test_prompts_are_trained_with_saved_and_found_again(num_columns, flags, before, tmp_path, monkeypatch):
     peer = pytest.importorskip("sentence_transformers").SentenceTransformer
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     seen, first = [], ContrastiveTrainer.training_step
 
     def looked_at(self, model, inputs, *args):
@@ -99,9 +98,8 @@ def test_prompts_are_trained_with_saved_and_found_again(num_columns, flags, befo
 
 
 @pytest.mark.allow_warnings
-def test_a_static_encoder_learns_its_prompts(tmp_path, monkeypatch):
+def test_a_static_encoder_learns_its_prompts(tmp_path):
     peer = pytest.importorskip("sentence_transformers").SentenceTransformer
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     start, out = ["--model_name_or_path", "static-minilm"], tmp_path / "out"
     path = table(tmp_path / "t.csv", 2)
     run(*NAMED, *start, text_file=path, output=out)
@@ -113,8 +111,7 @@ def test_a_static_encoder_learns_its_prompts(tmp_path, monkeypatch):
         run(*NAMED, *start, "--include_prompt", "false", text_file=path, output=tmp_path / "no")
 
 
-def test_a_run_is_resumed_with_its_prompts_and_no_others(tmp_path, monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+def test_a_run_is_resumed_with_its_prompts_and_no_others(tmp_path):
     path, out = table(tmp_path / "t.csv", 2), tmp_path / "out"
     given = ["--save_steps", "2", "--pooling", "mean", "--include_prompt", "false", "--dropout", "0.1"]
     run(*NAMED, *given, text_file=path, output=out)

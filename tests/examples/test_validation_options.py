@@ -52,8 +52,7 @@ def test_without_patience_the_best_is_kept_all_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("asked", ["--early_stopping_patience 2", "--eval_strategy steps"])
-def test_without_validation_rows_a_line_names_the_options(asked, tmp_path, monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+def test_without_validation_rows_a_line_names_the_options(asked, tmp_path):
     with pytest.raises(InputError, match="--validation_file"):
         train(tmp_path, *asked.split())
 

@@ -132,8 +132,7 @@ def test_a_failure_in_recipe_or_card_loses_no_checkpoint(make, tmp_path, monkeyp
     assert TOKEN not in caplog.text
 
 
-def test_the_job_tells_its_data_and_arguments(tmp_path, monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+def test_the_job_tells_its_data_and_arguments(tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(SENTENCES))
     tiny = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_size", "4", "--max_steps", "2"]
     tiny += ["--disable_tqdm", "true", "--pooling", "mean", "--data_license", "cc0-1.0"]

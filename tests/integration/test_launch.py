@@ -39,8 +39,7 @@ def folder(tmp_path):
 
 
 def run(*args, check=True, **kwargs):
-    environment = {name: value for name, value in os.environ.items() if name != "CONTRASTIVE_ST_DATA"}
-    done = subprocess.run(args[0], capture_output=True, text=True, timeout=300, env=environment, **kwargs)
+    done = subprocess.run(args[0], capture_output=True, text=True, timeout=300, **kwargs)
     assert done.returncode == 0 or not check, done.stderr[-3000:]
     return done
 

@@ -168,7 +168,6 @@ def run_cases(count, checkpoint, tmp_path_factory, monkeypatch, capsys, derandom
     ended, wrong = collections.Counter(), {}
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     monkeypatch.setenv("CONTRASTIVE_ST_STORE", NOWHERE)
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     place = tmp_path_factory.mktemp("cases")
 
     @settings(

@@ -80,8 +80,7 @@ def folder(clone, one_server, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     roots = [Path(sysconfig.get_path("stdlib"), name) for name in PACKAGES]  # `make demo` reads all that is installed
     monkeypatch.setattr("contrastive_st.compare.queries.installed_docs", partial(installed_docs, roots=roots))
-    for name in ("CONTRASTIVE_ST_MODEL", "CONTRASTIVE_ST_DATA"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("CONTRASTIVE_ST_MODEL", raising=False)
     with emptied(one_server):
         monkeypatch.setenv("CONTRASTIVE_ST_STORE", str(one_server.folder))
         yield tmp_path

@@ -342,9 +342,8 @@ def test_a_roberta_reads_as_many_tokens_as_it_has_positions_for(tokenizer, tmp_p
 
 
 @pytest.mark.parametrize("job", ["simcse", "sbert", "cert"])
-def test_a_tokenizer_that_knows_no_length_trains_and_encodes(job, tokenizer, bert_config, tmp_path, monkeypatch):
+def test_a_tokenizer_that_knows_no_length_trains_and_encodes(job, tokenizer, bert_config, tmp_path):
     """transformers says 1e30 of such a tokenizer; the model's positions, or --max_length, are what counts."""
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     own, start, long = deepcopy(tokenizer), tmp_path / "start", "the cat sat on a mat " * 400
     own.model_max_length = int(1e30)
     model = BertForCL(bert_config, pooling="mean")

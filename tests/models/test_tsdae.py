@@ -197,8 +197,7 @@ def test_two_processes_have_the_mean_over_the_tokens_of_both(bert_config, batch,
 
 
 @pytest.mark.allow_warnings  # transformers says that a finished encoder has no head over the vocabulary
-def test_a_run_resumes_and_its_folder_is_an_encoder_for_every_loader(text_file, tmp_path, monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+def test_a_run_resumes_and_its_folder_is_an_encoder_for_every_loader(text_file, tmp_path):
     folder = tmp_path / "out"
     run(text_file, folder, "--pooling", "mean")
     vectors = SentenceEncoder(folder).encode(SENTENCES)

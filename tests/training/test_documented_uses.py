@@ -141,8 +141,7 @@ def test_early_stopping_as_a_callback_chooses_the_metric_itself(make, rows):
     assert trainer.args.metric_for_best_model == "loss"
 
 
-def test_the_best_of_nothing_is_refused_in_one_line(make, capsys, tmp_path, monkeypatch):
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+def test_the_best_of_nothing_is_refused_in_one_line(make, capsys, tmp_path):
     with pytest.raises(InputError, match="load_best_model_at_end"):
         make(load_best_model_at_end=True, save_steps=3)
     file = tmp_path / "pairs.csv"

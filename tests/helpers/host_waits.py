@@ -98,7 +98,7 @@ class WatchedTrainer(ContrastiveTrainer):
 
 
 def watched(method, folder, monkeypatch, on_steps=None, **changes):
-    """What is read in the steps 2 and 3 of 4, the last of which is logged."""
+    """What is read in the steps 2 and 3 of 3, the last of which is logged."""
     watch, place = Watch(), quickthoughts.Packing._place
 
     def placed(packing, mask):  # of a mask that is made from lengths, which are the host's
@@ -113,7 +113,7 @@ def watched(method, folder, monkeypatch, on_steps=None, **changes):
     model = make(0.1)
     ready = [batch for _ in range(2) for batch in grid.batches(num_views, method.partition("-")[0])]
     args = ContrastiveTrainingArguments(
-        str(folder), per_device_train_batch_size=1, max_steps=4, logging_steps=4, save_strategy="no",
+        str(folder), per_device_train_batch_size=1, max_steps=3, logging_steps=3, save_strategy="no",
         report_to="none", disable_tqdm=True, **{"bf16": False, **changes},
     )  # fmt: skip
     trainer = WatchedTrainer(model, args, train_dataset=ready, data_collator=lambda rows: dict(rows[0]))
@@ -125,7 +125,7 @@ def watched(method, folder, monkeypatch, on_steps=None, **changes):
             trainer.train()
     finally:  # the mode is that of the process
         trainer.on_steps("default")
-    assert trainer.state.global_step == 4
+    assert trainer.state.global_step == 3
     return watch.found
 
 

@@ -29,8 +29,7 @@ PAGES = {
 }
 FENCE = re.compile(r"(?:^<!-- not run: (?P<why>[^\n]+) -->\n+)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$", re.M | re.S)
 KINDS = ("python", "sh")
-PACKAGES = ("asyncio", "concurrent", "email", "http", "importlib", "json", "logging", "multiprocessing", "unittest",
-            "urllib", "xml")  # fmt: skip
+PACKAGES = ("asyncio", "email", "http", "json", "logging", "urllib")
 
 
 class Snippet(NamedTuple):

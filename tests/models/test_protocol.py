@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from transformers import AutoModel, AutoTokenizer
 
-from contrastive_st import InputError, cli
+from contrastive_st import InputError, StaticEncoder, cli
 from contrastive_st.evaluation import evaluate
 from contrastive_st.files.folders import SHIPPED, default_model
 from contrastive_st.models import AutoModelForCL, SentenceEncoder, load_tokenizer
@@ -36,6 +36,7 @@ def test_every_loader_gives_the_same_vectors():
     close(model2vec.StaticModel.from_pretrained(SHIPPED).encode(TEXTS, max_length=None))
     batch = AutoTokenizer.from_pretrained(SHIPPED)(TEXTS, padding=True, return_tensors="pt")
     model = AutoModel.from_pretrained(SHIPPED)
+    assert isinstance(model, StaticEncoder)
     close(model(batch["input_ids"], attention_mask=batch["attention_mask"]).pooler_output.detach().numpy())
 
 

@@ -334,10 +334,8 @@ def test_what_a_loss_requires_is_said_when_the_losses_are_read(tokenizer, bert_c
     assert trainer.state.global_step == 2
 
 
-@pytest.mark.slow
 @pytest.mark.allow_warnings
-@pytest.mark.parametrize("limit", [{}, {"chunk_size": 4}], ids=["plain", "gradcache"])
-def test_a_compiled_encoder_is_compiled_for_all_shapes_at_once(tokenizer, bert_config, tmp_path, limit):
+def test_a_compiled_encoder_is_compiled_for_all_shapes_at_once(tokenizer, bert_config, tmp_path):
     """Batches of new lengths, cut into buckets of new shapes, compile nothing after the first steps."""
     graphs = []
 
@@ -352,7 +350,7 @@ def test_a_compiled_encoder_is_compiled_for_all_shapes_at_once(tokenizer, bert_c
     model.bucket_options = {"max_rows": 4, "max_padding": 1.0}  # a bucket of one row is another graph
     trainer = trainer_for(
         tokenizer, bert_config, tmp_path, model=model, max_steps=6, callbacks=[Count()], per_device_train_batch_size=6,
-        torch_compile=True, torch_compile_backend="eager", save_strategy="no", **limit,
+        torch_compile=True, torch_compile_backend="eager", save_strategy="no", chunk_size=4,
     )  # fmt: skip
     trainer.train()
     assert 0 < graphs[2] == graphs[-1]

@@ -35,7 +35,6 @@ duplicates --collection graph
 trends --collection graph --clusters 3
 collections
 collections graph
-collections graph --alias live
 collections parted --rename cut
 collections cut --swap small
 collections live --delete

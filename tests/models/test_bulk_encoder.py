@@ -171,3 +171,23 @@ def test_a_process_forked_after_products_on_several_threads_does_not_wait_for_th
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(("dtype", "precision"), [(torch.float16, "fp16"), (torch.bfloat16, "bf16")])
+def test_a_model_in_half_precision_says_so_and_is_saved(dtype, precision, bert_config, tokenizer, tmp_path):
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "float32")
+    model = BertForCL.from_pretrained(tmp_path / "float32").to(dtype).eval()  # is saved in float32, as it came
+    encoder = SentenceEncoder(model, tokenizer)
+    encoder.save_pretrained(tmp_path / "saved")
+    opened = SentenceEncoder(str(tmp_path / "saved"))
+    assert (encoder.precision, SentenceEncoder(encoder).precision, opened.precision) == (precision, precision, "fp32")
+    np.testing.assert_allclose(opened.encode(SENTENCES), encoder.encode(SENTENCES), atol=0.05)
+
+
+def test_weights_that_the_processor_had_rounded_are_not_saved(plain, tmp_path, monkeypatch):
+    monkeypatch.setattr("contrastive_st.models.running.bf16_is_fast", lambda device: True)
+    with pytest.raises(InputError, match="precision auto"):
+        SentenceEncoder(plain, precision="auto").save_pretrained(tmp_path / "auto")
+    half = SentenceEncoder(plain, precision="bf16")
+    half.save_pretrained(tmp_path / "asked")
+    assert SentenceEncoder(str(tmp_path / "asked")).precision == "bf16"

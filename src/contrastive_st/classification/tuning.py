@@ -150,7 +150,7 @@ def _trainable(encoder: Encoder) -> SentenceEncoder:
     if not isinstance(encoder, SentenceEncoder) and folder is None:
         raise InputError(f"{encoder.name} is a function without weights to train; give a folder or a Hub name")
     copied = copy.copy(encoder if isinstance(encoder, SentenceEncoder) else SentenceEncoder(folder))
-    if isinstance(copied.model, GraphVectors) or copied.precision != "fp32":
+    if isinstance(copied.model, GraphVectors) or copied._rounded:
         raise InputError(f"{encoder.name} runs in {copied.precision}; training needs the float32 checkpoint in torch")
     copied.model, copied.folder, copied._fingerprint = copy.deepcopy(copied.model), None, None
     return copied

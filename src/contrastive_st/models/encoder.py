@@ -100,6 +100,7 @@ class SentenceEncoder:
         max_length: maximum number of tokens of a text; by default that of the checkpoint.
         precision: precision of weights and activations: `fp32`; `bf16`, with cosines to float32 above 0.999; `int8`,
             for folders written by `contrastive-st export --int8`; or `auto`, bf16 if the hardware is faster with it.
+            Weights in half precision stay so; the attribute says in what the model runs.
         backend: `torch`, `onnx` or `openvino`; by default that of the folder (see `contrastive-st export`).
         truncate_dim: keep only the first dimensions, this many (for a Matryoshka model).
         prompts: prompts by name, besides those of the checkpoint or in their place.
@@ -123,8 +124,8 @@ class SentenceEncoder:
     """
 
     __slots__ = (
-        "__weakref__", "_fingerprint", "_max_length", "_model", "_static", "_tokenizer", "checkpoint", "folder", "name",
-        "precision",
+        "__weakref__", "_fingerprint", "_max_length", "_model", "_rounded", "_static", "_tokenizer", "checkpoint",
+        "folder", "name", "precision",
     )  # fmt: skip
     folder: Path | None
     name: str
@@ -133,6 +134,7 @@ class SentenceEncoder:
     _static: StaticVectors | None
     _tokenizer: PreTrainedTokenizerBase | FileTokenizer | None
     _fingerprint: str | None
+    _rounded: str | None  # the precision for which the weights were rounded: "bf16" or "auto"
 
     def __init__(
         self,
@@ -159,7 +161,7 @@ class SentenceEncoder:
             raise TypeError(f"SentenceEncoder() got an unexpected keyword argument {min(unknown)!r}")
         model = default_model() if model is None else model
         self.folder, self.name, self._model, self._static = None, "model", None, None
-        self._fingerprint, self._tokenizer = None, None
+        self._fingerprint, self._tokenizer, self._rounded = None, None, None
         if isinstance(model, (str, Path)):
             self.checkpoint = Checkpoint.find(model, revision, token=token, **hub)
             if backend not in (None, self.checkpoint.exported or "torch"):
@@ -188,6 +190,7 @@ class SentenceEncoder:
             raise InputError(f"{self.name} is not in int8; run {export_command(self.name, 'openvino --int8')}")
         if rounded:
             self._fingerprint = self.fingerprint  # of the weights before they are rounded
+            self._rounded = precision
             own = self.model if isinstance(model, (str, Path)) else copy.deepcopy(self.model)  # not the caller's
             self.model = own.bfloat16()
 
@@ -693,8 +696,12 @@ class SentenceEncoder:
         The folder is opened again before it gets its name. Of an existing folder, the files of the model are replaced.
 
         Raises:
-            InputError: the folder cannot be written, or would be opened with other vectors; nothing was changed.
+            InputError: the folder cannot be written, or would be opened with other vectors, or the weights were rounded
+                by `precision="auto"`; nothing was changed.
         """
+        if self._rounded == "auto":
+            why = "precision auto rounded its weights to bf16"
+            raise InputError(f"{self.name} is not saved: {why}; open it with precision fp32 or bf16")
         static, about = self._static, self.checkpoint
         unchanged = (
             static

@@ -122,7 +122,7 @@ class _Whole(nn.Module):
 def _trace(encoder: SentenceEncoder, path: Path) -> None:
     """Write the graph of an encoder with torch's exporter, for any number of rows of any length."""
     name, kind = encoder.name, getattr(encoder.model.config, "model_type", type(encoder.model).__name__)
-    if encoder.precision != "fp32" or encoder.device.type != "cpu" or not hasattr(encoder.model, "backbone"):
+    if encoder._rounded or encoder.device.type != "cpu" or not hasattr(encoder.model, "backbone"):
         given = "a graph" if isinstance(encoder.model, GraphVectors) else f"{kind} in {encoder.precision}"
         raise InputError(f"{name} is {given} on {encoder.device}; give the checkpoint of a transformer in fp32, on cpu")
     names = INPUTS if not encoder.checkpoint.include_prompt else INPUTS[:2]

@@ -51,7 +51,7 @@ def _differences(saved: Any, opened: Any, vectors: bool) -> Iterator[str]:
     if dict(saved.prompts) != dict(opened.prompts):
         yield f"the prompts are {dict(saved.prompts)}, and in the folder {dict(opened.prompts)}"
     kinds = set(weight_types(opened.checkpoint.model).values())
-    rounded = not kinds <= {"F32", "F64"} or str(saved._running.device) != "cpu"
+    rounded = not kinds <= {"F32", "F64"} or saved.precision != "fp32" or str(saved._running.device) != "cpu"
     for prompt in dict.fromkeys(("", max(saved.prompts.values(), key=len, default=""))):
         rows = saved.token_rows(_TEXTS, prompt)
         for text, row, other in zip(_TEXTS, rows, opened.token_rows(_TEXTS, prompt), strict=True):

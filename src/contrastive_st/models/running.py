@@ -67,6 +67,7 @@ _BUCKETS: dict[str, dict[str, float]] = {
     "cpu": {"min_tokens": 2048, "max_tokens": 2048},
     "cuda": {"max_padding": 0.05, "min_tokens": 32_768, "max_tokens": 131_072},
 }
+_PRECISIONS = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 _TOKENIZING = threading.Lock()  # copies of a tokenizer share state that only one thread may use at a time
 _TURNS: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDictionary()
 Item = TypeVar("Item")
@@ -197,9 +198,11 @@ class Running:
 
     def precision(self, asked: str) -> tuple[str, bool]:
         """The precision in which the model runs if one is asked for, and whether its weights are to be rounded."""
+        weights = (x.dtype for x in self.model.parameters() if x.is_floating_point())
+        held = _PRECISIONS.get(next(weights, torch.float32), "fp32")
         fast = asked == "bf16" or (asked == "auto" and bf16_is_fast(self.device))
-        fast = fast and not getattr(self.model, "is_table", False)
-        return ("bf16" if fast else "fp32"), fast
+        fast = fast and held != "bf16" and not getattr(self.model, "is_table", False)
+        return ("bf16" if fast else held), fast
 
     def hash(self, max_length: int | None, truncate_dim: int | None, prompt: str, *others: object) -> str:
         """A hash (32 hexadecimal digits) of the weights, the tokenizer and what else decides the vectors."""

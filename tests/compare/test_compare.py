@@ -129,7 +129,7 @@ def test_the_first_half_of_the_queries_chooses_and_the_other_confirms():
     assert "steady" in result.verdict()
 
 
-def test_a_run_prints_the_table_and_saves_the_tuned_model(table, tmp_path, capsys, monkeypatch):
+def test_a_run_prints_the_table_writes_the_page_and_saves_the_tuned_model(table, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("contrastive_st.compare.systems._LEAST_STEPS", 6)
     out = tmp_path / "out"
     assert main(["compare", table, "--output", str(out), "--minutes", "2"]) == 0
@@ -143,8 +143,11 @@ def test_a_run_prints_the_table_and_saves_the_tuned_model(table, tmp_path, capsy
     assert [system["behind"] is None for system in result["systems"]] == [
         system is best for system in result["systems"]
     ]
+    page = (out / "report.html").read_text()
     for name in names:
         assert name in printed.out
+        assert page.count(f"<td>{name}</td>") == 11
+    assert "data:image/png;base64," in page
     assert f"contrastive-st index {table} --columns body --model" in printed.out
     assert SentenceEncoder(out / "tuned").encode(["a"]).shape == (1, 256)
     assert main(["compare", table, "--output", str(out)]) == 2

@@ -1,12 +1,14 @@
 """The Hub's `.eval_results`: read by huggingface_hub and, where it is installed, by mteb; `mteb` runs our models."""
 
+import json
 from pathlib import Path
 
 import pytest
 import yaml
 from evaluation_files import bag_of_words, write_all, write_sts
-from huggingface_hub import parse_eval_result_entries
+from huggingface_hub import ModelCard, parse_eval_result_entries
 
+from contrastive_st.cli import main
 from contrastive_st.evaluation import evaluate
 from contrastive_st.evaluation.datasets.senteval import SUBSETS
 from contrastive_st.evaluation.report.report import Report, eval_results
@@ -78,3 +80,16 @@ def test_mteb_runs_a_model_by_name():
     columns = ([row[name] for row in rows] for name in ("sentence1", "sentence2", "score"))
     ours = EmbeddingSimilarityEvaluator(*columns, name="own")(SentenceEncoder(SHIPPED))
     assert found.task_results[0].get_score() == pytest.approx(ours["own_spearman"], abs=1e-6)
+
+
+def test_the_command_writes_them_beside_the_card(tmp_path, report):
+    card = tmp_path / "model" / "README.md"
+    card.parent.mkdir()
+    card.write_text("---\nlicense: mit\n---\n\nA model.\n")
+    asked = ["evaluate", str(SHIPPED), "--tasks", "STSB", "--data", str(tmp_path / "data"), "--cache", "none"]
+    assert main([*asked, "--card", str(card), "--output", str(tmp_path / "out")]) == 0
+    [entry] = yaml.safe_load((card.parent / ".eval_results" / "STSBenchmark.yaml").read_text())
+    [result] = ModelCard.load(card).data.eval_results
+    assert entry["value"] == pytest.approx(result.metric_value, abs=0.005)
+    again = Report.read(tmp_path / "out" / "report.json")
+    assert json.loads(again.json())["scores"]

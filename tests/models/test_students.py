@@ -8,6 +8,7 @@ from transformers import BertConfig, ModernBertConfig, PreTrainedTokenizerFast, 
 
 from contrastive_st.errors import InputError
 from contrastive_st.models import AutoModelForCL, SentenceEncoder, student_of
+from contrastive_st.models.students import trimmed_tokenizer
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "cat", "dog", "sat", "ran", "red", "a", "##s", "z", "##z"]
 SHAPE = {
@@ -56,8 +57,18 @@ def test_all_layers_are_the_teacher_and_fewer_are_those_layers(family):
     assert np.isfinite(student.encode(texts)).all()
 
 
+def test_a_trimmed_vocabulary_reads_kept_words_the_same():
+    own = teacher("bert")
+    student = student_of(own, [0, 1, 2, 3], vocabulary=["the", "cat", "sat"])
+    np.testing.assert_allclose(student.encode(["the cat sat"]), own.encode(["the cat sat"]), atol=1e-6)
+    assert len(student.tokenizer) < len(WORDS)
+    assert student.model.get_input_embeddings().weight.shape[0] == len(student.tokenizer)
+    assert student.tokenizer("zzz a")["input_ids"][0] == student.tokenizer.cls_token_id
+    assert student.tokenizer.tokenize("zz") == ["z", "##z"]
+
+
 def test_a_student_opens_again(tmp_path):
-    student = student_of(teacher("bert"), [0, 3])
+    student = student_of(teacher("bert"), [0, 3], vocabulary=["cat"])
     student.model.save_pretrained(tmp_path)
     student.tokenizer.save_pretrained(tmp_path)
     again = SentenceEncoder.from_pretrained(tmp_path, device="cpu")
@@ -73,3 +84,9 @@ def test_layers_that_are_not_there(layers):
 def test_a_static_model_has_no_layers_to_keep():
     with pytest.raises(InputError, match="teacher"):
         student_of("static-minilm")
+
+
+def test_only_word_pieces_are_trimmed():
+    inner = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
+    with pytest.raises(InputError, match="WordPiece"):
+        trimmed_tokenizer(PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="[UNK]"), ["a"])

@@ -47,7 +47,7 @@ class Compare(StoreCommand):
     rerank: str | None = option(RERANK_HELP, metavar="MODEL")
     rerank_top: Count = option(RERANK_TOP, default=50)
     minutes: Positive = option("time for all of it, tuning included", default=3.0)
-    output: str = option("folder for results.json and the tuned model", default="out/compare", short="-o")
+    output: str = option("folder for report.html, results.json and the tuned model", default="out/compare", short="-o")
     overwrite: bool = option("replace the files that an earlier run wrote to the --output folder", default=False)
 
     def conflicts(self) -> Iterator[str]:
@@ -56,7 +56,7 @@ class Compare(StoreCommand):
             yield "give a corpus: a file, a folder, a data set, --installed_docs, or --collection (only one of them)"
 
     def run(self) -> None:
-        """Compare, and print the table."""
+        """Compare, print the table, and write the page."""
         started = time.perf_counter()
         from contrastive_st.compare import systems as make
         from contrastive_st.compare.queries import read_search
@@ -102,11 +102,13 @@ class Compare(StoreCommand):
                 left_out.append(first_line(error))
         result = Comparison(search, systems, left_out)
         commands = self._commands(result.best_model, search.column)
-        write_files(folder, {"results.json": json.dumps(result.json(), indent=2).encode()})
+        title = f"Which encoder for {self.corpus or self.collection or 'the installed documentation'}?"
+        content = {"report.html": result.page(title, commands), "results.json": json.dumps(result.json(), indent=2)}
+        write_files(folder, {name: text.encode("utf-8", "replace") for name, text in content.items()})
         say("\n\n".join([result.heading(), result.table(), result.verdict()]))
         for line in result.left_out:
             note(f"left out: {line}")
-        say(f"\n{folder / 'results.json'} has these numbers; what to run next:")
+        say(f"\n{folder / 'report.html'} has ten queries on which the systems differ; what to run next:")
         say("\n".join(f"  {command}" for command in commands))
         note(f"done in {(time.perf_counter() - started) / 60:.1f} minutes")
 

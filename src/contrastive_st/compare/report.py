@@ -1,14 +1,24 @@
-"""The result of a comparison: the winner, and the table."""
+"""The result of a comparison: the winner, the table for a terminal, and the page `report.html`."""
 
 from __future__ import annotations
 
+import base64
+import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+import numpy as np
+from numpy.typing import NDArray
 
 from contrastive_st.compare.queries import Search
 from contrastive_st.compare.systems import System
 from contrastive_st.evaluation.scorers.retrieval import mean_interval, reciprocal_ranks
+from contrastive_st.plots import training_curve_png
+
+_DIFFERENT, _SHOWN = 10, 240  # queries on the page; characters of a text there
 
 
 @dataclass(frozen=True)
@@ -82,13 +92,18 @@ class Comparison:
             return f"{self.best.name} is best, which the other half of the queries confirms for each difference."
         return f"{self.best.name} is best, but not with certainty better than {' and '.join(doubtful)}."
 
-    def table(self) -> str:
-        """The table for a terminal; MRR@10 is in its second and third column."""
-        cells = [["system", "choosing", "confirming", "recall@10", "winner - this (95% interval)", "texts/s"]]
+    def cells(self) -> list[list[str]]:
+        """The table as text: a row of headings, and one for each system."""
+        table = [["system", "choosing", "confirming", "recall@10", "winner - this (95% interval)", "texts/s"]]
         for row in self.rows:
             behind = "winner" if row.behind is None else "{:+.3f} ({:+.3f} to {:+.3f})".format(*row.behind)
             rate = "" if math.isnan(row.rate) else f"{row.rate:,.0f}"
-            cells.append([row.name, *(f"{v:.3f}" for v in (row.choosing, row.confirming, row.recall)), behind, rate])
+            table.append([row.name, *(f"{v:.3f}" for v in (row.choosing, row.confirming, row.recall)), behind, rate])
+        return table
+
+    def table(self) -> str:
+        """The table for a terminal; MRR@10 is in its second and third column."""
+        cells = self.cells()
         widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
         lines = ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
                  for row in cells]  # fmt: skip
@@ -99,3 +114,31 @@ class Comparison:
         rows = [{**vars(row), "rate": None if math.isnan(row.rate) else round(row.rate, 1)} for row in self.rows]
         return {"winner": self.best.name, "queries": len(self.search.queries), "documents": len(self.search.documents),
                 "training": len(self.search.training), "systems": rows, "left_out": self.left_out}  # fmt: skip
+
+    def page(self, title: str, commands: Sequence[str]) -> str:
+        """The page: table, curve, the queries on which the systems differ most, what was left out."""
+        head, *body = ([f"<td>{html.escape(cell)}</td>" for cell in row] for row in self.cells())
+        rows = [f"<tr{' class=winner' * (i == self.winner)}>{''.join(row)}</tr>" for i, row in enumerate(body)]
+        curve = training_curve_png(next((s.curve for s in self.systems if s.curve), []))
+        image = f'<img alt="training curve" src="data:image/png;base64,{base64.b64encode(curve or b"").decode()}">'
+        differing = np.argsort(-np.std([reciprocal_ranks(r)[self.search.half :] for r in self.ranks], 0), kind="stable")
+        return Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8")).substitute(
+            title=html.escape(title), heading=html.escape(self.heading()), verdict=html.escape(self.verdict()),
+            head="".join(head).replace("td>", "th>"), rows="\n".join(rows), curve=image if curve else "",
+            commands=html.escape("\n".join(commands)),
+            queries="\n".join(self._query(self.search.half + int(i)) for i in differing[:_DIFFERENT]),
+            left_out="\n".join(f"<li>{html.escape(line)}</li>" for line in self.left_out) or "<li>nothing</li>",
+        )  # fmt: skip
+
+    def _query(self, number: int) -> str:
+        """A query on the page: its text, and for each system the rank of that and its first hit."""
+        shown = lambda i: html.escape(self.search.documents[i][:_SHOWN])
+        own: NDArray[np.int64] = np.array(self.search.relevant[number])
+        lines = []
+        for system, ranks in zip(self.systems, self.ranks, strict=True):
+            first = int(np.argmax(system.scores[number]))
+            hit = "the text itself" if ranks[number] == 1 else shown(first)
+            lines.append(f"<tr><td>{html.escape(system.name)}</td><td>{ranks[number]}</td><td>{hit}</td></tr>")
+        query = html.escape(self.search.queries[number])
+        head = "<tr><th>system</th><th>rank</th><th>first hit</th></tr>"
+        return f"<h3>{query}</h3><p>{shown(int(own[0]))}</p><table>{head}{''.join(lines)}</table>"

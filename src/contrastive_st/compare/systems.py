@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ class System:
         scores: `[Q, D]`, of each document for each query.
         model: the folder or the name to index with; "" for BM25.
         rate: texts that it encodes in a second; NaN for BM25 and a cross-encoder.
+        curve: the log of its training.
         options: those of `search` that it needs.
         length: of BM25 over words, the mean number of words of a document.
     """
@@ -57,6 +58,7 @@ class System:
     scores: Scores
     model: str = ""
     rate: float = math.nan
+    curve: list[dict[str, float]] = field(default_factory=list)
     options: tuple[str, ...] = ()
     length: float = 0.0
 
@@ -186,7 +188,7 @@ def tuned_system(search: Search, base: System, folder: Path, deadline: float) ->
         every = -(-steps // 5)
         args = ContrastiveTrainingArguments(
             output_dir=scratch, per_device_train_batch_size=batch, learning_rate=1e-2 if static else 5e-5,
-            max_steps=steps, warmup_steps=0.1, eval_strategy="steps",
+            max_steps=steps, warmup_steps=0.1, logging_steps=max(1, steps // 20), eval_strategy="steps",
             eval_steps=every, save_strategy="steps", save_steps=every, save_total_limit=1,
             load_best_model_at_end=True, metric_for_best_model="mrr@10", report_to="none",
         )  # fmt: skip
@@ -198,5 +200,5 @@ def tuned_system(search: Search, base: System, folder: Path, deadline: float) ->
         trainer.train()
         trainer.save_model(str(folder))
     tuned = encoder_system(search, SentenceEncoder(str(folder)), str(folder), math.inf)
-    tuned.name = f"{base.name}, tuned"
+    tuned.name, tuned.curve = f"{base.name}, tuned", trainer.state.log_history
     return tuned

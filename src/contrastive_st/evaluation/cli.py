@@ -75,6 +75,7 @@ class Evaluate(_Models):
         "b=positive c=score (default: recognised by their names and contents)",
         metavar="COLUMN",
     )
+    card: str | None = option("write the metrics of the first model into this model card", metavar="README.md")
 
     def conflicts(self) -> Iterator[str]:
         """Yield files that do not exist, and columns without a file."""
@@ -82,6 +83,8 @@ class Evaluate(_Models):
         data = _data(self.data)
         if self.columns and not (self.pairs or any(map(os.path.isfile, self.retrieval or ()))):
             yield f"--columns {' '.join(self.columns)}: give a file of your own data with --pairs or --retrieval"
+        if self.card and not Path(self.card).is_file():
+            yield f"--card {self.card}: no such file; write the model card first"
         if data != "hub" and not Path(data).is_dir():
             yield f"--data {data}: no such folder; give the folder of SentEval's files, or hub"
 
@@ -96,9 +99,10 @@ class Evaluate(_Models):
         from contrastive_st.distributed import processes
         from contrastive_st.evaluation.datasets.hub_sets import is_nano
         from contrastive_st.evaluation.datasets.user_data import read_relevant_pairs
+        from contrastive_st.evaluation.report.report import eval_results, write_metadata
         from contrastive_st.evaluation.suite import evaluate
         from contrastive_st.evaluation.tasks import beir_task, choose, own_pairs_task, retrieval_task
-        from contrastive_st.files.writing import own_cache
+        from contrastive_st.files.writing import own_cache, write_files
 
         names = self.tasks or ("" if self.pairs or self.retrieval else "sts,space")
         given = [own_pairs_task(path, columns=self.columns) for path in self.pairs or ()]
@@ -118,6 +122,9 @@ class Evaluate(_Models):
             say(report.table())
             if self.output:
                 note("\nwritten: " + ", ".join(str(path) for path in report.save(self.output)))
+            if self.card:
+                write_metadata(report, report.models[0], self.card)
+                write_files(Path(self.card).parent, eval_results(report, report.models[0]))
         if report.failures:
             raise InputError(f"not evaluated: {', '.join(report.failures)}; the reasons are in the report")
 

@@ -1,24 +1,34 @@
-"""Students made of some of a teacher's layers, and the teacher's vectors that they learn from."""
+"""Students made of some of a teacher's layers and vocabulary, and the teacher's vectors that they learn from."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 from tqdm.auto import tqdm
+from transformers import PreTrainedTokenizerFast
 
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.models.auto import AutoModelForCL, load_tokenizer
 from contrastive_st.models.encoder import SentenceEncoder
+from contrastive_st.models.static_encoder import special_tokens
 from contrastive_st.prefetch import in_chunks
 from contrastive_st.vectors import check_finite, unit_vectors
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 
 _COUNTS = ("num_hidden_layers", "n_layers")  # names of the number of layers in configs
 
@@ -27,6 +37,7 @@ def student_of(
     teacher: str | Path | SentenceEncoder,
     layers: Sequence[int] | None = None,
     *,
+    vocabulary: Iterable[str] | None = None,
     pooling: str | None = None,
     max_length: int | None = None,
     **settings: object,
@@ -38,6 +49,8 @@ def student_of(
     Args:
         teacher: checkpoint folder, Hub name, or an encoder of this package, of a family with a ForCL class.
         layers: numbers of the teacher's layers to keep, from 0, in ascending order; by default all.
+        vocabulary: tokens to keep; by default all. Only for WordPiece tokenizers. Special tokens, single characters and
+            their continuations are always kept, so that every text still has tokens.
         pooling: by default that of the teacher's folder.
         max_length: maximum number of tokens of a text; by default that of the teacher's folder.
         settings: settings of the student's loss, such as `loss="info_nce"`.
@@ -71,6 +84,11 @@ def student_of(
     if isinstance(getattr(config, "layer_types", None), list):
         config.layer_types = [config.layer_types[layer] for layer in layers]
     weights = kept_layers(model, layers)
+    if vocabulary is not None:
+        tokenizer, rows = trimmed_tokenizer(tokenizer, vocabulary)
+        name = embedding_name(model)
+        weights[name] = weights[name][torch.tensor(rows)].clone()
+        config.vocab_size, config.pad_token_id = len(rows), tokenizer.pad_token_id
     # it learns from texts without prompts
     own: dict[str, object] = {"prompts": {}, "default_prompt_name": None, "truncate_dim": None}
     student = AutoModelForCL.from_config(config, **{**own, **settings})
@@ -102,6 +120,54 @@ def kept_layers(model: nn.Module, layers: Sequence[int]) -> dict[str, Tensor]:
         elif int(number) in layers:
             weights[f"{prefix}{list(layers).index(int(number))}.{rest}"] = tensor.clone()
     return weights
+
+
+def embedding_name(model: PreTrainedModel) -> str:
+    """The name of the weight of the token embeddings."""
+    wanted = model.get_input_embeddings().weight
+    return next(str(name) for name, weight in model.named_parameters() if weight is wanted)
+
+
+def trimmed_tokenizer(
+    tokenizer: PreTrainedTokenizerBase, vocabulary: Iterable[str]
+) -> tuple[PreTrainedTokenizerFast, list[int]]:
+    """A WordPiece tokenizer with only some of the tokens, and for each of its ids the original id.
+
+    Raises:
+        InputError: the tokenizer is not a fast WordPiece tokenizer.
+
+    Example:
+        >>> from tokenizers.models import WordPiece
+        >>> vocab = {"[PAD]": 0, "[UNK]": 1, "cat": 2, "dog": 3, "c": 4, "##s": 5}
+        >>> fast = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordPiece(vocab, unk_token="[UNK]")),
+        ...                                unk_token="[UNK]", pad_token="[PAD]")
+        >>> trimmed_tokenizer(fast, ["dog"])[1]
+        [0, 1, 3, 4, 5]
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    state = json.loads(backend.to_str()) if backend is not None else {}
+    if state.get("model", {}).get("type") != "WordPiece":
+        raise InputError(
+            "only the vocabulary of a WordPiece tokenizer can be trimmed, and this is another kind; leave it out"
+        )
+    around = (state.get("post_processor") or {}).get("special_tokens", {}).values()  # that it adds to every text
+    old, kept = state["model"]["vocab"], set(vocabulary) | set(tokenizer.all_special_tokens)
+    kept |= {name for token in around for name in token["tokens"]}
+    single = {token for token in old if len(token.removeprefix("##")) == 1}
+    chosen = sorted((number, token) for token, number in old.items() if token in kept | single)
+    new = {token: number for number, (_, token) in enumerate(chosen)}
+    state["model"]["vocab"] = new
+    state["added_tokens"] = [{**token, "id": new[token["content"]]} for token in state["added_tokens"]]
+    for token in around:
+        token["ids"] = [new[name] for name in token["tokens"]]
+    for side in ("sep", "cls"):
+        if isinstance((state.get("post_processor") or {}).get(side), list):
+            state["post_processor"][side][1] = new[state["post_processor"][side][0]]
+    backend = Tokenizer.from_str(json.dumps({**state, "padding": None, "truncation": None}))
+    own = PreTrainedTokenizerFast(
+        tokenizer_object=backend, model_max_length=tokenizer.model_max_length, **special_tokens(tokenizer)
+    )
+    return own, [number for number, _ in chosen]
 
 
 # --- A teacher's vectors of many texts, computed once by any number of processes and stored on disk in float16.

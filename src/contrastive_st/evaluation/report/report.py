@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+from huggingface_hub import ModelCard, ModelCardData
 
 from contrastive_st.errors import about
 from contrastive_st.evaluation.datasets.senteval import Splits
@@ -15,7 +16,7 @@ from contrastive_st.evaluation.scorers import NOT_RUN, Score
 from contrastive_st.evaluation.tasks import Task, tasks
 from contrastive_st.files.markdown import as_text
 from contrastive_st.files.reading import JsonObject, read_json
-from contrastive_st.files.writing import write_files
+from contrastive_st.files.writing import atomic_write, write_files
 
 _COLUMNS = (
     "model", "task", "split", "metric", "aggregation", "value", "x100 +-", "n", "pooling", "max_length", "note"
@@ -228,6 +229,36 @@ def model_index(report: Report, model: str, name: str | None = None) -> list[Jso
         metric = {"type": score.metric, "value": round(100 * score.value, 2), "name": how + length + note}
         results.append({"task": {"type": kind, "name": title}, "dataset": dataset, "metrics": [metric]})
     return [{"name": name or model, "results": results}]
+
+
+def write_metadata(report: Report, model: str, path: str | Path) -> None:
+    """Write the scores into a model card's metadata; its text and its other metadata do not change.
+
+    A score replaces that of the same data set, split and metric. Other scores and the name of the model stay.
+
+    Args:
+        report: a report of any number of models.
+        model: the name of the model in the report.
+        path: the model card.
+    """
+    card = ModelCard.load(path)
+    data = card.data.to_dict()
+    before: JsonObject = next(iter(data.get("model-index") or []), {})
+    [index] = model_index(report, model, name=before.get("name"))
+    new = {key for result in index["results"] for key in _scored(result)}
+    for result in reversed(before.get("results", [])):
+        metrics = [metric for key, metric in _scored(result).items() if key not in new]
+        index["results"][:0] = [{**result, "metrics": metrics}] if metrics else []
+    data["model-index"] = [index]
+    card.data = ModelCardData(ignore_metadata_errors=False, **data)
+    with atomic_write(path, overwrite=True) as file:
+        card.save(file)
+
+
+def _scored(result: JsonObject) -> dict[tuple[object, ...], JsonObject]:
+    """The metrics of a result by what they measure."""
+    dataset = [result["dataset"].get(name) for name in ("type", "config", "split")]
+    return {(*dataset, metric["type"], metric.get("config")): metric for metric in result["metrics"]}
 
 
 FOLDER = ".eval_results"

@@ -35,6 +35,7 @@ duplicates --collection graph
 trends --collection graph --clusters 3
 collections
 collections graph
+collections graph --alias live
 collections parted --rename cut
 collections cut --swap small
 collections live --delete

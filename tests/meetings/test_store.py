@@ -353,6 +353,7 @@ class Meetings(RuleBasedStateMachine):
         WORLD.number += 1
         self.prefix = f"m{WORLD.number}"
         self.names = [{}, {}]  # of each schema: names of collections, and what they are
+        self.aliases = [{}, {}]
         self.opened, self.clients, self.chains, self.restarted = {}, {}, {}, False
         self.made = 0
         self.create(storage, place)
@@ -373,7 +374,7 @@ class Meetings(RuleBasedStateMachine):
         return every[number % len(every)]
 
     def name_of(self, held, number=0):
-        names = [name for name, one in self.names[held.place].items() if one is held]
+        names = [name for name, one in (self.names[held.place] | self.aliases[held.place]).items() if one is held]
         return sorted(names)[number % len(names)]
 
     def store(self, held, number=0):
@@ -421,7 +422,7 @@ class Meetings(RuleBasedStateMachine):
     @rule(storage=st.sampled_from(["halfvec", "vector"]), place=st.integers(0, 1))
     def create(self, storage, place):
         name = f"{self.prefix}_{self.made}" if self.made % 2 else self.prefix
-        if name in self.names[place]:
+        if name in self.names[place] or name in self.aliases[place]:
             return
         self.made += 1
         encoder = WORLD.encoders[""]
@@ -574,6 +575,13 @@ class Meetings(RuleBasedStateMachine):
         self.store(held, pick).build_index(kind)
         self.check(held, pick, "a cat")
 
+    @rule(pick=PICK, alias=st.sampled_from(["live", "next"]))
+    def alias(self, pick, alias):
+        held, name = self.pick(pick), f"{self.prefix}_{alias}"
+        naming.set_alias(WORLD.databases[held.place][pick % 2], name, self.name_of(held, pick))
+        self.aliases[held.place][name] = held
+        self.check(held, pick, "the cat")
+
     @rule(pick=PICK)
     def rename(self, pick):
         held = self.pick(pick)
@@ -605,11 +613,11 @@ class Meetings(RuleBasedStateMachine):
     def drop(self, pick):
         held = self.pick(pick)
         self.store(held, pick).drop()
-        names = self.names[held.place]
-        for name in [name for name, one in names.items() if one is held]:
-            del names[name]
-            self.opened = {key: one for key, one in self.opened.items() if (key[0], key[2]) != (held.place, name)}
-            self.chains = {key: one for key, one in self.chains.items() if key[:2] != (held.place, name)}
+        for names in (self.names[held.place], self.aliases[held.place]):
+            for name in [name for name, one in names.items() if one is held]:
+                del names[name]
+                self.opened = {key: one for key, one in self.opened.items() if (key[0], key[2]) != (held.place, name)}
+                self.chains = {key: one for key, one in self.chains.items() if key[:2] != (held.place, name)}
 
     # -------------------------------------------------------------- models
 
@@ -671,7 +679,10 @@ class Meetings(RuleBasedStateMachine):
         for place, names in enumerate(getattr(self, "names", ())):
             database = WORLD.databases[place][0]
             listed = VectorStore.names(database)
-            assert {name for name in listed if name.split("_")[0] == self.prefix} == set(names)
+            expected = {name: name for name in names}
+            for alias, held in self.aliases[place].items():
+                expected[alias] = next(name for name, one in names.items() if one is held)
+            assert {name: one for name, one in listed.items() if name.split("_")[0] == self.prefix} == expected
             for held in names.values():
                 self.check_all(held)
 

@@ -1,4 +1,4 @@
-"""Collections are renamed and exchanged while others search; a DSN may name the schema."""
+"""Collections are renamed, exchanged and given aliases while others search; a DSN may name the schema."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -45,8 +45,12 @@ def test_names_are_given_exchanged_and_taken(place, capsys):
     run("a", "--swap", "b")
     assert marks(open_index(place, "a")) == {"second"}
     run("a", "--rename", "c")
+    run("c", "--alias", "live")
+    assert marks(open_index(place, "live")) == {"second"}
     filled(place, "a", "third")  # a name that is free again, whose tables are not
-    for name, mark in {"a": "third", "b": "first", "c": "second"}.items():
+    run("b", "--alias", "live")
+    assert run("live", "--alias", "live") == 0  # what it stands for already
+    for name, mark in {"a": "third", "b": "first", "c": "second", "live": "first"}.items():
         with open_index(place, name) as index:
             assert (marks(index), len(index), index.columns()) == ({mark}, COUNT, ["of"])
             assert marks(index, text="town") == {mark}
@@ -54,10 +58,12 @@ def test_names_are_given_exchanged_and_taken(place, capsys):
             assert index.database.rows(view) == [(mark,)]
     capsys.readouterr()
     run()
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["a", "b", "c"]
-    run("b")
+    assert "live                 -> b" in capsys.readouterr().out.splitlines()
+    run("live")
     lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert lines["collection"].split(",")[0] == "b"
+    assert (lines["collection"].split(",")[0], lines["aliases"]) == ("b", "live")
+    run("live", "--delete")
+    run("b", "--alias", "live")
     run("b", "--delete")
     capsys.readouterr()
     run()
@@ -65,8 +71,9 @@ def test_names_are_given_exchanged_and_taken(place, capsys):
     for words, message in (
         (["x", "--swap", "a"], "there is no collection 'x'"),
         (["a", "--rename", "c"], "there is a collection 'c' already"),
+        (["a", "--alias", "c"], "there is a collection 'c' already"),
         (["a", "--rename", "x_texts"], "not a valid name"),
-        (["--delete"], "--delete needs the name"), (["a", "--delete", "--swap", "c"], "--swap needs the name"),
+        (["--delete"], "--delete needs the name"), (["a", "--delete", "--alias", "d"], "--alias needs the name"),
     ):  # fmt: skip
         assert main(["collections", *words, "--store", place]) == 2
         assert message in capsys.readouterr().err

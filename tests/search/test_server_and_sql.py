@@ -170,7 +170,7 @@ def test_databases_collections_and_columns_of_any_name(place):
                 with pytest.raises(InputError, match="valid") as caught:
                     VectorStore.create(server.dsn, name, **made)
                 assert "\n" not in str(caught.value)
-            assert VectorStore.names(store.database) == ["docs"]
+            assert VectorStore.names(store.database) == {"docs": "docs"}
 
 
 def test_no_server_is_left_behind_when_opening_fails(place, monkeypatch):

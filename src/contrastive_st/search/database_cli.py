@@ -21,13 +21,14 @@ class Collections(StoreCommand):
     """
 
     name: str = option("collection to describe or change (default: list all collections)", default="", positional=True)
-    delete: bool = option("delete the collection and its documents", default=False)
+    delete: bool = option("delete the collection and its documents; for an alias, only the alias", default=False)
     rename: str | None = option("give the collection another name", metavar="NAME")
     swap: str | None = option("swap its name with that of another collection, in one step", metavar="OTHER")
+    alias: str | None = option("make NAME an alias of the collection", metavar="NAME")
 
     @property
     def _changes(self) -> list[str]:
-        return [name for name in ("delete", "rename", "swap") if getattr(self, name)]
+        return [name for name in ("delete", "rename", "swap", "alias") if getattr(self, name)]
 
     def conflicts(self) -> Iterator[str]:
         """Yield a change without a collection, or one of several."""
@@ -48,7 +49,13 @@ class Collections(StoreCommand):
             elif self.swap:
                 naming.swap(database, self.name, self.swap)
                 note(f"{self.name!r} and {self.swap!r} have swapped their names")
+            elif self.alias:
+                naming.set_alias(database, self.alias, self.name)
+                note(f"{self.alias!r} is now an alias of collection {self.name!r}")
             elif self.delete:
+                if database.run(lambda connection: naming.forget_alias(connection, database.schema, self.name)):
+                    note(f"deleted the alias {self.name!r}, but not its collection")
+                    return
                 with store_class(self.store, self.name) as store:
                     count = len(store)
                     store.drop()
@@ -59,7 +66,10 @@ class Collections(StoreCommand):
                 with store_class(self.store, self.name) as store:
                     say("\n".join(f"{key:12} {value}" for key, value in store.describe().items()))
                 return
-            for name in store_class.names(database):
+            for name, collection in store_class.names(database).items():
+                if name != collection:
+                    say(f"{name:20} -> {collection}")
+                    continue
                 with store_class(self.store, name) as store:
                     what = f"{len(store):,} documents of {store.dimension} dimensions, index {store.index}"
                     say(f"{name:20} {what}, model {store.model}")

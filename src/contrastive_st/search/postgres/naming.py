@@ -13,7 +13,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.search.index import DeletedCollection, check_model
 from contrastive_st.search.postgres.database import Database, StoreConnection
 from contrastive_st.search.postgres.names import check_name
-from contrastive_st.search.postgres.schema import Tables
+from contrastive_st.search.postgres.schema import Tables, create_view
 
 if TYPE_CHECKING:
     from typing import Self
@@ -23,7 +23,7 @@ _ROW = (
     "SELECT tables, model, fingerprint, dimension, storage, partitions, index, language, space, types"
     " FROM collections AS c "
 )
-_BY_NAME = "WHERE name = %(name)s"
+_BY_NAME = "WHERE name = %(name)s OR tables = (SELECT collection FROM _aliases AS a WHERE a.name = %(name)s)"
 _SPACE = (
     "SELECT space, model, fingerprint, dimension, index FROM _spaces WHERE collection = %(tables)s"
     " AND (space = %(space)s OR fingerprint = %(fingerprint)s)"
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 
 class Named:
-    """A collection under its name.
+    """A collection under its name, or an alias.
 
     The name may be given to other tables at any time. So each operation asks once which tables have it (`now`), and
     keeps to these. Where a name is gone, its tables have been renamed, and are meant still.
@@ -136,7 +136,7 @@ def free_prefix(connection: StoreConnection, schema: str, name: str) -> Tables |
 
 
 def rename(database: Database, old: str, new: str) -> None:
-    """Give a collection another name, in one transaction.
+    """Give a collection, or an alias, another name, in one transaction.
 
     Raises:
         InputError: there is no such collection, or the new name is not valid or taken.
@@ -166,6 +166,33 @@ def swap(database: Database, one: str, other: str) -> None:
     _alone(database, work)
 
 
+def set_alias(database: Database, name: str, collection: str) -> None:
+    """Let one more name stand for a collection; one that stood for another stands for this from now on.
+
+    Raises:
+        InputError: there is no such collection, or a collection has this name itself.
+    """
+    check_name(name, new=True)
+
+    def work(connection: StoreConnection) -> None:
+        tables = _check_names(connection, database, collection)
+        if not forget_alias(connection, database.schema, name):
+            _check_names(connection, database, collection, name)
+        connection.execute("INSERT INTO _aliases (name, collection) VALUES (%s, %s)", (name, tables.prefix))
+        create_view(connection, name, tables)
+
+    _alone(database, work)
+
+
+def forget_alias(connection: StoreConnection, schema: str, name: str) -> bool:
+    """Take an alias away; whether there was one."""
+    with connection.transaction():
+        there = connection.execute("DELETE FROM _aliases WHERE name = %s", (name,)).rowcount > 0
+        if there:
+            connection.execute(sql.SQL("DROP VIEW {}").format(sql.Identifier(schema, name)))
+        return there
+
+
 def _alone(database: Database, work: Callable[[StoreConnection], None]) -> None:
     """Do the work in one transaction, during which no other gives names."""
 
@@ -181,18 +208,19 @@ def _lock_names(connection: StoreConnection, schema: str) -> None:
     connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, %s))", (schema, _LOCK))
 
 
-def _check_names(connection: StoreConnection, database: Database, name: str, new: str | None = None) -> None:
-    """Check that there is a collection of this name, and none that is called `new`."""
-    statement = f"SELECT name FROM collections {_BY_NAME}"
-    there, taken = (connection.value(statement, {"name": one}) for one in (name, new))
-    if there is None:
+def _check_names(connection: StoreConnection, database: Database, name: str, new: str | None = None) -> Tables:
+    """The tables of a name, which must exist, unlike `new`."""
+    statement = f"SELECT tables, space FROM collections {_BY_NAME}"
+    result, taken = (connection.execute(statement, {"name": one}).fetchone() for one in (name, new))
+    if result is None:
         _no_collection(connection, database, name)
     if taken:
         raise InputError(f"there is a collection {new!r} already; choose another name, or --swap the two")
+    return Tables(result[0], database.schema, result[1])
 
 
 def _no_collection(connection: StoreConnection, database: Database, name: str) -> NoReturn:
-    rows = connection.execute("SELECT name FROM collections ORDER BY 1").fetchall()
+    rows = connection.execute("SELECT name FROM collections UNION SELECT name FROM _aliases ORDER BY 1").fetchall()
     known = ", ".join(known for (known,) in rows) or "none; make one with contrastive-st index"
     raise InputError(f"there is no collection {name!r} in {database.shown}; there is: {known}")
 
@@ -200,4 +228,5 @@ def _no_collection(connection: StoreConnection, database: Database, name: str) -
 def _move(connection: StoreConnection, schema: str, old: str, new: str) -> None:
     """Give a name, and the view of that name, to what has another."""
     connection.execute("UPDATE collections SET name = %s WHERE name = %s", (new, old))
+    connection.execute("UPDATE _aliases SET name = %s WHERE name = %s", (new, old))
     connection.execute(sql.SQL("ALTER VIEW {} RENAME TO {}").format(sql.Identifier(schema, old), sql.Identifier(new)))

@@ -25,7 +25,7 @@ SEARCH_PATH = (
 
 VERSION = 8  # of the tables below
 # The tables of a collection keep the name that they were made with, and what belongs to it refers to that name, so
-# that it can be renamed. No collection has a name that begins with _. A language of
+# that it can be renamed; a name in _aliases is one more. No collection has a name that begins with _. A language of
 # NULL is not known yet. The row of a collection describes the live space, and has its number; _spaces has all of
 # them, once there was a second one. _deleted has the documents that their sources do not add again. _files has the
 # ids of the documents of each file of a source (of a source that is not a folder: of the file without a name), by the
@@ -75,6 +75,10 @@ TABLES = """
         id bigint NOT NULL,
         deleted timestamptz NOT NULL DEFAULT now(),
         PRIMARY KEY (collection, id)
+    );
+    CREATE TABLE _aliases (
+        name text PRIMARY KEY,
+        collection text NOT NULL REFERENCES collections (tables) ON DELETE CASCADE
     );
     CREATE TABLE _spaces (
         collection text NOT NULL REFERENCES collections (tables) ON DELETE CASCADE,

@@ -38,6 +38,7 @@ _ANSWER = """UPDATE collections AS c SET (model, fingerprint, dimension, index, 
     (SELECT model, fingerprint, dimension, index, space FROM _spaces AS s
     WHERE s.collection = c.tables AND s.space = %s) WHERE tables = %s"""
 _LIVE = "SELECT space FROM collections WHERE tables = %s"
+_NAMES = "SELECT name FROM collections WHERE tables = %s UNION SELECT name FROM _aliases WHERE collection = %s"
 
 
 class StoreSpaces(Named):
@@ -130,9 +131,9 @@ class StoreSpaces(Named):
             prefix = (now.tables.prefix,)
             connection.execute(_KEEP, prefix)
             connection.execute(_ANSWER, (space.number, *prefix))
-            name = connection.value("SELECT name FROM collections WHERE tables = %s", prefix)
-            connection.execute(sql.SQL("DROP VIEW {}").format(sql.Identifier(now.tables.schema, name)))
-            create_view(connection, name, now.tables)
+            for (name,) in connection.execute(_NAMES, prefix * 2).fetchall():
+                connection.execute(sql.SQL("DROP VIEW {}").format(sql.Identifier(now.tables.schema, name)))
+                create_view(connection, name, now.tables)
             return 0
 
         return self.database.transact(work)

@@ -151,9 +151,13 @@ class VectorStore(StoreWrites):
         return store
 
     @staticmethod
-    def names(database: Database) -> list[str]:
-        """The names of all collections of a database, sorted."""
-        return [name for (name,) in database.rows("SELECT name FROM collections ORDER BY 1")]
+    def names(database: Database) -> dict[str, str]:
+        """The names and aliases of all collections of a database, sorted, each with the name of its collection."""
+        statement = (
+            "SELECT name, name FROM collections UNION SELECT a.name, c.name FROM _aliases AS a"
+            " JOIN collections AS c ON c.tables = a.collection ORDER BY 1"
+        )
+        return dict(database.rows(statement))
 
     def describe(self) -> dict[str, str]:
         """A description of the collection as text: columns, space on disk, corpora and their shards."""
@@ -161,9 +165,10 @@ class VectorStore(StoreWrites):
         def work(connection: StoreConnection, now: VectorStore) -> tuple[VectorStore, Any, list[Any]]:
             *parts, texts = [name.as_string(connection) for name in now.all_tables(connection)]
             about = connection.execute(
-                "SELECT name, to_char(created, 'YYYY-MM-DD HH24:MI'), pg_size_pretty(pg_total_relation_size(%s) +"
-                " (SELECT sum(pg_total_relation_size(relid)) FROM unnest(%s::text[]) AS n,"
-                " pg_partition_tree(to_regclass(n)))) FROM collections WHERE tables = %s",
+                "SELECT name, (SELECT string_agg(name, ', ' ORDER BY name) FROM _aliases WHERE collection = tables),"
+                " to_char(created, 'YYYY-MM-DD HH24:MI'), pg_size_pretty(pg_total_relation_size(%s) + (SELECT"
+                " sum(pg_total_relation_size(relid)) FROM unnest(%s::text[]) AS n, pg_partition_tree(to_regclass(n))))"
+                " FROM collections WHERE tables = %s",
                 (texts, parts, now.tables.prefix),
             ).fetchone()
             sources = connection.execute(
@@ -176,7 +181,7 @@ class VectorStore(StoreWrites):
             ).fetchall()
             return now, about, sources
 
-        now, (name, created, size), sources = self.read(work)
+        now, (name, aliases, created, size), sources = self.read(work)
         last_deleted = (
             "SELECT d.id, f.file FROM _deleted AS d LEFT JOIN LATERAL (SELECT file FROM _files AS f"
             " WHERE f.collection = d.collection AND d.id = ANY(f.ids) LIMIT 1) AS f ON true"
@@ -193,6 +198,7 @@ class VectorStore(StoreWrites):
         partitions = f", in {now.partitions} partitions" if now.partitions > 1 else ""
         result = {
             "collection": f"{name}, created {created}, {size} on disk",
+            "aliases": aliases or "",
             "documents": f"{total:,}",
             "vectors": f"{now.dimension} dimensions as {now.storage}, index {now.index}{partitions}",
             "full text": now.language or f"{UNKNOWN_LANGUAGE}, until an index is built",

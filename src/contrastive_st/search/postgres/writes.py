@@ -26,6 +26,7 @@ from contrastive_st.search.lexemes import LANGUAGES, UNKNOWN_LANGUAGE, language_
 from contrastive_st.search.postgres.copying import Put, code_rows, copy_rows, merge_rows, text_rows, vectors_of
 from contrastive_st.search.postgres.database import StoreConnection, translated
 from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES
+from contrastive_st.search.postgres.naming import forget_alias
 from contrastive_st.search.postgres.postings import add_words, fill_words, join_words, remove_words
 from contrastive_st.search.postgres.predicates import as_jsonpath, subject_of
 from contrastive_st.search.postgres.schema import create_codes, follow
@@ -324,6 +325,8 @@ class StoreWrites(StoreSpaces):
             name = connection.value("SELECT name FROM collections WHERE tables = %s FOR UPDATE", key)
             if only_unused and connection.value(tables.statement(used), (tables.lock(""), *key)):
                 return
+            for (alias,) in connection.execute("SELECT name FROM _aliases WHERE collection = %s", key).fetchall():
+                forget_alias(connection, tables.schema, alias)
             connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(sql.Identifier(tables.schema, name)))
             every = sql.SQL(", ").join(now.all_tables(connection))
             connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(every))

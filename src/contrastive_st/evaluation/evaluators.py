@@ -25,6 +25,7 @@ from contrastive_st.evaluation.datasets.senteval import BINARY, Rows, Splits
 from contrastive_st.evaluation.datasets.user_data import read_scored_pairs, retrieval_splits, scored
 from contrastive_st.evaluation.suite import run
 from contrastive_st.evaluation.tasks import Task, beir_task, own_pairs_task, pair_task, similarity_task, triplet_task
+from contrastive_st.former import with_former_names
 from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import as_encoder, with_options
 from contrastive_st.random_state import preserved_random_state
@@ -126,6 +127,7 @@ class TaskEvaluator:
         return result
 
 
+@with_former_names
 class EmbeddingSimilarityEvaluator(TaskEvaluator):
     """Correlations of similarities with the scores of pairs of sentences: `spearman` and `pearson`.
 
@@ -177,6 +179,7 @@ class EmbeddingSimilarityEvaluator(TaskEvaluator):
         return cls(first, second, rows.labels.tolist(), name or Path(path).stem, **options)
 
 
+@with_former_names
 class BinaryClassificationEvaluator(TaskEvaluator):
     """Pairs labelled 1 (same) or 0, by a threshold of similarity: `average_precision`, `best_accuracy`, `best_f1`.
 
@@ -205,6 +208,7 @@ class BinaryClassificationEvaluator(TaskEvaluator):
         super().__init__(pair_task(name, lambda: Splits({"test": rows}, {}, BINARY)), **options)
 
 
+@with_former_names
 class TripletEvaluator(TaskEvaluator):
     """The share of triplets whose positive is more similar to the anchor than the negative: `accuracy`.
 
@@ -241,6 +245,7 @@ class TripletEvaluator(TaskEvaluator):
         super().__init__(task, **{"main_similarity": main_similarity_function, **options})
 
 
+@with_former_names
 class PairEvaluator(TaskEvaluator):
     """The evaluator of a file of pairs, by their labels or scores: `contrastive-st evaluate --pairs FILE`.
 
@@ -256,6 +261,7 @@ class PairEvaluator(TaskEvaluator):
         super().__init__(own_pairs_task(path, name, columns), **options)
 
 
+@with_former_names
 class InformationRetrievalEvaluator(TaskEvaluator):
     """Search of each query among all documents: `ndcg@k`, `mrr@k`, `recall@k`, `recall@100`, and `ndcg@k` of BM25.
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
+from contrastive_st.former import with_former_names
 from contrastive_st.options import check_options
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def deferred_checks() -> Iterator[list[Check]]:
 # --- A loss.
 
 
+@with_former_names
 class Loss:
     """Base class of losses, which return a scalar for the views and targets of a batch.
 

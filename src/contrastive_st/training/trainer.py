@@ -35,6 +35,7 @@ from transformers.utils import is_liger_kernel_available
 from contrastive_st.distributed import add_gradients, mean_over_processes, world_size
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.reading import JsonObject
+from contrastive_st.former import with_former_names
 from contrastive_st.losses import Loss, default_gather
 from contrastive_st.losses.base import Check, deferred_checks
 from contrastive_st.losses.geometry import effective_rank, uniformity
@@ -113,6 +114,7 @@ logger = logging.getLogger(__name__)
 _ROWS_MEASURED = 1024  # most anchors of a batch that are compared with each other
 
 
+@with_former_names
 class ContrastiveTrainer(CheckpointTrainer):
     """Trains a ForCL model, or any torch module that gives vectors `[N, d]` (see `EncoderForCL`).
 

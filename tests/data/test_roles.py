@@ -367,6 +367,9 @@ def test_a_header_again_and_a_cell_with_the_name_of_its_column_are_questions(tmp
         for columns in (None, first.split(",")):
             with pytest.raises(InputError, match=f"row 5: .* sed 5,5d {path} > |--header true --columns left"):
                 read_examples(str(path), columns)
+    path.write_text("text,label\nsum,1\nsum,0\n# Tides,1\n")  # neither a total nor a comment there
+    for columns in (None, ["text", "label"]):
+        assert read_examples(str(path), columns)[0]["text"][:] == ["sum", "sum", "# Tides"]
     path.write_text("positive,great\nnegative,awful\npositive,fine\n")
     with pytest.raises(InputError, match="--header"):
         read_texts(str(path))

@@ -308,10 +308,14 @@ def _header_question(rows: Sequence[Sequence[str]], source: str, line: int) -> I
     return InputError(f"{source}: is the first row, {listed(map(shown, rows[0]))}, a header? {answers}; {neither}")
 
 
-def is_aside(cells: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether a row below the names, or at the end, may be what programs write around a table, and no row of it.
+def is_aside(cells: Sequence[str], names: Sequence[str] = ()) -> bool:
+    """Whether a row may be what programs write around a table, and no row of it.
 
-    That is types, a comment, the names in other words, a total, or the number of rows.
+    Below the names, that is types, a comment, or the names in other words; at the end, a total or the number of rows.
+
+    Args:
+        cells: the row.
+        names: the names above it; none for the last row.
 
     Example:
         >>> names = ["StartDate", "EndDate", "Q1"]
@@ -319,20 +323,19 @@ def is_aside(cells: Sequence[str], names: Sequence[str]) -> bool:
         (True, True)
         >>> is_aside(["# in May"], names), is_aside(["2026-11-28", "2026-11-29", "A string"], names)
         (True, False)
-        >>> is_aside(["(6 rows)"], names), is_aside(["Total", "6"], names), is_aside(["Total", "why"], names)
+        >>> is_aside(["(6 rows)"]), is_aside(["Total", "6"]), is_aside(["Total", "why"])
         (True, True, False)
     """
-    plain = [cell.strip() for cell in cells] or [""]
-    first, others = plain[0], list(filter(None, plain[1:]))
-    if not others and _COUNT.fullmatch(first):
-        return True
+    first, *others = plain = [cell.strip() for cell in cells] or [""]
+    if not names:
+        numbers = list(filter(None, others))
+        return bool((_AGGREGATE if numbers else _COUNT).fullmatch(first)) and all(map(NUMBER.fullmatch, numbers))
     if len(names) < 2 or not any(plain):
         return False
     squeezed = ([re.sub(r"[\W_]", "", cell).lower() for cell in row] for row in (plain, names))
     again = sum(cell == name and not cell.isdecimal() and cell != "" for cell, name in zip(*squeezed, strict=False))
     comment = first.startswith("#") and (len(plain) != len(names) or first[1:2] in " #")
-    total = others and _AGGREGATE.fullmatch(first) and all(map(NUMBER.fullmatch, others))
-    return bool(again > 1 or comment or total or (len(plain) > 1 and all(map(_BELOW_NAMES.fullmatch, plain))))
+    return comment or again > 1 or (len(plain) > 1 and all(map(_BELOW_NAMES.fullmatch, plain)))
 
 
 def _are_names(cells: Sequence[str]) -> bool:
@@ -428,7 +431,7 @@ def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterat
     except csv.Error as error:
         mend = "close every quote, and double quotes inside a cell"
         raise InputError(f"{source}, row {number + 1}: {error}; {mend}") from error
-    if checked and number > dialect.above and is_aside(cells, names):
+    if checked and number > dialect.above and is_aside(cells):
         raise _aside_question(f"{source}, row {number}", cells, (start, end), source)
     # who escapes line ends writes no row on two lines
     dumped = after <= _OF_COPY and after & set("nrt\\" if dialect.delimiter == "\t" else "nrt")
@@ -502,7 +505,7 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
         return None
     table = table.rename_columns(list(names))
     last = table.slice(max(len(table) - 1, 0)).to_pylist()
-    if any(is_aside([cell or "" for cell in row.values()], names) for row in last):
+    if any(is_aside([cell or "" for cell in row.values()]) for row in last):
         return None
     if dialect.header and len(dialect.names) > 1:  # a part of a header goes the slow way
         short = table.column(0).filter(pc.less(pc.binary_length(table.column(0)), 25))

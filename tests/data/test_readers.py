@@ -274,6 +274,9 @@ def test_files_without_rows(write):
     refused(write("b.csv", "\na,b\n"), "row 1", "names of the columns", header=True)
     refused(write("a.json", "[]"), "no objects")
     refused(write("a.parquet", pa.table({"a": pa.array([], pa.string())})), "no rows")
+    schema, sink = pa.schema([("a", pa.string())]), pa.BufferOutputStream()
+    pa.ipc.new_stream(sink, schema).close()
+    refused(write("a.arrow", sink.getvalue().to_pybytes()), "no rows")
 
 
 def test_ragged_rows(write):

@@ -207,33 +207,24 @@ def text_lines(path: Path, source: str, encoding: str = "utf-8-sig", errors: str
             yield line
 
 
-codecs.register_error("latin-1", lambda error: (error.object[error.start : error.end].decode("latin-1"), error.end))  # type: ignore[attr-defined]
-
-
-def numbered_lines(path: str | Path, source: str | None = None, *, latin1: bool = False) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     r"""Yield the lines of a text file with their numbers, without line ends (`\n` or `\r\n`) and byte order mark.
 
-    Args:
-        path: the file; its encoding is detected.
-        source: name of the file in messages.
-        latin1: it is UTF-8 with single characters in Latin-1, as some files of SentEval are.
+    The encoding is detected.
 
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = Path(folder, "a.txt")
-        ...     _ = path.write_bytes(b"caf\xe9 \x85 one\r\ntwo\n")
-        ...     list(numbered_lines(path, latin1=True))
+        ...     _ = path.write_bytes("café \x85 one\r\ntwo\n".encode())
+        ...     list(numbered_lines(path))
         [(1, 'café \x85 one'), (2, 'two')]
     """
-    source, encoding = str(path) if source is None else source, "utf-8-sig"
-    if not latin1:
-        with reading(source), open_bytes(path_of(path)) as file:
-            encoding = encoding_of(file, source)
+    with reading(path), open_bytes(path_of(path)) as file:
+        encoding = encoding_of(file, str(path))
     if note := encoding_note(encoding):
-        logger.warning(f"{source}: {note}")
-    lines = text_lines(path_of(path), source, encoding, "latin-1" if latin1 else "strict")
-    return enumerate((line.rstrip("\r\n") for line in lines), 1)
+        logger.warning(f"{path}: {note}")
+    return enumerate((line.rstrip("\r\n") for line in text_lines(path_of(path), str(path), encoding)), 1)
 
 
 def utf8(text: bytes, where: str, mend: str = "save the file in UTF-8") -> str:

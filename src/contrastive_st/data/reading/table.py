@@ -178,26 +178,25 @@ def _arrow(path: Path, source: str) -> Table:
                 yield from file.iter_batches(BATCH)
             return
         with pa.memory_map(str(path)) as mapped:
-            yield from _ipc(mapped)
+            yield from _ipc(mapped)[1]
 
-    if content.format_of(path) == ".parquet":
-        schema = pq.read_schema(path)
-    else:
-        with pa.memory_map(str(path)) as mapped:
-            schema = next(iter(_ipc(mapped))).schema
+    with pa.memory_map(str(path)) as mapped:
+        schema = pq.read_schema(mapped) if content.format_of(path) == ".parquet" else _ipc(mapped)[0]
     names, classes = delimited.distinct(schema.names, source), memory.stored_classes(schema)
     return Table(source, "row", lambda: arrow_rows(batches()), names, classes=classes)
 
 
-def _ipc(mapped: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+def _ipc(mapped: pa.NativeFile) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The schema and the batches of an Arrow file, or of a stream in a file, as `datasets` writes it."""
     import pyarrow as pa
 
     try:
         reader = pa.ipc.open_file(mapped)
-        return (reader.get_batch(i) for i in range(reader.num_record_batches))
+        return reader.schema, (reader.get_batch(i) for i in range(reader.num_record_batches))
     except pa.ArrowInvalid:
         mapped.seek(0)
-        return iter(pa.ipc.open_stream(mapped))
+        stream = pa.ipc.open_stream(mapped)
+        return stream.schema, iter(stream)
 
 
 def _beir(folder: Path, source: str, split: str) -> Table:

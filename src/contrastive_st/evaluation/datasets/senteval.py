@@ -6,6 +6,7 @@ as missing; a damaged file is an error.
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.data.profile import number_in
-from contrastive_st.data.reading.content import MissingData, check_file, numbered_lines
+from contrastive_st.data.reading.content import MissingData, check_file, path_of, text_lines
 from contrastive_st.errors import InputError
+
+codecs.register_error("latin-1", lambda error: (error.object[error.start : error.end].decode("latin-1"), error.end))  # type: ignore[attr-defined]
+
+
+def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """The numbered lines of a file in UTF-8, in which single characters may be Latin-1."""
+    lines = text_lines(path_of(path), str(path), errors="latin-1")
+    return enumerate((line.rstrip("\r\n") for line in lines), 1)
 
 
 def read_lines(path: str | Path) -> list[str]:
@@ -27,7 +36,7 @@ def read_lines(path: str | Path) -> list[str]:
         InputError: it is empty.
     """
     check_file(Path(path), path)
-    return [line for _, line in numbered_lines(path, latin1=True)]
+    return [line for _, line in _lines(path)]
 
 
 def read_cells(path: str | Path, wanted: Sequence[int], *, header: bool = False) -> Iterator[tuple[int, list[str]]]:
@@ -44,7 +53,7 @@ def read_cells(path: str | Path, wanted: Sequence[int], *, header: bool = False)
         InputError: a line has too few columns; the message names the file and the line.
     """
     least = max(wanted) + 1
-    for number, line in numbered_lines(path, latin1=True):
+    for number, line in _lines(path):
         if (header and number == 1) or not line.strip():
             continue
         cells = line.split("\t")

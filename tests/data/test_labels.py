@@ -173,11 +173,11 @@ def test_rows_without_a_text_or_label_are_left_out_with_a_warning(tmp_path, capl
     [
         ("pairs.csv", "anchor,positive\na,b\n", "holds anchors and positives, not single texts with a class"),
         ("none.csv", "text,label\n,a\n,b\nx,\n", "all 3 rows lack a text or a label"),
-        ("nested.jsonl", '{"text": "a", "label": ["x", ["y"]]}\n', "line 1: 'label' holds .*, a list"),
+        ("nested.jsonl", '{"text": "a", "label": ["x", ["y"]]}\n', r"line 1: 'label' is .*, not a text"),
         (
             "object.jsonl",
             '{"text": "a", "label": "x"}\n{"text": "b", "label": {"y": 1}}\n',
-            "line 2: 'label' holds {'y': 1}, a list, an object",
+            "line 2: 'label' is {\"y\": 1}, not a text",
         ),
         (
             "numbers.jsonl",

@@ -164,19 +164,12 @@ def as_text(cell: object, name: str, where: str, only_strings: bool = False) -> 
         return ""
     if isinstance(cell, str) and (cell.isascii() or not _SURROGATE.search(cell)):
         return cell
-    fault = ""
     if isinstance(cell, str):
-        fault = f"{cell[:40]!a} has a lone surrogate, which is not a character; remove it"
-    elif only_strings:
-        fault = f"is {json.dumps(cell, default=str)[:40]}, not a text; put quotes around it, or write null for none"
-    elif isinstance(cell, (list, dict, tuple, bytes)):
-        fault = (
-            f"holds {str(cell)[:40]}, a list, an object or bytes; write a text or a number, or name a column of text"
-        )
-    elif isinstance(cell, float) and not math.isfinite(cell):
-        fault = f"is {cell}, neither a text nor a number; write null in its place, or leave the row out"
-    if fault:
-        raise InputError(f"{where}: {name!r} {fault}")
+        raise InputError(f"{where}: {name!r} {cell[:40]!a} has a lone surrogate, which is not a character; remove it")
+    endless = isinstance(cell, float) and not math.isfinite(cell)
+    if only_strings or endless or isinstance(cell, (list, dict, tuple, bytes)):
+        mend = "write a text in quotes, or null for none; a list or an object needs a column for each of its texts"
+        raise InputError(f"{where}: {name!r} is {json.dumps(cell, default=str)[:40]}, not a text; {mend}")
     return cell.isoformat() if hasattr(cell, "isoformat") else json.dumps(cell, default=str)
 
 

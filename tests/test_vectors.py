@@ -11,6 +11,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.losses.functional import normalize
 from contrastive_st.vectors import (
     dequantize,
+    differing_bits,
     quantization_ranges,
     quantize,
     rotated,
@@ -144,6 +145,17 @@ def test_dimensions_that_do_not_vary_are_exact_in_int8(dead):
     back = dequantize(quantize(rows, "int8", ranges), "int8", 384, ranges)
     np.testing.assert_array_equal(back[:, :dead], rows[:, :dead])
     assert module.cosine(rows, back).min() > 0.9999
+
+
+@pytest.mark.parametrize("numpy_1", [False, True])
+def test_differing_bits_are_those_of_a_plain_loop(monkeypatch, numpy_1):
+    if numpy_1:
+        monkeypatch.delattr(np, "bitwise_count", raising=False)
+    words = np.random.default_rng(1).integers(0, 2**64, (3, 50), dtype=np.uint64)
+    query = np.random.default_rng(2).integers(0, 2**64, 3, dtype=np.uint64)
+    wanted = [sum((int(a) ^ int(b)).bit_count() for a, b in zip(code, query, strict=True)) for code in words.T]
+    assert differing_bits(words, query).tolist() == wanted
+    assert module._ones(words[0]).dtype == np.uint8
 
 
 @pytest.mark.parametrize(

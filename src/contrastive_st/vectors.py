@@ -352,3 +352,28 @@ def _cosine_transform(d: int) -> NDArray[np.float32]:
     waves = np.cos(np.pi / d * np.outer(np.arange(d) + 0.5, np.arange(d))) * np.sqrt(2 / d)
     waves[:, :1] *= np.sqrt(0.5)
     return np.asarray(waves, dtype=np.float32)
+
+
+def differing_bits(words: NDArray[np.uint64], query: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """Hamming distance of each of N codes to the code of a query, `[W, N], [W] -> [N]`.
+
+    Args:
+        words: the N codes in words of 64 bits; row w has word w of all codes, so that it is contiguous in memory.
+        query: the W words of the query's code.
+
+    Example:
+        >>> differing_bits(np.array([[0b1100, 0b1111]], np.uint64), np.array([0b1010], np.uint64)).tolist()
+        [2, 2]
+    """
+    total = np.zeros(words.shape[1], dtype=np.int32)
+    for row, word in zip(words, query, strict=True):
+        total += _ones(row ^ word)
+    return total
+
+
+def _ones(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """The number of bits that are set in each word."""
+    if hasattr(np, "bitwise_count"):
+        return np.asarray(np.bitwise_count(words))
+    bits = np.unpackbits(words.view(np.uint8).reshape(-1, 8), axis=1)  # before numpy 2
+    return np.asarray(bits.sum(axis=1, dtype=np.uint8))

@@ -9,8 +9,9 @@ from store_places import unit_vectors
 
 from contrastive_st.errors import InputError
 from contrastive_st.search import exact
-from contrastive_st.search.exact import ExactIndex
+from contrastive_st.search.exact import Codes, ExactIndex
 from contrastive_st.search.shards import Encoding, ShardFolder
+from contrastive_st.vectors import dequantize, quantization_ranges, quantize
 
 TEXTS = [f"text number {i}" for i in range(50)]
 METADATA = [{"parity": i % 2, "n": i} for i in range(50)]
@@ -22,8 +23,8 @@ def plain(vectors, query, rows, k):
     return sorted(rows, key=lambda i: -scores[i])[:k], scores
 
 
-def filled(path, vectors):
-    folder = ShardFolder(path, Encoding("m", "f", vectors.shape[1], "corpus", "mark", 20))
+def filled(path, vectors, precision="float32"):
+    folder = ShardFolder(path, Encoding("m", "f", vectors.shape[1], "corpus", "mark", 20, precision))
     for shard in range(3):
         rows = slice(20 * shard, 20 * shard + 20)
         folder.add(shard, (np.arange(50)[rows], TEXTS[rows], METADATA[rows], vectors[rows]))
@@ -77,6 +78,84 @@ def test_a_changed_folder_is_laid_out_anew(shards):
     assert index.search(unit_vectors(1, seed=5))[0][0].text == "more"
 
 
+def nearest_codes(vectors, query, precision, ranges, rotation):
+    """Rows by the first pass, best first: a plain loop over the values that `quantize` gives."""
+    if precision == "ubinary":
+        np.testing.assert_allclose(rotation @ rotation.T, 2 * np.eye(len(rotation)), atol=1e-5)
+        bits, own = (np.unpackbits(quantize(x @ rotation, "ubinary"), axis=-1) for x in (vectors, query))
+        scores = [-sum(int(a) != int(b) for a, b in zip(row, own, strict=True)) for row in bits]
+    else:
+        back = dequantize(quantize(vectors, "int8", ranges), "int8", vectors.shape[1], ranges)
+        scores = [sum(float(a) * float(b) for a, b in zip(row, query, strict=True)) for row in back]
+    return sorted(range(len(vectors)), key=lambda i: -scores[i])
+
+
+@pytest.mark.parametrize("block", [7, 1000])
+@pytest.mark.parametrize("precision", ["int8", "ubinary"])
+def test_the_nearest_codes_are_compared_again_by_their_vectors(tmp_path, monkeypatch, precision, block):
+    monkeypatch.setattr(exact, "_BLOCK", block)
+    monkeypatch.setattr(exact, "_CACHED", 100)
+    vectors = np.concatenate([unit_vectors(50), unit_vectors(50, seed=3)[:, :3]], axis=1)  # 11: no whole byte
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    index = ExactIndex.open(filled(tmp_path / "shards", vectors).folder, precision=precision)
+    ranges = quantization_ranges(vectors)
+    again = ExactIndex.open(tmp_path / "shards", precision=precision)  # codes that are there
+    own = ExactIndex(np.arange(50), TEXTS, vectors, METADATA, codes=Codes.of(vectors, precision))
+    queries = vectors[:4] + 0.3 * unit_vectors(4, seed=1)[:, :1]
+    changed = 0
+    for i, query in enumerate(queries / np.linalg.norm(queries, axis=1, keepdims=True)):
+        first = nearest_codes(vectors, query, precision, ranges, index._codes.rotation)[:6]
+        wanted, scores = plain(vectors, query, first, 3)
+        changed += wanted != plain(vectors, query, range(50), 3)[0]
+        for found in (index, again, own):
+            hits = found.search(queries, 3, oversample=2)[i]
+            assert [hit.id for hit in hits] == wanted
+            np.testing.assert_allclose([hit.score for hit in hits], [scores[j] for j in wanted], atol=1e-6)
+        for options in ({"exact": True}, {"oversample": 50}):
+            assert [hit.id for hit in index.search(query, 3, **options)[0]] == plain(vectors, query, range(50), 3)[0]
+        odd = [hit.id for hit in index.search(query, 3, filter={"parity": 1}, oversample=50)[0]]
+        assert odd == plain(vectors, query, range(1, 50, 2), 3)[0]
+    assert changed or precision == "int8"  # few candidates of two bits a number miss some
+    alone = Codes.of(vectors, precision)  # nothing else kept: near to the vectors
+    assert (alone[np.arange(50)] * vectors).sum(1).min() > (0.6 if precision == "ubinary" else 0.999)
+    np.testing.assert_array_equal(next(index.scan())[3], vectors)
+
+
+@pytest.mark.parametrize(("precision", "least"), [("int8", 0.9995), ("ubinary", 0.6)])
+def test_shards_of_codes_alone(tmp_path, precision, least):
+    vectors = unit_vectors(50)
+    folder = filled(tmp_path / "shards", vectors, precision)
+    ranges = None if precision == "ubinary" else quantization_ranges(vectors[:20])  # those of the first shard
+    assert (folder.ranges is None) == (ranges is None)
+    index = ExactIndex.open(folder.folder)
+    _, texts, metadata, back = next(index.scan())
+    assert (texts, metadata) == (TEXTS, METADATA)
+    wanted = dequantize(quantize(vectors, precision, ranges), precision, 8, ranges)
+    wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
+    np.testing.assert_allclose(back, wanted, atol=1e-6)
+    np.testing.assert_allclose(np.concatenate([batch[3] for _, batch in folder.batches()]), wanted, atol=1e-6)
+    assert np.median((back * vectors).sum(1)) > least
+    hits = index.search(vectors[9], 5, oversample=10)[0]
+    assert [hit.id for hit in hits] == plain(wanted, vectors[9], range(50), 5)[0]
+    with pytest.raises(InputError, match="encode"):
+        ExactIndex.open(folder.folder, precision="float32")
+
+
+def test_of_several_processes_one_gives_the_ranges(tmp_path):
+    vectors = unit_vectors(40)
+    encoding = Encoding("m", "f", 8, "corpus", "mark", 20, "int8")
+    first, second = (ShardFolder(tmp_path / "shards", encoding, rank, 2) for rank in (0, 1))
+    second._calibrate(vectors[20:])
+    first._calibrate(vectors[:20])  # both found none, and the other was faster
+    for folder, shard in ((first, 0), (second, 1)):
+        rows = slice(20 * shard, 20 * shard + 20)
+        folder.add(shard, (np.arange(40)[rows], TEXTS[rows], METADATA[rows], vectors[rows]))
+    np.testing.assert_array_equal(first.ranges, quantization_ranges(vectors[20:]))
+    assert {path.name for path in first.folder.iterdir()} == {
+        "encoding.json", "ranges.npy", "shard-000000.parquet", "shard-000001.parquet"
+    }  # fmt: skip
+
+
 def test_shards_appear_whole_and_are_shared_out(shards, tmp_path):
     folder, vectors = shards
     assert [folder.claim(i) for i in range(4)] == [False, False, False, True]
@@ -99,6 +178,10 @@ def test_faults_are_named(shards, tmp_path):
         ExactIndex.open(tmp_path)
     with pytest.raises(InputError, match="no document talk-7"):
         ExactIndex.open(folder.folder).similar("talk-7")
+    with pytest.raises(InputError, match="'int4'"):
+        ExactIndex.open(folder.folder, precision="int4")
+    with pytest.raises(InputError, match="'float32'"):
+        Codes.of(unit_vectors(2), "float32")
     index = ExactIndex.open(folder.folder)
     for query, what in (([1.0] * 7, "8 dimensions"), ([0.0] * 8, "zero"), ([float("nan")] * 8, "NaN")):
         with pytest.raises(InputError, match=what):

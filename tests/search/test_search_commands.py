@@ -80,6 +80,40 @@ def test_documents_and_queries_have_the_prompts_of_the_model(tmp_path, capsys, b
     assert np.abs(scores - without).max() > 2e-2
 
 
+@pytest.mark.parametrize("storage", ["int8", "ubinary"])
+def test_shards_of_a_byte_or_a_bit_a_number(tmp_path, capsys, storage):
+    from contrastive_st import SentenceEncoder
+    from contrastive_st.vectors import quantization_ranges, quantize
+
+    (tmp_path / "texts.txt").write_text("\n".join(SENTENCES))
+    where = str(tmp_path / "shards")
+    assert main(["index", str(tmp_path / "texts.txt"), "--output", where, "--storage", storage]) == 0
+    vectors = SentenceEncoder().encode(SENTENCES, normalize_embeddings=True)
+    held = ExactIndex.open(where)._codes
+    ranges = quantization_ranges(vectors) if storage == "int8" else None
+    wanted = quantize(vectors, storage, ranges)
+    stored = held.stored if storage == "int8" else np.ascontiguousarray(held.stored.T).view(np.uint8)
+    assert np.abs(stored.astype(int) - wanted).max() <= (1 if storage == "int8" else 0)  # the last bit of a float32
+    capsys.readouterr()
+    assert main(["search", SENTENCES[3], "--store", where, "-k", "1"]) == 0
+    assert SENTENCES[3] in capsys.readouterr().out
+    error = refused(capsys, "index", str(tmp_path / "texts.txt"), "--output", where, "-m", "static-minilm")
+    assert f"precision {storage}, not float32" in error or f"precision float32, not {storage}" in error
+    text = str(tmp_path / "texts.txt")
+    assert "the store can hold halfvec, vector" in refused(capsys, "index", text, "--storage", storage)
+    assert "shards can hold" in refused(capsys, "index", text, "-o", "x", "--storage", "vector")
+
+
+def test_equal_lines_in_int8_shards_score_one_for_their_own_text(tmp_path, capsys):
+    (tmp_path / "texts.txt").write_text("the same line\n" * 3)
+    where = str(tmp_path / "shards")
+    assert main(["index", str(tmp_path / "texts.txt"), "--output", where, "--storage", "int8"]) == 0
+    capsys.readouterr()
+    assert main(["search", "the same line", "--store", where, "--json"]) == 0
+    scores = [json.loads(line)["score"] for line in capsys.readouterr().out.splitlines()]
+    assert scores == pytest.approx([1.0] * 3, abs=1e-3)
+
+
 def test_outputs_are_not_overwritten_unasked_and_appear_whole(shards, capsys, tmp_path, monkeypatch):
     groups, folder = tmp_path / "groups.csv", tmp_path / "trends"
     groups.write_text("mine")

@@ -1,18 +1,20 @@
-"""`ExactIndex`: exact nearest neighbours without a database, over memory-mapped vectors."""
+"""`ExactIndex`: exact nearest neighbours without a database, over memory-mapped float32, int8 or binary vectors."""
 
 from __future__ import annotations
 
 import json
 import math
+import mmap
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.errors import InputError
+from contrastive_st.device import VECTOR_PRECISIONS
+from contrastive_st.errors import InputError, choice
 from contrastive_st.files.writing import atomic_write, write_json
 from contrastive_st.search.bm25 import Postings, Segment, best, norms_of, shares
 from contrastive_st.search.column_types import joined_types, types_of
@@ -34,26 +36,123 @@ from contrastive_st.search.index import (
 from contrastive_st.search.lexemes import language_of, query_keys
 from contrastive_st.search.shards import RECORD, ShardFolder, read_table
 from contrastive_st.search.values import GIVEN, OWN_ID, Row, as_documents, as_id, as_ids, given_and_own, storable
-from contrastive_st.vectors import top_k_in_blocks
+from contrastive_st.vectors import (
+    buckets,
+    dequantize,
+    differing_bits,
+    quantization_ranges,
+    quantize,
+    rotated,
+    top_k,
+    top_k_in_blocks,
+    unit_vectors,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+OVERSAMPLE = 40  # candidates of the first pass for each hit; benchmarks/quantized.py shows others
 _BLOCK = 32_768  # rows that are multiplied at a time: 48 MB at 384 dimensions
+_CACHED = 1 << 18  # int8 numbers that are converted to float32 at a time: as many as a processor's cache holds
+_ROTATIONS = 2  # signs for each dimension: a sixteenth of float32
 _NO_VALUE = (list, dict, type(None))  # what a filter does not compare
 Rows = slice | Ids  # which rows
+Fill = Callable[[int, NDArray[np.generic]], None]
+
+
+class Codes:
+    """Vectors `[N, d]` as int8 or as packed signs, for the first pass of a search.
+
+    Signs are compared by the number of those that differ; int8 with the query in full. `codes[rows]` gives unit vectors
+    close to those that were quantized, float32 `[n, d]`.
+
+    Args:
+        stored: int8 `[N, d]`, or uint64 `[W, N]`: 64 signs of all vectors in each row. May be memory-mapped.
+        dimension: d.
+        ranges: `[2, d]`, the ranges given to `quantize`, for int8.
+        rotation: `[d, b]` if the signs are those of `vectors @ rotation`; None if they are those of the vectors.
+
+    Example:
+        >>> codes = Codes.of(np.eye(3), "int8")
+        >>> int(codes.scores(np.array([[0.0, 0.6, 0.8]]), slice(0, 3)).argmax()), codes[np.array([1])].round(2).tolist()
+        (2, [[0.0, 1.0, 0.0]])
+    """
+
+    def __init__(
+        self,
+        stored: np.ndarray,
+        dimension: int,
+        ranges: NDArray[np.floating] | None = None,
+        rotation: NDArray[np.floating] | None = None,
+    ) -> None:
+        self.stored, self.ranges, self.rotation = stored, ranges, rotation
+        self.precision = "int8" if stored.dtype == np.int8 else "ubinary"
+        self.shape = (stored.shape[0] if self.precision == "int8" else stored.shape[1], dimension)
+
+    @classmethod
+    def of(cls, vectors: NDArray[np.floating], precision: str, ranges: NDArray[np.floating] | None = None) -> Codes:
+        """The codes of vectors `[N, d]`; int8 with the ranges of the vectors by default, signs after `rotated`.
+
+        Raises:
+            InputError: the precision is neither `int8` nor `ubinary`.
+        """
+        if choice("precision", precision, tuple(_FILES)) == "int8":
+            ranges = quantization_ranges(vectors) if ranges is None else ranges
+            return cls(quantize(vectors, precision, ranges), vectors.shape[1], ranges)
+        rotation = rotated(np.eye(vectors.shape[1]), _ROTATIONS)
+        return cls(_in_rows(quantize(vectors @ rotation, precision)), vectors.shape[1], None, rotation)
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, rows: Rows) -> Vectors:
+        codes = (
+            self.stored[rows]
+            if self.precision == "int8"
+            else np.ascontiguousarray(self.stored[:, rows].T).view(np.uint8)
+        )
+        if self.rotation is not None:
+            return unit_vectors(dequantize(codes, "ubinary", self.rotation.shape[1]) @ self.rotation.T, np.float32)
+        return unit_vectors(dequantize(codes, self.precision, self.shape[1], self.ranges))
+
+    def scores(self, queries: Vectors, rows: Rows) -> NDArray[np.float32]:
+        """Scores of each row for each query, `[Q, n]`; only their order has a meaning.
+
+        Args:
+            queries: unit vectors `[Q, d]`.
+            rows: which rows, n of them.
+
+        Returns:
+            float32 `[Q, n]`.
+        """
+        if self.precision == "ubinary":
+            rotated = queries if self.rotation is None else queries @ self.rotation
+            packed, signs = self.stored[:, rows], _in_rows(quantize(rotated, "ubinary"))
+            return np.stack([(-differing_bits(packed, query)).astype(np.float32) for query in signs.T])
+        codes, dim = self.stored[rows], self.shape[1]
+        weights = queries * buckets([] if self.ranges is None else self.ranges, dim)[1]  # width of one bucket
+        step = max(_CACHED // dim, 1)
+        result = np.empty((len(queries), len(codes)), dtype=np.float32)
+        for start in range(0, len(codes), step):
+            result[:, start : start + step] = weights @ codes[start : start + step].astype(np.float32).T
+        return result
 
 
 class ExactIndex:
     """An index that compares every vector, in blocks: for small corpora, and to test the recall of other indices.
 
+    With `codes`, a first pass compares those, and the nearest `oversample * k` are compared again by their vectors. A
+    search then reads only these vectors, so they may be on disk (Yamada, Asai and Hajishirzi 2021, "Efficient Passage
+    Retrieval with Hashing for Open-domain Question Answering").
+
     Args:
         ids: N distinct ids, integers or texts.
         texts: N texts.
-        vectors: `[N, d]`, unit vectors in memory or memory-mapped.
+        vectors: `[N, d]`, unit vectors in memory or memory-mapped; or `Codes`, if there are no float32 vectors.
         metadata: N JSON objects.
         fingerprint: fingerprint of the model that made the vectors.
         model: its name.
+        codes: codes of the same vectors, for the first pass.
 
     Example:
         >>> index = ExactIndex([5, 6], ["up", "right"], np.eye(2), [{"axis": "y"}, {"axis": "x"}])
@@ -67,10 +166,11 @@ class ExactIndex:
         self,
         ids: object,
         texts: Sequence[str],
-        vectors: NDArray[np.floating],
+        vectors: NDArray[np.floating] | Codes,
         metadata: Metadata | None = None,
         fingerprint: str = "",
         model: str = "",
+        codes: Codes | None = None,
     ) -> None:
         self._texts, self._metadata = texts, metadata or ()
         if isinstance(ids, np.ndarray) and isinstance(texts, _Column):
@@ -78,6 +178,7 @@ class ExactIndex:
         else:
             self.ids, self._texts, self._metadata = as_documents(ids, texts, metadata, len(vectors))
         self._vectors = vectors
+        self._codes = vectors if isinstance(vectors, Codes) else codes
         self.fingerprint, self.model, self.dimension = fingerprint, model, vectors.shape[1]
         self._order = np.argsort(self.ids, kind="stable")
         self.language = ""  # of full text, and its postings, from the first hybrid search on
@@ -91,7 +192,7 @@ class ExactIndex:
         return (path / RECORD).is_file()
 
     @classmethod
-    def open(cls, folder: str | Path, *, fingerprint: str | None = None) -> ExactIndex:
+    def open(cls, folder: str | Path, *, fingerprint: str | None = None, precision: str | None = None) -> ExactIndex:
         """Open a folder that `contrastive-st index --output` wrote.
 
         The first call copies the shards into `exact/` for memory-mapping; no file is read into memory as a whole.
@@ -99,12 +200,15 @@ class ExactIndex:
         Args:
             folder: the folder of the shards.
             fingerprint: fingerprint of the model of the queries; an index of another model is refused.
+            precision: with `int8` or `ubinary` these codes are compared first, and then only the nearest of the shards'
+                float32 vectors, which stay on disk. By default the vectors are compared as the shards store them.
 
         Returns:
             The index.
 
         Raises:
-            InputError: the folder has no vectors, or vectors of another model than `fingerprint`.
+            InputError: the folder has no vectors, vectors of another model than `fingerprint`, or quantized vectors of
+                another precision.
         """
         import pyarrow as pa
 
@@ -115,8 +219,8 @@ class ExactIndex:
         with pa.memory_map(str(place / "documents.arrow")) as file:
             table = pa.ipc.open_file(file).read_all()
         texts, metadata = _Column(table["text"]), _Column(table["metadata"], json.loads)
-        vectors = np.load(place / "vectors.npy", mmap_mode="r")
-        index = cls(table["id"].to_numpy(), texts, vectors, metadata, made.fingerprint, made.model)
+        vectors, codes = _opened(shards, place, precision or made.precision)
+        index = cls(table["id"].to_numpy(), texts, vectors, metadata, made.fingerprint, made.model, codes)
         index.recorded_types = made.types
         return index
 
@@ -132,6 +236,7 @@ class ExactIndex:
         text: str | None = None,
         exact: bool | None = None,
         ef_search: int | None = None,
+        oversample: int = OVERSAMPLE,
     ) -> list[list[Hit]]:
         """The k nearest documents of each query; see `VectorIndex.search`.
 
@@ -140,8 +245,9 @@ class ExactIndex:
             k: number of hits.
             filter: conditions on the metadata.
             text: the query as text, for a hybrid ranking.
-            exact: ignored; every search compares all vectors.
+            exact: compare with every vector, even if there are codes.
             ef_search: ignored; there is no graph.
+            oversample: candidates per hit (at least 1) from the codes, which are compared again by their vectors.
 
         Returns:
             For each query its hits, best first.
@@ -149,10 +255,11 @@ class ExactIndex:
         queries, chosen = check_search(vectors, self.dimension, k, filter, self.types() if filter else {}, text)
         rows = self._matching(chosen) if chosen else None
         check_filter(self, chosen, rows is None or len(rows) > 0)
+        codes = None if exact else self._codes
         if text is None:
-            nearest = self._nearest(queries, k, rows)
+            nearest = self._nearest(queries, k, rows, codes, oversample)
             return [self._hits(*result) for result in zip(*nearest, strict=True)]
-        near = self._nearest(queries, max(k, FUSED), rows)[0][0]
+        near = self._nearest(queries, max(k, FUSED), rows, codes, oversample)[0][0]
         words, postings = self._by_words(text, max(k, FUSED), rows)
         union = np.union1d(near, words)
         cosines = self._rows(union) @ queries[0]
@@ -218,14 +325,32 @@ class ExactIndex:
     def _rows(self, rows: Rows) -> Vectors:
         return np.asarray(self._vectors[rows], dtype=np.float32)
 
-    def _nearest(self, queries: Vectors, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
-        """The numbers and scores `[Q, min(k, N)]` of the best of all or of these rows, best first; ties by row."""
+    def _nearest(
+        self, queries: Vectors, k: int, rows: Ids | None, codes: Codes | None, oversample: int
+    ) -> tuple[Ids, Vectors]:
+        """The numbers and scores `[Q, min(k, N)]` of the best of all or of these rows, best first; ties by row.
+
+        With codes, they are the best by their vectors among the `oversample * k` with the nearest codes.
+        """
 
         def compare(block: slice, part: slice) -> Vectors:
-            return queries[block] @ self._rows(part if rows is None else rows[part]).T
+            some: Rows = part if rows is None else rows[part]
+            return queries[block] @ self._rows(some).T if codes is None else codes.scores(queries[block], some)
 
-        scores, numbers = top_k_in_blocks(compare, len(queries), len(self) if rows is None else len(rows), k, _BLOCK)
-        return numbers if rows is None else rows[numbers], scores
+        count, most = len(self) if rows is None else len(rows), k
+        if codes is not None:
+            most = min(max(oversample, 1) * k, max(len(self), 1))
+        scores, numbers = top_k_in_blocks(compare, len(queries), count, most, _BLOCK)
+        numbers = numbers if rows is None else rows[numbers]
+        return (numbers, scores) if codes is None else self._best_by_vectors(queries, k, numbers)
+
+    def _best_by_vectors(self, queries: Vectors, k: int, numbers: Ids) -> tuple[Ids, Vectors]:
+        near, exact = [], []
+        for query, block in zip(queries, np.sort(numbers, axis=1), strict=True):  # in the order of the file
+            best = top_k((self._rows(block) @ query)[None], k)
+            near.append(block[best[1][0]])
+            exact.append(best[0][0])
+        return np.stack(near), np.stack(exact)
 
     def _matching(self, filter: Filter) -> Ids:
         whole = lambda i: with_document(self._of(i), int(self.ids[i]), self._texts[i])
@@ -278,9 +403,12 @@ class _Column(Sequence[Any]):
 
 # --- A folder of shards, copied for memory-mapping.
 
+_FILES = {"int8": "int8.npy", "ubinary": "ubinary.npy"}  # codes; float32 is vectors.npy
+_RANGES, _ROTATION = "ranges.npy", "rotation.npy"  # ranges or rotation of codes that were made here
+
 
 def _laid_out(shards: ShardFolder) -> Path:
-    """The folder with `documents.arrow` and `vectors.npy`; made again if the shards have changed."""
+    """The folder with `documents.arrow` and the vectors as stored; made again if the shards have changed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -295,20 +423,87 @@ def _laid_out(shards: ShardFolder) -> Path:
     except (OSError, ValueError):
         pass
     place.mkdir(exist_ok=True)
-    (place / "state.json").unlink(missing_ok=True)
+    for name in ("state.json", *_FILES.values()):
+        (place / name).unlink(missing_ok=True)
     rows = sum(pq.read_metadata(path).num_rows for path in paths)
     schema = pa.schema([("id", pa.int64()), ("text", pa.string()), ("metadata", pa.string())])
+    precision, dim = shards.encoding.precision, shards.encoding.dimension
     with ExitStack() as stack:
-        documents, vectors = (
-            stack.enter_context(atomic_write(place / name, overwrite=True))
-            for name in ("documents.arrow", "vectors.npy")
-        )
-        array, filled = np.lib.format.open_memmap(vectors, "w+", np.float32, (rows, shards.encoding.dimension)), 0
+        documents = stack.enter_context(atomic_write(place / "documents.arrow", overwrite=True))
+        fill, filled = stack.enter_context(_new_array(place, precision, rows, dim)), 0
         with pa.OSFile(str(documents), "wb") as file, pa.ipc.new_file(file, schema) as writer:
             for path in paths:
-                table, array[filled : filled + len(table)] = read_table(path)
+                table, stored = read_table(path)
+                fill(filled, stored)
                 writer.write_table(table.select(schema.names).cast(schema))
                 filled += len(table)
-        array.flush()
     write_json(place / "state.json", state)
     return place
+
+
+def _opened(shards: ShardFolder, place: Path, precision: str) -> tuple[Vectors | Codes, Codes | None]:
+    """The vectors of a prepared folder, and the codes to compare first, which are made if they are missing."""
+    held, dim = shards.encoding.precision, shards.encoding.dimension
+    if choice("precision", precision, VECTOR_PRECISIONS) != held != "float32":
+        raise InputError(
+            f"{shards.folder} has vectors in {held}, not in {precision}; encode the corpus again with "
+            f"--storage {precision}"
+        )
+    if held != "float32":
+        codes = Codes(np.load(place / _FILES[held], mmap_mode="r"), dim, shards.ranges)
+        return codes, codes
+    vectors = np.load(place / "vectors.npy", mmap_mode="r")
+    if precision == held:
+        return vectors, None
+    if not (place / _FILES[precision]).exists():
+        _make_codes(place, vectors, precision)
+    if hasattr(vectors._mmap, "madvise"):  # otherwise each row that is read brings its neighbours into memory
+        vectors._mmap.madvise(mmap.MADV_RANDOM)
+    stored = np.load(place / _FILES[precision], mmap_mode="r")
+    of_codes = (np.load(place / _RANGES), None) if precision == "int8" else (None, np.load(place / _ROTATION))
+    return vectors, Codes(stored, dim, *of_codes)
+
+
+def _make_codes(place: Path, vectors: Vectors, precision: str) -> None:
+    blocks = [slice(start, start + _BLOCK) for start in range(0, len(vectors), _BLOCK)]
+    if precision == "int8":
+        ends = np.concatenate([[vectors[block].min(0), vectors[block].max(0)] for block in blocks])
+        name, parameters, width = _RANGES, quantization_ranges(ends), vectors.shape[1]
+    else:
+        name, parameters = _ROTATION, rotated(np.eye(vectors.shape[1]), _ROTATIONS)
+        width = parameters.shape[1]
+    with atomic_write(place / name, overwrite=True) as path:
+        np.save(path, parameters)
+    with _new_array(place, precision, len(vectors), width) as fill:
+        for block in blocks:
+            turned = vectors[block] if precision == "int8" else vectors[block] @ parameters
+            fill(block.start, quantize(turned, precision, parameters if precision == "int8" else None))
+
+
+@contextmanager
+def _new_array(
+    place: Path, precision: str, rows: int, dim: int
+) -> Iterator[Callable[[int, NDArray[np.generic]], None]]:
+    """Write quantized or float32 vectors from some row on, into a file that appears when it is complete."""
+    kinds = {
+        "float32": (np.float32, (rows, dim)),
+        "int8": (np.int8, (rows, dim)),
+        "ubinary": (np.uint64, (-(-dim // 64), rows)),
+    }
+    with atomic_write(place / _FILES.get(precision, "vectors.npy"), overwrite=True) as path:
+        array = np.lib.format.open_memmap(path, "w+", *kinds[precision])
+
+        def fill(start: int, stored: NDArray[np.generic]) -> None:
+            if array.dtype == np.uint64:
+                array[:, start : start + len(stored)] = _in_rows(stored)
+            else:
+                array[start : start + len(stored)] = stored
+
+        yield fill
+        array.flush()
+
+
+def _in_rows(stored: NDArray[np.generic]) -> NDArray[np.uint64]:
+    """Packed signs uint8 `[n, B]` as uint64 `[W, n]`, each row contiguous over the vectors."""
+    padded = np.pad(stored, ((0, 0), (0, -stored.shape[1] % 8)))
+    return np.ascontiguousarray(padded.view(np.uint64).T)

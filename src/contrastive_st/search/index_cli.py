@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from annotated_types import Ge, Le
 
 from contrastive_st.commands import MODEL_HELP, POOLING_HELP, PRECISION_HELP
+from contrastive_st.device import VECTOR_PRECISIONS
 from contrastive_st.errors import InputError
 from contrastive_st.options import option
 from contrastive_st.search.cli import CollectionCommand, ModelPrecision
-from contrastive_st.search.postgres.names import check_name
+from contrastive_st.search.postgres.names import STORAGES, check_name
 from contrastive_st.terminal import note, progress_is_shown
 
 if TYPE_CHECKING:
@@ -93,9 +94,9 @@ class Index(CollectionCommand):
         "memory for building the vector index, such as 4GB. By default 1GB on a server; for a store in a folder, as "
         "much as the index needs, up to half of the machine's memory"
     )
-    storage: Literal["halfvec", "vector"] = option(
-        "type of the vectors in the store: halfvec (16 bits per number) or vector (32)",
-        default="halfvec",
+    storage: Literal["halfvec", "vector", "float32", "int8", "ubinary"] | None = option(
+        "type of the vectors; in the store halfvec (16 bits per number) or vector (32), by default halfvec; in "
+        "shards float32, int8 or ubinary (1 bit), by default float32",
         group="indexing",
     )
     partitions: Annotated[int, Ge(1), Le(4096)] = option("number of partitions of the table of vectors", default=1)
@@ -136,7 +137,7 @@ class Index(CollectionCommand):
         types = {nfc(name): kind for name, kind in corpus.types.items()}
         made = Encoding(
             model_name(encoder), encoder.fingerprint, encoder.dimension, corpus.name, corpus.fingerprint,
-            self.shard_rows, corpus.own_ids, types,
+            self.shard_rows, self.storage or "float32", corpus.own_ids, types,
         )  # fmt: skip
         if not self.output:
             self._into_store(made, fill, started, report, corpus.files)
@@ -146,8 +147,11 @@ class Index(CollectionCommand):
 
     def conflicts(self) -> Iterator[str]:
         """Yield options that exclude each other."""
+        storages = VECTOR_PRECISIONS if self.output else tuple(STORAGES)
         if bool(self.corpus) + self.installed_docs + bool(self.query) != 1:
             yield "give a corpus (before --columns): a file, folder or data set; or --installed_docs or --query"
+        if self.storage not in (None, *storages):
+            yield f"--storage {self.storage}: {'shards' if self.output else 'the store'} can hold {', '.join(storages)}"
         if self.id_column and self.installed_docs:
             yield "--id_column needs a corpus with columns; leave one of the options out"
         if self.output and (self.sync or self.replace or self.restore):
@@ -214,7 +218,7 @@ class Index(CollectionCommand):
 
         with vector_store().create(
             self.store, self.collection, model=made.model, fingerprint=made.fingerprint, dimension=made.dimension,
-            storage=self.storage, partitions=self.partitions,
+            storage=self.storage or "halfvec", partitions=self.partitions,
         ) as store, ExitStack() as failed:  # fmt: skip
             if store.made:  # it is removed if this run fails, as far as the database itself has not failed too
 

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import secrets
 from collections.abc import Iterator, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import atomic_write, write_json
 from contrastive_st.search.index import Batch, Members, Sink, Vectors
 from contrastive_st.search.values import storable
+from contrastive_st.vectors import dequantize, quantization_ranges, quantize, unit_vectors
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RECORD = "encoding.json"
+RECORD, RANGES = "encoding.json", "ranges.npy"
 FIRST = 1 << 40  # most documents of a source: ids are `source number * FIRST + row in the source`
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """The record of a folder: its model and its corpus."""
+    """The record of a folder: its model, its corpus, and how vectors are stored (`float32`, `int8`, `ubinary`)."""
 
     model: str
     fingerprint: str
@@ -33,6 +38,7 @@ class Encoding:
     corpus: str
     corpus_fingerprint: str
     shard_rows: int
+    precision: str = "float32"
     own_ids: bool = False
     types: dict[str, str] = field(default_factory=dict)  # of the columns of the metadata, if they were decided
 
@@ -42,7 +48,8 @@ class ShardFolder(Sink):
 
     After a kill each shard is complete or missing. Of n processes, each takes every n-th shard (`rank` and `world`).
 
-    Columns: `id` int64, `text`, `metadata` (JSON), `embedding`: unit vectors, as a fixed-size list of float32.
+    Columns: `id` int64, `text`, `metadata` (JSON), `embedding`: unit vectors, as a fixed-size list of float32, or
+    quantized by `quantize`. The ranges of int8 are those of the shard that was encoded first, in `ranges.npy`.
 
     Args:
         folder: the folder of the shards.
@@ -81,13 +88,15 @@ class ShardFolder(Sink):
         import pyarrow.parquet as pq
 
         ids, texts, metadata, vectors = batch
-        cells = pa.array(vectors.astype(np.float32).reshape(-1))
+        if self.encoding.precision == "int8" and self.ranges is None:
+            self._calibrate(vectors)
+        stored = quantize(vectors, self.encoding.precision, self.ranges)
         table = pa.table(
             {
                 "id": pa.array(ids),
                 "text": pa.array([storable(text) for text in texts], pa.string()),
                 "metadata": pa.array([json.dumps(item, ensure_ascii=False) for item in metadata]),
-                "embedding": pa.FixedSizeListArray.from_arrays(cells, vectors.shape[1]),
+                "embedding": pa.FixedSizeListArray.from_arrays(pa.array(stored.reshape(-1)), stored.shape[1]),
             }
         )
         with atomic_write(self._path(shard), overwrite=True) as path:
@@ -107,17 +116,38 @@ class ShardFolder(Sink):
             yield int(path.stem.removeprefix("shard-")), self.read(path)
 
     def read(self, path: Path) -> Batch:
-        """Ids, texts, metadata and unit vectors of one file."""
-        table, vectors = read_table(path)
+        """Ids, texts, metadata and unit vectors of one file; quantized vectors are decoded."""
+        (table, stored), made = read_table(path), self.encoding
+        if made.precision != "float32":
+            stored = unit_vectors(dequantize(stored, made.precision, made.dimension, self.ranges))
         metadata = [json.loads(item) for item in table["metadata"].to_pylist()]
-        return table["id"].to_numpy(), table["text"].to_pylist(), metadata, vectors
+        return table["id"].to_numpy(), table["text"].to_pylist(), metadata, stored
+
+    @property
+    def ranges(self) -> NDArray[np.float32] | None:
+        """Lowest and highest value of each dimension, `[2, d]`, for int8; None before the first shard."""
+        path = self.folder / RANGES
+        return np.load(path) if self.encoding.precision == "int8" and path.exists() else None
+
+    def _calibrate(self, vectors: Vectors) -> None:
+        """Take the ranges of these vectors, or those of another process if it was first."""
+        temporary = self.folder / f".{secrets.token_hex(8)}.npy"
+        try:
+            with open(temporary, "wb") as file:
+                np.save(file, quantization_ranges(vectors))
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(temporary, self.folder / RANGES)
+        finally:
+            temporary.unlink(missing_ok=True)
 
     def _path(self, shard: int) -> Path:
         return self.folder / f"shard-{shard:06}.parquet"
 
 
-def read_table(path: Path) -> tuple[pa.Table, Vectors]:
-    """The table of one file, and its vectors `[n, d]`."""
+def read_table(path: Path) -> tuple[pa.Table, np.ndarray]:
+    """The table of one file, and its vectors `[n, ...]` as stored."""
     import pyarrow.parquet as pq
 
     with about(path):

@@ -12,6 +12,7 @@ import pytest
 import transformers
 from datasets import Dataset
 from huggingface_hub import ModelCard
+from small_checkpoints import tiny_bert
 
 from conftest import SENTENCES, save_both
 from contrastive_st import (
@@ -36,23 +37,28 @@ PUBLISHED = Path(__file__).parents[2] / "model_cards"
 PAIR = ["A sentence.", "Another one."]
 
 
-@pytest.fixture
-def checkpoint(bert_config, tokenizer, tmp_path):
+@pytest.fixture(scope="module")
+def trained(tokenizer, tmp_path_factory):
     """A trained folder: weights, tokenizer, training, state."""
-    rows = tokenize(Dataset.from_dict({"text": SENTENCES}), tokenizer, 16)
+    folder = tmp_path_factory.mktemp("trained") / "tiny"
     args = ContrastiveTrainingArguments(
-        str(tmp_path / "tiny"), per_device_train_batch_size=4, max_steps=3, logging_steps=1, report_to=[],
-        disable_tqdm=True,
-    )  # fmt: skip
+        str(folder), per_device_train_batch_size=4, max_steps=3, logging_steps=1, report_to=[], disable_tqdm=True
+    )
+    rows = tokenize(Dataset.from_dict({"text": SENTENCES}), tokenizer, 16)
     trainer = ContrastiveTrainer(
-        BertForCL(bert_config), args, train_dataset=rows, data_collator=DropoutPairCollator(tokenizer),
+        BertForCL(tiny_bert(tokenizer)), args, train_dataset=rows, data_collator=DropoutPairCollator(tokenizer),
         processing_class=tokenizer,
     )  # fmt: skip
     trainer.metadata = {"data": {"name": "alice/sentences", "from": "hub", "licence": "cc0-1.0"}}
     trainer.train()
     trainer.save_model()
     trainer.save_state()
-    return tmp_path / "tiny"
+    return folder
+
+
+@pytest.fixture
+def checkpoint(trained, tmp_path):
+    return Path(shutil.copytree(trained, tmp_path / "tiny"))
 
 
 def add_report(folder, names=("tiny",)):

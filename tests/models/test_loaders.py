@@ -87,25 +87,14 @@ def test_what_sentence_transformers_changed_and_saved_holds(bert_config, tokeniz
     np.testing.assert_allclose(SentenceEncoder(tmp_path / "again").encode(SENTENCES), theirs, rtol=0, atol=1e-6)
 
 
-def test_every_loader_gives_the_same_embeddings_of_the_student_in_model_cards():
-    sentence_transformers = pytest.importorskip("sentence_transformers")
+def test_the_student_in_model_cards_is_small_and_opens_in_sentence_transformers():
+    library = pytest.importorskip("sentence_transformers")
     folder = Path(__file__).parents[2] / "model_cards" / "minilm-1-layer"
     assert (folder / "model.safetensors").stat().st_size <= 28 * 2**20
     texts = ["A man is playing a guitar.", "Someone plays an instrument, loudly.", "Tofu is made from soy milk."]
-    encoder = SentenceEncoder(folder)
-    ours = encoder.encode(texts, normalize_embeddings=True)
-    assert ours.shape == (3, 384)
+    ours = SentenceEncoder(folder).encode(texts, normalize_embeddings=True)
     assert ours[0] @ ours[1] > 0.5 > abs(ours[0] @ ours[2])
-
-    tokenizer, plain = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).float().eval()
-    batch = tokenizer(texts, padding=True, return_tensors="pt")
-    with torch.no_grad():
-        pooled = pool([plain(**batch).last_hidden_state], batch["attention_mask"], "mean")
-    np.testing.assert_allclose(torch.nn.functional.normalize(pooled, dim=1).numpy(), ours, rtol=0, atol=1e-5)
-    trained = SentenceEncoder(AutoModelForCL.from_pretrained(folder), tokenizer)
-    np.testing.assert_allclose(trained.encode(texts, normalize_embeddings=True), ours, rtol=0, atol=1e-5)
-    peer = sentence_transformers.SentenceTransformer(str(folder), device="cpu").float()
-    theirs = peer.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+    theirs = library.SentenceTransformer(str(folder), device="cpu").float().encode(texts, normalize_embeddings=True)
     np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-5)
 
 

@@ -79,16 +79,12 @@ def saved_folder(folder, config, tokenizer, **settings):
 
 
 FOLDERS = {
-    "mean": lambda *a: sentence_transformers_folder(*a, "mean_tokens", ["Normalize"]),
-    "cls": lambda *a: sentence_transformers_folder(*a, "cls_token", ["Normalize"]),
-    "dense": lambda *a: sentence_transformers_folder(*a, "mean_tokens", ["Dense"]),
     "dense and normalize": lambda *a: sentence_transformers_folder(*a, "max_tokens", ["Dense", "Normalize"]),
     "truncated": lambda *a: sentence_transformers_folder(*a, "mean_tokens", ["Normalize"], truncate_dim=5),
     "prompted": lambda *a: sentence_transformers_folder(
         *a, "mean_tokens", prompts={"query": "the cat ", "document": "town "}, default_prompt_name="query"
     ),
     "by length": lambda *a: sentence_transformers_folder(*a, "mean_sqrt_len_tokens"),
-    "weighted": lambda *a: sentence_transformers_folder(*a, "weightedmean_tokens"),
     "two poolings": lambda *a: sentence_transformers_folder(*a, "mean_tokens", both=True),
     "own cls": lambda *a: saved_folder(*a, pooling="cls"),
     "own mlp_only_train": lambda *a: saved_folder(*a, pooling="cls", mlp_only_train=True),

@@ -3,7 +3,6 @@
 import argparse
 import enum
 import importlib.util
-import random
 import types
 
 import evaluate as hf_evaluate
@@ -13,20 +12,15 @@ import torch
 from datasets import Dataset
 from evaluation_files import bag_of_words, write, write_all
 
-from conftest import SENTENCES
-from contrastive_st import BertForCL, ContrastiveTrainer, InputError, SentenceEncoder
-from contrastive_st.data import DropoutPairCollator
-from contrastive_st.data.tokenization import tokenize
+from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.evaluation.cli import Evaluate
-from contrastive_st.evaluation.datasets.senteval import Splits, pair_rows, read_polarity
+from contrastive_st.evaluation.datasets.senteval import read_polarity
 from contrastive_st.evaluation.scorers.few_shot import METHODS, centroids, nearest, score_few_shot
-from contrastive_st.evaluation.scorers.sts import score_space
 from contrastive_st.evaluation.suite import SuiteEvaluator
 from contrastive_st.integrations import evaluate_metrics as metrics
 from contrastive_st.integrations.mteb import MTEBModel
 from contrastive_st.models.protocol import as_encoder, with_options
 from contrastive_st.options import add_flags, parsed
-from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
 
 def test_the_mean_classifier_is_a_plain_mean():
@@ -79,15 +73,6 @@ def test_metrics_combine_and_equal_the_functions():
     assert found["mrr@10"] == 1.0
 
 
-def test_alignment_is_of_the_pairs_scored_above_four_not_at_it():
-    pairs = [("one cat", "one cat"), ("old saw", "two dogs"), ("a b", "c d"), ("four", "five")]
-    splits = Splits({"dev": pair_rows(pairs, [5.0, 4.0, 0.0, 4.25])}, {})
-    vectors = dict(zip((text for pair in pairs for text in pair), np.eye(8), strict=True))
-    found = score_space(splits, lambda texts: np.stack([vectors[text] for text in texts]), "space")[0]
-    assert (found.metric, found.n) == ("alignment", 2)
-    assert found.value == pytest.approx((0 + 2) / 2)  # equal vectors, and orthogonal ones
-
-
 def test_mteb_gets_what_it_asks_for():
     model = MTEBModel(bag_of_words)
     loader = torch.utils.data.DataLoader(Dataset.from_dict({"text": ["cat", "dog", "old saw"]}), batch_size=2)
@@ -122,19 +107,6 @@ def test_an_object_with_encode_keeps_its_similarity_and_prompts():
     assert adapter.encode([{"text": ["ab"]}], task_metadata=task, prompt_type="query").tolist() == [[6, 0]]
     assert float(adapter.similarity([[2.0]], [[3.0]])) == 6.0
     assert with_options(as_encoder(Own()), truncate_dim=1).similarity_fn_name == "dot"
-
-
-@pytest.mark.parametrize(
-    ("kind", "prompt"), [("query", "STS17-query"), (None, "STS17"), ("document", "STS17"), ("other", "STS-document")]
-)
-def test_mteb_gets_the_prompt_of_its_task(kind, prompt, bert_config, tokenizer):
-    prompts = {"STS-document": "a ", "STS": "the ", "query": "cat ", "STS17-query": "town: ", "STS17": ""}
-    encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean", prompts=prompts), tokenizer)
-    task = types.SimpleNamespace(name="STS99" if kind == "other" else "STS17", type="STS")
-    found = MTEBModel(encoder).encode(
-        [{"text": ["old"]}], task_metadata=task, prompt_type=kind and kind.replace("other", "document")
-    )
-    np.testing.assert_array_equal(found, encoder.encode(["old"], prompt=prompts[prompt]))
 
 
 def test_mteb_itself_accepts_the_adapter():
@@ -177,27 +149,6 @@ def test_the_evaluate_command_prints_a_table_and_writes_files(checkpoint, tmp_pa
     with pytest.raises(InputError, match="not evaluated: missing-model"):
         run(checkpoint, "missing-model", "--data", root, "--tasks", "STSB", "--cache", "none")
     assert "tiny" not in capsys.readouterr().out
-
-
-# ------------------------------------------------------------------ in training
-
-
-def train(folder, bert_config, tokenizer, evaluator=None, callback=None):
-    torch.manual_seed(1)
-    random.seed(1)
-    np.random.seed(1)
-    model = BertForCL(bert_config, pooling="mean")
-    arguments = ContrastiveTrainingArguments(
-        str(folder), max_steps=6, per_device_train_batch_size=4, seed=3, report_to=[], use_cpu=True,
-        eval_strategy="steps" if evaluator else "no", eval_steps=2, save_strategy="no", disable_tqdm=True,
-    )  # fmt: skip
-    trainer = ContrastiveTrainer(
-        model=model, args=arguments, train_dataset=tokenize(Dataset.from_dict({"text": SENTENCES}), tokenizer, 16),
-        data_collator=DropoutPairCollator(tokenizer), processing_class=tokenizer, evaluator=evaluator,
-        callbacks=[callback] if callback else None,
-    )  # fmt: skip
-    trainer.train()
-    return trainer
 
 
 def test_the_evaluator_restores_random_states_and_mode(tmp_path, bert_config, tokenizer):

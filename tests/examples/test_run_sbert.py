@@ -29,8 +29,9 @@ def write(kind, folder):
     return ["--train_file", str(path), "--output_dir", str(folder / "out"), *TINY]
 
 
-@pytest.mark.parametrize("script", ["run_sbert", "train"])
-@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize(
+    ("script", "kind"), [*(("run_sbert", kind) for kind in TABLES), ("train", "triplets"), ("train", "texts")]
+)
 def test_the_columns_choose_the_loss(kind, script, tmp_path):
     given = [*write(kind, tmp_path), "--matryoshka_dims", "64", "16", "--pooling", "mean"]
     load(script).main(given[:-2] if script == "run_sbert" else given)

@@ -5,19 +5,24 @@ import json
 import numpy as np
 import pytest
 import torch
-from scripts import load
+from scripts import TINY, load
 
 from conftest import SENTENCES
 from contrastive_st import ContrastiveTrainer, InputError, SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
 
 NAMES = {1: ["text"], 2: ["question", "answer"], 3: ["question", "answer", "negative"]}
-TINY = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_size", "4", "--max_steps", "3"]
-TINY += ["--disable_tqdm", "true", "--learning_rate", "1e-3", "--logging_steps", "1", "--report_to", "none"]
 
 
 def run(*args, text_file, output):
     return load("train").main(["--train_file", str(text_file), *TINY, "--output_dir", str(output), *args])
+
+
+def table(path, num_columns):
+    columns = [SENTENCES[i:] + SENTENCES[:i] for i in range(num_columns)]
+    rows = [",".join(NAMES[num_columns]), *(",".join(row) for row in zip(*columns, strict=True))]
+    path.write_text("\n".join(rows))
+    return path
 
 
 @pytest.mark.parametrize(
@@ -34,10 +39,8 @@ def run(*args, text_file, output):
 )
 def test_dimensions_and_a_guide(num_columns, flags, tmp_path, monkeypatch):
     monkeypatch.setenv("CONTRASTIVE_ST_CACHE", str(tmp_path / "cache"))
-    columns = [SENTENCES[i:] + SENTENCES[:i] for i in range(num_columns)]
-    rows = [",".join(NAMES[num_columns]), *(",".join(row) for row in zip(*columns, strict=True))]
-    (tmp_path / "t.csv").write_text("\n".join(rows))
-    run(*flags.split(), text_file=tmp_path / "t.csv", output=tmp_path / "out")
+    path = table(tmp_path / "t.csv", num_columns)
+    run(*flags.split(), text_file=path, output=tmp_path / "out")
     contrastive = json.loads((tmp_path / "out" / "config.json").read_text())["contrastive"]
     inner = contrastive.get("inner", contrastive)
     assert ("matryoshka_dims" in flags) == (contrastive["loss"] == "matryoshka")
@@ -46,18 +49,11 @@ def test_dimensions_and_a_guide(num_columns, flags, tmp_path, monkeypatch):
     encoder = SentenceEncoder.from_pretrained(tmp_path / "out")
     assert encoder.encode(SENTENCES, truncate_dim=4).shape == (8, 4)
     again = ["--model_name_or_path", str(tmp_path / "out"), *flags.split()]  # a trained encoder is trained on
-    run(*again, text_file=tmp_path / "t.csv", output=tmp_path / "again")
+    run(*again, text_file=path, output=tmp_path / "again")
 
 
 PROMPTS = {"query": "the cat ", "document": "old town: "}
 NAMED = ["--prompts", *(f"{name}={prompt}" for name, prompt in PROMPTS.items())]
-
-
-def table(path, num_columns):
-    columns = [SENTENCES[i:] + SENTENCES[:i] for i in range(num_columns)]
-    rows = [",".join(NAMES[num_columns]), *(",".join(row) for row in zip(*columns, strict=True))]
-    path.write_text("\n".join(rows))
-    return path
 
 
 @pytest.mark.allow_warnings
@@ -144,10 +140,9 @@ def test_prompts_that_cannot_be(flags, words, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "flags", ["", "--loss margin_mse --chunk_size 3", "--loss kl_distillation --in_batch_negatives true"]
-)
-@pytest.mark.parametrize("scale", [1, 10])
+@pytest.mark.parametrize(("flags", "scale"), [
+    ("", 1), ("--loss margin_mse --chunk_size 3", 1), ("--loss kl_distillation --in_batch_negatives true", 10),
+])  # fmt: skip
 def test_candidates_with_scores(flags, scale, tmp_path):
     """FlagEmbedding's format, with rows of one and of two negatives, needs no flag."""
     rows = [

@@ -70,8 +70,7 @@ def test_many_equal_sentences():
     assert len({(i, j) for _, i, j in found}) == len(found) >= 50 * 3 / 2
 
 
-@pytest.mark.parametrize("threshold", [0.6, 0.9])
-@pytest.mark.parametrize("least", [2, 5])
+@pytest.mark.parametrize(("threshold", "least"), [(0.6, 5), (0.9, 2)])
 @pytest.mark.parametrize("batch_size", [3, 1024])
 @pytest.mark.parametrize("repeated", [False, True])
 def test_communities_are_those_of_a_plain_loop(threshold, least, batch_size, repeated):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from transformers.utils import logging
-
-from contrastive_st.files.writing import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,26 +15,15 @@ if TYPE_CHECKING:
 logger = logging.get_logger(__name__)
 
 
-def training_curve(log_history: Sequence[Mapping[str, Any]], path: str | Path) -> Path | None:
-    """Draw a run over its steps: losses on the left axis; in-batch accuracy and evaluation metrics on the right.
+def training_curve_png(log_history: Sequence[Mapping[str, Any]]) -> bytes | None:
+    """A PNG of a run over its steps: losses on the left axis; in-batch accuracy and evaluation metrics on the right.
 
     Args:
         log_history: `trainer.state.log_history`.
-        path: the PNG to write.
 
     Returns:
-        The path, or None if matplotlib is missing or there is nothing to draw.
+        The content of the file, or None if matplotlib is missing or there is nothing to draw.
     """
-    content = training_curve_png(log_history)
-    if content is None:
-        return None
-    with atomic_write(path, overwrite=True) as file:
-        file.write_bytes(content)
-    return Path(path)
-
-
-def training_curve_png(log_history: Sequence[Mapping[str, Any]]) -> bytes | None:
-    """As `training_curve`, but the content of the file."""
     is_loss = lambda name: name == "loss" or name.endswith("_loss")
     named = {name for row in log_history for name in row if name.startswith("eval_")}
     evaluated = {name for name in named if not name.endswith(("_runtime", "_per_second"))}

@@ -23,7 +23,7 @@ from contrastive_st import (
     tokenize,
 )
 from contrastive_st.models.base import text_hashes
-from contrastive_st.plots import training_curve
+from contrastive_st.plots import training_curve_png
 from contrastive_st.scripts.arguments import ValidationArguments
 from contrastive_st.training import validation
 from contrastive_st.training.validation import shares, validation_metrics
@@ -233,7 +233,7 @@ def test_a_run_that_gets_worse_stops_and_keeps_the_best(tokenizer, bert_config, 
     words = f"kept the checkpoint of step {best}: eval_loss {losses[best]:.4f}, the best of {len(losses)} evaluations; "
     assert words + f"stopped early at step {state.global_step} of 40" in caplog.messages
     assert {row["step"] for row in state.log_history if "loss" in row} >= set(losses)
-    assert training_curve(state.log_history, tmp_path / "curve.png").read_bytes()[:4] == b"\x89PNG"
+    assert training_curve_png(state.log_history)[:4] == b"\x89PNG"
 
 
 def test_resumed_in_the_middle_it_stops_where_it_would_have(tokenizer, bert_config, tmp_path):

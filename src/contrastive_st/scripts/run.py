@@ -17,9 +17,9 @@ from contrastive_st.distributed import is_first_process
 from contrastive_st.evaluation import SuiteEvaluator, sts_evaluator
 from contrastive_st.evaluation.docs_search import package_task
 from contrastive_st.files.reading import JsonObject
-from contrastive_st.files.writing import write_json
+from contrastive_st.files.writing import write_files, write_json
 from contrastive_st.models.base import ForCL
-from contrastive_st.plots import training_curve
+from contrastive_st.plots import training_curve_png
 from contrastive_st.scripts.arguments import SuiteArguments
 from contrastive_st.scripts.parser import TrainingParser
 from contrastive_st.terminal import is_quiet, say
@@ -141,7 +141,8 @@ def finish(trainer: ContrastiveTrainer) -> dict[str, float]:
 def report(trainer: ContrastiveTrainer, before: Mapping[str, float], after: Mapping[str, float]) -> None:
     """Print the metrics before and after training, and write them and the training curve next to the checkpoint."""
     folder = Path(str(trainer.args.output_dir))
-    training_curve(trainer.state.log_history, folder / "training_curve.png")
+    if curve := training_curve_png(trainer.state.log_history):
+        write_files(folder, {"training_curve.png": curve})
     for name, value in after.items():
         if name in before and not name.endswith(("epoch", "_runtime", "_per_second")):
             done(f"{name.removeprefix('eval_'):24} {before[name]:.3f} before, {value:.3f} after")

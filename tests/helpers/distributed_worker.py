@@ -230,11 +230,9 @@ ONCE = (
 #: A row for each model. Chunks, buckets and dropout masks are a matter of the model, which meets each of them alone
 #: and together; to a loss they are views and gradients of views, so the others meet all at once
 EVERY_WAY = (
-    "info_nce-V2", "info_nce-V3", "window-one_tower", "next-kl",
-    "skip_thoughts", "tsdae", "window-smoothed", "tfidf_bin-kl", "next-cosine",
-    "window-one_mean_tower", "prompted", "mlm", "decoder-last", "decoder-bidirectional", "multi_task",
-    "classification-bilstm", "multi_task-dan", "embeddings-static", "user-encoder", "user_regression-encoder",
-    "static-info_nce",
+    "info_nce-V3", "next-kl", "skip_thoughts", "tsdae", "window-smoothed", "tfidf_bin-kl", "window-one_mean_tower",
+    "prompted", "mlm", "decoder-last", "decoder-bidirectional", "multi_task", "classification-bilstm", "multi_task-dan",
+    "embeddings-static", "user-encoder", "user_regression-encoder", "static-info_nce",
 )  # fmt: skip
 #: In float32 too: a head, a tower, a guide and a mask of each kind, which must not lose digits
 SINGLE = (*EVERY_WAY, "guided-V3", "documents-V2", "tfidf-dot-mask", "relational-distances_and_angles")

@@ -273,7 +273,7 @@ def run_one(opened, folder, idle):
     return "FOUND it ran code" if Path(os.environ["MUTANT_CANARY"]).exists() else told
 
 
-def attack(kinds, count, seed, root, keep=None):
+def attack(kinds, count, seed, root):
     """Open `count` mutants of all kinds in turn; the finds, and a count of what happened by kind."""
     for folder, opened in kinds.values():  # so that the children import nothing; a run that resumes writes
         shutil.copytree(folder, root / "whole")
@@ -297,9 +297,6 @@ def attack(kinds, count, seed, root, keep=None):
         if told.startswith("FOUND"):
             finds.append(f"{kind} {seed} {number} {path.relative_to(mutant)}: {told}")
             print(finds[-1] + "\n", flush=True)
-            if keep and not any(path.stat().st_size > 1 << 20 for path in mutant.rglob("*") if path.exists()):
-                with contextlib.suppress(shutil.Error):  # pipes
-                    shutil.copytree(mutant, Path(keep, f"{kind}-{number}"), symlinks=True, dirs_exist_ok=True)
         shutil.rmtree(mutant)
     return finds, counts
 
@@ -321,7 +318,6 @@ def main():
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--resume", type=int, default=500, help="mutated checkpoints of a run")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", help="a folder for the mutants that were found")
     args = parser.parse_args()
     began, finds = time.monotonic(), []
     with tempfile.TemporaryDirectory() as folder:
@@ -333,7 +329,7 @@ def main():
 
             jobs.append(({"resume": (trained(root / "run"), open_state)}, args.resume))
         for kinds, count in jobs:
-            found, counts = attack(kinds, count, args.seed, root, args.keep)
+            found, counts = attack(kinds, count, args.seed, root)
             finds += found
             for (kind, told), number in sorted(counts.items()):
                 print(f"{kind:14} {told:20} {number}")

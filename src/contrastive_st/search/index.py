@@ -520,8 +520,25 @@ def _check_columns(index: VectorIndex, filter: Filter) -> None:
             )
 
 
-def sample(index: VectorIndex, size: int, seed: int = 0) -> tuple[list[str], Vectors]:
-    """The texts and the unit vectors, float32 `[n, d]`, of at most `size` documents, chosen at random.
+@dataclass(frozen=True)
+class Sample:
+    """A sample of the documents of an index, ordered by id.
+
+    Args:
+        ids: int64 `[n]`.
+        texts: their texts.
+        vectors: unit vectors, float32 `[n, d]`.
+        total: documents in the index.
+    """
+
+    ids: Ids
+    texts: list[str]
+    vectors: Vectors
+    total: int
+
+
+def sample(index: VectorIndex, size: int, seed: int = 0) -> Sample:
+    """At most `size` documents, chosen at random.
 
     Args:
         index: the index.
@@ -529,12 +546,12 @@ def sample(index: VectorIndex, size: int, seed: int = 0) -> tuple[list[str], Vec
         seed: of the choice.
 
     Returns:
-        Texts and vectors, ordered by id.
+        The documents, ordered by id.
 
     Raises:
         InputError: the index is empty.
     """
-    _, texts, _, vectors = index.draw(size, seed)
-    if not texts:
+    ids, texts, _, vectors = index.draw(size, seed)
+    if not len(ids):
         raise InputError("the index has no documents; fill it first (contrastive-st index CORPUS)")
-    return texts, unit_vectors(vectors)
+    return Sample(ids, texts, unit_vectors(vectors), max(len(index), len(ids)))

@@ -77,7 +77,7 @@ def find_duplicates(
         InputError: the index is empty.
     """
     # a basis [d, d], ordered by the share of a sample's length in each direction
-    drawn = sample(index, 5_000)[1].astype(np.float64)
+    drawn = sample(index, 5_000).vectors.astype(np.float64)
     basis = np.linalg.eigh(drawn.T @ drawn)[1][:, ::-1].astype(np.float32)
     head = min(HEAD, index.dimension)
     with tempfile.TemporaryDirectory(prefix="contrastive_st") as folder:

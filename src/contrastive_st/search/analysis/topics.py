@@ -226,13 +226,13 @@ def find_trends(
         InputError: the index is empty, has fewer documents than clusters, or no document has the column, or it holds
             objects.
     """
-    (sampled, drawn), total = sample(index, SAMPLE, seed), len(index)
-    count = clusters or int(np.clip(total // 50, 2, 16))
-    distinct = len(np.unique(drawn[: 10 * count + 1000], axis=0))
+    drawn = sample(index, SAMPLE, seed)
+    count = clusters or int(np.clip(drawn.total // 50, 2, 16))
+    distinct = len(np.unique(drawn.vectors[: 10 * count + 1000], axis=0))
     if clusters is not None and not 1 <= clusters <= distinct:
         raise InputError(f"{clusters} clusters of {distinct} distinct documents; give a number from 1 to {distinct}")
-    means = MiniBatchKMeans(min(count, distinct), random_state=seed, n_init=5, batch_size=4096).fit(drawn)
-    centres, counter = unit_vectors(means.cluster_centers_.astype(np.float32)), _vocabulary(sampled)
+    means = MiniBatchKMeans(min(count, distinct), random_state=seed, n_init=5, batch_size=4096).fit(drawn.vectors)
+    centres, counter = unit_vectors(means.cluster_centers_.astype(np.float32)), _vocabulary(drawn.texts)
     k = len(centres)
     sizes, sums, nearest, central = np.zeros(k, dtype=np.int64), np.zeros(k), np.full(k, -np.inf), [(0, "")] * k
     words, by_value = np.zeros((k, len(counter.vocabulary_) if counter else 0)), [Counter[object]() for _ in range(k)]
@@ -259,7 +259,7 @@ def find_trends(
         if sum(map(len, by_value)) > _DISTINCT:
             raise InputError(f"--by {by} has too many values (more than {_DISTINCT:,} counted); "
                              "choose a column that groups documents")  # fmt: skip
-        progress(int(sizes.sum()), total)
+        progress(int(sizes.sum()), drawn.total)
     groups, all_values = Groups([], {}, False), sum(by_value, Counter[object]())
     if by is not None:
         if set(all_values) <= {None}:

@@ -1,6 +1,6 @@
-"""The picture of the search page: two models side by side. Needs Chromium, playwright.
+"""The pictures of the search page: two models side by side, and the map of a third index. Needs Chromium, playwright.
 
-python docs/images/search_page.py shards/static shards/one-layer
+python docs/images/search_page.py shards/static shards/one-layer shards/docs
 """
 
 import shutil
@@ -40,8 +40,8 @@ def search(page: Any, query: str) -> None:
     page.wait_for_timeout(1000)  # for those of the other index
 
 
-def main(first: str, second: str) -> None:
-    """Write the picture beside this file."""
+def main(first: str, second: str, documents: str) -> None:
+    """Write both pictures beside this file."""
     path = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
@@ -50,6 +50,11 @@ def main(first: str, second: str) -> None:
             page.locator("#filter input").fill("year>=2021")
             search(page, "which animals came back")
             page.screenshot(path=HERE / "search_page.png")
+        with opened(browser, documents, height=1180) as page:
+            search(page, "make sequences of different lengths fit one batch")
+            page.get_by_role("tab", name="Map").click()
+            page.wait_for_selector("#map svg.map", timeout=300_000)
+            page.screenshot(path=HERE / "search_page_map.png")
 
 
 if __name__ == "__main__":

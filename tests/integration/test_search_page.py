@@ -121,11 +121,11 @@ def test_type_enter_and_read(page, tmp_path):
 
 
 def test_the_keyboard_goes_everywhere(page):
-    stops = ("Search", "first", "Also by words")
+    stops = ("Search", "first", "Also by words", "Map")
     for text in stops:  # the page shows its parts one after another, and Tab passes what is not there yet
         page.get_by_text(text, exact=False).first.wait_for(timeout=60_000)
     seen = []
-    while len(seen) < 40 and not any("Also by words" in text for text in seen):
+    while len(seen) < 40 and not any("Map" in text for text in seen):
         page.keyboard.press("Tab")
         seen.append(
             page.evaluate(
@@ -214,6 +214,15 @@ def test_hostile_queries_and_documents_run_nothing(page):
     shown = page.locator(".hits").inner_text()
     assert "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'> ${window.hacked = 1}" in shown
     assert page.locator(".hits script, .hits img").count() == 0
+
+
+def test_the_map(page):
+    search(page, "rain fell on the old town")
+    page.get_by_role("tab", name="Map").click()
+    page.wait_for_selector("#map svg.map", timeout=120_000)
+    assert page.locator("#map .hit").count() == 9
+    assert page.locator("#map circle").count() == 18
+    assert "rain fell" in page.locator("#map .notice").inner_text()
 
 
 def test_nothing_can_be_uploaded(address):

@@ -131,19 +131,21 @@ def test_outputs_are_not_overwritten_unasked_and_appear_whole(shards, capsys, tm
     def fails(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("contrastive_st.data.table_writers.write_table", fails)
+    monkeypatch.setattr("contrastive_st.search.analysis.projection.draw_map", fails)
     assert "No space left" in refused(capsys, "trends", "--store", shards, "-o", str(folder), "--overwrite")
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_names_with_dollar_signs_are_drawn_as_they_are(tmp_path):
-    from contrastive_st.search.analysis.topics import draw_sizes, find_trends
+    from contrastive_st.search.analysis.projection import draw_map, draw_sizes, lay_out
+    from contrastive_st.search.analysis.topics import find_trends
 
     texts = ["$1 and $2", r"$\frac{$ 1", "$x$ $$", "$^$"] * 3
     index = topic_index(texts=texts, metadata=[{"price": f"${i % 2}^$"} for i in range(12)])
     trends = find_trends(index, "price", clusters=2)
     for cluster, name in zip(trends.clusters, (r"$\frac{$", "$a_$ \x1b"), strict=False):
         cluster.name = name
+    draw_map(lay_out(index, trends), tmp_path / "map.png")
     draw_sizes(trends, tmp_path / "sizes.png")
 
 

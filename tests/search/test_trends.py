@@ -1,4 +1,4 @@
-"""Clusters and what they are called, their sizes over a column."""
+"""Clusters and what they are called, their sizes over a column, the map."""
 
 import math
 from collections import Counter
@@ -8,8 +8,9 @@ import pytest
 from search_fakes import TOPICS, WordEncoder, topic_index, topic_texts
 
 from contrastive_st import InputError
-from contrastive_st.search.analysis import topics as trends
-from contrastive_st.search.analysis.topics import distinctive_terms, draw_sizes, find_trends, group_values, table
+from contrastive_st.search.analysis import projection as maps, topics as trends
+from contrastive_st.search.analysis.projection import draw_map, draw_sizes, lay_out, new_figure, place_labels, project
+from contrastive_st.search.analysis.topics import distinctive_terms, find_trends, group_values, table
 from contrastive_st.search.index import sample
 
 
@@ -208,10 +209,11 @@ class _Empty(WordEncoder):
         return np.zeros((len(texts), self.dimension), dtype=np.float32)
 
 
-def test_texts_without_words_and_twins():
+def test_texts_without_words_and_twins(tmp_path):
     index = topic_index(texts=["1 2", "1 2", "?", "1 2"], metadata=[{}] * 4)
     found = find_trends(index)
     assert sum(cluster.size for cluster in found.clusters) == 4
+    draw_map(lay_out(index, found), tmp_path / "map.png")
 
 
 def test_what_is_printed_and_written(by_year):
@@ -223,5 +225,33 @@ def test_what_is_printed_and_written(by_year):
     assert [row["year: 2001"] for row in by_year.rows()] == [cluster.counts[1] for cluster in by_year.clusters]
 
 
-def test_the_picture_of_the_sizes(by_year, tmp_path):
-    assert draw_sizes(by_year, tmp_path / "sizes.png").read_bytes()[:4] == b"\x89PNG"
+def test_the_map_keeps_topics_together_and_places_queries_among_them(index, by_year, tmp_path):
+    layout = lay_out(index, by_year, points=120)
+    assert layout.xy.shape == (120, 2)
+    middles = np.stack([layout.xy[layout.labels == label].mean(0) for label in range(3)])
+    nearest = np.linalg.norm(layout.xy[:, None] - middles, axis=2).argmin(1)
+    assert (nearest == layout.labels).mean() > 0.95
+    query = WordEncoder().encode(["tide wave ship sailor"])
+    place = layout.place(query)
+    assert np.linalg.norm(place - middles, axis=1).argmin() == by_year.assign(query)[0]
+    np.testing.assert_array_equal(project(layout.sample.vectors), layout.xy)
+    for path in (draw_map(layout, tmp_path / "map.png"), draw_sizes(by_year, tmp_path / "sizes.png")):
+        assert path.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_labels_do_not_overlap():
+    figure = new_figure(8, 6, 110, None)
+    axes = figure.subplots()
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    wanted = [(f"a name of some length {i}", np.array([0.5, 0.5]) + 0.01 * (i % 3), "#000000") for i in range(16)]
+    texts = place_labels(axes, wanted)
+    boxes = [text.get_window_extent(axes.figure.canvas.get_renderer()) for text in texts]
+    frame = axes.get_window_extent()
+    for i, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[:i])
+        assert frame.contains(box.x0, box.y0)
+        assert frame.contains(box.x1, box.y1)
+
+
+def test_colours_differ():
+    assert len(set(maps.COLOURS)) == 16

@@ -18,8 +18,10 @@ from contrastive_st.serve.page import (
     answer_html,
     find,
     find_similar,
+    map_svg,
     offers,
     render,
+    show_map,
 )
 from contrastive_st.serve.serving import COOKIE, PageGate, check_token
 from contrastive_st.serve.session import LONGEST_QUERY, SearchSession, Source
@@ -216,6 +218,22 @@ def test_examples_are_titles_or_first_sentences_of_documents(served):
     assert_harmless(view)
     assert 'data-query="A first sentence."' in view
     assert "try" not in render("examples", [])
+
+
+def test_the_map_shows_the_hits_of_the_first_source(served):
+    answers, _ = find(served, "tide ship", [], 4, ["long", "short"], [])
+    counted = []
+    served._maps.clear()
+    view = show_map(served, ["long"], answers, lambda at, unit: counted.append(at))
+    done, total = counted[-1]
+    assert done == total == len(served.sources["long"].index)
+    assert_harmless(view)
+    assert view.count('class="hit"') == 4
+    assert view.count("<circle") == 181 + 4
+    assert 'class="hit"' not in show_map(served, ["short"], answers[:1])
+    layout = served.map("long")
+    assert layout is served.map("long")
+    assert map_svg(layout).count('class="name"') == len(layout.names)
 
 
 def test_many_threads_get_their_own_answers(served):

@@ -249,7 +249,7 @@ class Trends(CollectionCommand):
     seed: Annotated[int, Ge(0), Le((1 << 32) - 1)] = option(
         "seed of k-means, and of the sample of documents that it is fitted to", default=0
     )
-    output: str | None = option("folder to write trends.csv and, with --by, sizes.png to", short="-o", metavar="FOLDER")
+    output: str | None = option("folder to write trends.csv and plots to", short="-o", metavar="FOLDER")
     overwrite: bool = option("replace the files that an earlier run wrote to the --output folder", default=False)
 
     def conflicts(self) -> Iterator[str]:
@@ -258,10 +258,10 @@ class Trends(CollectionCommand):
             yield "--every counts the dates of a column; name it with --by"
 
     def run(self) -> None:
-        """Print the clusters; write the table and the picture."""
+        """Print the clusters; write the tables and pictures."""
         from contrastive_st.data.table_writers import write_table
         from contrastive_st.files.writing import atomic_write, check_target
-        from contrastive_st.search.analysis.topics import draw_sizes, find_trends, table
+        from contrastive_st.search.analysis.topics import find_trends, table
 
         folder = None if self.output is None else check_target(self.output, self.overwrite)
         with self.opened() as index:
@@ -272,12 +272,16 @@ class Trends(CollectionCommand):
             say("\n".join(table(trends)))
             if folder is None:
                 return
+            from contrastive_st.search.analysis.projection import draw_map, draw_sizes, lay_out
+
+            layout = lay_out(index, trends, seed=self.seed)
         folder.mkdir(exist_ok=True)
-        names = ["trends.csv", *(["sizes.png"] if trends.values else [])]
+        names = ["trends.csv", "map.png", *(["sizes.png"] if trends.values else [])]
         with ExitStack() as stack:
             paths = [stack.enter_context(atomic_write(folder / name, self.overwrite)) for name in names]
             write_table(paths[0], trends.rows())
-            for path in paths[1:]:
+            draw_map(layout, paths[1])
+            for path in paths[2:]:
                 draw_sizes(trends, path)
         note("written: " + ", ".join(str(folder / name) for name in names))
 

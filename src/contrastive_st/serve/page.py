@@ -1,21 +1,24 @@
-"""The search page: a `SearchSession` behind Gradio's widgets, and what they show as HTML."""
+"""The search page: a `SearchSession` behind Gradio's widgets, and what they show as HTML and SVG."""
 
 from __future__ import annotations
 
 import html
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from types import ModuleType
 from typing import Any
 
 import jinja2
+import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from contrastive_st.errors import one_line as shown_line, require
-from contrastive_st.search.index import Refused
+from contrastive_st.search.analysis.projection import Map, colour, middles, spread
+from contrastive_st.search.index import Hit, Refused
 from contrastive_st.search.values import one_line
 from contrastive_st.serve.session import MOST_HITS, WORD, Answer, SearchSession, shared_words
 
@@ -48,10 +51,14 @@ def build_page(session: SearchSession) -> Any:
             chosen = gr.CheckboxGroup(names, value=names[:1], label="Search in (several: side by side)", scale=3,
                                       visible=len(names) > 1, elem_id="sources")  # fmt: skip
             options = gr.CheckboxGroup([HYBRID], label="Options", scale=1, min_width=160)
-        with gr.Row():
-            panes = [gr.HTML(visible=i == 0, min_width=320, elem_classes="pane") for i in range(len(names))]
-        panes[0].value = render("examples", session.examples(names[0]))
-        key = gr.HTML(legend(), visible=False)
+        with gr.Tabs():
+            with gr.Tab("Hits"):
+                with gr.Row():
+                    panes = [gr.HTML(visible=i == 0, min_width=320, elem_classes="pane") for i in range(len(names))]
+                panes[0].value = render("examples", session.examples(names[0]))
+                key = gr.HTML(legend(), visible=False)
+            with gr.Tab("Map") as tab:
+                picture = gr.HTML(notice("The map is made when it is first looked at."), elem_id="map")
         last = gr.State([])
         document = gr.Textbox(visible="hidden", elem_id="similar")  # of which `head.html` says that it was clicked
 
@@ -73,6 +80,8 @@ def build_page(session: SearchSession) -> Any:
         for setting in (condition, k, chosen, options):
             setting.change(None, js="() => { searchAgain(); return []; }", api_name=False)  # of `head.html`
         document.change(similar, [document, condition, k, last], **event)
+        mapped = lambda names, last, bar=gr.Progress(): show_map(session, names, last, bar)  # noqa: B008
+        tab.select(mapped, [chosen, last], picture, api_name=False)
     return page
 
 
@@ -152,6 +161,31 @@ def find_similar(
         return [], [notice(_line(error), bad=True)]
     answers = [answer if other.source == source else other for other in last] or [answer]
     return answers, list(map(answer_html, answers))
+
+
+def show_map(
+    session: SearchSession, names: Sequence[str], answers: Sequence[Answer], bar: Callable[..., object] | None = None
+) -> str:
+    """HTML of the map of the first source chosen, with its last hits; `bar` shows how far it is (`gradio.Progress`).
+
+    Args:
+        session: to search in.
+        names: the sources that are chosen.
+        answers: those that are shown.
+        bar: a progress bar, called with the numbers of documents.
+
+    Returns:
+        HTML.
+    """
+    name = names[0] if names else session.names[0]
+    layout = session.map(name, lambda done, total: bar((done, total), unit="documents") if bar is not None else None)
+    message = f"{name}: {len(layout.xy):,} of {layout.sample.total:,} documents; near on the map is near in meaning."
+    answer = next((answer for answer in answers if answer.source == name and answer.hits), None)
+    if answer is None:
+        return notice(message + " Point at a dot to read it.") + map_svg(layout)
+    what = "what is similar to" if answer.similar else "the hits of"
+    message += f" Numbered: {what} “{one_line(answer.query, 60)}”. Point at a dot to read it."
+    return notice(message) + map_svg(layout, answer.hits, session.places(answer))
 
 
 def page_options() -> dict[str, object]:
@@ -263,3 +297,51 @@ def _time(seconds: float) -> str:
     if seconds < 0.01:
         return f"{1000 * seconds:.1f} ms"
     return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+# --- The map as a picture: a dot a document that says its text when pointed at, the hits numbered. It is drawn here and
+# not by a plotting library: Gradio's plots put no text next to a point, a picture by matplotlib shows nothing when
+# pointed at, and plotly's script weighs more than the rest of the page.
+
+WIDTH, HEIGHT, _EDGE = 1200, 700, 24
+_LETTER, _LINE = 8.2, 20  # of the names: their largest width and height, in units of the picture
+
+
+def map_svg(layout: Map, hits: Sequence[Hit] = (), places: NDArray[np.float32] | None = None) -> str:
+    """SVG of the map, with hits at `places` `[hits, 2]`, numbered as in their list.
+
+    Args:
+        layout: the map.
+        hits: the hits of an answer.
+        places: where they are on the map, `[hits, 2]`.
+
+    Returns:
+        SVG.
+    """
+    low, high = layout.xy.min(0), layout.xy.max(0)
+    scale = (np.array([WIDTH, HEIGHT]) - 2 * _EDGE) / np.maximum(high - low, 1e-9)
+
+    def at(xy: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Positions on the map in units of the picture; the second axis points down."""
+        return np.asarray(((xy - low) * scale + _EDGE) * [1, -1] + [0, HEIGHT])
+
+    result = [] if places is None else list(at(places))
+    dots = [
+        _item(place, one_line(text, 300), colour=colour(int(label)))
+        for place, text, label in zip(at(layout.xy), layout.sample.texts, layout.labels, strict=True)
+    ]
+    numbered = [
+        _item(place, one_line(hit.text, 300), colour="", rank=rank)
+        for rank, (hit, place) in enumerate(zip(hits, result, strict=True), 1)
+    ]
+    labels = list(middles(layout))
+    sizes = [(_LETTER * len(name) + 8, _LINE) for name, _, _ in labels]
+    frame, taken = (2, 2, WIDTH - 2, HEIGHT - 2), [(place, (20, 20)) for place in result]
+    free = spread([at(place) for _, place, _ in labels], sizes, frame, taken)
+    names = [_item(place, name) for (name, _, _), place in zip(labels, free, strict=True)]
+    label = f"Map of {len(dots)} documents in {len(layout.names)} clusters: {', '.join(layout.names)}"
+    return render("map", label, WIDTH, HEIGHT, dots, names, numbered)
+
+
+def _item(place: NDArray[np.float64], text: str, **more: object) -> dict[str, object]:
+    return {"x": f"{place[0]:.0f}", "y": f"{place[1]:.0f}", "text": text, **more}

@@ -12,10 +12,13 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import Encoder
+from contrastive_st.search.analysis.projection import Map, lay_out
+from contrastive_st.search.analysis.topics import find_trends
 from contrastive_st.search.filters import Condition, Filterable, as_filter
 from contrastive_st.search.index import Hit, OtherModel, VectorIndex, unmet
 from contrastive_st.search.opening import Follower, query_vector
@@ -95,7 +98,8 @@ class SearchSession:
         if not sources or len(self.sources) < len(sources):
             raise InputError(f"{len(sources)} indices with {len(self.sources)} names; name each of them differently")
         self.sizes = {name: len(source.index) for name, source in self.sources.items()}
-        self._encoding = threading.Lock()
+        self._encoding, self._mapping = threading.Lock(), threading.Lock()
+        self._maps: dict[str, Map] = {}
         self._follow = Follower(self._take)
 
     @property
@@ -206,9 +210,35 @@ class SearchSession:
             return [result[i * len(result) // count] for i in range(count)] if len(result) >= count else result
         return []
 
+    @_follows
+    def map(self, source: str, progress: Callable[[int, int], object] = lambda done, total: None) -> Map:
+        """The map of a source; made when first asked for, which takes a scan or three and some seconds.
+
+        Args:
+            source: its name.
+            progress: is called with the number of documents that are read, and that of all.
+
+        Returns:
+            The map.
+        """
+        with self._mapping:
+            if source not in self._maps:
+                index = self._source(source).index
+                self._maps[source] = lay_out(index, find_trends(index, progress=progress))
+            return self._maps[source]
+
+    def places(self, answer: Answer) -> NDArray[np.float32]:
+        """Where on the map the hits of an answer are, `[hits, 2]`."""
+        layout = self.map(answer.source)
+        encoder = self._source(answer.source).encoder
+        with self._encoding:
+            vectors = unit_vectors(encoder.encode_document([hit.text for hit in answer.hits]), of=encoder.name)
+        return layout.place(vectors)
+
     def _take(self, name: str, index: VectorIndex, encoder: Encoder) -> None:
         """Go on with another model of an index."""
         self.sources[name] = Source(name, index, encoder)
+        self._maps.pop(name, None)
 
     def _source(self, name: str) -> Source:
         if name not in self.sources:

@@ -1,1 +1,1 @@
-"""Analysis of a collection: topics over time, near-duplicates."""
+"""Analysis of a collection: topics over time, a map, near-duplicates."""

@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +15,10 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.feature_extraction.text import CountVectorizer
 
 from contrastive_st.data.profile import number_of
-from contrastive_st.errors import InputError, require
-from contrastive_st.plots import new_figure
+from contrastive_st.errors import InputError
 from contrastive_st.search.filters import values_of
 from contrastive_st.search.index import VectorIndex, sample
 from contrastive_st.search.values import one_line
-from contrastive_st.terminal import clean
 from contrastive_st.vectors import unit_vectors
 
 # --- Groups of the values of a metadata column: years, months, ranges of numbers, or the most frequent values.
@@ -176,6 +173,10 @@ class Trends:
     values: list[str]
     centres: NDArray[np.float32]
 
+    def assign(self, vectors: NDArray[np.float32]) -> NDArray[np.int64]:
+        """The cluster of each vector `[n, d]`: the one with the nearest centre."""
+        return np.asarray((vectors @ self.centres.T).argmax(1))
+
     def curve(self, cluster: Cluster) -> list[int]:
         """The counts of a cluster, without its documents that have no value."""
         return cluster.counts[: len(self.values) - (self.values[-1:] == [MISSING])]
@@ -212,7 +213,7 @@ def find_trends(
         index: any `VectorIndex`.
         by: a metadata column by whose values the sizes are counted, named as in a filter (`author.name` is a value
             inside an object). Many numbers or dates are grouped into ranges.
-        clusters: number of clusters; by default one for every 50 documents, from 2 to 16.
+        clusters: number of clusters; by default one for every 50 documents, from 2 to 16, as many as a map can show.
             (Scores for choosing the number, such as the silhouette, hardly change from 4 to 45 clusters on sentence
             embeddings.)
         seed: seed of the sample and of k-means.
@@ -383,41 +384,3 @@ def sparkline(counts: Iterable[int]) -> str:
 
 
 __all__ = ["MISSING", "Cluster", "Trends", "distinctive_terms", "find_trends", "sparkline", "table"]
-
-
-def draw_sizes(trends: Trends, path: str | Path) -> Path:
-    """Write a PNG of the share of each cluster among the documents of each value of the `by` column.
-
-    Args:
-        trends: the clusters, counted by a column.
-        path: a .png file.
-
-    Returns:
-        The path.
-
-    Raises:
-        InputError: matplotlib is not installed.
-    """
-    require("a picture", "plots", "matplotlib")
-    counts = np.array([cluster.counts for cluster in trends.clusters], dtype=float)
-    shares = 100 * counts / np.maximum(counts.sum(0), 1)
-    figure = new_figure(3.5 + 0.42 * max(len(trends.values), 8), 1.9 + 0.34 * len(counts), 110)
-    axes = figure.subplots()
-    image = axes.imshow(shares, aspect="auto", cmap="Blues", vmin=0)
-    axes.set_xticks(range(len(trends.values)), [_plain(v, 24) for v in trends.values], rotation=45, ha="right")
-    axes.set_yticks(range(len(counts)), [_plain(cluster.name, 44) for cluster in trends.clusters])
-    axes.tick_params(labelsize=8)
-    axes.set_title(f"Share of each cluster by {_plain(str(trends.by), 60)}", fontsize=12)
-    for (row, column), share in np.ndenumerate(shares):
-        dark = share > 0.45 * shares.max()
-        if share >= 0.5:
-            ink = "w" if dark else "0.2"
-            axes.text(column, row, f"{share:.0f}", ha="center", va="center", fontsize=7, color=ink)
-    figure.colorbar(image, ax=axes, label="% of the documents in the column", pad=0.02)
-    figure.savefig(path)
-    return Path(path)
-
-
-def _plain(text: str, width: int) -> str:
-    """One line with dollar signs escaped, because matplotlib would read a formula between them."""
-    return clean(one_line(text, width)).replace("$", r"\$")

@@ -145,7 +145,7 @@ def test_every_way_of_asking_gives_the_order_of_the_cross_encoder(where, hybrid,
     assert [(row["id"], row["score"]) for row in rows] == wanted(20)
     with TestClient(make_api({"m": served}, {"i": IndexServed(index, served)}), base_url="http://localhost") as client:
         answer = client.post("/search", json=asked)
-    assert answer.status_code == 400
+    assert answer.status_code == 404
     assert "--rerank" in answer.text
     hits = SearchSession([Source("i", index, encoder)], cross).answer("i", QUERY, 5, hybrid=hybrid).hits
     assert [(hit.own_id, hit.score) for hit in hits] == wanted(50)

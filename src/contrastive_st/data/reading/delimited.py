@@ -194,6 +194,8 @@ def _dialect_of(
     else:
         names = list(STS_COLUMNS) if sts else [str(place) for place in range(len(rows[0]))]
         notes.append(f"no header: columns {'as in the STS benchmark,' if sts else 'are numbered'} {', '.join(names)}")
+    if spaced:
+        notes.append("blanks after a delimiter are not part of the cells")
     if delimiter not in (usual, told, _ONE_COLUMN):
         notes.append(f"cells are separated by {_DELIMITERS[delimiter]}")
     if delimiter == _ONE_COLUMN and any("," in line for line in first):

@@ -180,7 +180,7 @@ def test_an_encoder_used_by_several_threads_at_once(bert_config, tokenizer):
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch was built without oneDNN")
 def test_a_model_that_brings_its_own_autocast():
-    """As Accelerate wraps the forward of a model in training with bf16: packed products are of float32 alone."""
+    """As Accelerate wraps the forward of a model in training with bf16: products of packed weights step aside."""
     layer, x = torch.nn.Linear(8, 4), torch.randn(3, 8)
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         plain = layer(x)

@@ -132,9 +132,8 @@ class _Product:
         self.bias = layer.weight.new_zeros(layer.out_features) if bias is None else bias.detach()
 
     def __call__(self, layer: nn.Linear, x: Tensor) -> Tensor:
-        if x.dtype != self.bias.dtype or torch.is_autocast_enabled(
-            "cpu"
-        ):  # a model in training brings its own autocast
+        # a model in training brings its own autocast
+        if x.dtype != self.bias.dtype or torch.is_autocast_enabled("cpu"):
             return linear(x, layer.weight, layer.bias)
         packed: Tensor = _OPS._linear_pointwise(x, self.weight, self.bias, "none", [], "")
         return packed

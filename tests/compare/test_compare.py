@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import time
 
 import numpy as np
 import pytest
@@ -162,6 +163,20 @@ def test_what_does_not_fit_into_the_time_is_left_out_and_named(table, tmp_path, 
     assert "--minutes" in printed.err
     assert main(["compare", table, "-o", str(tmp_path / "other"), "--minutes", "0.0001"]) == 2
     assert "--minutes" in capsys.readouterr().err
+
+
+def test_reading_the_corpus_takes_no_time_from_the_models(table, tmp_path, capsys, monkeypatch):
+    clock, hours = time.perf_counter, []
+    monkeypatch.setattr("time.perf_counter", lambda: clock() + 3600 * len(hours))
+
+    def read_for_an_hour(*args, **options):
+        hours.append(1)
+        return read_search(*args, **options)
+
+    monkeypatch.setattr("contrastive_st.compare.queries.read_search", read_for_an_hour)
+    monkeypatch.setattr("contrastive_st.compare.cli._OF_TUNING", 0)
+    assert main(["compare", table, "-o", str(tmp_path / "out"), "--minutes", "1"]) == 0
+    assert "static-minilm" in capsys.readouterr().out
 
 
 def test_hybrid_search_and_reranking_are_those_of_the_index(table, tmp_path):

@@ -46,7 +46,7 @@ class Compare(StoreCommand):
     model: str | None = option(f"the model that is tuned: {MODEL_HELP}", short="-m")
     rerank: str | None = option(RERANK_HELP, metavar="MODEL")
     rerank_top: Count = option(RERANK_TOP, default=50)
-    minutes: Positive = option("time for all of it, tuning included", default=3.0)
+    minutes: Positive = option("time for the models once the corpus is read, tuning included", default=3.0)
     output: str = option("folder for report.html, results.json and the tuned model", default="out/compare", short="-o")
     overwrite: bool = option("replace the files that an earlier run wrote to the --output folder", default=False)
 
@@ -70,7 +70,6 @@ class Compare(StoreCommand):
         folder = check_target(self.output, self.overwrite, parents=True)
         cross_encoder = open_cross_encoder(self.rerank) if self.rerank else None
         shorter = _BEFORE_RERANKING if cross_encoder else 1
-        at = lambda share: started + share * 60 * self.minutes
         with ExitStack() as opened:
             index = None
             if self.collection:
@@ -80,6 +79,8 @@ class Compare(StoreCommand):
             recorded = [index.model] if index is not None and index.model else []
         note(f"{len(search.queries):,} queries, {len(search.training):,} pairs to tune on; BM25, then the models")
         systems, base, left_out = list(make.lexical_systems(search)), self.model or default_model(), list[str]()
+        of_models = time.perf_counter()  # reading takes as long as it takes: on a cold disk a minute
+        at = lambda share: of_models + share * 60 * self.minutes
         for name in dict.fromkeys([base, *recorded, *(self.models or ())]):
             try:
                 systems.append(make.encoder_system(search, open_encoder(name), name, at(_OF_MODELS * shorter)))

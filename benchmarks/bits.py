@@ -3,7 +3,7 @@
     python benchmarks/bits.py wikipedia.parquet [--sentences 10000] [--calls 1 2 ... 256] [--model MODEL]
 
 Small encoders of three families, made here with random weights, in float32 and bfloat16, with all poolings of the last
-layer at once (their vectors in one), with `cls` and with `avg_top2`; or MODEL as it is. For each size of calls the
+layer at once (their vectors in one), with `cls` and with `avg_top2`; or MODEL in both types. For each size of calls the
 sentences are shuffled, or sorted so that long and short ones alternate, and encoded in calls of that many, with one
 thread and with two. `contrastive-st encode` encodes a file of them, and eight clients at once ask an API for them. All
 vectors are compared, bit for bit, with those of one call for all sentences. `cost` is the processor time of such a call
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -129,13 +130,17 @@ def main() -> None:
     )
     kinds = [(family, dtype, pooling) for pooling in ("all", "cls", "avg_top2")
              for dtype in (torch.float32, torch.bfloat16) for family in FAMILIES]  # fmt: skip
-    for family, dtype, pooling in kinds if args.model is None else [("", torch.float32, "")]:
+    for family, dtype, pooling in (
+        kinds if args.model is None else [("", x, "") for x in (torch.float32, torch.bfloat16)]
+    ):
         with tempfile.TemporaryDirectory() as folder:
             if args.model is None:
                 make(family, pooling, dtype, texts, folder)
-            name = args.model or folder
+            else:
+                shutil.copytree(args.model, folder, dirs_exist_ok=True)
+                AutoModelForCL.from_pretrained(args.model, dtype=dtype).save_pretrained(folder)
             torch.set_num_threads(1)
-            encoder = SentenceEncoder(name)
+            encoder = SentenceEncoder(folder)
             expected, differing = encoder.encode(texts), []
             for threads in (1, 2):
                 torch.set_num_threads(threads)
@@ -143,9 +148,9 @@ def main() -> None:
                 differing.append(sum(int((vectors != expected).any(1).sum()) for vectors in found))
             unit = encoder.encode(texts, normalize_embeddings=True)  # as the API returns them
             ways = ((by_command, expected), (by_api, unit))
-            differing += [int((way(name, texts) != vectors).any(1).sum()) for way, vectors in ways]
+            differing += [int((way(folder, texts) != vectors).any(1).sum()) for way, vectors in ways]
             torch.set_num_threads(1)
-            print(family, str(dtype).removeprefix("torch."), pooling, name if args.model else "", *differing,
+            print(family, str(dtype).removeprefix("torch."), pooling, args.model or "", *differing,
                   f"{cost(encoder, texts):.2f}", sep="  ", flush=True)  # fmt: skip
 
 

@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "tokens": {"errors"},
     "static_vectors": {"errors", "files", "options", "terminal", "tokens", "vectors", "word_cache"},
     "word_cache": set(),
-    "speed": {"prefetch", "processors", "tokens"},
+    "speed": {"device", "prefetch", "processors", "tokens"},
     "distributed": {"errors"},
     "plots": {"files"},
     "losses": LOW,

@@ -31,8 +31,14 @@ def bf16_is_fast(device: torch.device | str | None = None) -> bool:
     device = torch.device(device or os.environ.get(DEVICE) or ("cuda" if torch.cuda.is_available() else "cpu"))
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
-    return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
+    return device.type == "cpu" and (has_amx() or bool(torch.cpu.get_capabilities().get("avx512_bf16")))
+
+
+def has_amx() -> bool:
+    """Whether the processor multiplies tiles of bfloat16 numbers by AMX."""
+    import torch
+
+    return bool(torch.cpu.get_capabilities().get("amx_bf16"))
 
 
 def peak_resident(process: int | str = "self") -> int:

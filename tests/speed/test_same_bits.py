@@ -7,6 +7,7 @@ from transformers import BertConfig, ModernBertConfig, RobertaConfig
 
 from contrastive_st import SentenceEncoder
 from contrastive_st.models import POOLINGS, AutoModelForCL
+from contrastive_st.speed.products import packed_products
 
 SIZES = {"vocab_size": 90, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
          "intermediate_size": 128, "max_position_embeddings": 80}  # fmt: skip
@@ -58,3 +59,20 @@ def test_bits_do_not_depend_on_what_is_encoded_together(family, dtype, poolings)
             np.testing.assert_array_equal(np.concatenate(list(stream)), alone)
         finally:
             torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(("inner", "outer"), [(640, 96), (96, 640), (768, 768), (1536, 64)])
+def test_a_row_of_a_product_in_bf16_has_its_bits_among_any_number_of_rows(inner, outer):
+    layer, x = torch.nn.Linear(inner, outer).bfloat16(), torch.randn(900, inner).bfloat16()
+    threads = torch.get_num_threads()
+    with torch.inference_mode(), packed_products(layer):
+        alone = torch.cat([layer(row[None]) for row in x])
+        try:
+            for number, rows in [(1, 900), (1, 33), (1, 128), (1, 191), (2, 45), (2, 201), (2, 768)]:
+                torch.set_num_threads(number)
+                np.testing.assert_array_equal(layer(x[:rows]).float(), alone[:rows].float(), f"{rows} {number}")
+            assert torch.equal(layer(x.view(3, 300, inner)).flatten(0, 1), alone)
+        finally:
+            torch.set_num_threads(threads)
+    exact = torch.nn.functional.linear(x.double(), layer.weight.double(), layer.bias.double())
+    torch.testing.assert_close(alone.double(), exact, rtol=0.01, atol=0.01)

@@ -12,8 +12,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from contrastive_st.device import has_amx
+
 _ROWS = 1024  # number of tokens for which the layout of packed weights is chosen; others work too
+#: With AMX, oneDNN cuts the sum over an inner dimension of 512 or more in other places for other numbers of rows. It
+#: sums in one piece over up to 448, in products of up to 32 rows, and in convolutions, whose fastest images have 128.
+_IN_ONE_PIECE, _FEW, _IMAGE = 448, 32, 128
 _OPS = torch.ops.mkldnn
+_EACH_PIXEL = ([0, 0], [1, 1], [1, 1], 1)  # padding, stride, dilation and groups of such a convolution
 _INTEGERS = {torch.float32: torch.int32, torch.bfloat16: torch.int16}  # of the same size as each type that is packed
 
 
@@ -54,10 +60,11 @@ def packed_products(model: nn.Module, keep: bool = False) -> Iterator[None]:
 
     For inference: values are equal up to rounding (both sum in float32), there are no gradients, and weights must not
     change inside the context. The bits of a row do not depend on the number of rows or threads, as they do in other
-    products of torch; in bfloat16 they do on a processor with AMX. Layers in other types stay as they are, and without
-    oneDNN in torch so do all, without its bfloat16 those in bfloat16.
+    products of torch. Layers in other types stay as they are, and without oneDNN in torch so do all, without its
+    bfloat16 those in bfloat16.
 
-    The copies need as much memory as the weights of the layers. Those that are kept go with the model.
+    The copies need as much memory as the weights of the layers, and up to twice as much in bfloat16 on a processor with
+    AMX. Those that are kept go with the model.
 
     Args:
         model: the model.
@@ -126,14 +133,41 @@ class _Product:
     """The product of a layer with its packed weight."""
 
     def __init__(self, layer: nn.Linear) -> None:
-        self.weight = _OPS._reorder_linear_weight(layer.weight.detach(), _ROWS)
+        weight = layer.weight.detach()
+        self.weight = _OPS._reorder_linear_weight(weight, _ROWS)
         # without a bias the bits of a row would depend on the number of rows
         bias: Tensor | None = layer.bias
         self.bias = layer.weight.new_zeros(layer.out_features) if bias is None else bias.detach()
+        self.kernel: Tensor | None = None
+        if weight.dtype == torch.bfloat16 and layer.in_features > _IN_ONE_PIECE and has_amx():
+            shape = [1, layer.in_features, _IMAGE, 1]
+            self.kernel = _OPS._reorder_convolution_weight(weight[..., None, None], *_EACH_PIXEL, shape)
 
     def __call__(self, layer: nn.Linear, x: Tensor) -> Tensor:
         # a model in training brings its own autocast
         if x.dtype != self.bias.dtype or torch.is_autocast_enabled("cpu"):
             return linear(x, layer.weight, layer.bias)
-        packed: Tensor = _OPS._linear_pointwise(x, self.weight, self.bias, "none", [], "")
-        return packed
+        if self.kernel is None or x.numel() <= _FEW * layer.in_features:
+            return self._linear(x)
+        rows = x.reshape(-1, layer.in_features)
+        rest = len(rows) % _IMAGE
+        if not rest:
+            product = self._convolution(rows)
+        elif rest > 2 * _FEW or (len(rows) > _IMAGE and layer.out_features >= layer.in_features):
+            filled = torch.cat([rows, rows.new_zeros(_IMAGE - rest, layer.in_features)])
+            product = self._convolution(filled)[: len(rows)]
+        else:
+            images = [self._convolution(rows[:-rest])] if len(rows) > _IMAGE else []
+            product = torch.cat([*images, *map(self._linear, rows[-rest:].split(_FEW))])
+        return product.view(*x.shape[:-1], layer.out_features)
+
+    def _linear(self, x: Tensor) -> Tensor:
+        product: Tensor = _OPS._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+        return product
+
+    def _convolution(self, rows: Tensor) -> Tensor:
+        """The product as one of every pixel of images; `rows` fill them."""
+        images = rows.view(-1, _IMAGE, 1, rows.shape[1]).permute(0, 3, 1, 2)
+        found = _OPS._convolution_pointwise(images, self.kernel, self.bias, *_EACH_PIXEL, "none", [], "")
+        product: Tensor = found.permute(0, 2, 3, 1).reshape(len(rows), -1)
+        return product

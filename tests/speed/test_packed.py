@@ -11,11 +11,21 @@ import peft
 import pytest
 import torch
 from torch import nn
+from transformers import (
+    AutoModel,
+    BertConfig,
+    BertModel,
+    CamembertConfig,
+    ElectraConfig,
+    RobertaConfig,
+    XLMRobertaConfig,
+)
 
-from contrastive_st.models import BertForCL, SentenceEncoder
-from contrastive_st.speed import products
+from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
+from contrastive_st.speed import products, use_speed
 from contrastive_st.speed.products import packed_products
 
+TEXTS = ["the cat sat on the mat", "rain", "a dog ran far away today", "the town was quiet"]
 BF16 = pytest.param(
     torch.bfloat16, 0.01, marks=pytest.mark.skipif(not products._OPS._is_mkldnn_bf16_supported(), reason="no AVX-512")
 )
@@ -131,6 +141,58 @@ def test_an_adapter_that_is_switched_and_merged(bert_config, tokenizer):
         for layer in adapted:
             step(layer)
         np.testing.assert_allclose(encoder.encode(text), vector, atol=1e-5)
+
+
+FAMILIES = [BertConfig, RobertaConfig, XLMRobertaConfig, CamembertConfig, ElectraConfig]
+
+
+@pytest.mark.parametrize("config", FAMILIES)
+def test_a_whole_layer_computes_what_that_of_transformers_does(config, tokenizer, bert_config):
+    torch.manual_seed(0)
+    sizes = {name: getattr(bert_config, name) for name in ("hidden_size", "num_hidden_layers", "num_attention_heads")}
+    ids = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, "max_position_embeddings": 40}
+    made = config(**sizes, **ids, intermediate_size=24, hidden_act="relu", layer_norm_eps=0.01)
+    for pooling in ("mean", "avg_first_last"):
+        model = AutoModelForCL.from_config(made, pooling=pooling).eval()
+        for name, weight in model.named_parameters():
+            if name.endswith("bias"):
+                torch.nn.init.normal_(weight)
+        encoder = SentenceEncoder(model, tokenizer)
+        vectors = encoder.encode(TEXTS)
+        assert sum(isinstance(product, products._Whole) for _, product in products._KEPT[model].products) == 2
+        use_speed(False)
+        try:
+            np.testing.assert_allclose(vectors, encoder.encode(TEXTS), atol=1e-5)
+        finally:
+            use_speed(True)
+        model.get_submodule(f"{model.base_model_prefix}.encoder.layer.1.attention.self.key").bias.data.neg_()
+        changed = encoder.encode(TEXTS)
+        np.testing.assert_array_equal(changed, SentenceEncoder(copy.deepcopy(model), tokenizer).encode(TEXTS))
+
+
+def test_a_hook_inside_a_layer_runs(bert_config, tokenizer):
+    encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean").eval(), tokenizer)
+    before, seen = encoder.encode(TEXTS), []
+    inside = encoder.model.get_submodule("bert.encoder.layer.0.attention.self")
+    hook = inside.register_forward_hook(lambda module, args, output: seen.append(output[0]))
+    np.testing.assert_allclose(encoder.encode(TEXTS), before, atol=1e-6)
+    assert seen
+    hook.remove()
+    np.testing.assert_array_equal(encoder.encode(TEXTS), before)
+
+
+def test_a_decoder_and_eager_attention_are_left_to_transformers(bert_config, tokenizer):
+    torch.manual_seed(0)
+    decoder = BertModel(BertConfig(**{**bert_config.to_dict(), "is_decoder": True, "add_cross_attention": True})).eval()
+    eager = AutoModel.from_config(bert_config, attn_implementation="eager").eval()
+    rows, states = torch.tensor([[5, 6, 7]]), torch.randn(1, 4, bert_config.hidden_size)
+    with torch.inference_mode():
+        for model, options in ((decoder, {"encoder_hidden_states": states}), (eager, {"output_attentions": True})):
+            expected = model(rows, **options)
+            with packed_products(model):
+                found = model(rows, **options)
+            torch.testing.assert_close(found.last_hidden_state, expected.last_hidden_state)
+            assert len(found.attentions or ()) == len(expected.attentions or ())
 
 
 def test_products_go_with_the_model_and_are_not_kept_in_training(bert_config, tokenizer):

@@ -26,6 +26,8 @@ _IN_ONE_PIECE, _FEW, _IMAGE = 448, 32, 128
 _OPS = torch.ops.mkldnn
 _EACH_PIXEL = ([0, 0], [1, 1], [1, 1], 1)  # padding, stride, dilation and groups of such a convolution
 _OF_BERT = {"BertLayer", "RobertaLayer", "XLMRobertaLayer", "CamembertLayer", "ElectraLayer"}
+_JOINED = ("attention.self.query", "attention.self.key", "attention.self.value")
+_OTHERS = ("attention.output.dense", "intermediate.dense", "output.dense")
 _OF_DECODERS = ("encoder_attention_mask", "past_key_values")
 _CAPTURES = "output_capturing_hook"  # by which transformers collects states, and of sdpa no attentions
 _INTEGERS = {torch.float32: torch.int32, torch.bfloat16: torch.int16}  # of the same size as each type that is packed
@@ -39,7 +41,6 @@ class _Kept:
     """
 
     def __init__(self, modules: list[nn.Module]) -> None:
-        self.modules = [id(module) for module in modules]
         places = {module: place for place, module in enumerate(modules)}
         linears = [module for module in places if _packs(module)]
         whole = {module: _Whole(module) for module in places if _is_of_bert(module)}
@@ -47,22 +48,17 @@ class _Kept:
         self.products: list[tuple[int, _Product | _Whole]] = [(places[x], y) for x, y in whole.items()]
         self.products += [(places[x], _Product(x.weight, x.bias)) for x in linears if x not in inside]
         self.linears = [places[x] for x in linears]
-        self.hooks = list(map(_hooks, modules))
-        self.tensors = [_tensors(layer) for layer in linears]
+        self.state = _state(modules, self.linears)
         # views as integers, since numpy has no bfloat16; biases are copied by whole layers alone
-        weights = [(x.weight, max(x.in_features - 1, 1)) for x in linears]
-        copied = [*weights, *((x.bias, 1) for module in whole for x in _joined(module))]
+        copied: list[tuple[Tensor, int]] = [(x.weight, max(x.in_features - 1, 1)) for x in linears]
+        copied += [(layer.get_parameter(f"{name}.bias"), 1) for layer in whole for name in _JOINED]
         self.samples = [x.detach().view(_INTEGERS[x.dtype]).reshape(-1)[::step].numpy() for x, step in copied]
         self.numbers = [sample.tobytes() for sample in self.samples]
 
     def holds(self, modules: list[nn.Module]) -> bool:
         """Whether a model with these modules is as it was."""
-        return (
-            self.modules == [id(module) for module in modules]
-            and self.hooks == list(map(_hooks, modules))
-            and self.tensors == [_tensors(modules[place]) for place in self.linears]
-            and self.numbers == [sample.tobytes() for sample in self.samples]
-        )
+        same = len(modules) > max(self.linears, default=0) and self.state == _state(modules, self.linears)
+        return same and self.numbers == [sample.tobytes() for sample in self.samples]
 
 
 _KEPT: weakref.WeakKeyDictionary[nn.Module, _Kept] = weakref.WeakKeyDictionary()
@@ -144,49 +140,35 @@ def _is_of_bert(module: Any) -> bool:
         return False
     parts = all_modules(module)[1:]
     hooks = [hook for part in parts for hook in (*part._forward_hooks.values(), *part._forward_pre_hooks.values())]
-    plain = all(getattr(hook, "__name__", "") == _CAPTURES for hook in hooks) and len(hooks) == sum(map(_hooks, parts))
-    linears = [*_joined(module), *_others(module)]
+    plain = all(getattr(hook, "__name__", "") == _CAPTURES for hook in hooks)
+    plain = plain and not any("forward" in part.__dict__ for part in parts)
+    linears = [module.get_submodule(name) for name in (*_JOINED, *_OTHERS)]
     packs = all(_packs(x) and x.bias is not None and x.weight.dtype == linears[0].weight.dtype for x in linears)
     return plain and packs and not module.is_decoder
 
 
-def _hooks(module: nn.Module) -> int:
-    """How many hooks a module has, and methods in place of its `forward`."""
-    return len(module._forward_hooks) + len(module._forward_pre_hooks) + ("forward" in module.__dict__)
-
-
-def _joined(layer: Any) -> list[nn.Linear]:
-    attention = layer.attention.self
-    return [attention.query, attention.key, attention.value]
-
-
-def _others(layer: Any) -> list[nn.Linear]:
-    return [layer.attention.output.dense, layer.intermediate.dense, layer.output.dense]
-
-
-def _tensors(layer: nn.Module) -> list[tuple[int, int]]:
-    """Where the weight and bias of a layer are, and how often they were written."""
-    return [
-        (x.data_ptr(), 0 if x.is_inference() else x._version)
-        for x in (layer.weight, layer.bias)
-        if isinstance(x, Tensor)
-    ]
+def _state(modules: list[nn.Module], linears: list[int]) -> list[object]:
+    """Modules with their hooks, and of those at some places where their numbers are and how often they were written."""
+    hooks = [(id(x), len(x._forward_hooks), len(x._forward_pre_hooks), "forward" in x.__dict__) for x in modules]
+    own = [x for place in linears for x in modules[place]._parameters.values() if x is not None]
+    return [*hooks, *((x.data_ptr(), 0 if x.is_inference() else x._version) for x in own)]
 
 
 class _Whole:
     """A layer of BERT with packed weights, those of query, key and value in one."""
 
     def __init__(self, layer: Any) -> None:
-        joined = _joined(layer)
+        joined, others = ([layer.get_submodule(name) for name in names] for names in (_JOINED, _OTHERS))
         self.joined = _Product(torch.cat([x.weight for x in joined]), torch.cat([x.bias for x in joined]))
-        self.attended, self.wide, self.narrow = (_Product(x.weight, x.bias) for x in _others(layer))
+        self.attended, self.wide, self.narrow = (_Product(x.weight, x.bias) for x in others)
 
     def of(self, layer: Any, x: Tensor, attention_mask: Tensor | None = None, *rest: Any, **options: Any) -> Tensor:
         """What the layer returns."""
         attention = layer.attention.self
         name, own = attention.config._attn_implementation, {k: v for k, v in options.items() if k not in _OF_DECODERS}
         more = any(y is not None for y in (*rest, *map(options.get, _OF_DECODERS)))
-        if layer.training or more or name == "eager" or not self.joined.fits(x):
+        fits = x.dtype == self.joined.bias.dtype and not torch.is_autocast_enabled("cpu")
+        if layer.training or more or name == "eager" or not fits:
             plain: Tensor = type(layer).forward(layer, x, attention_mask, *rest, **options)
             return plain
         shape = (*x.shape[:2], 3, -1, attention.attention_head_size)
@@ -205,9 +187,11 @@ class _Product:
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         weight = weight.detach()
         self.out, self.inner = weight.shape
-        self.weight = _OPS._reorder_linear_weight(weight, _ROWS)
         # without a bias the bits of a row would depend on the number of rows
         self.bias = weight.new_zeros(self.out) if bias is None else bias.detach()
+        packed = _OPS._reorder_linear_weight(weight, _ROWS)
+        usual = {"attr": "none", "scalars": [], "algorithm": ""}
+        self.linear = partial(_OPS._linear_pointwise, W=packed, B=self.bias, **usual)
         self.kernel: Tensor | None = None
         if weight.dtype == torch.bfloat16 and self.inner > _IN_ONE_PIECE and has_amx():
             shape = [1, self.inner, _IMAGE, 1]
@@ -215,15 +199,14 @@ class _Product:
 
     def of(self, layer: nn.Linear, x: Tensor) -> Tensor:
         """What the layer returns."""
-        return self(x) if self.fits(x) else linear(x, layer.weight, layer.bias)
-
-    def fits(self, x: Tensor) -> bool:
-        """Whether the weight is of the type of `x`; a model in training brings its own autocast."""
-        return x.dtype == self.bias.dtype and not torch.is_autocast_enabled("cpu")
+        # a model in training brings its own autocast
+        fits = x.dtype == self.bias.dtype and not torch.is_autocast_enabled("cpu")
+        return self(x) if fits else linear(x, layer.weight, layer.bias)
 
     def __call__(self, x: Tensor) -> Tensor:
         if self.kernel is None or x.numel() <= _FEW * self.inner:
-            return self._linear(x)
+            few: Tensor = self.linear(x)
+            return few
         rows = x.reshape(-1, self.inner)
         rest = len(rows) % _IMAGE
         if not rest:
@@ -233,12 +216,8 @@ class _Product:
             product = self._convolution(filled)[: len(rows)]
         else:
             images = [self._convolution(rows[:-rest])] if len(rows) > _IMAGE else []
-            product = torch.cat([*images, *map(self._linear, rows[-rest:].split(_FEW))])
+            product = torch.cat([*images, *map(self.linear, rows[-rest:].split(_FEW))])
         return product.view(*x.shape[:-1], self.out)
-
-    def _linear(self, x: Tensor) -> Tensor:
-        product: Tensor = _OPS._linear_pointwise(x, self.weight, self.bias, "none", [], "")
-        return product
 
     def _convolution(self, rows: Tensor) -> Tensor:
         """The product as one of every pixel of images; `rows` fill them."""

@@ -19,8 +19,8 @@ $(VENV)/.dev: $(VENV)/.demo
 demo: $(VENV)/.demo  ## is an encoder tuned on the installed Python documentation better there? a table, and a page
 	$(BIN)/contrastive-st compare --installed_docs --output out/demo --overwrite $(DEMO_ARGS)
 
-test: $(VENV)/.dev  ## every test but those of `make test-contracts`, offline
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/contracts $(PYTEST_ARGS)
+test: $(VENV)/.dev  ## every test but those of `make test-contracts`, offline; three processes, as tests also wait
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 3 --dist loadfile --ignore tests/contracts $(PYTEST_ARGS)
 
 meetings: $(VENV)/.dev  ## the laws of docs/launching.md for every combination of choices, offline; about an hour on two busy cores
 	HF_HUB_OFFLINE=1 CONTRASTIVE_ST_MEETINGS=all $(BIN)/python -m pytest -n 2 tests/meetings $(PYTEST_ARGS)
@@ -41,7 +41,7 @@ $(VENV)/.contracts: $(VENV)/.dev
 test-contracts: $(VENV)/.contracts $(VENV)-contracts/.done  ## what the libraries around this one expect of it; HTTP for FUZZ_SECONDS
 	HF_HUB_OFFLINE=1 SCHEMATHESIS=$(abspath $(VENV)-contracts)/bin/schemathesis CONTRASTIVE_ST_FUZZ_SECONDS=$(FUZZ_SECONDS) \
 		CONTRASTIVE_ST_CONTRACTS=$(abspath $(VENV)-contracts)/fetched \
-		$(BIN)/python -m pytest tests/contracts -o asyncio_mode=auto $(PYTEST_ARGS)
+		$(BIN)/python -m pytest -n 2 --dist loadfile tests/contracts -o asyncio_mode=auto $(PYTEST_ARGS)
 
 $(VENV)/.cluster: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[ray]" "ray[train]"
@@ -55,12 +55,13 @@ $(VENV)-min/.test: pyproject.toml constraints-min.txt
 	$(VENV)-min/bin/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints-min.txt -e ".[test]"
 	touch $@
 
-# What depends on the versions of other libraries: models, training, files, the store and the API.
-VERSIONS := -m "not slow and not data" tests/models tests/training tests/hub tests/data
-OLDEST := -m "not data" tests/training/test_trainer.py tests/search/test_store.py
+# What depends on the versions of other libraries: models, the trainer, files, cards, the store and the API.
+VERSIONS := -m "not data" tests/serve/test_api.py tests/search/test_store.py tests/hub/test_cards.py tests/hub/test_convert.py \
+	$(patsubst %,tests/models/test_%.py,adapters contract decoders families loaders models opening other_families) \
+	$(patsubst %,tests/training/test_%.py,callbacks optimizers own_parts trainer) \
+	$(patsubst %,tests/data/test_%.py,collators every_door mixture readers tokenize_roles wordpiece)
 test-min: $(VENV)-min/.test  ## tests of what depends on other libraries, offline, with their oldest versions
-	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadfile $(VERSIONS) tests/serve $(PYTEST_ARGS)
-	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadfile $(OLDEST) $(PYTEST_ARGS)
+	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadfile $(VERSIONS) $(PYTEST_ARGS)
 
 # torch is the wheel without CUDA, and pytest that of the other targets.
 $(VENV)-newest/.test:
@@ -69,7 +70,7 @@ $(VENV)-newest/.test:
 	$(VENV)-newest/bin/python -m pip install --no-compile --quiet --disable-pip-version-check -c $(VENV)-newest/constraints.txt -e ".[test]"
 	touch $@
 
-test-newest: $(VENV)-newest/.test  ## fast tests of models, training and files with the newest releases of the dependencies
+test-newest: $(VENV)-newest/.test  ## the same tests with the newest releases of the dependencies
 	export HF_HUB_OFFLINE=1; $(VENV)-newest/bin/python -m pytest -n 2 --dist loadfile $(VERSIONS) $(PYTEST_ARGS) || \
 		$(VENV)-newest/bin/python .ci/newest.py $(VERSIONS)
 	rm -rf $(VENV)-newest

@@ -146,6 +146,11 @@ class HubClients:
         """For processes with the variables of `environment` and no other of the Hub's."""
         return python_for(self.common)
 
+    @functools.cached_property
+    def offline(self):
+        """As `executable`, with HF_HUB_OFFLINE=1."""
+        return python_for(self.common | {"HF_HUB_OFFLINE": "1"})
+
     def environment(self, cache):
         """The variables of the next processes, whose cache is this folder."""
         cache.mkdir(exist_ok=True)

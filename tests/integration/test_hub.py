@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import transformers
 from hub_server import Fault
-from warm_python import python
 
 from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL, SentenceEncoder
@@ -36,11 +35,9 @@ def client(hub, hub_clients, tmp_path):
 
     def client(*args, code=None, token=ALICE, cache="cache", **environment):
         own = {**hub_clients.environment(tmp_path / cache), **({"HF_TOKEN": token} if token else {}), **environment}
-        command = ["-c", code] if code else ["-m", "contrastive_st.cli"]
-        done = subprocess.run(
-            [python() if environment else hub_clients.executable, *command, *map(str, args)], capture_output=True,
-            text=True, timeout=200, env=own, cwd=tmp_path,
-        )  # fmt: skip
+        executable = hub_clients.offline if environment else hub_clients.executable
+        command = [executable, *(["-c", code] if code else ["-m", "contrastive_st.cli"]), *map(str, args)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=own, cwd=tmp_path)
         assert not token or token not in done.stdout + done.stderr
         return done
 

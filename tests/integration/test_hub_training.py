@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from hub_server import Fault
-from warm_python import python
 
 from conftest import SENTENCES
 
@@ -114,7 +113,7 @@ def test_two_processes_push_and_a_fresh_one_pulls_the_same_embeddings(hub, hub_c
     run([hub_clients.executable, *code], environment(hub_clients, tmp_path / "empty"), tmp_path)
     before = len(hub.requests)
     without = environment(hub_clients, tmp_path / "empty", HF_HUB_OFFLINE="1")  # and again without a network
-    run([python(), *code], without, tmp_path)
+    run([hub_clients.offline, *code], without, tmp_path)
     assert len(hub.requests) == before
 
 

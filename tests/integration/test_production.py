@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from ports import free_port
 from store_places import tcp_server
+from warm_python import python_with_package
 
 from contrastive_st.search.postgres.server import _binaries
 
@@ -29,6 +30,9 @@ def test_from_an_empty_postgresql_to_a_served_search(tmp_path):
     blocks = re.findall(r"^```sh\n(.*?)^```$", section(), re.M | re.S)
     assert len(blocks) == 6
     own = free_port()
+    command = tmp_path / "contrastive-st"
+    command.write_text(f'#!/bin/sh\nexec {python_with_package()} -m contrastive_st.cli "$@"\n')
+    command.chmod(0o700)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     with tcp_server() as (_, address):
         port = psycopg.conninfo.conninfo_to_dict(address.format("x"))["port"]
@@ -36,7 +40,7 @@ def test_from_an_empty_postgresql_to_a_served_search(tmp_path):
         script = "\n".join(["trap 'kill $(jobs -p)' EXIT", *numbered])
         script = script.replace("db --port 5432", f"127.0.0.1 --port {port}").replace("db:5432", f"127.0.0.1:{port}")
         script = script.replace("8080", str(own))
-        path = os.pathsep.join([str(Path(sys.executable).parent), str(_binaries()), os.environ["PATH"]])
+        path = os.pathsep.join([str(tmp_path), str(Path(sys.executable).parent), str(_binaries()), os.environ["PATH"]])
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env={**os.environ, "PATH": path}, text=True,
             capture_output=True, timeout=300, check=False,

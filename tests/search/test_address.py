@@ -68,7 +68,7 @@ def test_no_environment_moves_a_store_or_changes_its_answers(place, other, tmp_p
     drawn = random.Random(7)
     strange = ["nowhere", "", "0", "-c statement_timeout=1", "require", str(tmp_path), "Mars/Crater", "LATIN1"]
     with EmbeddedServer(place):  # once with a server that runs
-        assert _answers(place, dict.fromkeys(VARIABLES, "nowhere") | other[1]) == expected
+        assert _answers(place, dict.fromkeys(VARIABLES, "nowhere") | other[1], python_with_package()) == expected
     for _ in range(int(os.environ.get("CONTRASTIVE_ST_DRAWS", "1"))):
         environment = {name: drawn.choice(strange) for name in drawn.sample(VARIABLES, len(VARIABLES) // 2)}
         environment |= {name: value for name, value in other[1].items() if drawn.random() < 0.7}

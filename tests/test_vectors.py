@@ -31,8 +31,7 @@ SCORES = {
 
 @pytest.mark.parametrize("kind", SCORES)
 @pytest.mark.parametrize("k", [1, 7, 90, 1000])
-@pytest.mark.parametrize("block", [3, 64, 1000])
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("block", "threads"), [(3, 1), (64, 3), (1000, 1)])
 def test_the_k_best_in_blocks_are_those_of_a_plain_sort(monkeypatch, kind, k, block, threads):
     """Of equal scores the first comes first; -inf comes last; and all are there if k is larger than their number."""
     for name, value in {"_SCORES": 1, "_NARROW": block, "_FEW": 8, "_MANY": 20}.items():

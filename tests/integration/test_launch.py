@@ -1,15 +1,9 @@
-"""The example under `accelerate launch`, one and two processes, killed and resumed: real processes."""
+"""The example under `accelerate launch`, one and two processes: real processes."""
 
-import os
-import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import load_file
 from warm_python import python_with_package
 
 from conftest import SENTENCES
@@ -18,8 +12,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "run_simcse.py"
 pytestmark = pytest.mark.slow
 
 
-def command(folder, *args, processes=1, executable=None):
-    launch = [executable or python_with_package(), "-m", "accelerate.commands.launch"]
+def command(folder, *args, processes=1):
+    launch = [python_with_package(), "-m", "accelerate.commands.launch"]
     if processes == 2:
         launch += ["--config_file", str(EXAMPLE.parent / "accelerate" / "two_cpu_processes.yaml")]
     else:
@@ -69,28 +63,3 @@ def test_bad_input_ends_in_one_line(folder):
         assert done.stderr.startswith("error: ")
         assert "there is no such file" in done.stderr
         assert done.stderr.count("\n") == 1
-
-
-def test_killed_and_resumed_is_never_killed_bit_for_bit(folder):
-    """With its launcher, as one process group; `test_resume.py` has every way of training."""
-    steps = ["--max_steps", "12", "--save_steps", "4", "--logging_steps", "1", "--chunk_size", "3"]
-    run(command(folder, *steps))
-    whole = load_file(folder / "out" / "model.safetensors")
-    (folder / "out").rename(folder / "whole")
-
-    victim = subprocess.Popen(
-        command(folder, *steps, executable=sys.executable),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    while not (folder / "out" / "checkpoint-8" / "trainer_state.json").exists():
-        assert victim.poll() is None or (folder / "out" / "checkpoint-8").exists()
-        time.sleep(0.005)
-    os.killpg(victim.pid, signal.SIGKILL)
-    victim.wait()
-    run(command(folder, *steps, "--resume_from_checkpoint", str(folder / "out" / "checkpoint-8")))
-    resumed = load_file(folder / "out" / "model.safetensors")
-    assert whole.keys() == resumed.keys()
-    for name, weight in whole.items():
-        assert torch.equal(weight, resumed[name]), name

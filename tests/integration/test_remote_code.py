@@ -142,7 +142,7 @@ def test_where_the_package_is_imported_no_flag_is_needed(trained, tmp_path):
 @pytest.mark.slow
 def test_where_the_package_is_not_installed(trained, bare_site, tmp_path):
     model, tokenizer, out = trained
-    folders = {"final": out, "checkpoint-1": out / "checkpoint-1", "checkpoint-2": out / "checkpoint-2"}
+    folders = {"final": out, "checkpoint-1": out / "checkpoint-1"}
     save_both(model, tokenizer, tmp_path / "second")
     folders["second"] = tmp_path / "second"
     work = {

@@ -11,8 +11,8 @@ from warm_python import python_with_package
 
 WORKER = Path(resume_worker.__file__)
 CASES = {  # orders that `tests/meetings` does not have
-    1: ["corpus-runs-workers", "corpus-mixed-workers", "neighbors-workers", "mixture-stream-accumulated"],
-    2: ["corpus", "mixture-cached-workers", "mixture-stream-cached-workers"],
+    1: ["corpus-runs-workers", "neighbors-workers", "mixture-stream-accumulated"],
+    2: ["corpus-mixed", "mixture-stream-cached-workers"],
 }  # fmt: skip
 pytestmark = pytest.mark.slow  # the processes run once
 

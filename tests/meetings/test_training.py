@@ -21,10 +21,7 @@ PART = (
     "processes=2 loss=own_encoder way=chunks resume=1 dropout=0.1 queue=yes",
     "processes=2 loss=relational_distillation way=chunks adapter=dora step=checkpointed",
     "processes=2 way=chunks adapter=lora sharded=yes evaluator=ours keep=best resume=3",
-    "processes=2 loss=targets way=padded",
     "processes=3 step=bf16 validation=split batch=halved",
-    "way=padded step=compiled",
-    "processes=2 loss=texts",
 )
 pytestmark = pytest.mark.slow
 

@@ -63,8 +63,7 @@ def test_texts_that_are_cut_are_counted_and_said(tmp_path, source, bert_config, 
     assert "longer" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("precision", ["float32", "int8", "ubinary"])
-@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize(("precision", "normalize"), [("float32", True), ("int8", False), ("ubinary", True)])
 def test_the_file_is_what_numpy_saves_of_the_vectors(tmp_path, source, wanted, precision, normalize):
     output = tmp_path / "v.npy"
     wanted = unit_vectors(wanted) if normalize else wanted

@@ -102,8 +102,7 @@ def store(corpus, place):
     return place
 
 
-@pytest.mark.parametrize("where", ["shards", "store"])
-@pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize(("where", "hybrid"), [("shards", False), ("store", True)])
 def test_every_way_of_asking_gives_the_order_of_the_cross_encoder(where, hybrid, folder, request, capsys):
     """The hits are those of the first stage, by the scores of the second."""
     from fastapi.testclient import TestClient

@@ -182,7 +182,7 @@ def test_names_of_ten_thousand_characters_and_a_vocabulary_without_unknown_words
 @pytest.mark.slow
 def test_a_share_of_the_mutants(tmp_path):
     """Each is opened in a child of one process; more of them by hand."""
-    command = [python_with_package(), mutants.__file__, "--count", "40", "--resume", "10", "--seed", "7"]
+    command = [python_with_package(), mutants.__file__, "--count", "20", "--resume", "5", "--seed", "7"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
-    assert "40 + 10 mutants of seed 7" in done.stdout
+    assert "20 + 5 mutants of seed 7" in done.stdout

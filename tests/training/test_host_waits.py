@@ -23,7 +23,7 @@ OTHER_STEPS = {
     "queue": ("info_nce-V2", "guided-V2"),
     "gradcache-queue": ("info_nce-V3", "guided-V2"),
 }  # fmt: skip
-PLAIN = [name for name in grid.METHODS if name not in DECODERS and not name.endswith("matryoshka")]
+PLAIN = [name for name in grid.METHODS if name not in DECODERS and not name.endswith(("matryoshka", "-V2"))]
 CASES = [
     *((method, "plain") for method in (*PLAIN, "guided-V3-matryoshka", "mixture-matryoshka")),
     *((method, step) for step, methods in OTHER_STEPS.items() for method in methods),

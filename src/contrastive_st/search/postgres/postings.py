@@ -72,9 +72,11 @@ class View:
     Args:
         headers: of the segments.
         base: a view of all earlier segments, which saves sorting their ids again.
+        oid: of their table. A collection may be deleted and made again under the same name.
     """
 
-    def __init__(self, headers: Sequence[Header], base: View | None = None) -> None:
+    def __init__(self, headers: Sequence[Header], base: View | None = None, oid: int = 0) -> None:
+        self.oid = oid
         headers = sorted(headers, key=lambda one: one.number)
         self._parts = (base, View(headers)) if base else ()
         self.headers: list[Header] = [*(base.headers if base else ()), *headers]
@@ -122,44 +124,46 @@ class View:
 
 
 class Words:
-    """Reads postings for searches. Objects for one collection share it, so that they read each page once.
-
-    The table is recognised by its oid: a collection may be deleted and made again under the same name.
-    """
+    """Reads postings for searches. Objects for one collection share it, so that they read each page once."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._pages: OrderedDict[tuple[int, int, int], bytes] = OrderedDict()
         self._size = 0
-        self._view = self._base = 0, View([])
+        self._view = self._base = View([])
 
-    def find(self, connection: StoreConnection, tables: Tables, keys: Sequence[int]) -> tuple[View, list[Postings]]:
-        """The documents, and the postings of each lexeme that one of them has."""
+    def view(self, connection: StoreConnection, tables: Tables) -> View:
+        """The documents that there are now."""
         while True:  # again if a segment was joined with others meanwhile
             rows = connection.execute(tables.statement(_SEGMENTS)).fetchall()
             oid, numbers = (rows[0][0] if rows else 0), tuple(row[1] for row in rows)
-            known, view = self._view
-            if known != oid or view.key != numbers:
-                there = {one.number: one for one in view.headers} if known == oid else {}
-                new = read_headers(connection, tables, [number for number in numbers if number not in there])
-                there |= {one.number: one for one in new}
-                if any(number not in there for number in numbers):
-                    continue
-                known, base = self._base
-                later = [there[number] for number in numbers[len(base.key) :]]
-                size = sum(len(one.ids) + len(one.gone) for one in later)
-                if known == oid and base.key and numbers[: len(base.key)] == base.key and size < _TAIL:
-                    view = View(later, base)
-                else:
-                    view = View([there[number] for number in numbers])
-                    self._base = oid, view
-                self._view = oid, view
-            pages = self._read(connection, tables, oid, view, keys)
-            if pages is not None:
-                return view, list(_postings(view, keys, pages))
+            view = self._view
+            if (view.oid, view.key) == (oid, numbers):
+                return view
+            there = {one.number: one for one in view.headers} if view.oid == oid else {}
+            new = read_headers(connection, tables, [number for number in numbers if number not in there])
+            there |= {one.number: one for one in new}
+            if any(number not in there for number in numbers):
+                continue
+            base = self._base
+            later = [there[number] for number in numbers[len(base.key) :]]
+            size = sum(len(one.ids) + len(one.gone) for one in later)
+            if base.oid == oid and base.key and numbers[: len(base.key)] == base.key and size < _TAIL:
+                view = View(later, base, oid)
+            else:
+                view = self._base = View([there[number] for number in numbers], oid=oid)
+            self._view = view
+            return view
+
+    def postings(
+        self, connection: StoreConnection, tables: Tables, view: View, keys: Sequence[int]
+    ) -> list[Postings] | None:
+        """The postings of each lexeme that a document of the view has; None if a segment was joined with others."""
+        pages = self._read(connection, tables, view, keys)
+        return None if pages is None else list(_postings(view, keys, pages))
 
     def _read(
-        self, connection: StoreConnection, tables: Tables, oid: int, view: View, keys: Sequence[int]
+        self, connection: StoreConnection, tables: Tables, view: View, keys: Sequence[int]
     ) -> dict[tuple[int, int], bytes] | None:
         """The pages of the lexemes, by segment and number; None if some are gone."""
         wanted = []
@@ -170,8 +174,8 @@ class Words:
         result: dict[tuple[int, int], bytes] = {}
         with self._mutex:
             for place in wanted:
-                if (page := self._pages.get((oid, *place))) is not None:
-                    self._pages.move_to_end((oid, *place))
+                if (page := self._pages.get((view.oid, *place))) is not None:
+                    self._pages.move_to_end((view.oid, *place))
                     result[place] = page
         if missing := [place for place in wanted if place not in result]:
             segments, numbers = (list(column) for column in zip(*missing, strict=True))
@@ -181,7 +185,7 @@ class Words:
             with self._mutex:
                 for segment, number, page in rows:
                     result[segment, number] = page
-                    if self._pages.setdefault((oid, segment, number), page) is page:
+                    if self._pages.setdefault((view.oid, segment, number), page) is page:
                         self._size += len(page)
                 while self._size > _CACHE:
                     self._size -= len(self._pages.popitem(last=False)[1])

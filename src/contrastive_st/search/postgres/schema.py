@@ -255,10 +255,14 @@ def nearest(tables: Tables, index: str, filter: Filter) -> Statement:
 
 
 def cosines(tables: Tables, index: str, filter: Filter) -> Statement:
-    """`id, cosine` of the k nearest, and then of the documents with the given `ids`."""
-    outer = f"""WITH nearest AS MATERIALIZED ({_BY_INDEX[index]}) SELECT n.id, 1 - n.distance FROM nearest AS n
-    UNION ALL SELECT v.id, 1 - (v.embedding <=> %(q)b) FROM {{vectors}} AS v WHERE v.id = ANY(%(ids)s)"""
+    """`id, cosine` of the k nearest."""
+    outer = f"WITH nearest AS MATERIALIZED ({_BY_INDEX[index]}) SELECT n.id, 1 - n.distance FROM nearest AS n"
     return _compose(outer, tables, filter)
+
+
+def cosines_of(tables: Tables) -> Statement:
+    """`id, cosine` of the documents with the given `ids`."""
+    return tables.statement("SELECT v.id, 1 - (v.embedding <=> %(q)b) FROM {vectors} AS v WHERE v.id = ANY(%(ids)s)")
 
 
 def matching(tables: Tables, filter: Filter, some: bool = False) -> Statement:

@@ -12,7 +12,7 @@ from typing import Any, LiteralString
 import numpy as np
 from numpy.typing import NDArray
 from pgvector import Bit, HalfVector, Vector
-from psycopg import sql
+from psycopg import Cursor, sql
 
 from contrastive_st.errors import choice
 from contrastive_st.search.bm25 import Postings, best, shares
@@ -269,22 +269,10 @@ class VectorStore(StoreWrites):
 
         def work(connection: StoreConnection, now: VectorStore) -> list[list[Hit]]:
             graph, ef = now._plan(connection, chosen, exact, max(ef_search or EF_SEARCH, k))
-            if text is None:
-                found = (now._near_rows(connection, query, k, chosen, graph, ef) for query in queries_)
-                return [[Hit.of(*row) for row in rows] for rows in found]
-            many = max(k, FUSED)
-            numbers, view, postings = now._by_words(connection, text, many, chosen, graph == "none")
-            others = view.ids[numbers].tolist()
-            near = now._near_rows(connection, queries_[0], many, chosen, graph, max(ef, many), others)
-            cosines: dict[int, float] = dict(near)
-            ids = np.array(list(cosines), np.int64)
-            scores, (places, known) = np.zeros(len(ids)), view.places(ids)
-            scores[known] = shares(postings, view.norms, view.total, places)
-            best_first = fuse(ids, np.array(list(cosines.values())), scores, view.length)
-            order = ids[best_first[:k]].tolist()
-            statement = now.tables.statement("SELECT id, text, metadata FROM {texts} WHERE id = ANY(%s)")
-            texts = {id: rest for id, *rest in connection.execute(statement, (order,))}
-            return [[Hit.of(id, float(cosines[id]), *texts[id]) for id in order if id in texts]]
+            if text is not None:
+                return [now._hybrid(connection, queries_[0], text, k, chosen, graph, ef)]
+            found = (now._near_rows(connection, query, k, chosen, graph, ef) for query in queries_)
+            return [[Hit.of(*row) for row in rows] for rows in found]
 
         hits = self.read(work)
         check_filter(self, chosen, any(hits))
@@ -388,46 +376,87 @@ class VectorStore(StoreWrites):
         total = connection.value(size, (self.tables.texts.as_string(connection),))
         return index, int(min(max(ef, 2 * ef * total / expected), _MOST_EF))
 
+    def _hybrid(
+        self, connection: StoreConnection, query: Vectors, text: str, k: int, filter: Filter, graph: str, ef: int
+    ) -> list[Hit]:
+        many = max(k, FUSED)
+        ef = max(ef, many)
+        self._use_graph(connection, many, filter, graph, ef)
+        # In a pipeline, `execute` does not wait: the server searches by vectors while this process ranks by words.
+        with connection.pipeline():
+            view = self.words.view(connection, self.tables)
+            nearest = self._nearest(connection, query, many, filter, graph, ef)
+            numbers, view, postings = self._by_words(connection, text, many, filter, graph == "none", view)
+            near = nearest.fetchall()
+        if len(near) < many and graph != "none":  # the index has stopped its scan early
+            near = self._nearest(connection, query, many, filter, "none", ef).fetchall()
+        cosines: dict[int, float] = dict(near)
+        if others := [id for id in view.ids[numbers].tolist() if id not in cosines]:
+            parameters = {"q": self._parameter(query), "ids": others}
+            statement = queries.cosines_of(self.tables)
+            cosines |= connection.execute(statement, parameters, binary=True).fetchall()
+        ids, values = np.array(list(cosines), np.int64), np.array(list(cosines.values()))
+        ids, values = ids[~np.isnan(values)], values[~np.isnan(values)]
+        scores, (places, known) = np.zeros(len(ids)), view.places(ids)
+        scores[known] = shares(postings, view.norms, view.total, places)
+        order = ids[fuse(ids, values, scores, view.length)[:k]].tolist()
+        statement = self.tables.statement("SELECT id, text, metadata FROM {texts} WHERE id = ANY(%s)")
+        texts = {id: rest for id, *rest in connection.execute(statement, (order,))}
+        return [Hit.of(id, float(cosines[id]), *texts[id]) for id in order if id in texts]
+
     def _near_rows(
+        self, connection: StoreConnection, query: Vectors, k: int, filter: Filter, graph: str, ef: int
+    ) -> list[Any]:
+        """Ids, cosines, texts and metadata of the nearest."""
+        self._use_graph(connection, k, filter, graph, ef)
+        rows = self._nearest(connection, query, k, filter, graph, ef, texts=True).fetchall()
+        # the index has stopped its scan early; comparing few documents is fast
+        if len(rows) < k and graph != "none":
+            return self._near_rows(connection, query, k, filter, "none", ef)
+        # a vector of zeros, of a text of which the model knows no token, has no cosine
+        return [row for row in rows if not math.isnan(row[1])]
+
+    def _use_graph(self, connection: StoreConnection, k: int, filter: Filter, graph: str, ef: int) -> None:
+        if graph != "none":
+            scan = "relaxed_order" if filter else "off"
+            connection.use({"hnsw.ef_search": max(ef, min(k, _MOST_EF)), "hnsw.iterative_scan": scan})
+
+    def _nearest(
         self,
         connection: StoreConnection,
         query: Vectors,
         k: int,
         filter: Filter,
-        index: str,
+        graph: str,
         ef: int,
-        others: list[int] | None = None,
-    ) -> list[Any]:
-        """Ids, cosines, texts and metadata of the nearest; or ids and cosines of the nearest and of `others`."""
-        vector = HalfVector if self.storage == "halfvec" else Vector
-        parameters: dict[str, object] = {"q": vector(query), "k": k, "many": max(ef, k), "ids": others}
+        texts: bool = False,
+    ) -> Cursor[Any]:
+        """Send the statement of the k nearest; in a pipeline, its rows are waited for when they are fetched."""
+        parameters: dict[str, object] = {"q": self._parameter(query), "k": k, "many": max(ef, k)}
         if filter:
             parameters["filter"] = as_jsonpath(filter)
-        if index != "none":
-            scan = "relaxed_order" if filter else "off"
-            connection.use({"hnsw.ef_search": max(ef, min(k, _MOST_EF)), "hnsw.iterative_scan": scan})
-        if index == "binary":
+        if graph == "binary":
             digits = (signs_of(query[None])[0] + np.uint8(ord("0"))).tobytes()
             parameters["code"] = Bit(digits.decode())  # text, because pgvector 0.4.0 takes no array with numpy 1
-        asked = self.tables, index, filter
-        statement = queries.nearest(*asked) if others is None else queries.cosines(*asked)
-        rows = connection.execute(statement, parameters, binary=True).fetchall()
-        # the index has stopped its scan early; comparing few documents is fast
-        if len(rows) < k + len(others or []) and index != "none":
-            return self._near_rows(connection, query, k, filter, "none", ef, others)
-        # a vector of zeros, of a text of which the model knows no token, has no cosine
-        return [row for row in rows if not math.isnan(row[1])]
+        asked = self.tables, graph, filter
+        statement = queries.nearest(*asked) if texts else queries.cosines(*asked)
+        return connection.execute(statement, parameters, binary=True)
+
+    def _parameter(self, query: Vectors) -> HalfVector | Vector:
+        return HalfVector(query) if self.storage == "halfvec" else Vector(query)
 
     def _by_words(
-        self, connection: StoreConnection, text: str, k: int, filter: Filter, few: bool
+        self, connection: StoreConnection, text: str, k: int, filter: Filter, few: bool, view: View | None = None
     ) -> tuple[Ids, View, list[Postings]]:
         """The k documents with the highest BM25 that meet the filter; with `few`, it is asked for all documents.
 
         Returns:
-            Their numbers in the view of all documents, that view, and the postings of the words.
+            Their numbers in the view of all documents, that view or a later one, and the postings of the words.
         """
         keys = query_keys(storable(text), self.language or UNKNOWN_LANGUAGE)
-        view, postings = self.words.find(connection, self.tables, keys)
+        view = view or self.words.view(connection, self.tables)
+        while (postings := self.words.postings(connection, self.tables, view, keys)) is None:
+            view = self.words.view(connection, self.tables)
 
         def ranked(most: int, chosen: NDArray[np.bool_] | None = None) -> Ids:
             return best(postings, view.norms, view.total, most, chosen)[0]

@@ -118,3 +118,30 @@ def test_the_trainer_goes_by_names(mixed, tokenizer, bert_config, tmp_path):
     assert same == other
     with pytest.raises(InputError, match="disagrees"):
         numbered_as(made(["disagrees"], ["disagrees"]), made(NAMES))
+
+
+def test_a_class_is_one_whatever_its_spelling(tmp_path, caplog):
+    cells = {"True": 1, "FALSE": 0, "true": 1, "caf\u00e9": 2, "cafe\u0301": 2, "Tea": 3, "tea": 4}
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\n" + "".join(f"on {i},{cell}\n" for i, cell in enumerate(cells)), encoding="utf-8")
+    rows, _ = read_examples(path)
+    names = class_names(rows)
+    assert [len({row["label"] for row in rows if names[row["label"]].lower() in own})
+            for own in (("true",), ("false",), ("caf\u00e9", "cafe\u0301"), ("tea",))] == [1, 1, 1, 2]  # fmt: skip
+    assert "differ in capitals alone" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "names", [["contradiction", "entailment", "neutral"], ["Neutral", "Contradiction", "Entailment"]]
+)
+def test_stored_classes_of_nli_have_the_numbers_of_nli(names, tmp_path):
+    rows, _ = read_examples(write(pairs(names, chosen=names), tmp_path / "a.parquet"))
+    assert all(name == word.lower() for name, word in words_of(rows))
+    assert class_names(rows) == ["entailment", "neutral", "contradiction"]
+
+
+@pytest.mark.parametrize("other", ["not_entailment", "non-entailment"])
+def test_two_classes_of_entailment(other, tmp_path):
+    path = tmp_path / "RTE.tsv"
+    path.write_text(f"index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n1\tc\td\t{other}\n")
+    assert class_names(read_examples(path)[0]) == ["entailment", other]

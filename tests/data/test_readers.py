@@ -1,15 +1,18 @@
 """Every format and every kind of bad input of `read_texts`, from real small files. No network."""
 
 import codecs
+import gzip
 import json
 import logging
+import re
+import subprocess
 
 import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from contrastive_st.data import read_texts
+from contrastive_st.data import read_examples, read_texts
 from contrastive_st.data.reading import columns, content, open_table, rows as reading_rows, table as reading_table
 from contrastive_st.errors import InputError, one_line
 from contrastive_st.search.document_readers import read_document
@@ -356,3 +359,25 @@ def test_a_line_of_the_longest_length_is_read(write, monkeypatch):
     assert [row.cells["text"] for row in open_table(write("a.txt", "four\nabcd\nabcd"))] == ["four", "abcd", "abcd"]
     with pytest.raises(InputError, match=r"a\.txt"):
         list(open_table(write("a.txt", "four\nabcde\n")))
+
+
+def test_a_file_that_is_not_text_is_known_by_its_first_bytes(write):
+    packed = gzip.compress(b"anchor,positive\na,b\n")
+    for held, mend in ((packed, "rename it to .*a.csv.gz"), (b"PK\x03\x04" + packed, "save it as csv")):
+        path = write("a.csv", held)
+        with pytest.raises(InputError, match=mend):
+            read_texts(path)
+
+
+def test_the_command_for_a_compressed_table_unpacks_it(write):
+    path = write("a.csv.gz", gzip.compress(b"anchor,positive\na,b\nanchor,positive\nc,d\n"))
+    with pytest.raises(InputError) as error:
+        read_examples(path)
+    subprocess.run(re.search("run (.*?);", str(error.value))[1], shell=True, check=True)
+    assert len(read_examples(path.replace(".csv.gz", ".new.csv"))[0]) == 2
+
+
+def test_an_endless_score_is_not_asked_for_as_text(write):
+    path = write("a.jsonl", b'{"sentence1": "a", "sentence2": "b", "score": Infinity}\n')
+    with pytest.raises(InputError, match="line 1: 'score' is Infinity; write a finite number"):
+        read_examples(path)

@@ -166,8 +166,9 @@ def as_text(cell: object, name: str, where: str, only_strings: bool = False) -> 
         return cell
     if isinstance(cell, str):
         raise InputError(f"{where}: {name!r} {cell[:40]!a} has a lone surrogate, which is not a character; remove it")
-    endless = isinstance(cell, float) and not math.isfinite(cell)
-    if only_strings or endless or isinstance(cell, (list, dict, tuple, bytes)):
+    if isinstance(cell, float) and not math.isfinite(cell):
+        raise InputError(f"{where}: {name!r} is {json.dumps(cell)}; write a finite number, or null for none")
+    if only_strings or isinstance(cell, (list, dict, tuple, bytes)):
         mend = "write a text in quotes, or null for none; a list or an object needs a column for each of its texts"
         raise InputError(f"{where}: {name!r} is {json.dumps(cell, default=str)[:40]}, not a text; {mend}")
     return cell.isoformat() if hasattr(cell, "isoformat") else json.dumps(cell, default=str)

@@ -18,6 +18,7 @@ DRAWN_AS_TABS = shlex.join(
 )  # fmt: skip
 #: Rows that are one cell in quotes each, without these
 WITHOUT_QUOTES = """sed -E 's/^"|"\r?$//g; s/""/"/g'"""
+_UNPACKED_BY = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 _JSON = (".json", ".jsonl", ".ndjson")
 
 
@@ -32,9 +33,15 @@ def converted(command: str, source: str, end: str = "") -> str:
     Example:
         >>> converted("sed 7d", "a b.csv")
         "run sed 7d 'a b.csv' > 'a b.new.csv'"
+        >>> converted("sed 7d", "a.csv.gz")
+        'run gzip -dc a.csv.gz | sed 7d /dev/stdin > a.new.csv'
     """
     stem, own = os.path.splitext(source)
-    return f"run {command} {shlex.quote(source)} > {shlex.quote(f'{stem}.new{end or own}')}"
+    file = shlex.quote(source)
+    if program := _UNPACKED_BY.get(own.lower()):
+        command, file = f"{program} -dc {file} | {command}", "/dev/stdin"
+        stem, own = os.path.splitext(stem)
+    return f"run {command} {file} > {shlex.quote(f'{stem}.new{end or own}')}"
 
 
 def rows_at(path: str, source: str) -> str:

@@ -28,6 +28,11 @@ _SAMPLE = 1 << 14  # bytes of lines beyond ASCII from which an encoding is detec
 _BLOCK = 1 << 20
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32",
           codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}  # fmt: skip
+#: How a file begins that is not text, with the extension that its name lacks
+_NOT_TEXT = re.compile(
+    rb"(?P<gz>\x1f\x8b)|(?P<bz2>BZh\d1AY&SY)|(?P<xz>\xfd7zXZ\0)|(?P<zst>\x28\xb5\x2f\xfd)|"
+    rb"(?P<parquet>PAR1\x15)|(?P<arrow>ARROW1\0)|(?P<zip>PK\x03\x04)|(?P<xls>\xd0\xcf\x11\xe0)"
+)
 _NOT_ASCII = re.compile(r"\w*[^\W\x00-\x7f]\w*")  # words with a letter beyond ASCII
 # a Latin letter next to a Greek, Cyrillic, Hebrew or Arabic one
 _MIXED = re.compile("[a-zA-Z][\u0370-\u06ff]|[\u0370-\u06ff][a-zA-Z]")
@@ -145,6 +150,10 @@ def encoding_of(file: BinaryIO, source: str) -> str:
         except LookupError:
             raise InputError(f"--encoding {asked}: there is no such encoding") from None
     start = file.read(4096)
+    if packed := _NOT_TEXT.match(start):
+        kind = str(packed.lastgroup)
+        mend = f"rename it to {source}.{kind}" if kind not in ("zip", "xls") else "unpack it, or save it as csv"
+        raise InputError(f"{source} is not text but {'.xlsx or ' * (kind == 'zip')}.{kind}; {mend}")
     if mark := next((mark for mark in _MARKS if start.startswith(mark)), None):
         return _MARKS[mark]
     if start and not start.strip(b"\0"):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import count, zip_longest
 from pathlib import Path
 
 import datasets
@@ -46,6 +48,7 @@ from contrastive_st.text_format import reading_as
 logger = logging.getLogger(__name__)
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 _SIGNS = {-1.0, 0.0, 1.0}  # of which -1 is a class
+_NOT_ENTAILED = re.compile(r"no[tn]?[\W_]*entail").match  # of GLUE's tasks and HANS, which have two classes
 
 
 def read_examples(
@@ -193,7 +196,7 @@ def _with_target(
         check(lambda cell: profile.items_of(cell) is None, "is a list of labels; training takes one label per row")
         if names:  # any name is one, such as "NA"
             none = {""}
-            classes = classes or {own: number for number, own in enumerate(names)}
+            classes = classes or dict(zip(names, _nli_numbers(names) or count(), strict=False))
         elif not classes:
             as_score = f", or if it is a score, {leave_out(roles)} {shlex.quote(f'{name}={SCORE}')}{score_range(cells)}"
             classes, none = _classes(cells, name, check, as_score)
@@ -250,10 +253,14 @@ def _classes(cells: list[str], name: str, check: _Check, graded: str) -> tuple[d
     valid: Callable[[str], bool]
     if sum(cell in numbers for cell in given) * 2 >= len(given):
         valid, what = numbers.__contains__ if signs else _is_class, f"is not a class; give 0, 1, ...{graded}"
-    elif lower <= set(NLI_LABELS) or lower & {"entailment", "contradiction"}:
+    elif _nli_numbers(lower) or (lower & {"entailment", "contradiction"} and not any(map(_NOT_ENTAILED, lower))):
         valid, what = (lambda cell: cell.lower() in NLI_LABELS), f"is none of {', '.join(NLI_LABELS)}"
     else:
-        return {label: number for number, label in enumerate(sorted(set(given)))}, none
+        number: dict[float | str, int] = {}
+        spellings = {cell: number.setdefault(_spelled(cell), len(number)) for cell in sorted(set(given))}
+        if len({str(one).lower() for one in number}) < len(number):
+            logger.warning(f"classes in column {name!r} differ in capitals alone: {listed(sorted(spellings))}")
+        return spellings, none
     check(lambda cell: cell in none or valid(cell), f"{what}, or leave the cell blank")
     return {cell: order.index(float(cell)) if signs else int(_value(cell)) for cell in sorted(set(given))}, none
 
@@ -275,17 +282,29 @@ def _feature(classes: Mapping[str, int]) -> datasets.ClassLabel | None:
     """The names of classes in the order of their numbers; None where each class is the number that it has."""
     if all(_is_class(cell) and int(float(cell)) == number for cell, number in classes.items()):
         return None
-    if {cell.lower() for cell in classes} <= set(NLI_LABELS):
+    if _nli_numbers(classes):
         return datasets.ClassLabel(names=list(NLI_LABELS))
     names = {number: cell for cell, number in sorted(classes.items(), reverse=True)}
     return datasets.ClassLabel(names=[names[number] for number in sorted(names)])
 
 
+def _nli_numbers(names: Iterable[str]) -> list[int] | None:
+    """The numbers of NLI's classes, whatever their order is; None if one of the names is another."""
+    lower = [name.lower() for name in names]
+    return [NLI_LABELS.index(name) for name in lower] if set(lower) <= set(NLI_LABELS) else None
+
+
 def _value(cell: str) -> float | str:
-    """What a class is as a number: as it is written, or as NLI's classes are numbered; else the cell itself."""
-    if cell.lower() in NLI_LABELS:
-        return float(NLI_LABELS.index(cell.lower()))
-    return float(cell) if profile.NUMBER.fullmatch(cell) else cell
+    """What a class is as a number: as it is written, or as NLI's classes are numbered; else its spelling."""
+    numbers = _nli_numbers([cell])
+    return float(numbers[0]) if numbers else _spelled(cell)
+
+
+def _spelled(cell: str) -> float | str:
+    """One spelling of a class: 1.0 is 1, True is TRUE, and a letter is one whether its accent is apart or not."""
+    if profile.NUMBER.fullmatch(cell):
+        return float(cell)
+    return cell.lower() if cell.lower() in profile.BOOLEANS else unicodedata.normalize("NFC", cell)
 
 
 def _is_class(cell: str) -> bool:

@@ -195,12 +195,20 @@ def test_a_trainer_saves_what_peft_wraps_as_what_add_lora_makes(targets, base, t
     assert json.loads((tmp_path / "wrapped" / ADAPTER).read_text())["base_model_name_or_path"] == str(base)
 
 
-def test_a_head_that_peft_adapts_is_refused(base):
+def test_what_an_adapter_folder_has_no_place_for_is_refused(base):
     import peft
 
-    for given in ({"target_modules": ["dense"]}, {"target_modules": ["query"], "modules_to_save": ["pooler"]}):
-        wrapped = peft.get_peft_model(AutoModelForCL.from_pretrained(base, pooling="cls"), peft.LoraConfig(**given))
-        with pytest.raises(InputError, match="add_lora"):
+    query = {"target_modules": ["query"]}
+    refused = [
+        peft.LoraConfig(target_modules=["dense"]),
+        peft.LoraConfig(**query, modules_to_save=["pooler"]),
+        peft.LoraConfig(**query, modules_to_save=["word_embeddings"]),
+        peft.LoraConfig(**query, trainable_token_indices={"word_embeddings": [5]}),
+        peft.IA3Config(**query, feedforward_modules=[]),
+    ]
+    for config in refused:
+        wrapped = peft.get_peft_model(AutoModelForCL.from_pretrained(base, pooling="cls"), config)
+        with pytest.raises(InputError, match=r"call add_lora|only LoRA"):
             contrastive(wrapped)
 
 

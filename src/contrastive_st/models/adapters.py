@@ -114,7 +114,6 @@ def adopt(wrapped: PeftModel) -> ForCL:
     backbone = getattr(model, "backbone", None)
     if getattr(backbone, "peft_config", None) is wrapped.peft_config:
         return model  # adopted before
-    _check_base(model)
     config, *others = wrapped.peft_config.values()
     _check_type(config, "this adapter")
     if others:
@@ -122,8 +121,9 @@ def adopt(wrapped: PeftModel) -> ForCL:
     inside = {id(weight) for weight in model.backbone.parameters()}
     for name, weight in model.named_parameters():
         head = id(weight) not in inside or (f".{_HEAD}." in name and model.settings.pooling == "cls")
-        if "modules_to_save" in name or (head and "lora_" in name):
+        if "modules_to_save" in name or "trainable_tokens" in name or (head and "lora_" in name):
             raise InputError(f"an adapter folder has no place for {name}; call add_lora(model, ...) instead of peft")
+    _check_base(model)
     model.backbone.peft_config, model.backbone._hf_peft_config_loaded = wrapped.peft_config, True
     model._hf_peft_config_loaded = True
     _settle(model, config)

@@ -1,7 +1,6 @@
 """The blocks of README.md, top to bottom and as written, its installation first, as one script for bash on stdout.
 
 Blocks that need what is not available (`<!-- not run: ... -->`) are left out; the installation, marked so too, is not.
-`compare` tunes for one minute, as in the other runs of CI.
 """
 
 import re
@@ -14,5 +13,4 @@ BLOCK = r"(?:^<!-- not run: ([^\n]+) -->\n)?^```(sh|python)\n(.*?)^```$"
 for why, kind, body in re.findall(BLOCK, README.read_text(encoding="utf-8"), re.M | re.S):
     if why and "installation" not in why:
         continue
-    body = body.replace("--minutes 3", "--minutes 1")
     print(body if kind == "sh" else f"python - <<'END'\n{body}END\n")

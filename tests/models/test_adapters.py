@@ -231,6 +231,24 @@ def test_an_opened_adapter_is_trained_on_and_its_base_is_not(adapter, base, toke
     equal(SentenceEncoder(tmp_path / "further").encode(SENTENCES), SentenceEncoder(model, tokenizer).encode(SENTENCES))
 
 
+@pytest.mark.parametrize("change", ["none", "bfloat16", "trained"])
+def test_a_base_that_changed_on_disk_is_told(change, base, tokenizer, tmp_path, caplog):
+    own, first, second = (tmp_path / name for name in ("base", "first", "second"))
+    shutil.copytree(base, own)
+    save_both(trained(add_lora(AutoModelForCL.from_pretrained(own), r=4)), tokenizer, first)
+    save_both(AutoModelForCL.from_pretrained(first), tokenizer, second)
+    model = AutoModelForCL.from_pretrained(own)
+    (trained(model) if change == "trained" else model.bfloat16() if change == "bfloat16" else model).save_pretrained(
+        own
+    )
+    for folder in (first, second):
+        for open_ in (AutoModelForCL.from_pretrained, SentenceEncoder):
+            caplog.clear()
+            open_(folder)
+            told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+            assert [str(own.resolve()) in line for line in told] == [True] * (change == "trained")
+
+
 def test_commands(adapter, tmp_path, capsys):
     assert main(["merge", str(adapter), "-o", str(tmp_path / "merged")]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "merged")

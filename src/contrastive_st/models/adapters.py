@@ -4,18 +4,21 @@
 
 An adapter folder has A and B (`adapter_model.safetensors`), the name of the base model (`adapter_config.json`), the
 tokenizer, and the files from which sentence-transformers reads the pooling. The weights have the same names as in plain
-transformers, so sentence-transformers, `AutoModel` and peft can load the adapter too.
+transformers, so sentence-transformers, `AutoModel` and peft can load the adapter too. Their file has a hash of the
+base, which tells a base that was changed later.
 """
 
 from __future__ import annotations
 
 import copy
+import hashlib
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 ALL = "all-linear"
 _HEAD = "pooler.dense"  # trained without an adapter, or not at all
+_BASE = "base_weights"  # of the metadata of an adapter's weights
 _PREFIX = "base_model.model."  # what peft puts before each name
 
 
@@ -135,6 +139,7 @@ def _settle(model: ForCL, config: Any) -> None:
     base = str(model.name_or_path)
     config.base_model_name_or_path = str(Path(base).resolve()) if Path(base).is_dir() else base
     config.revision = getattr(model.config, "_commit_hash", None)
+    setattr(config, _BASE, _hash_of(model.backbone))
     if isinstance(config.target_modules, str) or any("." in name for name in config.target_modules):
         config.target_modules = {name for name, part in model.backbone.named_modules() if hasattr(part, "lora_A")}
     model.save_dtype = None  # that of the base is not that of the adapter
@@ -179,6 +184,16 @@ def _check_base(model: ForCL) -> None:
             )
 
 
+def _hash_of(backbone: PreTrainedModel) -> str:
+    """A hash of some numbers of each weight of a base, rounded, so that a base has it in bfloat16 too."""
+    result = hashlib.sha256()
+    for name, x in sorted((name.replace(".base_layer.", "."), x) for name, x in backbone.state_dict().items()):
+        if "lora_" not in name and not name.startswith("pooler."):
+            some = x.detach().flatten()[:: max(x.numel() // 256, 1)].to("cpu", torch.bfloat16)
+            result.update(name.encode() + some.view(torch.int16).numpy().tobytes())
+    return result.hexdigest()[:32]
+
+
 def has_adapter(model: object) -> bool:
     """Whether a model has a frozen encoder with an adapter."""
     return bool(getattr(getattr(model, "backbone", None), "peft_config", None))
@@ -216,8 +231,10 @@ def save_adapter(model: ForCL, folder: str | Path, state_dict: dict[str, Tensor]
     for key in [key for key in result if key.endswith("lora_magnitude_vector")]:
         result[f"{key}.weight"] = result.pop(key)  # of DoRA; by peft's shorter name transformers would not load it
     tensors = {_PREFIX + key: tensor.detach().cpu().contiguous() for key, tensor in result.items()}
-    write_tensors(tensors, folder / ADAPTER_WEIGHTS)
     config = copy.copy(backbone.peft_config[name])
+    write_tensors(
+        tensors, folder / ADAPTER_WEIGHTS, **{_BASE: getattr(config, _BASE)} if hasattr(config, _BASE) else {}
+    )
     config.inference_mode = True
     config.target_modules = sorted(config.target_modules)  # peft keeps a set
     config.save_pretrained(str(folder))
@@ -250,6 +267,14 @@ def open_adapter(backbone: object, folder: Path, name: object, merge: bool = Fal
     if all(key.startswith(inside) for key in weights):  # it was trained inside another model
         weights = {key.removeprefix(inside): tensor for key, tensor in weights.items()}
     base, config.inference_mode = config.base_model_name_or_path, merge
+    with safe_open(folder / ADAPTER_WEIGHTS, "pt") as file:
+        noted = (file.metadata() or {}).get(_BASE)
+    setattr(config, _BASE, _hash_of(backbone))
+    if noted not in (None, getattr(config, _BASE)):
+        logger.warning(
+            f"{base} has changed since the adapter {name} was trained on it, so vectors are others; train the adapter "
+            "again, or open it with the weights that it was trained on"
+        )
     with about(f"the adapter {name} of {base}"):
         if merge:
             holder = peft.PeftModel(backbone, config)

@@ -46,11 +46,11 @@ Registered = TypeVar("Registered", bound="type[RemoteCodeMixin]")
 TRANSFORMER_FILE = "sentence_bert_config.json"
 
 
-def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+def write_tensors(tensors: dict[str, Tensor], path: Path, **notes: str) -> None:
     """Write a safetensors file with the mode of the umask; the library makes it readable for the owner only."""
     path.touch()
     mode = path.stat().st_mode
-    save_file(tensors, path, metadata={"format": "pt"})
+    save_file(tensors, path, metadata={"format": "pt", **notes})
     path.chmod(mode)
 
 

@@ -16,9 +16,9 @@ from contrastive_st.models.base import text_hashes
 from contrastive_st.models.static_encoder import StaticEncoder
 from contrastive_st.models.students import student_of
 from contrastive_st.scripts.distill import (
-    Pairs,
     StudentCollator,
     Training,
+    by_count,
     layer_student,
     read_pairs_of,
     reader_of,
@@ -128,7 +128,7 @@ def test_a_table_is_trained_as_if_all_its_rows_were(work):
     """To the bit: rows that no text has get no gradient, and AdamW without weight decay leaves them."""
     rng = np.random.default_rng(0)
     rows = [rng.choice([3, 9, 11, 40, 41], rng.integers(1, 6)).tolist() for _ in range(50)]
-    pairs = Pairs([[[9], [11, 9]], [[40], [7]], [[3], [9, 3]]], [[[9], [11], [55, 40]], [[3], [41], [40]]])
+    pairs = [[[9], [11, 9]], [[40], [7]], [[3], [9, 3]], [[9], [11], [55, 40]], [[3], [41], [40]]]
     options = Training(16, 4, 0.1, steps=30, pair_weight=0.5, temperature=0.1, seed=0, minutes=0)
     targets = rng.normal(size=(50, 16)).astype(np.float32)
     models = [StaticEncoder.from_table(np.random.default_rng(1).normal(size=(60, 16)), loss="embedding_distillation")
@@ -148,8 +148,8 @@ def test_few_texts_are_passed_a_hundred_times():
     rows, targets = [[3, 4], [5], [6, 7]], np.eye(3, 4, dtype=np.float32)
     model = StaticEncoder.from_table(np.random.default_rng(0).normal(size=(9, 4)), loss="embedding_distillation")
     options = Training(2, 1, 1e-3, steps=None, pair_weight=0.0, temperature=0.1, seed=0, minutes=0)
-    assert train(model, rows, targets, Pairs(), options)["steps"] == 100
-    pairs = Pairs([[[3], [4]]] * 3)
+    assert train(model, rows, targets, [], options)["steps"] == 100
+    pairs = [[[3], [4]]] * 3
     assert train(model, rows, targets, pairs, replace(options, pair_weight=0.1))["steps"] == 300
 
 
@@ -158,7 +158,7 @@ def test_the_loss_of_a_step_is_that_of_each_text_encoded_alone(work):
     encoder.model.train()
     rows = encoder.tokenizer(["a b", "word1 word2 word3", "c"])["input_ids"]
     pairs = read_pairs_of(str(work / "pairs.jsonl"), reader_of(encoder))
-    groups = pairs.batch(np.array([0, 5, 17, 40, 44]))
+    groups = by_count([pairs[i] for i in (0, 5, 17, 40, 44)])
     targets = np.random.default_rng(0).normal(size=(3, 12))
     targets /= np.linalg.norm(targets, axis=1, keepdims=True)
     options = Training(3, 5, 1e-3, steps=1, pair_weight=0.3, temperature=0.1, seed=0, minutes=0)

@@ -12,8 +12,8 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +24,6 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch.utils.data import Sampler
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from contrastive_st.data import TeacherRows, read_texts
@@ -54,6 +53,7 @@ from contrastive_st.training.trainer import ContrastiveTrainer
 from contrastive_st.vectors import unit_vectors
 
 Rows = list[list[int]]
+Pairs = list[Rows]  # token ids of pairs (two texts each), and then of triplets (three: the last is a hard negative)
 _STEPS, _PASSES = 1600, 100  # of a static student, if nothing is said
 _MEND = "nothing was saved; lower --learning_rate"
 
@@ -89,27 +89,6 @@ STATIC = Training()
 LAYERS = Training(batch_size=128, pair_batch_size=64, learning_rate=5e-4, steps=0, pair_weight=0.05)
 
 
-@dataclass
-class Pairs:
-    """Token ids of pairs (two texts each) and of triplets (three: the last is a hard negative)."""
-
-    pairs: list[list[list[int]]] = field(default_factory=list)
-    triplets: list[list[list[int]]] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.pairs) + len(self.triplets)
-
-    def lengths(self) -> list[int]:
-        """The largest number of tokens of a text of each row."""
-        return [max(map(len, row)) for row in (*self.pairs, *self.triplets)]
-
-    def batch(self, numbers: NDArray[np.int64]) -> list[list[list[list[int]]]]:
-        """The given rows as two batches: those with two texts, and those with three."""
-        cut = len(self.pairs)
-        result = [[self.pairs[i] for i in numbers if i < cut], [self.triplets[i - cut] for i in numbers if i >= cut]]
-        return [rows for rows in result if len(rows) > 1]
-
-
 def main(args: Any) -> JsonObject:
     """Run the whole job with a `contrastive_st.scripts.cli.Distill`; return the table that it prints."""
     with only_writer(args.output, args.overwrite, parents=True) as output:
@@ -119,8 +98,7 @@ def main(args: Any) -> JsonObject:
 def _distill(args: Any, output: Path) -> JsonObject:
     static = args.student == "static"
     source, layers = (None, None) if static else layer_student(args.teacher, args.student)
-    options = {spec.name: getattr(args, spec.name) for spec in fields(Training)}
-    given: JsonObject = {name: value for name, value in options.items() if value is not None}
+    given = {spec.name: value for spec in fields(Training) if (value := getattr(args, spec.name)) is not None}
     training = replace(STATIC if static else LAYERS, **given)
     texts = training_texts(args.train_file, args.max_train_samples, training.seed)
     if len(texts) < 2:
@@ -172,8 +150,7 @@ def layer_student(teacher: str, student: str) -> tuple[str, list[int] | None]:
 
 def training_texts(files: Sequence[str], most: int | None, seed: int) -> list[str]:
     """The distinct texts of all files, in their order; `most` of them drawn at random."""
-    result = [text for file in files for row in read_texts(file) for text in row.values()]
-    texts = list(dict.fromkeys(result))
+    texts = list(dict.fromkeys(text for file in files for row in read_texts(file) for text in row.values()))
     if most is None or most >= len(texts):
         return texts
     return [texts[i] for i in np.random.default_rng(seed).permutation(len(texts))[:most]]
@@ -207,7 +184,7 @@ def reader_of(encoder: SentenceEncoder) -> Callable[[Sequence[str]], Rows]:
 def read_pairs_of(file: str | None, read: Callable[[Sequence[str]], Rows]) -> Pairs:
     """Pairs and triplets of a file; a row with an empty third cell is a pair."""
     if file is None:
-        return Pairs()
+        return []
     rows: list[list[str]] = []
     source = open_table(file)
     for number, cells in source:
@@ -217,8 +194,13 @@ def read_pairs_of(file: str | None, read: Callable[[Sequence[str]], Rows]) -> Pa
         rows.append(texts)
     ids = iter(read([cell for row in rows for cell in row]))
     tokens = [[next(ids) for _ in row] for row in rows]
-    tokens = [row for row in tokens if all(row)]
-    return Pairs([row for row in tokens if len(row) == 2], [row for row in tokens if len(row) == 3])
+    return sorted(filter(all, tokens), key=len)
+
+
+def by_count(pairs: Pairs) -> list[Pairs]:
+    """The rows with two texts and those with three, without a group of one row: it has no negatives."""
+    groups = ([row for row in pairs if len(row) == count] for count in (2, 3))
+    return [rows for rows in groups if len(rows) > 1]
 
 
 class StudentRows(TeacherRows):
@@ -228,20 +210,9 @@ class StudentRows(TeacherRows):
         super().__init__(ids, embeddings)
         self.by_length = by_length
 
-    def sampler(self, batch_size: int, seed: int) -> LengthSampler:  # type: ignore[override]
-        """The order for training with batches of `batch_size`."""
-        return LengthSampler([len(row) for row in self.ids], batch_size, seed, self.by_length)
-
-
-class LengthSampler(Sampler[int]):
-    """The rows of `endless_batches`, one after another, an epoch at a time."""
-
-    def __init__(self, lengths: Sequence[int], size: int, seed: int, by_length: bool) -> None:
-        self.batches = endless_batches(lengths, size, seed, by_length)
-        self.count = len(lengths) // size
-
-    def __iter__(self) -> Iterator[int]:
-        return (int(row) for _ in range(self.count) for row in next(self.batches))
+    def sampler(self, batch_size: int, seed: int) -> Iterable[int]:  # type: ignore[override]
+        """The order for training with batches of `batch_size`, without an end."""
+        return chain.from_iterable(endless_batches([len(row) for row in self.ids], batch_size, seed, self.by_length))
 
 
 @dataclass
@@ -266,7 +237,7 @@ class StudentCollator:
 
     def __call__(self, rows: Sequence[Batch]) -> Batch:
         """Collate rows of token ids and teacher vectors into a batch."""
-        groups = self.pairs.batch(next(self.numbers)) if self.numbers is not None else []
+        groups = by_count([self.pairs[i] for i in next(self.numbers)]) if self.numbers is not None else []
         every = [row["input_ids"] for row in rows] + [text for group in groups for row in group for text in row]
         ids, mask = pad_rows(every, self.pad)
         teacher = torch.from_numpy(np.stack([np.asarray(row["teacher"], np.float32) for row in rows]))
@@ -345,7 +316,8 @@ def train(model: ForCL, rows: Rows, targets: NDArray[np.floating], pairs: Pairs,
     steps = min(_STEPS, _PASSES * max_length) if options.steps is None else options.steps or one_pass
     by_length, numbers = not isinstance(model, StaticEncoder), None
     if len(pairs) and options.pair_weight:
-        numbers = endless_batches(pairs.lengths(), options.pair_batch_size, options.seed + 1, by_length)
+        lengths = [max(map(len, row)) for row in pairs]
+        numbers = endless_batches(lengths, options.pair_batch_size, options.seed + 1, by_length)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=options.learning_rate, weight_decay=0.0, betas=(0.9, 0.99), fused=True
     )
@@ -383,15 +355,13 @@ def train_used_rows(
     The result is that of the whole table to the bit. 3,000 sentences have a third of the tokens of BERT, and a step of
     AdamW over all of them was most of the time.
     """
-    groups = [rows, *(list(chain.from_iterable(group)) for group in (pairs.pairs, pairs.triplets))]
-    used = np.unique(np.concatenate([np.asarray(row, np.int64) for group in groups for row in group]))
+    used = np.unique(np.concatenate([np.asarray(ids, np.int64) for ids in chain(rows, *pairs)]))
     number = np.zeros(len(model.table()), np.int64)
     number[used] = np.arange(len(used))
     renumbered = lambda rows: [number[row].tolist() for row in rows]
     table = model.table()[used].detach()
     small = StaticEncoder.from_table(table, model.config.normalize, loss=EmbeddingDistillationLoss.name)
-    small_pairs = Pairs(*([renumbered(texts) for texts in group] for group in (pairs.pairs, pairs.triplets)))
-    run = train(small, renumbered(rows), targets, small_pairs, options)
+    run = train(small, renumbered(rows), targets, list(map(renumbered, pairs)), options)
     model.embeddings.data[used] = small.embeddings.data
     model.eval()
     return run

@@ -31,7 +31,7 @@ def test_latin1_bom_crlf_quotes_and_odd_line_separators(tmp_path):
     assert rows.labels.tolist() == [senteval.QUESTIONS.index("DESC"), senteval.QUESTIONS.index("NUM")]
 
     path.write_bytes(b'\xef\xbb\xbflabel\tq1\tq2\r\n1\t"Is it\twhy \xc3\xa9\r\n0\tx\ty"\r\n')
-    rows = senteval.read_labelled_pairs(path)
+    rows = senteval.read_labelled(path)
     assert rows.columns == (['"Is it', "x"], ["why é", 'y"'])
     assert rows.labels.tolist() == [1, 0]
     assert read_lines(path)[0] == "label\tq1\tq2"

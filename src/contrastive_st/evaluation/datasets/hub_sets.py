@@ -14,7 +14,7 @@ import numpy as np
 from contrastive_st.data.reading import MissingData
 from contrastive_st.data.reading.relevance import Judgement
 from contrastive_st.errors import first_line
-from contrastive_st.evaluation.datasets.senteval import BINARY, ENTAILMENT, QUESTIONS, Rows, Splits, tidy
+from contrastive_st.evaluation.datasets.senteval import BINARY, ENTAILMENT, QUESTIONS, SUBSETS, Rows, Splits, tidy
 from contrastive_st.evaluation.datasets.user_data import retrieval_splits
 
 _REVISIONS = {"RobZamp/sick": "refs/convert/parquet"}  # its main branch is a script, which datasets 4 does not run
@@ -23,14 +23,14 @@ Read = Callable[[], Splits]
 
 
 def from_hub(
-    sources: Mapping[str, Source | Sequence[Source]],
+    sources: Mapping[str, Source],
     columns: Sequence[str],
     labels: str,
     classes: Sequence[str] = (),
     scale: float = 1.0,
     convert: Callable[[Any], int] | None = None,
 ) -> Read:
-    """A reader that makes `Splits` of data sets on the Hub; if a part has several data sets, they are concatenated.
+    """A reader that makes `Splits` of data sets on the Hub.
 
     Args:
         sources: name, config and split of each part.
@@ -47,8 +47,7 @@ def from_hub(
     def read() -> Splits:
         splits = {}
         for part, source in sources.items():
-            some = [source] if isinstance(source[0], str) else source
-            rows = [row for one in some for row in _load(one) if row[labels] is not None and row[labels] != -1]  # type: ignore[arg-type]
+            rows = [row for row in _load(source) if row[labels] is not None and row[labels] != -1]
             values = np.asarray([convert(row[labels]) if convert else row[labels] for row in rows])
             texts = tuple(
                 [tidy(str(next(row[name] for name in column.split("|") if name in row))) for row in rows]
@@ -70,30 +69,28 @@ def _load(source: Source) -> Any:
         raise MissingData(f"the data set {name} cannot be had from the Hub: {first_line(error)}") from error
 
 
-def _sts(name: str) -> Read:
-    return from_hub({"all": (f"mteb/{name.lower()}-sts", None, "test")}, ("sentence1", "sentence2"), "score")
-
-
-def _splits(name: str, config: str | None = None, dev: str = "validation") -> dict[str, Source]:
-    return {"train": (name, config, "train"), "dev": (name, config, dev), "test": (name, config, "test")}
+def _splits(name: str, config: str | None = None) -> dict[str, Source]:
+    return {"train": (name, config, "train"), "dev": (name, config, "validation"), "test": (name, config, "test")}
 
 
 _RELATED = _splits("RobZamp/sick")
-_ENTAILED = {0: ENTAILMENT.index("ENTAILMENT"), 1: ENTAILMENT.index("NEUTRAL"), 2: ENTAILMENT.index("CONTRADICTION")}
 
 READERS: dict[str, Read] = {
-    **{name: _sts(name) for name in ("STS12", "STS13", "STS14", "STS15", "STS16")},
+    **{
+        name: from_hub({"all": (f"mteb/{name.lower()}-sts", None, "test")}, ("sentence1", "sentence2"), "score")
+        for name in SUBSETS
+    },
     "STSB": from_hub(_splits("sentence-transformers/stsb"), ("sentence1", "sentence2"), "score", scale=5.0),
     "SICKR": from_hub(_RELATED, ("sentence_A", "sentence_B"), "relatedness_score"),
-    "SICKE": from_hub(_RELATED, ("sentence_A", "sentence_B"), "label", ENTAILMENT, convert=_ENTAILED.__getitem__),
+    "SICKE": from_hub(  # where the classes are in the other order
+        _RELATED, ("sentence_A", "sentence_B"), "label", ENTAILMENT, convert=lambda label: 2 - label
+    ),
     "MR": from_hub(
-        {"all": [("cornell-movie-review-data/rotten_tomatoes", None, s) for s in ("train", "validation", "test")]},
+        {"all": ("cornell-movie-review-data/rotten_tomatoes", None, "train+validation+test")},
         ("text",), "label", BINARY,
     ),
-    "CR": from_hub({"all": [("SetFit/CR", None, split) for split in ("train", "test")]}, ("text",), "label", BINARY),
-    "SUBJ": from_hub(
-        {"all": [("SetFit/subj", None, split) for split in ("train", "test")]}, ("text",), "label", BINARY
-    ),
+    "CR": from_hub({"all": ("SetFit/CR", None, "train+test")}, ("text",), "label", BINARY),
+    "SUBJ": from_hub({"all": ("SetFit/subj", None, "train+test")}, ("text",), "label", BINARY),
     "SST2": from_hub(
         {**_splits("nyu-mll/glue", "sst2"), "test": ("SetFit/sst2", None, "test")},
         ("sentence|text",), "label", BINARY,

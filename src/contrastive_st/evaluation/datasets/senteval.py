@@ -10,6 +10,7 @@ import codecs
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -169,7 +170,7 @@ def read_sts(root: Path, name: str) -> Splits:
     """
     folder = root / "STS" / f"{name}-en-test"
     files = {subset: (folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt") for subset in SUBSETS[name]}
-    return read_present(files, lambda files: read_sts_subset(*files))
+    return read_present(files, read_sts_subset)
 
 
 def read_sts_subset(texts: Path, score_file: Path) -> Rows:
@@ -192,43 +193,48 @@ def read_sts_subset(texts: Path, score_file: Path) -> Rows:
     return pair_rows(pairs, [number_in(scores[number - 1], f"{score_file}, line {number}") for number in kept])
 
 
-def read_stsb(root: Path) -> Splits:
-    """`STS/STSBenchmark/sts-*.csv`: score and sentences in the columns 5 to 7."""
-    folder = root / "STS" / "STSBenchmark"
-    return read_present({split: folder / f"sts-{split}.csv" for split in ("train", "dev", "test")}, read_stsb_file)
+def read_labelled(
+    path: str | Path, columns: Sequence[int] = (0, 1, 2), classes: Sequence[str] = BINARY, header: bool = True
+) -> Rows:
+    """Any tab-separated file: the columns of the label and of the sentences.
 
+    Args:
+        path: the file.
+        columns: column numbers of the label and of each sentence, from 0.
+        classes: names of the classes, in order of their numbers; none if the labels are scores.
+        header: skip the first line.
 
-def read_stsb_file(path: Path) -> Rows:
-    """One file of STS-B."""
-    rows = [
-        (tidy(a), tidy(b), number_in(score, f"{path}, line {line}"))
-        for line, (score, a, b) in read_cells(path, (4, 5, 6))
-    ]
-    return pair_rows([row[:2] for row in rows], [row[2] for row in rows])
-
-
-def read_sick_relatedness(root: Path) -> Splits:
-    """`SICK/SICK_*.txt`, scores 1 to 5; "trial" is the dev split."""
-    return read_present(_sick(root), lambda path: _read_sick(path, 3))
-
-
-def read_sick_entailment(root: Path) -> Splits:
-    """`SICK/SICK_*.txt`, three classes."""
-    return read_present(_sick(root), lambda path: _read_sick(path, 4), ENTAILMENT)
-
-
-def _sick(root: Path) -> dict[str, Path]:
-    names = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
-    return {split: root / "SICK" / name for split, name in names.items()}
-
-
-def _read_sick(path: Path, column: int) -> Rows:
-    rows = list(read_cells(path, (1, 2, column), header=True))
+    Returns:
+        The sentences and their class numbers or scores.
+    """
+    rows = list(read_cells(path, columns, header=header))
     labels = [
-        number_in(cell, f"{path}, line {line}") if column == 3 else class_of(cell, ENTAILMENT, path, line)
-        for line, (_, _, cell) in rows
+        class_of(label, classes, path, line) if classes else number_in(label, f"{path}, line {line}")
+        for line, (label, *_) in rows
     ]
-    return pair_rows([(tidy(a), tidy(b)) for _, (a, b, _) in rows], labels)
+    return Rows(tuple([tidy(cells[i]) for _, cells in rows] for i in range(1, len(columns))), np.asarray(labels))
+
+
+def _reader(
+    files: Mapping[str, str], columns: Sequence[int], classes: Sequence[str] = (), header: bool = True
+) -> Callable[[Path], Splits]:
+    """A function that reads files below a folder, by split, each with `read_labelled`."""
+    read = partial(read_labelled, columns=columns, classes=classes, header=header)
+    return lambda root: read_present({split: (root / name,) for split, name in files.items()}, read, classes)
+
+
+_SPLITS = ("train", "dev", "test")
+_SICK = {"train": "SICK/SICK_train.txt", "dev": "SICK/SICK_trial.txt", "test": "SICK/SICK_test_annotated.txt"}
+#: Scores 0 to 5; no header
+read_stsb_file = partial(read_labelled, columns=(4, 5, 6), classes=(), header=False)
+read_stsb = _reader({split: f"STS/STSBenchmark/sts-{split}.csv" for split in _SPLITS}, (4, 5, 6), header=False)
+#: Scores 1 to 5, and three classes
+read_sick_relatedness = _reader(_SICK, (3, 1, 2))
+read_sick_entailment = _reader(_SICK, (4, 1, 2), ENTAILMENT)
+read_sst2 = _reader({split: f"SST/binary/sentiment-{split}" for split in _SPLITS}, (1, 0), BINARY, header=False)
+#: Label, two ids, two sentences
+read_mrpc = _reader({split: f"MRPC/msr_paraphrase_{split}.txt" for split in ("train", "test")}, (0, 3, 4), BINARY)
+read_qqp = _reader({split: f"quora_{split}.txt" for split in ("train", "test")}, (0, 1, 2), BINARY)
 
 
 def read_polarity(root: Path, positive: str, negative: str) -> Splits:
@@ -253,21 +259,10 @@ def read_polarity(root: Path, positive: str, negative: str) -> Splits:
     return Splits({"all": Rows(([" ".join(words) for words, _ in texts],), labels)}, {}, BINARY)
 
 
-def read_sst2(root: Path) -> Splits:
-    """`SST/binary/sentiment-*`: text, tab, 0 or 1."""
-    files = {split: root / "SST" / "binary" / f"sentiment-{split}" for split in ("train", "dev", "test")}
-
-    def read(path: Path) -> Rows:
-        rows = [(tidy(text), class_of(label, BINARY, path, line)) for line, (text, label) in read_cells(path, (0, 1))]
-        return Rows(([text for text, _ in rows],), np.array([label for _, label in rows]))
-
-    return read_present(files, read, BINARY)
-
-
 def read_trec(root: Path) -> Splits:
     """`TREC/train_5500.label` and `TREC_10.label`: "NUM:dist How far ..."; the six coarse classes."""
-    folder = root / "TREC"
-    return read_present({"train": folder / "train_5500.label", "test": folder / "TREC_10.label"}, _read_trec, QUESTIONS)
+    files = {"train": (root / "TREC/train_5500.label",), "test": (root / "TREC/TREC_10.label",)}
+    return read_present(files, _read_trec, QUESTIONS)
 
 
 def _read_trec(path: Path) -> Rows:
@@ -277,36 +272,6 @@ def _read_trec(path: Path) -> Rows:
         labels.append(class_of(label.partition(":")[0], QUESTIONS, path, number))
         texts.append(tidy(text))
     return Rows((texts,), np.array(labels))
-
-
-def read_mrpc(root: Path) -> Splits:
-    """`MRPC/msr_paraphrase_*.txt`: a header, then label, two ids, two sentences."""
-    files = {split: root / "MRPC" / f"msr_paraphrase_{split}.txt" for split in ("train", "test")}
-    return read_present(files, lambda path: read_labelled_pairs(path, (0, 3, 4)), BINARY)
-
-
-def read_qqp(root: Path) -> Splits:
-    """`quora_train.txt` and `quora_test.txt`: a header, then label and two questions."""
-    files = {split: root / f"quora_{split}.txt" for split in ("train", "test")}
-    return read_present(files, lambda path: read_labelled_pairs(path, (0, 1, 2)), BINARY)
-
-
-def read_labelled_pairs(
-    path: str | Path, columns: tuple[int, int, int] = (0, 1, 2), classes: Sequence[str] = BINARY
-) -> Rows:
-    """Any tab-separated file with a header: the columns of the label and of the two sentences.
-
-    Args:
-        path: the file.
-        columns: column numbers of the label and of both sentences, from 0.
-        classes: names of the classes, in order of their numbers.
-
-    Returns:
-        The pairs and their class numbers.
-    """
-    rows = list(read_cells(path, columns, header=True))
-    labels = [class_of(label, classes, path, line) for line, (label, _, _) in rows]
-    return pair_rows([(tidy(a), tidy(b)) for _, (_, a, b) in rows], labels)
 
 
 def class_of(name: str, classes: Sequence[str], path: str | Path, line: int) -> int:
@@ -326,12 +291,12 @@ def class_of(name: str, classes: Sequence[str], path: str | Path, line: int) -> 
     return classes.index(name.strip())
 
 
-def read_present(files: Mapping[str, object], read: Callable[..., Rows], classes: Sequence[str] = ()) -> Splits:
-    """Read the files that exist, `{part: path or tuple of paths}`; the others are listed as missing.
+def read_present(files: Mapping[str, Sequence[Path]], read: Callable[..., Rows], classes: Sequence[str] = ()) -> Splits:
+    """Read the files that exist; the others are listed as missing.
 
     Args:
-        files: the path, or the paths, of each part.
-        read: reads the path or paths of one part.
+        files: the paths of each part.
+        read: reads the paths of one part.
         classes: names of the classes.
 
     Returns:
@@ -340,10 +305,9 @@ def read_present(files: Mapping[str, object], read: Callable[..., Rows], classes
     Raises:
         MissingData: none of the files exists.
     """
-    paths_of = {part: where if isinstance(where, tuple) else (where,) for part, where in files.items()}
-    absent = {part: [path for path in paths if not path.is_file()] for part, paths in paths_of.items()}
+    absent = {part: [path for path in paths if not path.is_file()] for part, paths in files.items()}
     missing = {part: f"{paths[0].name} is missing" for part, paths in absent.items() if paths}
     if len(missing) == len(files):
-        first = next(path for paths in absent.values() for path in paths)
+        first = next(iter(absent.values()))[0]
         raise MissingData(f"no {first.name} in the folder {first.parent.name}, nor the files that go with it")
-    return Splits({part: read(where) for part, where in files.items() if part not in missing}, missing, classes)
+    return Splits({part: read(*paths) for part, paths in files.items() if part not in missing}, missing, classes)

@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from contrastive_st.data.reading import MissingData
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits, read_labelled_pairs
+from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits, read_labelled
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.losses.labelled_pairs import pair_features
 
@@ -502,7 +502,7 @@ def read_nli(path: Path) -> Splits:
     """
     if not path.is_file():
         raise MissingData(f"{path.name} is missing; an NLI probe reads premise, hypothesis and label from it")
-    rows = read_labelled_pairs(path, (2, 0, 1), NLI_CLASSES)
+    rows = read_labelled(path, (2, 0, 1), NLI_CLASSES)
     bucket = np.array([zlib.crc32(premise.encode()) % 10 for premise in rows.columns[0]])
     train = np.flatnonzero(bucket > 1)
     train = train[:: max(-(-len(train) // NLI_TRAINING), 1)]

@@ -22,25 +22,20 @@ columns are compared in Unicode's normal form NFC.
 from __future__ import annotations
 
 import json
-import operator as operators
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
+from operator import ge, gt, le, lt
 from typing import Any, Literal
 
 from contrastive_st.errors import InputError, choice
 from contrastive_st.search.column_types import LIST, TYPES
 from contrastive_st.search.values import DATE, OWN_ID, as_id, moment, nfc, one_line, plain, storable
 
-RANGES: dict[str, Callable[[Any, Any], bool]] = {
-    "<": operators.lt,
-    "<=": operators.le,
-    ">": operators.gt,
-    ">=": operators.ge,
-}
+RANGES: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 OPERATORS = ("=", "!=", *RANGES)
 _SAME = {"==": "="}
 #: The texts that a condition reads as numbers
@@ -51,12 +46,13 @@ _START, _PRECISIONS = "0000-01-01T00:00:00", (4, 7, 10, 16, 19)  # the start of 
 _LAST = "~"  # sorts after every character of a date
 _COLUMN_ENDS, _VALUE_ENDS = "<>=!;", ",;"  # the characters that end a column or a value that is not quoted
 QUOTED, OF_SQL = r'"(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"', "'(?:[^']|'')*'"  # strings of JSON and of SQL
-_QUOTED = re.compile(QUOTED)
-_OF_SQL = re.compile(rf"{OF_SQL}(?=\s*(?:[,;]|\Z))")  # as a value; a lone apostrophe is text
 _ENDED, _JOINED = re.compile(r"'[^']*'\s"), re.compile(r"\s(?:and|or|&&|\|\|)\s", re.IGNORECASE)
-_COLUMN, _VALUE = re.compile(f"[^{_COLUMN_ENDS}]+"), re.compile(f"[^{_VALUE_ENDS}]*")
-_OPERATOR = re.compile("|".join(sorted((*OPERATORS, *_SAME), key=len, reverse=True)))
-_NEXT, _BLANK, _SPACE = re.compile(r"[,;]|\Z"), re.compile(r"[\s;]*"), re.compile(r"\s*")
+# Tokens: a text that is quoted as in JSON, or in a value as in SQL (a lone apostrophe is text), or a bare one
+_COLUMN = re.compile(rf'\s*(?:(?P<json>{QUOTED})|(?P<bare>[^\s"{_COLUMN_ENDS}][^{_COLUMN_ENDS}]*))')
+_SQL = rf"(?P<sql>{OF_SQL})(?=\s*(?:[{_VALUE_ENDS}]|\Z))"
+_VALUE = re.compile(rf'\s*(?:(?P<json>{QUOTED})|{_SQL}|(?P<bare>(?:[^\s"{_VALUE_ENDS}][^{_VALUE_ENDS}]*)?))')
+_OPERATOR = re.compile(rf"\s*(?P<bare>{'|'.join(sorted((*OPERATORS, *_SAME), key=len, reverse=True))})")
+_NEXT, _BLANK = re.compile(r"\s*(?P<bare>,|;[\s;]*|\Z)"), re.compile(r"\A[\s;]+")
 Scalar = str | int | float | bool | None
 Join = Literal["and", "or", "not"]
 
@@ -239,9 +235,8 @@ class Filter:
 
     def __str__(self) -> str:
         inner = [str(part) if isinstance(part, Condition) else f"({part})" for part in self.parts]
-        return (
-            f"not ({'; '.join(inner)})" if self.join == "not" else (" or " if self.join == "or" else "; ").join(inner)
-        )
+        joined = (" or " if self.join == "or" else "; ").join(inner)
+        return f"not ({joined})" if self.join == "not" else joined
 
 
 def with_document(metadata: Mapping[str, object], id: int, text: str) -> dict[str, object]:
@@ -274,18 +269,15 @@ def as_filter(given: Filterable) -> Filter:
         return Filter((given,))
     if isinstance(given, str):
         return parse(given)
-    if isinstance(given, Mapping):
-        return Filter(tuple(_conditions_of(given)))
-    return Filter(tuple(part for one in given for part in as_filter(one).parts))
-
-
-def _conditions_of(given: Mapping[str, object]) -> Iterator[Condition]:
-    for key, wanted in given.items():
-        column = storable(str(key))
+    if not isinstance(given, Mapping):
+        return Filter(tuple(part for one in given for part in as_filter(one).parts))
+    conditions = []
+    for column, wanted in given.items():
         for symbol, value in (wanted if isinstance(wanted, Mapping) else {"=": wanted}).items():
             values = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
             scalars = tuple(_scalar(column, one) for one in values)
-            yield Condition(column, str(_SAME.get(symbol, symbol)), scalars)
+            conditions.append(Condition(storable(str(column)), str(_SAME.get(symbol, symbol)), scalars))
+    return Filter(tuple(conditions))
 
 
 def grammar() -> str:
@@ -300,15 +292,13 @@ def grammar() -> str:
         value      = null, or a quoted text, or a text that has none of   , ;
         quoted     = a string of JSON, such as "Hello, world" or "a \\"b\\""; or, as a value, 'Hello, world'
     """
-    rules = {
-        "filter": 'condition (";" condition)*           all conditions must hold',
-        "condition": 'column operator value ("," value)*   one of the values',
-        "operator": " | ".join(f'"{one}"' for one in (*OPERATORS, *_SAME)) + "      == is the same as =",
-        "column": f"a quoted text, or a text that has none of   {' '.join(_COLUMN_ENDS)}",
-        "value": f"null, or a quoted text, or a text that has none of   {' '.join(_VALUE_ENDS)}",
-        "quoted": r"""a string of JSON, such as "Hello, world" or "a \"b\""; or, as a value, 'Hello, world'""",
-    }
-    return "\n".join(f"{name:10} = {rule}" for name, rule in rules.items())
+    operators, bare = " | ".join(f'"{one}"' for one in (*OPERATORS, *_SAME)), "or a text that has none of"
+    return rf"""filter     = condition (";" condition)*           all conditions must hold
+condition  = column operator value ("," value)*   one of the values
+operator   = {operators}      == is the same as =
+column     = a quoted text, {bare}   {" ".join(_COLUMN_ENDS)}
+value      = null, or a quoted text, {bare}   {" ".join(_VALUE_ENDS)}
+quoted     = a string of JSON, such as "Hello, world" or "a \"b\""; or, as a value, 'Hello, world'"""
 
 
 def parse(text: str) -> Filter:
@@ -322,7 +312,7 @@ def parse(text: str) -> Filter:
         Condition(column='title', operator='=', values=('Hello, world',))
     """
     parts: list[Condition] = []
-    position = _after(_BLANK, text, 0)
+    position = len(text) - len(_BLANK.sub("", text))
     while position < len(text):
         column, position = _token(_COLUMN, text, position)
         operator, position = _token(_OPERATOR, text, position)
@@ -332,23 +322,14 @@ def parse(text: str) -> Filter:
             mark, position = _token(_NEXT, text, position)
             values.append(value)
         parts.append(Condition(str(column), _SAME.get(str(operator), str(operator)), tuple(values)))
-        position = _after(_BLANK, text, position)
     return Filter(tuple(parts))
 
 
-def _after(pattern: re.Pattern[str], text: str, position: int) -> int:
-    match = pattern.match(text, position)
-    return position if match is None else match.end()
-
-
 def _token(pattern: re.Pattern[str], text: str, position: int) -> tuple[str | None, int]:
-    """The next token of a filter and where it ends: a quoted text, or what the pattern matches."""
-    position = _after(_SPACE, text, position)
-    if pattern is _VALUE and (match := _OF_SQL.match(text, position)):
-        return storable(match[0][1:-1].replace("''", "'")), match.end()
-    quoted = pattern in (_COLUMN, _VALUE) and text[position : position + 1] == '"'
-    match = (_QUOTED if quoted else pattern).match(text, position)
-    if pattern is _VALUE and match and not quoted and _is_of_sql(match[0]):
+    """The next token of a filter, None for null, and where it ends."""
+    match = pattern.match(text, position)
+    kind = match.lastgroup if match else None
+    if pattern is _VALUE and match and kind == "bare" and _is_of_sql(match["bare"]):
         raise InputError(
             f"filter {one_line(text, 80)!r}: instead of AND and OR write topic=sea; year>=2000 (both) or topic=sea,sky "
             "(either). If AND or OR is part of a value, put the whole value in double quotes"
@@ -358,10 +339,14 @@ def _token(pattern: re.Pattern[str], text: str, position: int) -> tuple[str | No
             f"filter {one_line(text, 80)!r}: write column=value, column>=number or similar, and quote a text that "
             'holds a comma or a semicolon: title="Hello, world"'
         )
-    result = json.loads(match[0], strict=False) if quoted else match[0].strip()
-    if pattern is _VALUE and match[0].strip() == "null":
+    token = match[str(kind)].strip()
+    if kind == "sql":
+        token = token[1:-1].replace("''", "'")
+    elif kind == "json":
+        token = json.loads(token, strict=False)
+    elif pattern is _VALUE and token == "null":
         return None, match.end()
-    return storable(result), match.end()
+    return storable(token), match.end()
 
 
 def _is_of_sql(text: str) -> bool:

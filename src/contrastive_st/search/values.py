@@ -92,13 +92,8 @@ def as_ids(given: object) -> NDArray[np.int64]:
         ...
         contrastive_st.errors.InputError: ids: give a list, such as ['12'], not '12'
     """
-    if (
-        isinstance(given, np.ndarray)
-        and given.dtype.kind in "iu"
-        and np.can_cast(given.dtype, np.int64)
-        and given.ndim == 1
-    ):
-        return given.astype(np.int64)
+    if isinstance(given, np.ndarray) and given.dtype == np.int64 and given.ndim == 1:
+        return given.copy()
     return np.array([as_id(one) for one in as_list("ids", given)], dtype=np.int64)
 
 
@@ -157,11 +152,8 @@ def moment(text: str) -> str | None:
         >>> moment("2024-05-01 00:00:00"), moment("2024-05-01T09:30:00.500Z"), moment("2024-05"), moment("2024-13-01")
         ('2024-05-01', '2024-05-01T09:30:00.500000Z', '2024-05', None)
     """
-    match = _MOMENT.fullmatch(text)
-    return None if match is None else _isoformat(match)
-
-
-def _isoformat(match: re.Match[str]) -> str | None:
+    if (match := _MOMENT.fullmatch(text)) is None:
+        return None
     month, day, minute, second, fraction, zone = match.groups(default="")
     try:
         date.fromisoformat(month + (day or "-01"))
@@ -198,18 +190,14 @@ def plain(value: object) -> object:
         return [plain(item) for item in value]
     if isinstance(value, np.datetime64):
         return None if np.isnat(value) else moment(str(value)) or str(value)
-    if isinstance(value, np.timedelta64):
-        return None if np.isnat(value) else plain(value / np.timedelta64(1, "s"))
-    if isinstance(value, timedelta):
-        return plain(value.total_seconds())
+    if isinstance(value, (np.timedelta64, timedelta)):
+        return plain(value / np.timedelta64(1, "s"))
     if isinstance(value, np.ndarray):
         return plain(list(value)) if value.ndim else plain(value[()])
     if isinstance(value, np.generic) and value.dtype.kind in "biufSU":
         return plain(value.tolist())
     if isinstance(value, Decimal):
-        if not value.is_finite():
-            return None
-        return int(value) if value == value.to_integral_value() else plain(float(value))
+        return int(value) if value.is_finite() and value == value.to_integral_value() else plain(float(value))
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, (date, time)):  # a datetime is a date; only pandas' NaT differs from itself
@@ -227,8 +215,7 @@ def storable(text: str) -> str:
         >>> storable("a\\x00b")
         'a\\ufffdb'
     """
-    if "\0" in text:
-        text = text.replace("\0", "\ufffd")
+    text = text.replace("\0", "\ufffd")
     try:
         text.encode()
     except UnicodeEncodeError:

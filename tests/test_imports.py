@@ -7,27 +7,7 @@ import contrastive_st
 
 ROOT = Path(contrastive_st.__file__).parent
 FILES = [path for path in ROOT.rglob("*.py") if path.parent.name.isidentifier()]  # not the code of checkpoints
-LOW = {
-    "citations",
-    "device",
-    "errors",
-    "options",
-    "files",
-    "former",
-    "prefetch",
-    "processors",
-    "random_state",
-    "vectors",
-    "tokens",
-    "distributed",
-    "terminal",
-    "text_format",
-    "commands",
-    "static_vectors",
-    "word_cache",
-    "speed",
-}
-MAY_IMPORT = {
+LOW_MAY_IMPORT = {
     "citations": set(),
     "device": set(),
     "errors": set(),
@@ -46,6 +26,10 @@ MAY_IMPORT = {
     "word_cache": set(),
     "speed": {"device", "prefetch", "processors", "tokens"},
     "distributed": {"errors"},
+}
+LOW = set(LOW_MAY_IMPORT)
+MAY_IMPORT = {
+    **LOW_MAY_IMPORT,
     "plots": {"files"},
     "losses": LOW,
     "data": LOW,
@@ -75,9 +59,6 @@ def stub_names(package):
         if isinstance(node, ast.ImportFrom):
             found |= {alias.name: node.module for alias in node.names}
     return found
-
-
-HOME = stub_names(ROOT)
 
 
 def modules():

@@ -1,14 +1,12 @@
 """Files of candidates: FlagEmbedding's lists, columns of negatives, and a teacher's scores beside them."""
 
-import csv
 import json
 import math
 
 import datasets
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from small_files import put
 
 from conftest import SENTENCES
 from contrastive_st import InputError
@@ -32,23 +30,14 @@ SCORES = [[9.0, 1.0, -2.0, 0.0], [8.5, 1.0, -2.0, 0.0], [7.5, 3.0, math.nan, mat
 
 
 def written(folder, kind, rows):
-    path = folder / f"rows.{kind}"
-    if kind == "jsonl":
-        path.write_text("\n".join(map(json.dumps, rows)))
-    elif kind == "json":
-        path.write_text(json.dumps(rows))
-    elif kind == "parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    elif kind == "csv":
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, names)
-            writer.writeheader()
-            cells = [{n: json.dumps(c) if isinstance(c, list) else c for n, c in row.items()} for row in rows]
-            writer.writerows(cells)
-    else:
-        datasets.Dataset.from_list(rows).save_to_disk(str(path))
-    return str(path)
+    if kind == "saved":
+        datasets.Dataset.from_list(rows).save_to_disk(folder / "rows")
+        return str(folder / "rows")
+    if kind == "csv":
+        names = dict.fromkeys(name for row in rows for name in row)
+        cells = [{name: row.get(name) for name in names} for row in rows]
+        rows = [{n: json.dumps(c) if isinstance(c, list) else c for n, c in row.items()} for row in cells]
+    return str(put(folder, f"rows.{kind}", rows))
 
 
 def without_nan(lists):
@@ -68,21 +57,6 @@ def test_the_format_of_flag_embedding(kind, tmp_path):
     assert without_nan(found.pop("scores")) == without_nan(SCORES)
     assert found == READ
     assert "positive_score  pos_scores" in str(roles)
-
-
-@pytest.mark.parametrize("scores", [{}, {"pos_scores": None, "neg_scores": None}])
-def test_lists_without_scores_are_triplets(scores, tmp_path):
-    rows = [{**{name: row[name] for name in ("query", "pos", "neg")}, **scores} for row in ROWS]
-    data, roles = read_examples(written(tmp_path, "jsonl", rows))
-    assert (roles.kind, roles.loss) == ("triplets", "info_nce")
-    assert data[:] == READ
-
-
-def test_positives_alone_are_pairs(tmp_path):
-    rows = [{"query": row["query"], "pos": row["pos"]} for row in ROWS]
-    data, roles = read_examples(written(tmp_path, "jsonl", rows))
-    assert roles.kind == "pairs"
-    assert data[:] == {name: READ[name] for name in ("query", "pos")}
 
 
 WIDE = [
@@ -115,13 +89,6 @@ def test_columns_of_negatives_and_of_scores(kind, scores, tmp_path):
     assert roles.kind == "scored_candidates"
     assert data["negative_2"][:] == ["d", second]
     assert without_nan(data["scores"][:]) == [[3.0, 2.0, -1.0], wanted]
-
-
-def test_margins(tmp_path):
-    """As many numbers as negatives: the positive's score less that of each, as MarginMSE has them elsewhere."""
-    rows = [{**WIDE[0], "label": [1.5, 4.0]}, {**WIDE[1], "negative_2": "h", "label": [0.5, -1.0]}]
-    data, _ = read_examples(written(tmp_path, "jsonl", rows))
-    assert data["scores"][:] == [[0.0, -1.5, -4.0], [0.0, -0.5, 1.0]]
 
 
 def test_roles_by_hand(tmp_path):
@@ -158,43 +125,6 @@ def test_rows_that_are_left_out(tmp_path, caplog):
     assert "dropped 2 of 5" in caplog.text
     with pytest.raises(InputError, match="line 3"):
         read_examples(path, strict=True)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"neg_scores": [1, 2]}, "line 2: 3 scores for 1 positive and 1 negative"),
-        ({"pos_scores": [1, 2], "neg_scores": []}, "line 2: 3 scores"),
-        ({"pos_scores": ["high"]}, "line 2: column 'pos_scores' holds scores, and 'high' is not a number"),
-        ({"neg_scores": [None]}, "line 2: column 'neg_scores' holds scores, and 'None' is not a number"),
-        ({"neg": [5]}, "line 2: 'neg' is 5, not a text"),
-    ],
-)
-def test_rows_with_a_fault(change, words, tmp_path):
-    if change.get("neg_scores") == []:
-        change, words = {"pos_scores": [1, 2], "neg_scores": [3]}, words
-    with pytest.raises(InputError) as caught:
-        read_examples(written(tmp_path, "jsonl", [ROWS[0], {**ROWS[1], **change}]))
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        ({"query": "a", "pos": ["b"], "pos_scores": [1.0]}, "'pos' (positive), 'pos_scores' (positive_score); give"),
-        ({"query": "a", "pos": ["b"], "neg": ["c"], "neg_scores": [1.0]}, "'neg_scores' (negative_score); give"),
-        (
-            {"query": "a", "pos": ["b"], "neg": ["c"], "neg_scores": [1.0], "scores": [2, 1]},
-            "'neg_scores' (negative_score), 'scores' (scores); give",
-        ),
-        ({"query": "a", "pos": ["b"], "neg": ["c"], "score": 2}, "'neg' (negative), 'score' (score); give"),
-    ],
-)
-def test_columns_that_do_not_fit_together(row, words, tmp_path):
-    with pytest.raises(InputError) as caught:
-        read_examples(written(tmp_path, "jsonl", [row] * 3))
-    assert words in str(caught.value)
 
 
 def test_batches(tmp_path, tokenizer):

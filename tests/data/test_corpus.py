@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from small_files import put
 from torch.utils.data import BatchSampler, DataLoader
 
 from conftest import SENTENCES
@@ -194,51 +195,34 @@ def test_a_pool_mixes_its_rows_and_no_others():
 # ------------------------------------------------------------------ bad input
 
 
-BAD = {
-    "unknown column 'text'; choose one of words, doc": ({"words": ["a"], "doc": [0]}, {}),
-    "unknown column 'story'; choose one of text": (
-        {"text": ["a"]}, {"document_column": "story"},
-    ),
-    "'doc' is 0, not a text": ({"text": ["a"], "doc": [0]}, {"text_column": "doc"}),
-    "row 4: document '0' continues after another one; sort the rows by 'doc'": (
-        {"text": list("abcd"), "doc": [0, 0, 1, 0]}, {},
-    ),
-    "row 2: column 'doc' is empty; name the document there": ({"text": list("ab"), "doc": [0, None]}, {}),
-    "at least one sentence": ({"text": ["", " "], "doc": [0, 1]}, {}),
-    "every line is blank": ({"text": pa.array([], pa.string()), "doc": pa.array([], pa.int64())}, {}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("message", BAD)
-def test_bad_parquet_is_one_line(tokenizer, tmp_path, message):
-    columns, arguments = BAD[message]
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table(columns), path)
-    with pytest.raises(InputError) as caught:
-        SentenceCorpus(path, tokenizer, 8, **arguments)
-    assert message in str(caught.value)
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "options", "message"),
     [
-        ("a.parquet", b"", "the file is empty"),
-        ("a.txt", b"", "the file is empty"),
-        ("a.txt", b"\n \n", "every line is blank"),
-        ("a.csv", b"text\n", "every line is blank"),
-        ("a.doc", b"text\n", "no reader for .doc"),
-        ("none.txt", None, "there is no such file"),
+        ("a.parquet", {"words": ["a"], "doc": [0]}, {}, "unknown column 'text'; choose one of words, doc"),
+        ("a.parquet", {"text": ["a"]}, {"document_column": "story"}, "unknown column 'story'; choose one of text"),
+        ("a.parquet", {"text": ["a"], "doc": [0]}, {"text_column": "doc"}, "'doc' is 0, not a text"),
+        (
+            "a.parquet",
+            {"text": list("abcd"), "doc": [0, 0, 1, 0]},
+            {},
+            "row 4: document '0' continues after another one; sort the rows by 'doc'",
+        ),
+        ("a.parquet", {"text": list("ab"), "doc": [0, None]}, {}, "row 2: column 'doc' is empty; name the document"),
+        ("a.parquet", {"text": ["", " "], "doc": [0, 1]}, {}, "at least one sentence"),
+        ("a.parquet", {"text": pa.array([], pa.string()), "doc": pa.array([], pa.int64())}, {}, "every line is blank"),
+        ("a.parquet", b"", {}, "the file is empty"),
+        ("a.txt", b"", {}, "the file is empty"),
+        ("a.txt", b"\n \n", {}, "every line is blank"),
+        ("a.csv", b"text\n", {}, "every line is blank"),
+        ("a.jsonl", b'{"text": "a", "doc": 1}\n7\n', {}, "line 2 is not an object"),
     ],
 )
-def test_a_bad_file_is_one_line(tokenizer, tmp_path, name, content, message):
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
+def test_a_bad_file_is_one_line(tokenizer, tmp_path, name, content, options, message):
+    path = put(tmp_path, name, pa.table(content) if isinstance(content, dict) else content)
     with pytest.raises(InputError, match=message) as caught:
-        SentenceCorpus(tmp_path / name, tokenizer, 8)
+        SentenceCorpus(path, tokenizer, 8, **options)
+    assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert name in str(caught.value)
 
 
 def test_a_conversion_that_fails_leaves_nothing_behind(tokenizer, tmp_path, monkeypatch):

@@ -28,11 +28,6 @@ DOORS = {
 TABLES = [door for door in DOORS if door not in ("lines", "sentences")]
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
-
-
 def refused(door, source, *fragments):
     with pytest.raises(InputError) as caught:
         DOORS[door](str(source))

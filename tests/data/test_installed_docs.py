@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from contrastive_st.data.docstrings import pair_of
-from contrastive_st.data.documentation import DocPair, installed_docs, split_pairs, unique_pairs
+from contrastive_st.data.documentation import DocPair, installed_docs, split_pairs
 from contrastive_st.errors import InputError
 
 MODULE = importlib.import_module("contrastive_st.data.documentation")  # the package has a function of that name
@@ -177,11 +177,6 @@ def test_a_script_without_a_main_guard_can_call_it(tree, tmp_path):
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == (f"{len(SOURCES)}\n", "")
-
-
-def test_both_strings_are_unique_whatever_their_case():
-    pairs = [DocPair("A", "x", "1"), DocPair("a", "y", "2"), DocPair("B", "X", "3"), DocPair("X", "z", "4")]
-    assert unique_pairs([*pairs, DocPair("b", "Y", "5")]) == [pairs[0], DocPair("b", "Y", "5")]
 
 
 # ---- the cache

@@ -1,7 +1,6 @@
 """Texts with their classes are read as they are written, from every format."""
 
 import datetime
-import json
 
 import datasets
 import numpy as np
@@ -14,25 +13,6 @@ from contrastive_st.data.labels import joined, read_labels
 from contrastive_st.errors import InputError
 
 TEXTS, LABELS = ["a cat, asleep", "a dog", "rain"], ["animal", "animal", "weather"]
-
-
-def write(folder, suffix):
-    path = folder / f"rows{suffix}"
-    if suffix == ".parquet":
-        pq.write_table(pa.table({"label": LABELS, "text": TEXTS}), path)
-    elif suffix == ".jsonl":
-        rows = zip(TEXTS, LABELS, strict=True)
-        path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows))
-    else:
-        line = '"{}",{}\n' if suffix == ".csv" else "{}\t{}\n"
-        rows = [("text", "label"), *zip(TEXTS, LABELS, strict=True)]
-        path.write_text("".join(line.format(*row) for row in rows))
-    return path
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
-def test_every_format_gives_the_same_rows(tmp_path, suffix):
-    assert read_labels(write(tmp_path, suffix)) == (TEXTS, LABELS)
 
 
 def test_numbers_are_labels_and_columns_have_other_names(tmp_path):

@@ -7,6 +7,7 @@ import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from small_files import put
 
 from contrastive_st.data import read_examples, read_texts, tokenize, train_wordpiece
 from contrastive_st.data.labels import read_labels
@@ -18,11 +19,7 @@ from contrastive_st.errors import InputError
 
 @pytest.fixture
 def write(tmp_path):
-    def written(name, text):
-        tmp_path.joinpath(name).write_text(text, encoding="utf-8")
-        return str(tmp_path / name)
-
-    return written
+    return lambda name, text: str(put(tmp_path, name, text))
 
 
 @pytest.mark.parametrize("mark", sorted(MISSING))

@@ -1,15 +1,13 @@
 """Neighbours from documents: which pairs there are, what is held out, and how batches are drawn."""
 
 import itertools
-import json
 import pickle
 import random
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
+from small_files import put
 
 from contrastive_st.data import (
     CropPairCollator,
@@ -35,16 +33,10 @@ def documents(tmp_path):
 
 
 def written(folder, documents, kind):
-    path = folder / f"text.{kind}"
     if kind == "txt":
-        path.write_text("\n\n".join("\n".join(own) for own in documents))
-        return path
+        return put(folder, "text.txt", "\n\n".join("\n".join(own) for own in documents))
     rows = [{"text": text, "doc": f"d{i}"} for i, own in enumerate(documents) for text in own]
-    if kind == "parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    else:
-        path.write_text("\n".join(map(json.dumps, rows)))
-    return path
+    return put(folder, f"text.{kind}", rows)
 
 
 @pytest.mark.parametrize("kind", ["txt", "parquet", "jsonl"])
@@ -120,20 +112,6 @@ def test_too_few_documents(tmp_path):
 def test_what_is_no_text_in_documents(tmp_path, name, content):
     (tmp_path / name).write_text(content)
     assert not in_documents(tmp_path / name)
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [('{"text": "a", "doc": 1}\n7\n', "line 2 is not an object"),
-     ('{"text": 3, "doc": 1}\n', "'text' is 3, not a text"),
-     ('{"words": "a", "doc": 1}\n', "unknown column 'text'; choose one of words, doc"),
-     ('{"text": "a", "doc": null}\n', "column 'doc' is empty")],
-)  # fmt: skip
-def test_wrong_rows_of_json(tmp_path, content, words):
-    path = tmp_path / "a.jsonl"
-    path.write_text(content)
-    with pytest.raises(InputError, match=words):
-        Documents.read([path])
 
 
 def test_documents_become_targets():

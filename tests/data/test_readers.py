@@ -18,11 +18,6 @@ from contrastive_st.errors import InputError, one_line
 from contrastive_st.search.document_readers import read_document
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
-
-
 @pytest.fixture
 def write(tmp_path):
     """Write a file of this name and give its path as a string."""
@@ -70,42 +65,6 @@ def test_a_byte_order_mark_is_dropped(write):
     assert rows(read_texts(write("a.jsonl", b'\xef\xbb\xbf{"text": "one"}\n'))) == [("one",)]
 
 
-def test_csv_with_quoted_commas_quotes_and_line_ends(write):
-    source = write("a.csv", 'q,n,a\r\n"why, then",1,"so ""it"" is\nand was"\r\nhow,2,thus\r\n')
-    data = read_texts(source, header=True)
-    assert data.column_names == ["q", "n", "a"]
-    assert rows(data) == [("why, then", "1", 'so "it" is\nand was'), ("how", "2", "thus")]
-
-
-def test_tsv_does_not_parse_quotes(write):
-    data = read_texts(write("a.tsv", 'query\tanswer\n"half a quote\tone, two\nnext\t"whole"\n'))
-    assert rows(data) == [('"half a quote', "one, two"), ("next", '"whole"')]
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.jsonl", '{"id": 1, "q": "one", "a": "uno"}\n\n{"id": 2, "a": "due", "q": "two"}\n'),
-        ("a.json", '{"id": 1, "q": "one", "a": "uno"}\n{"id": 2, "q": "two", "a": "due"}'),
-        ("a.json", '[\n {"id": 1, "q": "one", "a": "uno"},\n {"id": 2, "q": "two", "a": "due"}\n]\n'),
-    ],
-)
-def test_json_by_the_line_and_as_a_list(write, name, content):
-    source = write(name, content)
-    assert read_texts(source).column_names == ["q", "a"], "a column of numbers is no candidate"
-    assert rows(read_texts(source)) == [("one", "uno"), ("two", "due")]
-    assert rows(read_texts(source, ["id", "q"])) == [("1", "one"), ("2", "two")]
-
-
-def test_parquet_reads_text_columns_only_and_large_ones_from_disk(write, monkeypatch):
-    monkeypatch.setattr(reading_table, "IN_MEMORY", 0)
-    table = pa.table({"id": [1, 2], "q": ["one", "two"], "v": [[1], [2]], "a": ["x", "y"]})
-    data = read_texts(write("a.parquet", table))
-    assert data.column_names == ["q", "a"]
-    assert rows(data) == [("one", "x"), ("two", "y")]
-    assert data.cache_files, "the table lies in memory instead of in a mapped file"
-
-
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_parquet_is_stripped_where_it_needs_it_and_stays_where_it_is(write, monkeypatch, in_memory):
     monkeypatch.setattr(reading_table, "IN_MEMORY", in_memory << 30)
@@ -124,13 +83,6 @@ def test_parquet_counts_rows_over_batches(write, monkeypatch, caplog):
     assert rows(read_texts(source)) == [("a",), ("b",), ("c",), ("d",), ("f",)]
     assert "2 of 7 rows" in caplog.text
     assert "row 5" in caplog.text
-
-
-@pytest.mark.parametrize("kind", [pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
-def test_parquet_strings_of_other_widths_become_strings(write, kind):
-    data = read_texts(write("a.parquet", pa.table({"q": pa.array(["one", "two"]).cast(kind)})))
-    assert data.features["q"] == datasets.Value("string")
-    assert rows(data) == [("one",), ("two",)]
 
 
 def test_a_parquet_file_written_anew_is_read_anew(write):
@@ -282,23 +234,10 @@ def test_files_without_rows(write):
     refused(write("a.arrow", sink.getvalue().to_pybytes()), "no rows")
 
 
-def test_ragged_rows(write):
-    refused(write("a.csv", 'text,b\n"x\ny",1\nwell, it, is\n'), "a.csv, row 3", "3 cells", "has 2", "quote")
-    refused(write("a.tsv", "text\tb\nx\ty\nx\n"), "a.tsv, row 3", "1 cells", "has 2", "missing")
-
-
 def test_broken_quotes(write):
     refused(write("a.csv", 'text,b\nx,y\n"never closed,y\nx,y\n'), "row 3", "quote")
     refused(write("b.csv", 'text,b\nx,"one" more\n'), "row 2", "quote")
     refused(write("c.csv", 'text,b\n"a,"b,x\n'), "row 2", "quote", columns=["text"])
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl"])
-def test_bytes_that_are_not_utf8_are_decoded_and_said(write, caplog, name):
-    line = '{"a": "café"}\n' if name.endswith("jsonl") else "text\ncafé\n" if name == "a.csv" else "café\n"
-    data = read_texts(write(name, (line * 3).encode("cp1252")))
-    assert "café" in rows(data)[-1]
-    assert "not UTF-8: read as cp125" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -375,9 +314,3 @@ def test_the_command_for_a_compressed_table_unpacks_it(write):
         read_examples(path)
     subprocess.run(re.search("run (.*?);", str(error.value))[1], shell=True, check=True)
     assert len(read_examples(path.replace(".csv.gz", ".new.csv"))[0]) == 2
-
-
-def test_an_endless_score_is_not_asked_for_as_text(write):
-    path = write("a.jsonl", b'{"sentence1": "a", "sentence2": "b", "score": Infinity}\n')
-    with pytest.raises(InputError, match="line 1: 'score' is Infinity; write a finite number"):
-        read_examples(path)

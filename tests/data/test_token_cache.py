@@ -38,11 +38,6 @@ OTHERS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-
-
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 def test_another_tokenizer_with_the_same_vocabulary_reads_for_itself(other):
     before = tokenize(ROWS, fast(), 8)["input_ids"][:]

@@ -14,11 +14,6 @@ ROWS = [{"id": f"q{i}", "positive": f"dog {text}", "anchor": f"cat {text}"} for 
 TOKENIZER = train_wordpiece([*TEXTS, "cat dog"] * 3, 60)
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-
-
 def texts_of(rows):
     return [tuple(TOKENIZER.decode(ids, skip_special_tokens=True) for ids in row["input_ids"]) for row in rows]
 
@@ -51,13 +46,6 @@ HOLDERS = {
         [{**row, "negative": "old cat"} for row in rows]
     ).with_format(columns=list(rows[0])),
 }
-
-
-@pytest.mark.parametrize("holder", HOLDERS)
-def test_examples_are_read_from_whatever_holds_them(holder):
-    data, roles = read_examples(HOLDERS[holder](ROWS))
-    assert roles.texts == data.column_names == ["anchor", "positive"]
-    assert [tuple(row.values()) for row in data] == WANTED
 
 
 @pytest.mark.parametrize("make", [
@@ -118,23 +106,6 @@ def test_an_id_is_no_text_the_order_of_columns_does_not_matter_and_a_null_is_not
     assert texts_of(tokenize(HOLDERS[holder](rows), TOKENIZER, 16)) == WANTED
     if not holder.startswith("stream"):
         assert "dropped 1 of 9 rows" in caplog.text
-
-
-def test_lists_of_negatives_are_hard_negatives():
-    rows = [{"query": "red cat", "pos": ["old cat", "new cat"], "neg": ["red dog", "old dog"]}] * 2
-    found = texts_of(tokenize(datasets.Dataset.from_list(rows), TOKENIZER, 16))
-    assert found == [("red cat", positive, "red dog", "old dog") for positive in ("old cat", "new cat")] * 2
-
-
-@pytest.mark.parametrize("labels", [[0, 1, None, 2], ["a", "b", None, "c"], [0, 1, -1, 2]])
-def test_no_label_is_no_row(labels):
-    rows = [{"text": text, "label": label} for text, label in zip(TEXTS, labels, strict=False)]
-    assert tokenize(datasets.Dataset.from_list(rows), TOKENIZER, 16)["label"][:] == [0, 1, 2]
-
-
-def test_signs_are_classes():
-    rows = [{"text": text, "label": label} for text, label in zip(TEXTS, [-1, 0, 1] * 2, strict=False)]
-    assert tokenize(rows, TOKENIZER, 16)["label"][:] == [0, 1, 2] * 2
 
 
 def test_what_is_not_clear_is_an_error():

@@ -1,12 +1,9 @@
 """Word vocabularies, and the matrices that go with them."""
 
-import subprocess
-
 import numpy as np
 import pytest
 import torch
 from transformers import AutoTokenizer
-from warm_python import python
 
 from conftest import SENTENCES
 from contrastive_st import InputError
@@ -75,14 +72,6 @@ def test_frequent_words_first_and_ties_in_the_order_of_code_points():
     tokenizer = train_word_tokenizer(["d c b a", "b d", "d"], vocab_size=6)
     assert tokenizer.convert_ids_to_tokens(range(6)) == ["[PAD]", "[UNK]", "d", "b", "a", "c"]
     assert len(train_word_tokenizer(iter(["d c b a", "b d", "d"]), vocab_size=5)) == 5
-
-
-@pytest.mark.slow
-def test_every_process_counts_the_same():
-    code = f"from contrastive_st.data import train_word_tokenizer\nt = train_word_tokenizer({SENTENCES!r}, 20)\n"
-    code += "print(sorted(t.get_vocab().items()))"
-    other = subprocess.run([python(), "-c", code], capture_output=True, text=True, check=True).stdout
-    assert other == f"{sorted(train_word_tokenizer(SENTENCES[::-1], 20).get_vocab().items())}\n"
 
 
 @pytest.mark.parametrize(

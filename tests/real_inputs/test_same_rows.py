@@ -54,10 +54,6 @@ def on_hub(name, config, split, streaming=False, **options):
     return data.to_iterable_dataset() if streaming else data
 
 
-def texts_of(columns):
-    return [list(column[list(range(len(column)))]) for column in columns]
-
-
 def mined(source):
     import numpy as np
 

@@ -40,9 +40,6 @@ def structs(kind, rows=3):
 
 MAP = pa.table({"anchor": ["why?", "who?"], "positive": ["so", "me"],
                 "tags": pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int64()))})  # fmt: skip
-STUDIO = [{"id": i, "data": {"text": f"text {i}"}, "predictions": [], "annotations": [
-    {"result": [{"type": "choices", "from_name": "sentiment", "to_name": "text",
-                 "value": {"choices": ["good" if i % 2 else "bad"]}}]}]} for i in range(4)]  # fmt: skip
 PAIRS_OF_STUDIO = [{"id": i, "data": {"text1": f"one {i}", "text2": f"two {i}"}, "annotations": [
     {"result": [{"from_name": "label", "value": {"choices": ["same" if i % 2 else "other"]}}]}]} for i in range(4)]  # fmt: skip
 ARGILLA = [{"id": str(i), "status": "completed", "fields": {"text": f"text {i}"}, "metadata": {}, "suggestions": {},
@@ -151,6 +148,9 @@ READ = [
     ("texts.jsonl", '"one text"\n"two texts"\n', "texts", ("one text",)),
     ("lists_of_pandas.csv", [{"query": f"q {i}", "positives": str(["it's so", f"b {i}"])} for i in range(3)], "pairs", ("q 0", "it's so")),
     ("index_of_pandas.parquet", pa.table({**{n: [r[n] for r in PAIRS] for n in PAIR}, "__index_level_0__": ["a", "b", "c", "d"]}), "pairs", tuple(PAIRS[0].values())),
+    ("cp1252.jsonl", '{"text": "café, très près"}\n{"text": "à côté"}\n'.encode("cp1252"), "texts", ("café, très près",)),
+    ("flag_embedding_nulls.jsonl", [{**row, "pos_scores": None, "neg_scores": None} for row in FLAG], "triplets", ("why 0?", "so 0", "no 0", "not 0")),
+    ("margins.jsonl", [{"anchor": "a", "positive": "b", "negative_1": "c", "negative_2": "d", "label": own} for own in ([1.5, 4.0], [0.5, -1.0])], "scored_candidates", ("a", "b", "c", "d", [0.0, -1.5, -4.0])),
     ("label_list.jsonl", [{"anchor": "why?", "positive": "so", "negative": "no", "label": [0.9, 0.1]}] * 3, "scored_candidates", ("why?", "so", "no", [0.9, 0.1])),
 ]  # fmt: skip
 
@@ -174,6 +174,16 @@ REFUSED = [
     ("question_and_choices.jsonl", [{"question": f"why {i}?", "choices": ["so", "no"]} for i in range(3)], "no role is known for column 'choices'"),
     ("stars.csv", with_column(["5 stars", "1 star", "3 stars", "2 stars"], "stars"), "no role is known for column 'stars'"),
     ("object_of_text.parquet", [{"id": i, "doc": {"body": f"text {i}", "url": "https://a"}} for i in range(3)], "there is no training with these columns: none; give --columns doc=text"),
+    *((f"flag_embedding_{name}_{number}.jsonl", [FLAG_SCORES[0], {**FLAG_SCORES[1], name: own}], words) for number, (name, own, words) in enumerate([
+        ("neg_scores", [1, 2, 3], "line 2: 4 scores for 1 positive and 2 negatives"), ("pos_scores", [1, 2], "line 2: 4 scores"),
+        ("pos_scores", ["high"], "line 2: column 'pos_scores' holds scores, and 'high' is not a number"),
+        ("neg_scores", [None, 1], "line 2: column 'neg_scores' holds scores, and 'None' is not a number"), ("neg", [5, "not"], "line 2: 'neg' is 5, not a text"),
+    ])),
+    *((f"scores_beside_{number}.jsonl", [{"query": "a", "pos": ["b"], **own}] * 3, words) for number, (own, words) in enumerate([
+        ({"pos_scores": [1.0]}, "'pos' (positive), 'pos_scores' (positive_score); give"), ({"neg": ["c"], "neg_scores": [1.0]}, "'neg_scores' (negative_score); give"),
+        ({"neg": ["c"], "neg_scores": [1.0], "scores": [2, 1]}, "'neg_scores' (negative_score), 'scores' (scores); give"),
+        ({"neg": ["c"], "score": 2}, "'neg' (negative), 'score' (score); give"),
+    ])),
     ("multi_label.jsonl", [{"text": f"t {i}", "labels": ["a", "b"]} for i in range(3)], "lists of labels"),
 ]  # fmt: skip
 

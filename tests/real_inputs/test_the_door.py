@@ -255,6 +255,14 @@ CASES += [
     ("words_below.csv", BELOW("The question,The answer,0=no 1=yes", KNOWN["labelled_pairs"][0]), "labelled_pairs", (*PAIR, 0)),
     ("scores_in_words_below.csv", BELOW("The question,The answer,from 0 to 1", KNOWN["scored_pairs"][0]), "scored_pairs", (*PAIR, 0.5)),
     ("date_below.csv", delimited(AS_ROWS) + b"Generated on May 1\r\n", "pairs", PAIR),
+    ("score_last_without_header.csv", "one,uno,0.5\ntwo,due,0.25\nthree,tre,1\n" * 2, "scored_pairs", ("one", "uno", 0.5)),
+    ("small_letters_without_header.csv", "how to sort a list,sorting a python list\npython dict order,order of dict keys\nloops,for loops\n" * 2, "pairs", ("how to sort a list", "sorting a python list")),
+    ("class_last_without_header.tsv", "that 's far too tragic to merit\tbad\nof saucy\tgood\na depressed teenager\tbad\n" * 2, "labelled_texts", ("that 's far too tragic to merit", 0)),
+    ("han_without_header.csv", "今天天气很好,外面阳光明媚\n我喜欢读书,阅读是我的爱好\n他在跑步,他正在锻炼身体\n" * 2, "pairs", ("今天天气很好", "外面阳光明媚")),
+    ("short_cells.csv", "a,b\n" + "x,y\nz,w\nv,u\n" * 2, "pairs", ("x", "y")),
+    ("numbered_columns.csv", "0,1\n" + "Two cats sleep.,Cats are asleep.\nOne dog runs.,A dog is running.\nIt rains.,Rain.\n" * 2, "pairs", ("Two cats sleep.", "Cats are asleep.")),
+    ("long_names.csv", "Product Name,Long Description\n" + "Red shoes,Shoes for runners who like red\nBag,A bag with two handles\nHat,A hat\n" * 2, "pairs", ("Red shoes", "Shoes for runners who like red")),
+    ("score_first.csv", "how close (0-5),left,right\n" + "3,Two cats sleep.,Cats are asleep.\n0,One dog runs.,A cat is running.\n5,It rains.,Rain.\n" * 2, "scored_pairs", ("Two cats sleep.", "Cats are asleep.", 0.6)),
     ("moses.tsv", "".join(f"{a}\t{b}\n" for a, b in ROWS), "pairs", PAIR),
 ]  # fmt: skip
 COMMAND = re.compile(r"run ((?:cat|jq|python|sed) .+? > (?:'[^']+'|\S+?))(?=[;,]|$)")

@@ -13,7 +13,7 @@ import transformers
 from datasets import Dataset
 
 from conftest import SENTENCES, save_both
-from contrastive_st import BertForCL, SentenceEncoder, commands, doctor, terminal
+from contrastive_st import BertForCL, SentenceEncoder, doctor, terminal
 from contrastive_st.cli import GROUPS, _parser, main
 from contrastive_st.scripts.cli import script_files
 
@@ -160,16 +160,6 @@ def test_a_full_disk_leaves_no_truncated_file(checkpoint, tmp_path, stdin, capsy
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_a_model_that_is_not_there(capsys):
-    assert main(["similarity", "a", "b", "-m", "/no/such/model"]) == 2
-    assert "/no/such/model" in capsys.readouterr().err
-
-
-def test_train_runs_the_general_script(tmp_path, capsys):
-    assert main(["train", "--train_file", str(tmp_path / "none.txt"), "--output_dir", str(tmp_path / "out")]) == 2
-    assert "no such file" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -304,15 +294,6 @@ def test_the_help_of_a_script_shows_its_options_and_what_it_sets(name, capsys):
     assert "This script sets:\n  --" in printed
 
 
-def test_flags_in_kebab_case_are_the_same(checkpoint, tmp_path, capsys):
-    (tmp_path / "t.txt").write_text("\n".join(SENTENCES))
-    asked = ["neighbors", checkpoint, "--corpus", str(tmp_path / "t.txt"), "--query", "a cat"]
-    assert main([*asked, "--max_sentences", "3"]) == 0
-    first = capsys.readouterr().out
-    assert main([*asked, "--max-sentences", "3"]) == 0
-    assert capsys.readouterr().out == first
-
-
 def test_a_reader_that_has_enough_ends_the_command_in_silence():
     command = [sys.executable, "-u", "-c", "import sys\nfrom contrastive_st.commands import run\n"
                "from contrastive_st.terminal import say\n"
@@ -331,21 +312,3 @@ def test_escape_sequences_do_not_reach_the_terminal(checkpoint, capsys, stdin):
     assert "a dog\ufffd[2J\ufffd" in printed
     assert main(["encode", "no\x1b[31mfile", "-m", checkpoint, "-o", "x.npy"]) == 2
     assert "\x1b" not in capsys.readouterr().err
-
-
-def library_errors(folder):
-    import pyarrow as pa
-    from safetensors import safe_open
-
-    (folder / "a.safetensors").write_text("nonsense")
-    yield "safetensors: Error while deserializing", lambda: safe_open(folder / "a.safetensors", "np")
-    yield "pyarrow: Failed to parse", lambda: pa.array(["a"]).cast(pa.int64())
-    yield "transformers: never is not", lambda: transformers.TrainingArguments(folder, eval_strategy="never")
-
-
-def test_an_error_of_a_library_is_one_line_and_a_defect_keeps_its_traceback(tmp_path, capsys):
-    for fragment, job in library_errors(tmp_path):
-        assert commands.run(job) == 2
-        assert capsys.readouterr().err.startswith(f"error: {fragment}")
-    with pytest.raises(ValueError, match="invalid literal"):
-        commands.run(lambda: int("x"))

@@ -3,7 +3,10 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from safetensors import deserialize
+from transformers import TrainingArguments
 
 from contrastive_st.commands import run
 from contrastive_st.errors import InputError, about, one_line
@@ -16,6 +19,11 @@ def defect():
 def of_a_library():
     with about("rows.json"):
         json.loads("{")
+
+
+def of_tensors():
+    with about("a.safetensors"):
+        deserialize(b"nonsense")
 
 
 def of_our_code_about_a_file():
@@ -31,6 +39,9 @@ def caught(job):
 
 @pytest.mark.parametrize(("job", "start"), [
     (of_a_library, "rows.json: json: Expecting property name"),
+    (of_tensors, "a.safetensors: safetensors: Error while deserializing"),
+    (lambda: pa.array(["a"]).cast(pa.int64()), "pyarrow: Failed to parse"),
+    (lambda: TrainingArguments("out", eval_strategy="never"), "transformers: never is not"),
     (of_our_code_about_a_file, "config.json: KeyError: 'model_type'"),
     (lambda: Path("/no/such/file").read_bytes(), "[Errno 2] No such file"),
 ])  # fmt: skip

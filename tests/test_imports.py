@@ -1,6 +1,7 @@
 """Imports point one way, whatever their form."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import contrastive_st
@@ -52,6 +53,7 @@ DELIBERATE = {
 ANYTHING = {"cli", "doctor", "__init__", "__main__"}  # the command line and the public names stand above all
 
 
+@cache
 def stub_names(package):
     """The public names of a package and the modules that hold them, from its `__init__.pyi`."""
     found = {}
@@ -61,6 +63,7 @@ def stub_names(package):
     return found
 
 
+@cache
 def modules():
     """Module name -> file."""
     return {
@@ -88,11 +91,16 @@ def imported(name, path, nodes):
                 yield inner if inner in known else module
 
 
+@cache
+def trees():
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in modules().items()}
+
+
 def graph(everywhere):
     """Module -> the modules it imports: when it is imported itself, or `everywhere`, inside its functions too."""
     found = {}
     for name, path in modules().items():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = trees()[name]
         found[name] = set(imported(name, path, ast.walk(tree) if everywhere else tree.body)) - {name}
     return found
 

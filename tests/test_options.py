@@ -142,18 +142,8 @@ def test_a_flag_of_a_list_may_be_repeated() -> None:
 
 def test_the_parser_of_transformers_reads_options_too(tmp_path):
     parser = HfArgumentParser((DataArguments, ContrastiveTrainingArguments))
-    flags = [
-        "--train_file",
-        "a.csv",
-        "b.csv",
-        "--output_dir",
-        str(tmp_path),
-        "--chunk_size",
-        "3",
-        "--report_to",
-        "none",
-    ]
-    data, training = parser.parse_args_into_dataclasses(flags)
+    flags = ["--train_file", "a.csv", "b.csv", "--chunk_size", "3", "--report_to", "none", "--output_dir"]
+    data, training = parser.parse_args_into_dataclasses([*flags, str(tmp_path)])
     assert (data.train_file, data.strict, training.chunk_size) == (["a.csv", "b.csv"], False, 3)
 
 

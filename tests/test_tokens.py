@@ -1,14 +1,11 @@
 """Token ids of long texts: those of the whole text, without reading all of it."""
 
-import ast
 import copy
-from pathlib import Path
 
 import pytest
 
-import contrastive_st
 from conftest import SENTENCES
-from contrastive_st.data import tokenize, word_tokenizer
+from contrastive_st.data import word_tokenizer
 from contrastive_st.data.tokenization import id_reader
 from contrastive_st.tokens import beginnings, token_ids
 from sequences import kmer_tokenizer
@@ -58,20 +55,6 @@ def test_what_is_read_of_a_text_gives_the_tokens_wanted(tokenizer):
     assert tokenizer(*read, truncation=True, max_length=32)["input_ids"] == whole
 
 
-def test_only_this_module_gives_raw_texts_to_a_tokenizer():
-    root = Path(contrastive_st.__file__).parent
-    calls = {}
-    for path in root.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("tokenizer", "self.tokenizer"):
-                calls.setdefault(path.name, []).append(ast.unparse(node.args[0]))
-    assert calls == {
-        "tokens.py": ["sound[:1]", "sound[1:]"],
-        "auto.py": ["''"],  # no text of a user
-        "reranking.py": ["without_surrogates(queries)"],
-    }
-
-
 def test_no_text_no_limit_and_half_characters(tokenizer):
     unbounded = copy.deepcopy(tokenizer)
     unbounded.model_max_length = int(1e30)
@@ -80,16 +63,6 @@ def test_no_text_no_limit_and_half_characters(tokenizer):
     assert token_ids(tokenizer, ["cat \ud83d"]) == token_ids(tokenizer, ["cat ?"])
     assert token_ids(word_tokenizer(["cat"]), ["", "cat"]) == [[], [2]]
     assert token_ids(kmer_tokenizer(3), ["ACG" * 50_000], 8)[0] == kmer_tokenizer(3)("ACGACGACGACGACGACG")["input_ids"]
-
-
-def test_data_sets_are_tokenized_so(tokenizer, monkeypatch):
-    from datasets import Dataset
-
-    import contrastive_st.data.tokenization as module
-
-    monkeypatch.setattr(module, "token_ids", lambda *args: [[5]] * len(args[1]))
-    long = "a very long text " * 2000
-    assert tokenize(Dataset.from_dict({"text": [long]}), tokenizer, 8)["input_ids"][:] == [[5]]
 
 
 @pytest.mark.parametrize("length", [3, 8, 64, int(1e30)])

@@ -55,13 +55,6 @@ def test_files_that_number_their_classes_differently(endings, tmp_path):
     assert [text.split()[-1] for text in texts] == labels
 
 
-def test_files_with_the_same_classes_stay_on_disk(tmp_path):
-    files = [write(pairs(NAMES), tmp_path / f"{i}.parquet") for i in range(2)]
-    rows, roles = read_examples(files)
-    assert roles.classes == {"neutral": 0, "NA": 1, "agrees": 2}
-    assert rows["label"][:] == [1, 2, 0, 1] * 2
-
-
 def test_numbers_without_names_beside_names_are_refused(tmp_path):
     plain = pairs(NAMES).cast_column("label", Value("int64"))
     files = [write(pairs(NAMES), tmp_path / "0.parquet"), write(plain, tmp_path / "1.parquet")]

@@ -58,15 +58,6 @@ def test_rows_of_the_wrong_shape_are_named(tokenizer):
         PairCollator(tokenizer)([{"input_ids": [one, two]}, {"input_ids": [one, two, one]}])
 
 
-def test_tokenize_truncates_and_keeps_the_columns_in_order(tokenizer):
-    texts = Dataset.from_dict({"b": ["the cat sat on the mat"], "a": ["a dog"]})
-    rows = tokenize(texts, tokenizer, 5)
-    assert rows.column_names == ["input_ids"]
-    first, second = rows[0]["input_ids"]
-    assert len(first) == 5
-    assert second == tokenizer("a dog")["input_ids"]
-
-
 def test_the_same_texts_are_tokenized_once(tokenizer, monkeypatch):
     texts = Dataset.from_dict({"text": ["a cat", "a dog ran", f"{id(monkeypatch)}"]})
     first = tokenize(texts, tokenizer, 5)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 
 import datasets
 import kreuzberg
@@ -16,7 +15,6 @@ from contrastive_st.data.reading import open_table
 from contrastive_st.errors import InputError, install, one_line
 from contrastive_st.evaluation.datasets.senteval import read_lines
 from contrastive_st.search.documents import open_corpus
-from contrastive_st.search.folder import content_digest
 
 DOORS = {
     "texts": lambda source: read_texts(source),
@@ -79,6 +77,7 @@ def test_a_dangling_link_in_a_folder_and_an_empty_folder(door, tmp_path):
         ('{"text": "a"}\n{"text": ', "line 2: invalid JSON"),
         ('{"text": "a"} x', "invalid JSON"),
     ],
+    ids=range(5),
 )
 def test_json(door, content, fragment, tmp_path):
     for suffix in (".jsonl", ".json"):
@@ -167,20 +166,6 @@ def test_a_saved_folder_is_data_at_every_door(tmp_path):
 # ---- documents
 
 
-def test_markdown_html_and_pdf_are_documents(tmp_path):
-    (tmp_path / "a.md").write_text("---\nx: 1\n---\n# On tides\n\nThe *moon* pulls.\nTwice.\n\n- a day\n- or so\n")
-    page = "<title>On rain</title><style>p{}</style><script>x()</script><p>It <b>ra</b>ins.<p>Much."
-    (tmp_path / "b.html").write_text(page)
-    (tmp_path / "c.pdf").write_bytes(pdf_of("Page one.", "Page two."))
-    found = [(document.text, document.metadata) for document in open_corpus(str(tmp_path)).read()]
-    assert found == [
-        ("On tides\n\nThe moon pulls. Twice.\n\na day\n\nor so", {"title": "On tides", "x": 1, "file": "a.md"}),
-        ("It rains.\n\nMuch.", {"title": "On rain", "file": "b.html"}),
-        ("Page one.", {"page": 1, "file": "c.pdf"}),
-        ("Page two.", {"page": 2, "file": "c.pdf"}),
-    ]
-
-
 @pytest.mark.parametrize("content", [b"nonsense", b"%PDF-1.4\n", b"%PDF-1.4\ntrailer<</Root 1 0 R>>\n%%EOF"])
 def test_damaged_documents(tmp_path, content):
     (tmp_path / "a.pdf").write_bytes(content)
@@ -210,30 +195,6 @@ def test_an_edit_in_the_middle_of_equal_length_is_noticed(tmp_path):
     path.write_text("\n".join(lines))
     assert path.stat().st_size == facts.st_size
     assert open_corpus(str(path)).fingerprint != before
-
-
-def test_a_digest_is_kept_until_size_time_or_inode_change(tmp_path, monkeypatch):
-    path = tmp_path / "a.txt"
-    path.write_text("one")
-    old = time.time() - 100
-    os.utime(path, (old, old))
-    digest = content_digest(path)
-    reads = []
-    monkeypatch.setattr("builtins.open", lambda *args, **kwargs: reads.append(args) or io_open(*args, **kwargs))
-    assert content_digest(path) == digest
-    assert not reads
-    other = tmp_path / "b.txt"
-    other.write_text("two")
-    os.utime(other, (old, old))
-    other.replace(path)
-    assert content_digest(path) != digest
-    path.write_text("tri")  # as new as this, it may change again within the same tick of the clock
-    now = content_digest(path)
-    path.write_text("tre")
-    assert content_digest(path) != now
-
-
-io_open = open
 
 
 def test_rows_can_be_read_as_often_as_wanted(tmp_path):

@@ -84,6 +84,10 @@ def test_frequent_words_first_and_ties_in_the_order_of_code_points():
         (lambda: train_word_tokenizer(["a"], vocab_size=2), "vocab_size 2"),
         (lambda: vector_tokenizer(WordVectors(["New York"], np.ones((1, 2), np.float32))), "no words"),
         (
+            lambda: expand_vocabulary(word_tokenizer(["a"]), torch.randn(3, 4), WordVectors(["a"], np.ones((1, 3)))),
+            "common",
+        ),
+        (
             lambda: embedding_matrix(WordVectors(["a"], np.ones((1, 2), np.float32)), word_tokenizer(["b"])),
             "do capitals",
         ),
@@ -139,18 +143,6 @@ def test_expansion_recovers_a_known_map_and_keeps_trained_rows(dtype):
     expected = np.concatenate([true[:200], true[300:]])
     tolerance = 1e-5 if dtype == torch.float32 else 0.1
     np.testing.assert_allclose(grown[new].double(), expected, atol=tolerance)
-
-
-def test_expansion_is_least_squares_and_needs_enough_words():
-    vectors = table([f"w{i}" for i in range(50)], dimension=3)
-    tokenizer = word_tokenizer(vectors.words[:30])
-    trained = torch.randn(32, 4)
-    _, grown = expand_vocabulary(tokenizer, trained, vectors)
-    x = np.c_[vectors.vectors, np.ones(50)].astype(np.float64)
-    normal = np.linalg.solve(x[:30].T @ x[:30], x[:30].T @ trained[2:].double().numpy())
-    np.testing.assert_allclose(grown[32:], x[30:] @ normal, atol=1e-5)
-    with pytest.raises(InputError, match="common"):
-        expand_vocabulary(word_tokenizer(vectors.words[:3]), torch.randn(5, 4), vectors)
 
 
 def test_glove(data_root):

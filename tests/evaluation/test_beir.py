@@ -1,14 +1,11 @@
 """Retrieval in BEIR's layout: trec_eval's figures, one-line errors, the command line, in training."""
 
-import gzip
-import json
-
 import numpy as np
 import pytest
 from datasets import Dataset, DatasetDict
+from small_files import put
 
-from conftest import save_both
-from contrastive_st import InputError, cli
+from contrastive_st import InputError
 from contrastive_st.data.reading import MissingData, open_table
 from contrastive_st.evaluation import SuiteEvaluator, evaluate
 from contrastive_st.evaluation.datasets import hub_sets
@@ -24,16 +21,17 @@ QUERIES = {"q1": "what raises the tide", "q2": "level of the tide", "q3": "nobod
 QRELS = [("q1", "d1", 2), ("q1", "d4", 1), ("q2", "d3", 1), ("q2", "d2", 0), ("q4", "d4", 1), ("q3", "d1", 0)]
 
 
+PARTS = {
+    "corpus": [{"_id": key, "title": title, "text": text} for key, (title, text) in CORPUS.items()],
+    "queries": [{"_id": key, "text": text} for key, text in QUERIES.items()],
+    "qrels": [{"query-id": query, "corpus-id": document, "score": grade} for query, document, grade in QRELS],
+}
+
+
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "set" / "qrels").mkdir(parents=True)
-    rows = [json.dumps({"_id": key, "title": title, "text": text}) for key, (title, text) in CORPUS.items()]
-    (tmp_path / "set" / "corpus.jsonl").write_text("\n".join(rows))
-    rows = [json.dumps({"_id": key, "text": text}) for key, text in QUERIES.items()]
-    (tmp_path / "set" / "queries.jsonl").write_text("\n".join(rows))
-    rows = ["query-id\tcorpus-id\tscore", *("\t".join(map(str, row)) for row in QRELS)]
-    (tmp_path / "set" / "qrels" / "test.tsv").write_text("\n".join(rows))
-    return tmp_path / "set"
+    files = {"corpus.jsonl": PARTS["corpus"], "queries.jsonl": PARTS["queries"], "qrels": {"test.tsv": PARTS["qrels"]}}
+    return put(tmp_path, "set", files)
 
 
 def bag(texts):
@@ -100,7 +98,7 @@ def test_the_index_of_a_data_frame_is_left_out_and_unknown_names_are_an_error(fo
 
 def test_a_judgement_without_a_grade_is_left_out_and_of_two_the_last_counts(folder, caplog):
     (folder / "qrels" / "test.tsv").unlink()
-    rows = [{"query-id": q, "corpus-id": d, "score": g} for q, d, g in QRELS]
+    rows = PARTS["qrels"]
     wanted = read_retrieval_of(folder, rows)
     assert read_retrieval_of(folder, [*rows, {"query-id": "q2", "corpus-id": "d1", "score": None}]) == wanted
     assert "1 of 7 rows have no score and are left out" in caplog.text
@@ -115,18 +113,17 @@ def test_judgements_without_a_header_are_those_of_trec_eval(folder, caplog):
     path = folder / "qrels" / "test.tsv"
     names = {key: str(number) for number, key in enumerate([*CORPUS, *QUERIES])}
     for part, texts in (("corpus", CORPUS), ("queries", QUERIES)):
-        lines = [json.dumps({"_id": names[key], "contents": str(texts[key])}) for key in texts]
-        (folder / f"{part}.jsonl").write_text("\n".join(lines))
-    lines = [f"{names[query]} 0 {names[document]} {grade}" for query, document, grade in QRELS]
-    path.with_suffix(".txt").write_text("\n".join(lines))
+        put(folder, f"{part}.jsonl", [{"_id": names[key], "contents": str(texts[key])} for key in texts])
+    rows = [f"{names[query]} 0 {names[document]} {grade}" for query, document, grade in QRELS]
+    path.with_suffix(".txt").write_text("\n".join(rows))
     path.unlink()
     wanted = read_retrieval(folder)["test"].labels.tolist()
     path.with_suffix(".txt").unlink()
     assert len(wanted) == 5
-    path.write_text("\n".join(line.replace(" ", "\t") for line in lines))
+    path.write_text("\n".join(row.replace(" ", "\t") for row in rows))
     assert read_retrieval(folder)["test"].labels.tolist() == wanted
     assert "test.tsv: no header: read as trec_eval does: query, iteration, document, grade" in caplog.text
-    path.write_text("\n".join(line.replace(" 0 ", "\t").replace(" ", "\t") for line in lines))
+    path.write_text("\n".join(row.replace(" 0 ", "\t").replace(" ", "\t") for row in rows))
     assert read_retrieval(folder)["test"].labels.tolist() == wanted
     assert "test.tsv: no header: read as BEIR does: query, document, grade" in caplog.text
     pairs = [row.cells for row in open_table(folder, split="test")]
@@ -135,13 +132,11 @@ def test_judgements_without_a_header_are_those_of_trec_eval(folder, caplog):
 
 
 def test_training_on_a_folder_finds_the_columns_of_judgements_by_name(folder):
-    path = folder / "qrels" / "test.tsv"
     wanted = [row.cells for row in open_table(folder, split="test")]
-    lines = ["rel\tcorpus-id\tquery-id", *(f"{grade}\t{document}\t{query}" for query, document, grade in QRELS)]
-    path.write_text("\n".join(lines))
+    put(folder / "qrels", "test.tsv", [{"rel": g, "corpus-id": d, "query-id": q} for q, d, g in QRELS])
     assert [row.cells for row in open_table(folder, split="test")] == wanted
     rows = [{"_id": key, "title": "NA" if key == "d1" else None, "text": text} for key, (_, text) in CORPUS.items()]
-    (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    put(folder, "corpus.jsonl", rows)
     assert next(iter(open_table(folder, split="test"))).cells["positive"] == CORPUS["d1"][1]
 
 
@@ -149,26 +144,19 @@ def test_training_on_a_folder_finds_the_columns_of_judgements_by_name(folder):
 def test_sets_that_are_compressed_or_saved_by_datasets(folder, tmp_path, layout):
     wanted = read_retrieval(folder)["test"].labels.tolist()
     path = tmp_path / "own"
-    parts = {
-        "corpus": [{"_id": key, "title": title, "text": text} for key, (title, text) in CORPUS.items()],
-        "queries": [{"_id": key, "text": text} for key, text in QUERIES.items()],
-        "qrels": [{"query-id": query, "corpus-id": document, "score": grade} for query, document, grade in QRELS],
-    }
-    held = {name: Dataset.from_list(rows) for name, rows in parts.items()}
+    held = {name: Dataset.from_list(rows) for name, rows in PARTS.items()}
+    if layout == "gzip":
+        put(tmp_path, "own", {f"{name}.jsonl.gz": rows for name, rows in PARTS.items()})
     if layout == "splits":
         DatasetDict(held).save_to_disk(path)
     for name, data in held.items() if layout.startswith("parts") else ():
         made = {"parts": data, "parts with splits": DatasetDict({"test" if name == "qrels" else name: data})}[layout]
         made.save_to_disk(path / name)
-    for name, rows in parts.items() if layout == "gzip" else ():
-        path.mkdir(exist_ok=True)
-        with gzip.open(path / f"{name}.jsonl.gz", "wt") as file:
-            file.writelines(f"{json.dumps(row)}\n" for row in rows)
     assert read_retrieval(path)["test"].labels.tolist() == wanted
 
 
 def read_retrieval_of(folder, rows):
-    (folder / "qrels" / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    put(folder / "qrels", "test.jsonl", rows)
     return read_retrieval(folder)["test"].labels.tolist()
 
 
@@ -208,7 +196,7 @@ def test_what_is_not_there_is_named(folder, tmp_path, monkeypatch):
 def test_nano_sets_are_read_by_name(monkeypatch):
     parts = {
         "corpus": [{"_id": key, "text": " ".join(text)} for key, text in CORPUS.items()],
-        "queries": [{"_id": key, "text": text} for key, text in QUERIES.items()],
+        "queries": PARTS["queries"],
         "qrels": [{"query-id": q, "corpus-id": d} for q, d, grade in QRELS if grade],
     }
     monkeypatch.setattr("datasets.load_dataset", lambda name, part, split, revision: parts[part])
@@ -216,19 +204,15 @@ def test_nano_sets_are_read_by_name(monkeypatch):
     assert report.main("bag", report.tasks[0]).n == 3
 
 
-def test_on_the_command_line_and_in_training(folder, bert_config, tokenizer, tmp_path, capsys):
+def test_in_training(folder, bert_config, tokenizer):
     from contrastive_st import BertForCL
 
     model = BertForCL(bert_config, pooling="mean").eval()
     assert set(SuiteEvaluator(tokenizer, [beir_task(folder)], ".")(model)) == {"set_ndcg@10"}
-    save_both(model, tokenizer, tmp_path / "model")
-    arguments = ["--tasks", "space", "--data", str(tmp_path), "--cache", "none", "--retrieval", str(folder)]
-    assert cli.main(["evaluate", str(tmp_path / "model"), *arguments]) in (0, 2)
-    assert "ndcg@10" in capsys.readouterr().out
 
 
 def test_documents_without_a_word_are_ranked_last(folder):
-    (folder / "corpus.jsonl").write_text("\n".join(json.dumps({"_id": key, "text": None}) for key in CORPUS))
+    put(folder, "corpus.jsonl", [{"_id": key, "text": None} for key in CORPUS])
     report = evaluate(
         [lambda texts: np.ones((len(texts), 2), np.float32)], [beir_task(folder, k=2)], ".", names=["ones"]
     )

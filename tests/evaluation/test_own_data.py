@@ -1,17 +1,16 @@
 """One's own scored pairs and retrieval sets, by command and in training; the field's aggregates and their names."""
 
 import csv
-import json
 import re
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
 from evaluation_files import bag_of_words, pair, write_all, write_sts
 from scipy.stats import pearsonr, spearmanr
+from small_files import put
 
 from conftest import SENTENCES
 from contrastive_st import (
@@ -47,18 +46,7 @@ QUERIES, GRADES = {"q1": "what raises the tide", "q2": "river"}, [("q1", "d1", 2
 
 
 def write_rows(path, rows):
-    """A table of dicts, in the format of the path's extension."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    elif path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    else:
-        with open(path, "w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0].keys(), delimiter="\t" if path.suffix == ".tsv" else ",")
-            writer.writeheader()
-            writer.writerows(rows)
-    return path
+    return put(path.parent, path.name, rows)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
@@ -285,6 +273,11 @@ def test_rows_without_a_score_are_left_out_and_what_is_no_text_is_named(caplog, 
         (lambda: TripletEvaluator(first[:2], [3, "b"], second[:2]), "row 0: 3 is not a text"),
         (lambda: BinaryClassificationEvaluator(first[:2], second[:2], [0, 0.5]), r"label 0\.5: labels are 0 or 1"),
         (lambda: EmbeddingSimilarityEvaluator(first, second, scores, main_similarity="l2"), "choose one of cosine"),
+        (lambda: EmbeddingSimilarityEvaluator("abc", "abd", [1, 2, 3]), "give as many of each"),
+        (lambda: BinaryClassificationEvaluator(["a", "b"], "ab", [0, 1]), "give as many of each"),
+        (lambda: InformationRetrievalEvaluator(QUERIES, CORPUS, {"q1": "de"}), "relevant_docs of q1: give a list"),
+        (lambda: InformationRetrievalEvaluator({"q": None}, CORPUS, {"q": ["d1"]}), "query q: None is not a text"),
+        (lambda: InformationRetrievalEvaluator(QUERIES, {"d": 3}, {"q1": ["d"]}), "document d: 3 is not a text"),
     ):
         with pytest.raises(ValueError) as caught:  # noqa: PT011 - the line of the error has the message
             make()
@@ -322,13 +315,6 @@ def test_bad_trec_judgements_and_missing_parts(tmp_path):
     (folder / "qrels.trec").unlink()
     with pytest.raises(MissingData, match=r"test\.tsv"):
         read_retrieval(folder)
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
-def test_files_of_queries_and_their_documents(tmp_path, suffix):
-    rows = [{"answer": CORPUS[d], "question": QUERIES[q]} for q, d, _ in GRADES]
-    path = write_rows(tmp_path / f"faq{suffix}", rows)
-    assert read_relevant_pairs(path).pairs == [(QUERIES[q], CORPUS[d]) for q, d, _ in GRADES]
 
 
 def test_pairs_of_retrieval_are_read_as_those_of_training(tmp_path, caplog):
@@ -393,20 +379,6 @@ def test_a_missing_grade_is_left_out_and_a_missing_title_is_blank(tmp_path, capl
     folder = write_set(tmp_path / "own", "csv")
     (folder / "corpus.csv").write_text('_id,title,text\nd1,NA,a moon\nd2,Na,"NA"\nd3,Gauges,NULL\n')
     assert read_retrieval(folder)["corpus"].columns[0] == ["a moon", "Na", "Gauges"]
-
-
-def test_the_command_scores_them_offline(tmp_path, capsys):
-    rows = [{"sentence1": a, "sentence2": b, "score": s} for a, b, s in PAIRS]
-    pairs, folder = write_rows(tmp_path / "own.csv", rows), write_set(tmp_path / "faq", "trec")
-    asked = ["evaluate", str(SHIPPED), "--pairs", str(pairs), "--retrieval", str(folder), "--cache", "none"]
-    assert main([*asked, "-o", str(tmp_path / "report")]) == 0
-    said = capsys.readouterr().out
-    assert "STS12" not in said
-    assert "data: files" in said
-    for words in ("own", "test spearman", "faq", "ndcg@10", "BM25"):
-        assert words in said
-    again = json.loads((tmp_path / "report" / "report.json").read_text())
-    assert {row["metric"] for row in again["scores"] if row["task"] == "own"} == {"spearman", "pearson"}
 
 
 def test_means_are_named_by_the_sets_they_are_of(tmp_path):
@@ -510,16 +482,3 @@ def test_a_set_is_that_of_sentence_transformers(name, model, published, encoders
     monkeypatch.setattr(module, "pairwise_cos_sim", lambda a, b: cosines(a, b).double().round(decimals=6))
     assert score.value == pytest.approx(theirs(model)["spearman_cosine"], abs=1e-6)
     assert published is None or 100 * score.value == pytest.approx(published, abs=0.02)
-
-
-def test_one_text_is_no_column_and_one_id_no_list():
-    texts = {"q": "tide"}, {"d": "tides", "e": "rain"}
-    for make, message in (
-        (lambda: EmbeddingSimilarityEvaluator("abc", "abd", [1, 2, 3]), "give as many of each"),
-        (lambda: BinaryClassificationEvaluator(["a", "b"], "ab", [0, 1]), "give as many of each"),
-        (lambda: InformationRetrievalEvaluator(*texts, {"q": "de"}), "relevant_docs of q: give a list of ids"),
-        (lambda: InformationRetrievalEvaluator({"q": None}, texts[1], {"q": ["d"]}), "query q: None is not a text"),
-        (lambda: InformationRetrievalEvaluator(texts[0], {"d": 3}, {"q": ["d"]}), "document d: 3 is not a text"),
-    ):
-        with pytest.raises(InputError, match=message):
-            make()

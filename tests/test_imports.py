@@ -2,6 +2,7 @@
 
 import ast
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import contrastive_st
@@ -56,8 +57,8 @@ ANYTHING = {"cli", "doctor", "__init__", "__main__"}  # the command line and the
 @cache
 def stub_names(package):
     """The public names of a package and the modules that hold them, from its `__init__.pyi`."""
-    found = {}
-    for node in ast.parse(Path(package, "__init__.pyi").read_text(encoding="utf-8")).body:
+    found, stub = {}, Path(package, "__init__.pyi")
+    for node in ast.parse(stub.read_text(encoding="utf-8")).body if stub.is_file() else ():
         if isinstance(node, ast.ImportFrom):
             found |= {alias.name: node.module for alias in node.names}
     return found
@@ -82,11 +83,7 @@ def imported(name, path, nodes):
             module = ".".join(filter(None, [base, node.module]))
             for alias in node.names if module in known else ():
                 place = known[module]
-                homes = (
-                    stub_names(place.parent)
-                    if (place.parent / "__init__.pyi").is_file() and place.name == "__init__.py"
-                    else {}
-                )
+                homes = stub_names(place.parent) if place.name == "__init__.py" else {}
                 inner = f"{module}.{homes.get(alias.name, alias.name)}"
                 yield inner if inner in known else module
 
@@ -122,19 +119,11 @@ def test_imports_point_one_way():
 
 def circle(edges):
     """A circle of modules that import each other, or None."""
-    done = set()
-
-    def visit(name, trail):
-        if name in trail:
-            return [*trail[trail.index(name) :], name]
-        if name not in done:
-            for other in sorted(edges[name]):
-                if found := visit(other, [*trail, name]):
-                    return found
-            done.add(name)
-        return None
-
-    return next(filter(None, (visit(name, []) for name in edges)), None)
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return error.args[1][::-1]
+    return None
 
 
 def test_no_modules_import_each_other_in_a_circle():
@@ -150,5 +139,5 @@ def test_what_is_imported_at_once_has_no_circle():
 
 
 def test_a_circle_is_seen():
-    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert circle({"a": {"b"}, "b": {"c", "d"}, "c": {"b"}, "d": set()}) in (["b", "c", "b"], ["c", "b", "c"])
     assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) is None

@@ -105,14 +105,6 @@ def test_a_message_names_the_flag_on_the_command_line_and_the_argument_in_python
         read("a", "-o", "x", "--weights", "1", "-2")
 
 
-def test_help_has_defaults_and_a_percent_sign():
-    parser = argparse.ArgumentParser()
-    add_flags(parser, Search)
-    text = " ".join(parser.format_help().split())
-    assert "number of hits (default: 10)" in text
-    assert "with the graph, 100% of it --" in text
-
-
 def test_flags_that_are_repeated_and_that_may_be_empty() -> None:
     @dataclass
     class Find(Options):

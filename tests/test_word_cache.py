@@ -63,26 +63,6 @@ def test_the_ids_are_those_of_the_tokenizer(tokenizer, most, monkeypatch):
     assert cache.ids([])[1].shape == (0,)
 
 
-def test_many_new_words_are_one_text():
-    own = shipped()
-    calls = []
-
-    class Counting:
-        def __getattr__(self, name):
-            return getattr(own, name)
-
-        def encode_batch_fast(self, texts, **options):
-            calls.append(len(texts))
-            return own.encode_batch_fast(texts, **options)
-
-    cache = WordCache(Counting())
-    cache.ids([f"word{i}" for i in range(1000)] + ["word1 word2"] * 9)
-    cache.ids(["word999 word3"])
-    assert calls == [4]
-    cache.ids(["[PAD] new"])  # the mark itself
-    assert calls == [4, 2]
-
-
 def test_tokenizers_to_which_spaces_matter_are_left_alone():
     own = shipped()
     assert reads_word_by_word(own)

@@ -6,7 +6,6 @@ import json
 import pytest
 
 from contrastive_st.data.labels import read_labels
-from contrastive_st.data.reading import open_table
 from contrastive_st.errors import InputError
 
 TEXTS = ["a match", "the vote", "a goal", "the party"]
@@ -60,6 +59,8 @@ READ = {
     "annotators who agree": (studio([["b"], ["b"]], [["a"]], [{"result": ["b"], "was_cancelled": True}, ["a"]], []), ["b", "a", "a", None]),
     "several choices of tasks": (studio([["a", "b"]], [["a"]], [["b"]], []), [["a", "b"], ["a"], ["b"], None]),
     "without a status": (nested(*[[("a", None)]] * 4), ["a"] * 4),
+    "choices without hashes": ([{"text": t, "options": [{"id": "SPORT"}], "accept": ["SPORT"], "answer": "accept"} for t in TEXTS], ["SPORT"] * 4),
+    "discarded, of the first version": ([{"inputs": t, "annotation": "a", "status": own} for t, own in zip(TEXTS, ["Validated", "Discarded"] * 2, strict=True)], ["a", None] * 2),
     "a table of tasks": ([{"text": t, "id": i, "label": own, "annotator": 1, "annotation_id": i, "lead_time": 1.5}
                           for i, (t, own) in enumerate(zip(TEXTS, ["a", '{"choices":["a","b"]}', "b", ""], strict=True))],
                          [["a"], ["a", "b"], ["b"], None]),
@@ -94,13 +95,3 @@ def test_other_answers_are_refused_with_what_their_tool_can_do(case, tmp_path):
     path.write_text("\n".join(map(json.dumps, rows)))
     with pytest.raises(InputError, match=rf"line {line}: .*{mend}"):
         read_labels(path)
-
-
-def test_choices_are_recognized_without_the_hashes_of_prodigy():
-    tasks = [{"text": "a", "options": [{"id": "SPORT"}], "accept": ["SPORT"], "answer": "accept"}]
-    assert [row.cells for row in open_table(tasks)] == [{"text": "a", "label": "SPORT"}]
-
-
-def test_records_of_the_first_version_of_argilla_may_be_discarded():
-    rows = [{"inputs": text, "annotation": "a", "status": status} for text, status in zip("xy", ("Validated", "Discarded"), strict=True)]  # fmt: skip
-    assert read_labels(rows) == (["x"], ["a"])

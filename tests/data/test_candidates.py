@@ -71,24 +71,20 @@ NAMED = [
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv"])
 @pytest.mark.parametrize(
-    "scores",
+    ("scores", "last"),
     [
-        NAMED,
-        [{"scores": [3, 2, -1]}, {"scores": [3.5, 2.5, None]}],
-        [{"label": [3.0, 2.0, -1.0]}, {"label": [3.5, 2.5]}],
+        (NAMED, None),
+        ([{"scores": [3, 2, -1]}, {"scores": [3.5, 2.5, None]}], None),
+        ([{"label": [3.0, 2.0, -1.0]}, {"negative_2": "h", "label": [3.5, 2.5, 0.5]}], 0.5),
     ],
 )
-def test_columns_of_negatives_and_of_scores(kind, scores, tmp_path):
+def test_columns_of_negatives_and_of_scores(kind, scores, last, tmp_path):
     """Scores of their own columns, or one list as sentence-transformers has it; a blank negative is none."""
-    if len(scores[1].get("label", [])) == 2:
-        rows = [{**WIDE[0], **scores[0]}, {**WIDE[1], "negative_2": "h", "label": [3.5, 2.5, 0.5]}]
-        second, wanted = "h", [3.5, 2.5, 0.5]
-    else:
-        rows, second, wanted = [{**own, **more} for own, more in zip(WIDE, scores, strict=True)], None, [3.5, 2.5, None]
+    rows = [{**own, **more} for own, more in zip(WIDE, scores, strict=True)]
     data, roles = read_examples(written(tmp_path, kind, rows))
     assert roles.kind == "scored_candidates"
-    assert data["negative_2"][:] == ["d", second]
-    assert without_nan(data["scores"][:]) == [[3.0, 2.0, -1.0], wanted]
+    assert data["negative_2"][:] == ["d", rows[1]["negative_2"] or None]
+    assert without_nan(data["scores"][:]) == [[3.0, 2.0, -1.0], [3.5, 2.5, last]]
 
 
 def test_roles_by_hand(tmp_path):

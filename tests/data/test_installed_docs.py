@@ -188,6 +188,7 @@ def installed(tree, monkeypatch):
     reads = []
     extract = MODULE._extract
     monkeypatch.setattr(MODULE, "installed_roots", lambda: [tree])
+    monkeypatch.setattr(MODULE.importlib.metadata, "distributions", lambda **_: [])
     monkeypatch.setattr(MODULE, "_extract", lambda *args: reads.append(args) or extract(*args))
     return reads
 

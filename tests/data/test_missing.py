@@ -1,6 +1,5 @@
 """Missing values as other programs write them, rows that are dropped with the reason, and lines about the format."""
 
-import logging
 import re
 
 import datasets
@@ -63,11 +62,6 @@ def test_a_missing_label_is_no_class(write, caplog):
     assert read_examples(signs)[0]["label"][:] == [0, 2, 1]
 
 
-def test_null_of_postgresql_is_null_in_every_column(write):
-    rows = [row.cells for row in open_table(write("a.tsv", "text\tyear\nOne.\t\\N\n\\N\t1999\n"))]
-    assert rows == [{"text": "One.", "year": None}, {"text": None, "year": "1999"}]
-
-
 def test_escapes_of_postgresql_are_read_where_a_cell_is_null(write):
     written = 'text\tnote\nOne\\ntwo.\t\\N\n"Three" and\tC:\\\\new\n"Four."\t\\\\N\n'
     table = open_table(write("a.tsv", written))
@@ -79,21 +73,6 @@ def test_escapes_of_postgresql_are_read_where_a_cell_is_null(write):
     )
     latex = open_table(write("b.tsv", written + "Five.\t\\alpha\n"))  # no export
     assert next(iter(latex)).cells["text"] == "One\\ntwo."
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "note"),
-    [
-        ("b.tsv", "question\tanswer\nWhy?\tC:\\dir\nWho?\tone\\ntwo\n", ""),  # a path, so nothing is escaped
-        ("c.tsv", "question\tanswer\nWhy?\t\\N\nWho?\tMe.\n", ""),
-        ("a.txt", "Why so?\tSo.\nWho is it?\tI.\n", "the lines have tabs inside"),
-        ("b.txt", "Why so?\n\tBecause.\n", ""),
-    ],
-)
-def test_a_line_says_that_tabs_stay_in_the_texts(write, caplog, name, text, note):
-    with caplog.at_level(logging.WARNING):
-        open_table(write(name, text))
-    assert note in caplog.text if note else not caplog.text
 
 
 def test_escapes_of_a_database_are_asked_for(write):

@@ -11,27 +11,6 @@ from contrastive_st.data import (
 )
 from contrastive_st.errors import InputError
 
-SNLI = "gold_label\tsentence1_parse\tsentence1\tsentence2\tpairID\n"
-FILES = {
-    "snli_1.0_train.txt": (
-        SNLI + "neutral\t(A)\tA cat sat.\tIt slept.\t1\n-\t(A)\tA cat.\tA dog.\t2\ncontradiction\t(B)\tB\tC\t3\n",
-        [("A cat sat.", "It slept.", 1), ("B", "C", 2)],
-    ),
-    "multinli_1.0_train.jsonl": (
-        '{"gold_label": "entailment", "sentence1": "You\\u0020know", "sentence2": "Known", "genre": "x"}\n'
-        '{"sentence2": "b", "sentence1": "a", "gold_label": "-"}\n',
-        [("You know", "Known", 0)],
-    ),
-    "quora_train.txt": (
-        'is_duplicate\tquestion1\tquestion2\r\n1\tHow, "so"?\tHow?\r\n0\tWhy?\tWho?\r\n',
-        [('How, "so"?', "How?", 1), ("Why?", "Who?", 0)],
-    ),
-    "msr_paraphrase_train.txt": (
-        '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\tHe said "no\n\tx'.replace("\n\tx", "\tShe said\n"),
-        [('He said "no', "She said", 1)],
-    ),
-    "pairs.csv": ('first,second,score\n"Well, a",b,0.25\n', [("Well, a", "b", 0.25)]),
-}
 SICK = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n1\ta\tb\t4.5\tNEUTRAL\n"
 
 
@@ -44,13 +23,6 @@ def pairs_of(source, **options):
 
 def rows_of(source, **options):
     return [tuple(row.values()) for row in pairs_of(source, **options)]
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_files_as_they_come(tmp_path, name):
-    text, rows = FILES[name]
-    (tmp_path / name).write_bytes(text.encode())
-    assert rows_of(tmp_path / name) == rows
 
 
 def test_sick_has_a_label_and_a_score(tmp_path):
@@ -93,31 +65,6 @@ def test_names_of_the_hub(monkeypatch, name):
     assert rows_of(name.lower(), split="dev") == expected + [("c", "d", 0), ("c", "d", 2)] * (name in NLI)
     assert asked[0][3] == PAIR_SETS[name].revision
     assert asked[0][2] == ("validation_matched" if name == "MultiNLI" else "validation")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "premise\thypothesis\tlabel\na\tb\tneutral\na\tb\tmaybe\nc\td\tentailment\n",
-            "row 3: 'maybe' in column 'label' is none of entailment",
-        ),
-        ("premise\thypothesis\tlabel\na\tb\n", "row 2: 2 cells where the header has 3"),
-        ("premise\thypothesis\n", "at least one row"),
-        ("premise\thypothesis\na\tb\n", "holds anchors and positives, not pairs with a class or pairs with a score"),
-        ("premise\thypothesis\tlabel\na\tb\t-\n", "no row has a label"),
-        ("sentence1\tsentence2\tscore\na\tb\t4.2\n", "row 2: '4.2' in column 'score' .* give the scale"),
-        ("sentence1\tsentence2\tlabel\na\tb\t-7\n", "row 2: '-7' in column 'label' is not a class"),
-        ("sentence1\tsentence2\tlabel\na\tb\t1\nc\td\tinf\n", "row 3: 'inf' in column 'label' is not a class"),
-    ],
-)
-def test_what_cannot_be_read_says_where(tmp_path, text, message):
-    path = tmp_path / "pairs.tsv"
-    path.write_text(text)
-    with pytest.raises(InputError, match=message):
-        pairs_of(path)
-    with pytest.raises(InputError, match="no such file"):
-        pairs_of(tmp_path / "none.tsv")
 
 
 def test_pairs_become_batches(tokenizer):

@@ -272,12 +272,3 @@ def test_a_header_again_and_a_cell_with_the_name_of_its_column_are_questions(tmp
     path.write_text("positive,great\nnegative,awful\npositive,fine\n")
     with pytest.raises(InputError, match="--header"):
         read_texts(str(path))
-
-
-@pytest.mark.parametrize("name", ["sts-train.csv", "sts-train.tsv", "sts.txt"])
-def test_the_sts_benchmark_as_it_comes(tmp_path, name):
-    lines = "main\tMSRvid\t2012\t1\t5.000\ta plane .\tan air, plane .\nmain\tMSRvid\t2012\t4\t3.75\tb\tc\textra\n"
-    (tmp_path / name).write_text(lines)
-    rows, roles = read_examples(str(tmp_path / name))
-    assert rows[:] == {"sentence1": ["a plane .", "b"], "sentence2": ["an air, plane .", "c"], "score": [1.0, 0.75]}
-    assert roles.kind == "scored_pairs"

@@ -22,10 +22,3 @@ def test_a_sample_is_of_its_kind(name, kind):
     roles = column_roles([row.cells for row in open_table(FOLDER / name)], source=name)
     assert roles.kind == kind
     assert not roles.left_out
-
-
-@pytest.mark.parametrize("name", [*KINDS, "documents.jsonl"])
-def test_a_sample_has_50_to_100_rows_and_none_twice(name):
-    rows = [str(row.cells) for row in open_table(FOLDER / name) if any(row.cells.values())]
-    assert 50 <= len(rows) <= 100
-    assert len(set(rows)) == len(rows)

@@ -49,8 +49,7 @@ def test_counts_are_of_a_binary_bag_without_special_tokens(tokenizer):
     assert overlap(bags, bags).tolist() == [[3, 2], [2, 4]]
 
 
-@pytest.mark.parametrize("targets", ["window", "counts", "tfidf_bin"])
-@pytest.mark.parametrize("family", ["bert", "towers"])
+@pytest.mark.parametrize(("targets", "family"), [("window", "bert"), ("counts", "towers"), ("tfidf_bin", "bert")])
 def test_under_the_stock_trainer(tmp_path, bert_config, tokenizer, words, rows, targets, family):
     tokens = tokenizer if family == "bert" else words
     ids = tokens(SENTENCES[:4] * 4)["input_ids"]

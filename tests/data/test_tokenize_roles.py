@@ -115,10 +115,3 @@ def test_what_is_not_clear_is_an_error():
     assert texts_of(tokenize(rows, TOKENIZER, 16, columns=["anchor", "positive"]))[0] == (TEXTS[0], TEXTS[0])
     with pytest.raises(InputError, match="stream"):
         tokenize(datasets.Dataset.from_list([{"text": "a b", "label": "x"}] * 4).to_iterable_dataset(), TOKENIZER, 16)
-
-
-def test_roles_that_the_user_gives_hold_against_the_names():
-    rows = [{"answer": f"cat {text}", "question": f"dog {text}"} for text in TEXTS]
-    data, roles = read_examples(rows, ["answer=anchor", "question=positive"])
-    assert roles.texts == data.column_names
-    assert texts_of(tokenize(data, TOKENIZER, 16))[0] == (rows[0]["answer"], rows[0]["question"])

@@ -12,7 +12,6 @@ from contrastive_st.data import (
     embedding_matrix,
     expand_vocabulary,
     lsa_word_vectors,
-    read_word_vectors,
     train_word_tokenizer,
     vector_tokenizer,
     word_tokenizer,
@@ -143,25 +142,6 @@ def test_expansion_recovers_a_known_map_and_keeps_trained_rows(dtype):
     expected = np.concatenate([true[:200], true[300:]])
     tolerance = 1e-5 if dtype == torch.float32 else 0.1
     np.testing.assert_allclose(grown[new].double(), expected, atol=tolerance)
-
-
-def test_glove(data_root):
-    path = data_root / "vocab" / "glove.6B.100d.top2718.txt"
-    with pytest.raises(InputError, match="numbers"):
-        read_word_vectors(path)  # its last line is cut short
-    vectors = read_word_vectors(path, limit=2717)
-    lines = path.read_text(encoding="utf-8").split("\n")[:2717]
-    assert vectors.words == [line.split(" ")[0] for line in lines]
-    assert vectors.vectors.shape == (2717, 100)
-    np.testing.assert_array_equal(vectors.vectors[::500], [np.float32(line.split(" ")[1:]) for line in lines[::500]])
-    tokenizer = vector_tokenizer(vectors)
-    assert len(tokenizer) > 2690  # all but abbreviations such as "mr."
-    matrix = embedding_matrix(vectors, tokenizer)
-    ids = tokenizer("They didn't win in the U.S.")["input_ids"]
-    assert 1 not in ids
-    words = tokenizer.convert_ids_to_tokens(ids)
-    assert words == ["they", "did", "n't", "win", "in", "the", "u.s."]
-    np.testing.assert_array_equal(matrix[ids], vectors.vectors[[vectors.words.index(word) for word in words]])
 
 
 @pytest.mark.filterwarnings("error::UserWarning")

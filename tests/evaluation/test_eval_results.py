@@ -1,7 +1,6 @@
 """The Hub's `.eval_results`: read by huggingface_hub and, where it is installed, by mteb; `mteb` runs our models."""
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
@@ -32,18 +31,6 @@ def test_each_whole_task_that_mteb_has_is_a_file(report):
     assert (entry.dataset_id, entry.task_id) == ("mteb/stsbenchmark-sts", "STSBenchmark_default_test")
     assert "60 pairs" in entry.notes
     assert "tokenised" in entry.notes
-
-
-def test_mteb_accepts_them(report):
-    pytest.importorskip("mteb")
-    import mteb
-    from mteb._hf_integration.eval_result_model import HFEvalResults
-
-    for path, content in eval_results(report, "bag_of_words").items():
-        entry = HFEvalResults.model_validate(yaml.safe_load(content))[0]
-        metadata = mteb.get_task(Path(path).stem).metadata
-        assert entry.dataset.id == metadata.dataset["path"]
-        assert entry.dataset.task_id == f"{metadata.name}_default_{metadata.eval_splits[0]}"
 
 
 def test_every_name_is_one_of_mteb():

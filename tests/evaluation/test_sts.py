@@ -138,7 +138,12 @@ def test_ranks_do_not_depend_on_the_length_of_vectors(scale):
     )
 
 
-def test_no_pair_above_four_has_no_alignment():
+def test_alignment_is_that_of_the_pairs_scored_above_four():
+    rows = pair_rows([(f"a{i}", f"b{i}") for i in range(5)], [3.9, 4.0, 4.0, 4.1, 5.0])
+    near = lambda text: text.startswith("a") or text == "b3"
+    embed = lambda texts: np.array([[1.0, 0.0] if near(text) else [0.0, 1.0] for text in texts])
+    alignment, *_ = score_space(Splits({"dev": rows}, {}), embed, "space")
+    assert (alignment.value, alignment.n) == (1.0, 2)  # the squared distances 0 and 2
     rows = pair_rows([("a", "b"), ("a", "c"), ("b", "c")], [1.0, 4.0, 0.0])
     vectors = dict(zip("abc", np.random.default_rng(2).standard_normal((3, 5)), strict=True))
     embed = lambda texts: np.array([vectors[text] for text in texts])

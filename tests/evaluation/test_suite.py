@@ -4,11 +4,10 @@ import json
 
 import numpy as np
 import pytest
-import torch
 from evaluation_files import bag_of_words, write_all
 from huggingface_hub import ModelCard
 
-from contrastive_st import BertForCL, InputError, SentenceEncoder
+from contrastive_st import InputError
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.evaluation.report.report import write_metadata
 from contrastive_st.evaluation.suite import evaluate
@@ -41,16 +40,6 @@ def test_a_report_holds_every_figure_with_its_settings(root, tmp_path):
     assert paths == {"report.json", "report.md"}
     markdown = (tmp_path / "report/report.md").read_text()
     assert "| bag_of_words | STS13 | test | spearman | all | not run |" in markdown
-
-
-def test_averages_over_an_incomplete_set_say_so(root):
-    report = evaluate([bag_of_words], "STS12,STSB,STS13,CR", root, folds=3)
-    average = report.average("bag_of_words", "sts")
-    figure = report.main("bag_of_words", report.tasks[1])
-    assert average.value == pytest.approx(figure.value)  # STS12 lacks subsets here
-    assert average.note == "without STS12, STS13, STS14, STS15, STS16, SICKR"
-    assert f"{100 * average.value:.2f}*" in report.table()
-    assert report.average("bag_of_words", "transfer") is None  # one task has no average
 
 
 def test_a_model_that_returns_nan_is_named_and_the_others_are_not_touched(root):
@@ -104,15 +93,6 @@ def test_each_distinct_sentence_is_encoded_once_and_a_new_task_encodes_only_what
     asked.clear()
     assert evaluate([model], "STSB", root, cache=tmp_path / "cache").scores == first.scores[:4]
     assert asked
-
-
-def test_the_fingerprint_follows_weights_and_settings(bert_config, tokenizer):
-    model = BertForCL(bert_config, pooling="mean")
-    marks = [SentenceEncoder(model, tokenizer).fingerprint for _ in range(2)]
-    with torch.no_grad():
-        model.bert.embeddings.word_embeddings.weight[7, 0] += 1e-3
-    marks.append(SentenceEncoder(model, tokenizer).fingerprint)
-    assert marks[0] == marks[1] != marks[2]
 
 
 def test_queries_and_documents_are_encoded_as_such(tmp_path):

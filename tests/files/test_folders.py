@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import shutil
+from functools import partial
 
 import pytest
 import torch
@@ -102,32 +103,21 @@ def test_a_pickle_is_refused_with_the_command_that_converts_it(checkpoint, tmp_p
 
 def test_conversion_runs_no_code_of_a_pickle(checkpoint, tmp_path):
     (checkpoint / "model.safetensors").unlink()
-    for content in (pickle.dumps(Bomb(tmp_path / "boom"), protocol=2), b"", b"no pickle"):
-        (checkpoint / "pytorch_model.bin").write_bytes(content)
+    weights, bomb = checkpoint / "pytorch_model.bin", Bomb(tmp_path / "boom")
+    for write in (
+        *(partial(weights.write_bytes, content) for content in (pickle.dumps(bomb, protocol=2), b"", b"no pickle")),
+        *(partial(torch.save, content, weights) for content in ({"a": bomb}, [torch.ones(1)])),
+    ):
+        write()
         with pytest.raises(InputError, match="was not opened"):
             convert(checkpoint, tmp_path / "new", "package")
-    torch.save({"a": Bomb(tmp_path / "boom")}, checkpoint / "pytorch_model.bin")
-    with pytest.raises(InputError, match="was not opened"):
-        convert(checkpoint, tmp_path / "new", "package")
-    torch.save([torch.ones(1)], checkpoint / "pytorch_model.bin")
-    with pytest.raises(InputError, match="was not opened"):
-        convert(checkpoint, tmp_path / "new", "package")
     assert not (tmp_path / "boom").exists()
     assert not (tmp_path / "new").exists()
 
 
 def test_only_what_opens_and_explains_a_model_is_pushed(checkpoint):
-    left_out = [
-        "training_args.bin",
-        "optimizer.pt",
-        "rng_state.pth",
-        "trainer_state.json",
-        ".env",
-        "corpus.txt",
-        "a.csv",
-        "modeling_x.py",
-    ]
-    for name in [*left_out, "checkpoint-3/model.safetensors", "runs/log.json", "evaluation/cache.npy"]:
+    left_out = "training_args.bin optimizer.pt rng_state.pth trainer_state.json .env corpus.txt a.csv modeling_x.py"
+    for name in [*left_out.split(), "checkpoint-3/model.safetensors", "runs/log.json", "evaluation/cache.npy"]:
         (checkpoint / name).parent.mkdir(exist_ok=True)
         (checkpoint / name).write_text("x")
     kept = ["README.md", "training_metadata.json", "training_curve.png", "static.py", "vocab.txt"]

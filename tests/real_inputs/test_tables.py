@@ -151,6 +151,13 @@ READ = [
     ("cp1252.jsonl", '{"text": "café, très près"}\n{"text": "à côté"}\n'.encode("cp1252"), "texts", ("café, très près",)),
     ("flag_embedding_nulls.jsonl", [{**row, "pos_scores": None, "neg_scores": None} for row in FLAG], "triplets", ("why 0?", "so 0", "no 0", "not 0")),
     ("margins.jsonl", [{"anchor": "a", "positive": "b", "negative_1": "c", "negative_2": "d", "label": own} for own in ([1.5, 4.0], [0.5, -1.0])], "scored_candidates", ("a", "b", "c", "d", [0.0, -1.5, -4.0])),
+    *((name, "main\tMSRvid\t2012\t4\t3.75\ta plane .\tan air, plane .\nmain\tMSRvid\t2012\t1\t5.000\tb\tc\textra\n", "scored_pairs", ("a plane .", "an air, plane .", 0.75))
+      for name in ("sts-train.csv", "sts-train.tsv", "sts.txt")),
+    ("snli_1.0_train.txt", "gold_label\tsentence1_parse\tsentence1\tsentence2\tpairID\n-\t(A)\tA cat.\tA dog.\t2\nneutral\t(A)\tA cat sat.\tIt slept.\t1\n", "labelled_pairs", ("A cat sat.", "It slept.", 1)),
+    ("multinli_1.0_train.jsonl", [{"sentence2": "b", "sentence1": "a", "gold_label": "-"}, {"gold_label": "entailment", "sentence1": "You know", "sentence2": "Known", "genre": "x"}], "labelled_pairs", ("You know", "Known", 0)),
+    ("quora_train.txt", 'is_duplicate\tquestion1\tquestion2\r\n1\tHow, "so"?\tHow?\r\n0\tWhy?\tWho?\r\n', "labelled_pairs", ('How, "so"?', "How?", 1)),
+    ("msr_paraphrase_train.txt", '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\tHe said "no\tShe said\n', "labelled_pairs", ('He said "no', "She said", 1)),
+    ("first_second.csv", 'first,second,score\n"Well, a",b,0.25\n', "scored_pairs", ("Well, a", "b", 0.25)),
     ("label_list.jsonl", [{"anchor": "why?", "positive": "so", "negative": "no", "label": [0.9, 0.1]}] * 3, "scored_candidates", ("why?", "so", "no", [0.9, 0.1])),
 ]  # fmt: skip
 
@@ -184,6 +191,12 @@ REFUSED = [
         ({"neg": ["c"], "neg_scores": [1.0], "scores": [2, 1]}, "'neg_scores' (negative_score), 'scores' (scores); give"),
         ({"neg": ["c"], "score": 2}, "'neg' (negative), 'score' (score); give"),
     ])),
+    ("no_class_of_nli.tsv", "premise\thypothesis\tlabel\na\tb\tneutral\na\tb\tmaybe\nc\td\tentailment\n", "row 3: 'maybe' in column 'label' is none of entailment"),
+    ("short_row.tsv", "premise\thypothesis\tlabel\na\tb\n", "row 2: 2 cells where the header has 3"),
+    ("no_label.tsv", "premise\thypothesis\tlabel\na\tb\t-\n", "no row has a label"),
+    ("beyond.tsv", "sentence1\tsentence2\tscore\na\tb\t4.2\n", "row 2: '4.2' in column 'score'"),
+    ("minus_seven.tsv", "sentence1\tsentence2\tlabel\na\tb\t-7\n", "row 2: '-7' in column 'label' is not a class"),
+    ("infinite_class.tsv", "sentence1\tsentence2\tlabel\na\tb\t1\nc\td\tinf\n", "row 3: 'inf' in column 'label' is not a class"),
     ("multi_label.jsonl", [{"text": f"t {i}", "labels": ["a", "b"]} for i in range(3)], "lists of labels"),
 ]  # fmt: skip
 
@@ -218,6 +231,8 @@ def test_what_is_recognized_is_logged(tmp_path, caplog):
             "text,label\na b,-1\nc d,0\ne f,1\n",
             "-1 in column 'label' is read as a class, because the values of the column are -1, 0, 1",
         ),
+        ("a.txt", "Why so?\tSo.\nWho is it?\tI.\n", "the lines have tabs inside"),
+        ("files", {"train.txt": "why\nhow\n", "validation.txt": "why\n"}, "only split train is read, not validation"),
         ("e.csv", "text,label\na b,-1\nc d,0\ne f,1\ng h,2\n", "left out 1 rows without a label (-1)"),
     ):
         caplog.clear()

@@ -5,20 +5,15 @@ import gzip
 import itertools
 import lzma
 
-import numpy as np
 import pytest
 import torch
-from small_checkpoints import tiny_bert
 from transformers import AutoTokenizer
 
 import sequence_families
 import sequences
-from contrastive_st.data import ContextWindowCollator, CooccurrenceCollator, DropoutPairCollator, PairCollator
 from contrastive_st.errors import InputError
-from contrastive_st.models import BertForCL
-from sequence_families import CLASSES, exchanges, find_families, kmer_counting, make_families, write_fasta
+from sequence_families import find_families, kmer_counting, make_families
 from sequences import (
-    ALPHABETS,
     FramePairCollator,
     kmer_tokenizer,
     overlapping,
@@ -165,76 +160,7 @@ def test_two_frames_are_a_pair():
 # ------------------------------------------------------------------ every loss trains on them
 
 
-@pytest.mark.parametrize("kind", ["dna", "protein"])
-@pytest.mark.parametrize(
-    ("settings", "collator"),
-    [
-        ({}, DropoutPairCollator),
-        ({"symmetric": True}, FramePairCollator),
-        ({}, PairCollator),
-        ({"loss": "targets", "targets": "window"}, ContextWindowCollator),
-        ({"loss": "targets", "targets": "counts"}, CooccurrenceCollator),
-    ],
-)
-def test_every_loss_trains_on_sequences(kind, settings, collator, tmp_path):
-    """From a FASTA file; contexts are neighbours in it, and the words shared are k-mers."""
-    write_fasta(make_families(kind, families=4, members=3, length=40), tmp_path / "some.fa")
-    letters = [sequence.letters for sequence in read_fasta(tmp_path / "some.fa", kind)]
-    tokenizer = kmer_tokenizer(2, kind, max_length=24)
-    frames = tokenize_frames(letters, tokenizer, 2)
-    rows = (
-        frames if collator in (FramePairCollator, PairCollator) else [{"input_ids": f["input_ids"][0]} for f in frames]
-    )
-    rows = [{**row, "document": i // 3, "position": i % 3} for i, row in enumerate(rows)]
-    config = tiny_bert(tokenizer, intermediate_size=16, max_position_embeddings=24)
-    model = BertForCL(config, **settings, pooling="mean").train()
-    optimizer, batch = torch.optim.AdamW(model.parameters(), lr=3e-3), collator(tokenizer)(rows)
-    losses = []
-    for _ in range(20):
-        losses.append(loss := model(**batch).loss)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert losses[-1] < 0.9 * losses[0]
-
-
 # ------------------------------------------------------------------ families
-
-
-def test_families_are_as_far_apart_as_asked():
-    asked = {"families": 30, "members": 4, "length": 300, "substitution": 0.3, "conservative": 0.0, "indel": 0.0}
-    made = make_families("dna", **asked)
-    letters = np.array([list(sequence.letters) for sequence in made]).reshape(30, 4, 300)
-    same = (letters[:, 0] == letters[:, 1]).mean()
-    assert same == pytest.approx(0.7**2 + 3 * 0.1**2, abs=0.02)  # both kept, or both changed to the same
-    assert (letters[0] == letters[1]).mean() == pytest.approx(0.25, abs=0.06)
-    assert made == make_families("dna", **asked)
-    assert made != make_families("dna", **asked, seed=1)
-
-
-@pytest.mark.parametrize("kind", list(CLASSES))
-def test_conservative_changes_stay_in_the_class_of_a_letter(kind):
-    assert sorted("".join(CLASSES[kind])) == sorted(ALPHABETS[kind])
-    made = make_families(kind, 40, 2, 300, substitution=1.0, conservative=1.0, indel=0.0)
-    class_of = {letter: i for i, letters in enumerate(CLASSES[kind]) for letter in letters}
-    pairs = [
-        pair for a, b in zip(made[::2], made[1::2], strict=True) for pair in zip(a.letters, b.letters, strict=True)
-    ]
-    alone = {letter for letters in CLASSES[kind] if len(letters) == 1 for letter in letters}
-    same = [class_of[a] == class_of[b] for a, b in pairs if not {a, b} & alone]
-    assert np.mean(same) > (0.9 if alone else 0.9999)  # what was alone in its class is anything now
-    rates = exchanges(kind, 0.8)
-    assert rates.sum(1) == pytest.approx(1)
-    assert not rates.diagonal().any()
-
-
-def test_insertions_and_deletions_keep_the_length_on_average():
-    made = make_families(families=60, members=4, length=200, substitution=0.0, indel=0.05)
-    lengths = [len(sequence.letters) for sequence in made]
-    assert np.mean(lengths) == pytest.approx(200, abs=3)
-    assert np.std(lengths) > 4
-    with pytest.raises(InputError, match="indel rate below"):
-        make_families(indel=0.6)
 
 
 def test_counting_finds_near_families_and_not_far_ones():

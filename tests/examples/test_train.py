@@ -9,7 +9,6 @@ from scripts import TINY, load
 
 from conftest import SENTENCES
 from contrastive_st import ContrastiveTrainer, InputError, SentenceEncoder
-from contrastive_st.models.protocol import open_encoder
 
 NAMES = {1: ["text"], 2: ["question", "answer"], 3: ["question", "answer", "negative"]}
 
@@ -91,20 +90,6 @@ def test_prompts_are_trained_with_saved_and_found_again(num_columns, flags, befo
     assert torch.equal(seen[0][1] == 0, seen[0][1] == 0)
     assert SentenceEncoder(tmp_path / "again").checkpoint.include_prompt == ("include_prompt" not in flags)
     assert (seen[0][1][0] == 0).sum() >= 3
-
-
-@pytest.mark.allow_warnings
-def test_a_static_encoder_learns_its_prompts(tmp_path):
-    peer = pytest.importorskip("sentence_transformers").SentenceTransformer
-    start, out = ["--model_name_or_path", "static-minilm"], tmp_path / "out"
-    path = table(tmp_path / "t.csv", 2)
-    run(*NAMED, *start, text_file=path, output=out)
-    encoder, there = open_encoder(out), peer(str(out), device="cpu")
-    for how in ("encode_query", "encode_document", "encode"):
-        np.testing.assert_allclose(getattr(encoder, how)(SENTENCES), getattr(there, how)(SENTENCES), atol=1e-5)
-    assert np.abs(encoder.encode_query(SENTENCES) - encoder.encode(SENTENCES)).max() > 1e-2
-    with pytest.raises(InputError, match="include_prompt"):
-        run(*NAMED, *start, "--include_prompt", "false", text_file=path, output=tmp_path / "no")
 
 
 def test_a_run_is_resumed_with_its_prompts_and_no_others(tmp_path):

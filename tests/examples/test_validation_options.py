@@ -43,20 +43,6 @@ def test_a_run_that_no_longer_gets_better_stops_and_keeps_the_best(source, tmp_p
     assert SentenceEncoder.from_pretrained(tmp_path / "out").encode("a cat").shape == (16,)
 
 
-def test_without_patience_the_best_is_kept_all_the_same(tmp_path):
-    after = train(tmp_path, "--validation_split", 0.2, "--metric_for_best_model", "mrr")
-    state = json.loads((tmp_path / "out" / "trainer_state.json").read_text())
-    figures = [row["eval_mrr"] for row in state["log_history"] if "eval_mrr" in row]
-    assert state["global_step"] == 60
-    assert after["eval_mrr"] == pytest.approx(max(figures))
-
-
-@pytest.mark.parametrize("asked", ["--early_stopping_patience 2", "--eval_strategy steps"])
-def test_without_validation_rows_a_line_names_the_options(asked, tmp_path):
-    with pytest.raises(InputError, match="--validation_file"):
-        train(tmp_path, *asked.split())
-
-
 def test_the_classes_of_a_validation_file_are_those_of_training(tmp_path):
     def labelled(name, labels):
         lines = [f"{WORDS[i]} {WORDS[i + 1]},{WORDS[i + 2]},{labels[i % len(labels)]}" for i in range(12)]

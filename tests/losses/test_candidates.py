@@ -109,13 +109,6 @@ def test_without_hashes_all_texts_differ(batch):
     assert torch.equal(loss(views, scores), loss(views, scores, text_hashes=hashes))
 
 
-def test_a_sharp_teacher_and_negatives_of_the_batch_are_info_nce():
-    views = torch.randn(6, 4, 8, dtype=torch.float64)
-    scores = torch.tensor([[9.0, 1.0, 2.0]], dtype=torch.float64).expand(6, 3)
-    ours = KLDistillationLoss("cosine", 0.05, 0.01, in_batch_negatives=True)(views, scores)
-    torch.testing.assert_close(ours, InfoNCE(0.05)(views))
-
-
 def test_info_nce_has_no_candidate_where_there_is_no_text():
     views = torch.randn(4, 4, 8, dtype=torch.float64)
     hashes = torch.arange(1, 17).view(4, 4)

@@ -5,7 +5,6 @@ import torch
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses import RelationalDistillationLoss, functional as blocks
-from contrastive_st.models import BertForCL, QuickThoughtsConfig, QuickThoughtsGRU
 
 WEIGHTS = {"similarities": (1.0, 0.0, 0.0), "distances": (0.0, 1.0, 0.0), "angles": (0.0, 0.0, 1.0)}
 
@@ -76,23 +75,6 @@ def test_the_loss_is_the_weighted_sum():
 
 
 @pytest.mark.parametrize("kind", WEIGHTS)
-def test_the_width_and_the_scale_of_the_teacher_do_not_matter(kind):
-    student, teacher = student_and_teacher()
-    turn = torch.linalg.qr(torch.randn(9, 9, dtype=torch.float64))[0][:5]  # 5 dimensions into 9, rotated
-    keys = torch.tensor([[0], [1], [2], [0], [4], [5], [6]])  # equal rows are no longer quite equal when turned
-    loss = lambda teacher: RelationalDistillationLoss(*WEIGHTS[kind])(student, teacher, text_hashes=keys)
-    torch.testing.assert_close(loss(3 * teacher @ turn), loss(teacher))
-    if kind != "similarities":  # a shift changes cosines
-        torch.testing.assert_close(loss(teacher + 4), loss(teacher))
-
-
-def test_self_similarity_takes_no_part():
-    """With it, every softmax of a sharp temperature would be a one for the sentence itself, and the loss zero."""
-    student, teacher = student_and_teacher()
-    assert RelationalDistillationLoss(1.0, 0.0, 0.0, temperature=0.01)(student, teacher) > 1
-
-
-@pytest.mark.parametrize("kind", WEIGHTS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_equal_student_embeddings_have_finite_gradients(kind, dtype):
     student = torch.randn(6, 1, 4, dtype=dtype)
@@ -156,21 +138,3 @@ def test_what_is_no_batch(views, targets, words):
 def test_weights_that_say_nothing(weights):
     with pytest.raises(InputError, match=r"one above 0|0 or more"):
         RelationalDistillationLoss(*weights)
-
-
-def test_models_that_learn_from_a_teacher(bert_config, tmp_path):
-    student = BertForCL(
-        bert_config, loss="relational_distillation", similarity_weight=1.0, angle_weight=0.0, pooling="mean"
-    )
-    towers = QuickThoughtsGRU(
-        QuickThoughtsConfig(vocab_size=30, embedding_size=4, hidden_size=6),
-        loss="relational_distillation",
-        distance_weight=0.5,
-    )
-    ids, teacher = torch.randint(2, 30, (5, 1, 7)), torch.randn(5, 9)
-    for model in (student, towers):
-        model.train()(ids, attention_mask=torch.ones_like(ids), targets=teacher).loss.backward()
-        model.save_pretrained(tmp_path)
-        again = type(model).from_pretrained(tmp_path)
-        assert again.loss_fn == model.loss_fn
-    assert student.loss_fn == RelationalDistillationLoss(1.0, 1.0, 0.0)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from contrastive_st.errors import InputError
-from contrastive_st.losses import EmbeddingDistillationLoss, parse_loss
+from contrastive_st.losses import EmbeddingDistillationLoss
 
 
 def by_hand(views, teacher, distance):
@@ -34,12 +34,6 @@ def test_equals_the_plain_loop(distance, num_views):
 def test_half_width_views_are_measured_in_float32():
     views, teacher = torch.randn(4, 1, 8).bfloat16(), torch.randn(4, 8)
     assert EmbeddingDistillationLoss()(views, teacher).dtype == torch.float32
-
-
-def test_is_made_by_its_name():
-    loss = parse_loss({"loss": "embedding_distillation", "distance": "cosine"})
-    assert loss == EmbeddingDistillationLoss("cosine")
-    assert loss.settings() == {"loss": "embedding_distillation", "distance": "cosine"}
 
 
 @pytest.mark.parametrize(

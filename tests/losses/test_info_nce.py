@@ -1,11 +1,11 @@
 """InfoNCE against a plain loop, in value and gradient, and its edge cases."""
 
-import itertools
 import math
 
 import pytest
 import torch
 from plain import loop_loss, value_and_gradient
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses import InfoNCE
@@ -26,12 +26,6 @@ def test_equals_a_plain_loop(num_views, symmetric, weight, duplicates):
     ours = value_and_gradient(lambda x: loss_fn(x, text_hashes=keys), views)
     plain = value_and_gradient(lambda x: loop_loss(x, 0.3, weight, keys, symmetric), views)
     torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-9)
-
-
-def test_temperature_and_gradient_scale_hold_without_keys():
-    views = torch.randn(4, 2, 3, dtype=torch.float64)
-    ours = value_and_gradient(InfoNCE(0.05), views)
-    torch.testing.assert_close(ours, value_and_gradient(lambda x: loop_loss(x, 0.05), views), rtol=1e-9, atol=1e-9)
 
 
 def test_hard_negative_weight_is_the_log_of_alpha_on_the_own_negative_only():
@@ -57,32 +51,28 @@ def test_nothing_to_contrast_is_an_error(shape):
         InfoNCE()(torch.randn(shape))
 
 
-def test_one_anchor_with_a_hard_negative_is_enough():
-    assert torch.isfinite(InfoNCE()(torch.randn(1, 3, 4)))
-
-
 def test_a_batch_of_one_sentence_repeated_has_no_negatives():
     with pytest.raises(InputError, match="no negatives"):
         InfoNCE()(torch.randn(4, 2, 4), text_hashes=torch.full((4, 2), 7))
 
 
-def peak_of(loss_fn, rows, dim):
-    """Most bytes that one forward and backward pass holds at once, by torch's account of what it takes."""
-    views = torch.randn(rows, 2, dim, requires_grad=True)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-        loss_fn(views).backward()
-    events = sorted(profile.profiler.kineto_results.events(), key=lambda event: event.start_ns())
-    taken = itertools.accumulate(event.nbytes() for event in events if event.name() == "[memory]")
-    return max(taken)
+class Largest(TorchDispatchMode):
+    """The most elements that the result of an operation has."""
+
+    most = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor):
+            self.most = max(self.most, result.numel())
+        return result
 
 
 def test_scores_never_build_a_cube():
-    """[B, C] is what is held: a [B, C, d] tensor would take 512 times one."""
-    scores = 512 * 512 * 4
-    peak = peak_of(InfoNCE(), 512, 512)
-    assert scores <= peak < 12 * scores
-    cube = lambda views: (torch.cosine_similarity(views[:256, None, 0], views[None, :256, 1], dim=-1) / 0.05).sum()
-    assert peak_of(cube, 512, 512) > 50 * scores  # the measure does see one, of a quarter of the pairs
+    """[B, C] is what is held: a [B, C, d] tensor would take 64 times that."""
+    with Largest() as seen:
+        InfoNCE()(torch.randn(512, 2, 64, requires_grad=True)).backward()
+    assert seen.most == 512 * 512
 
 
 @pytest.mark.parametrize("symmetric", [False, True])

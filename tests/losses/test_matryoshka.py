@@ -8,7 +8,6 @@ from transformers import AutoModel
 from conftest import save_both
 from contrastive_st import BertForCL, InputError, QuickThoughtsConfig, QuickThoughtsGRU, SentenceEncoder
 from contrastive_st.losses import (
-    LOSSES,
     CoSENTLoss,
     EmbeddingDistillationLoss,
     InfoNCE,
@@ -75,16 +74,6 @@ def test_a_queue_is_cut_along():
     assert not MatryoshkaLoss(TripletLoss(), (6, 2)).takes_queue
 
 
-def test_settings_are_json_and_come_back():
-    loss_fn = MatryoshkaLoss(InfoNCE(0.1, symmetric=True), [4, 2])
-    assert loss_fn.settings() == {
-        "loss": "matryoshka", "dims": [4, 2], "weights": None,
-        "inner": {"loss": "info_nce", "temperature": 0.1, "hard_negative_weight": 0.0, "symmetric": True},
-    }  # fmt: skip
-    assert parse_loss(loss_fn.settings()) == loss_fn
-    assert LOSSES["matryoshka"] is MatryoshkaLoss
-
-
 def test_a_checkpoint_keeps_it_and_opens_as_any_other(bert_config, tokenizer, tmp_path):
     model = BertForCL(bert_config, pooling="mean", loss=MatryoshkaLoss(SoftmaxLoss(), (16, 4)))
     ids = torch.randint(5, 40, (4, 2, 6))
@@ -105,14 +94,6 @@ def test_a_checkpoint_keeps_it_and_opens_as_any_other(bert_config, tokenizer, tm
     plain = BertForCL.from_pretrained(tmp_path / "finished", loss="info_nce", temperature=0.1)  # trained on, otherwise
     assert plain.loss_fn == InfoNCE(0.1)
     assert plain.settings.pooling == "mean"
-
-
-def test_sentence_transformers_opens_the_folder(bert_config, tokenizer, tmp_path):
-    peer = pytest.importorskip("sentence_transformers").SentenceTransformer
-    save_both(BertForCL(bert_config, pooling="mean", loss="matryoshka", dims=[16, 4]), tokenizer, tmp_path)
-    theirs = peer(str(tmp_path), device="cpu", truncate_dim=4).encode(["the cat sat"])
-    ours = SentenceEncoder(tmp_path, truncate_dim=4).encode(["the cat sat"])
-    torch.testing.assert_close(torch.from_numpy(theirs), torch.from_numpy(ours), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from small_checkpoints import tiny_bert
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel, DistilBertConfig
 
@@ -212,25 +211,6 @@ def test_what_an_adapter_folder_has_no_place_for_is_refused(base):
             contrastive(wrapped)
 
 
-def test_an_opened_adapter_is_trained_on_and_its_base_is_not(adapter, base, tokenizer, tmp_path):
-    model = AutoModelForCL.from_pretrained(adapter).train()
-    assert {name for name, p in model.named_parameters() if p.requires_grad} == {
-        name for name, _ in model.named_parameters() if "lora_" in name
-    }
-    ids = torch.randint(5, 60, (4, 2, 6))
-    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
-    model(ids).loss.backward()
-    optimizer.step()
-    model.save_pretrained(tmp_path / "further")
-    about = json.loads((tmp_path / "further" / ADAPTER).read_text())
-    assert about["base_model_name_or_path"] == str(base)
-    old, new = (load_file(folder / ADAPTER_WEIGHTS) for folder in (adapter, tmp_path / "further"))
-    assert old.keys() == new.keys()
-    assert any(not torch.equal(old[name], new[name]) for name in old)
-    tokenizer.save_pretrained(tmp_path / "further")
-    equal(SentenceEncoder(tmp_path / "further").encode(SENTENCES), SentenceEncoder(model, tokenizer).encode(SENTENCES))
-
-
 @pytest.mark.parametrize("change", ["none", "bfloat16", "trained"])
 def test_a_base_that_changed_on_disk_is_told(change, base, tokenizer, tmp_path, caplog):
     own, first, second = (tmp_path / name for name in ("base", "first", "second"))
@@ -397,9 +377,3 @@ def test_an_adapter_of_a_decoder_reads_as_its_base_does(tokenizer, tmp_path):
     ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
     equal(SentenceEncoder(tmp_path / "adapter").encode(SENTENCES), ours)
     equal(peer(tmp_path / "adapter"), ours)
-
-
-def test_an_adapter_of_half_width_weights_is_in_float32(base):
-    model = add_lora(AutoModelForCL.from_pretrained(base, dtype=torch.bfloat16))
-    assert {p.dtype for p in model.parameters() if p.requires_grad} == {torch.float32}
-    assert model.backbone.embeddings.word_embeddings.weight.dtype == torch.bfloat16

@@ -15,10 +15,7 @@ from contrastive_st.cli import main
 from contrastive_st.device import bf16_is_fast
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.models.running import _one_ahead
-from contrastive_st.search.documents import texts_corpus
 from contrastive_st.search.exact import ExactIndex
-from contrastive_st.search.ingest import index_corpus
-from contrastive_st.search.shards import Encoding, ShardFolder
 from contrastive_st.static_vectors import StaticVectors
 
 
@@ -76,25 +73,6 @@ def test_a_model_that_diverged_or_is_unknown_is_refused(plain, tokenizer):
     for job in (plain.encode, lambda texts: next(plain.encode_stream([texts]))):
         with pytest.raises(InputError, match="NaN"):
             job(SENTENCES)
-
-
-def test_a_corpus_is_encoded_in_shards_and_taken_up_again(plain, tmp_path):
-    encoder = SentenceEncoder(plain)
-    texts = [f"{SENTENCES[i % 8]} {i}. {SENTENCES[(i + 3) % 8]}." for i in range(23)]
-    corpus = texts_corpus("c", texts, [{"i": i} for i in range(23)])
-    made = Encoding("m", encoder.fingerprint, 16, corpus.name, corpus.fingerprint, 5)
-    outcomes = []
-    for rank in (0, 1, 0):  # two processes of two, then the first again
-        folder = ShardFolder(tmp_path / "a", made, rank, 2)
-        outcomes.append(index_corpus(corpus, encoder, folder, shard_rows=5))
-    assert [(outcome.encoded, outcome.complete) for outcome in outcomes] == [(13, False), (10, True), (0, True)]
-    index = ExactIndex.open(tmp_path / "a")
-    assert [hit.text for hit in index.get(range(23))] == texts
-    np.testing.assert_allclose(
-        np.concatenate([batch[3] for batch in index.scan()]),
-        encoder.encode(texts, normalize_embeddings=True),
-        atol=1e-6,
-    )
 
 
 @pytest.mark.parametrize("text", ["😀", "สวัสดี", "", "\0", " 🦑 🦑 "])

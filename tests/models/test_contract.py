@@ -78,20 +78,6 @@ def test_keywords_of_the_base_class(folder, rows):
     assert torch.equal(model(**rows).pooler_output, again(**rows).pooler_output)
 
 
-def test_an_adapter_is_added_as_transformers_does(folder, tokenizer, tmp_path):
-    peft = pytest.importorskip("peft")
-    model = AutoModelForCL.from_pretrained(folder)
-    model.add_adapter(peft.LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False))
-    assert list(model.peft_config) == ["default"]
-    save_both(model, tokenizer, tmp_path / "adapter")
-    wanted = SentenceEncoder(model, tokenizer).encode(SENTENCES)
-    np.testing.assert_allclose(SentenceEncoder(tmp_path / "adapter").encode(SENTENCES), wanted, atol=1e-5)
-    with pytest.raises(InputError, match="only LoRA"):
-        AutoModelForCL.from_pretrained(folder).add_adapter(
-            peft.IA3Config(target_modules=["key"], feedforward_modules=[])
-        )
-
-
 def test_a_word_added_to_the_tokenizer_alone_is_the_same_line_in_training(folder, tokenizer, tmp_path, capsys):
     with_word = transformers.AutoTokenizer.from_pretrained(folder)
     with_word.add_tokens(["zebra"])

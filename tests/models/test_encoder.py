@@ -13,10 +13,7 @@ from sentence_transformers import SentenceTransformer
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
-from contrastive_st.errors import one_line
-from contrastive_st.models import modeling
 from contrastive_st.models.protocol import open_encoder
-from contrastive_st.speed.packing import PackedRows
 from contrastive_st.tokens import bucket_rows, padded_widths
 from contrastive_st.vectors import SIMILARITIES
 
@@ -24,15 +21,6 @@ from contrastive_st.vectors import SIMILARITIES
 @pytest.fixture
 def encoder(bert_config, tokenizer):
     return SentenceEncoder(BertForCL(bert_config, pooling="mean"), tokenizer)
-
-
-def test_order_batching_and_mode_do_not_matter(encoder):
-    encoder.model.train()
-    whole = encoder.encode(SENTENCES)
-    assert encoder.model.training
-    np.testing.assert_allclose(encoder.encode(SENTENCES, batch_tokens=1), whole, atol=1e-6)
-    np.testing.assert_allclose(encoder.encode(SENTENCES[::-1])[::-1], whole, atol=1e-6)
-    np.testing.assert_allclose(np.stack([encoder.encode([text])[0] for text in SENTENCES]), whole, atol=1e-6)
 
 
 def test_long_texts_are_cut_as_in_training_and_empty_ones_are_defined(encoder):
@@ -48,12 +36,6 @@ def test_unit_vectors_similarity_and_bf16(encoder):
     np.testing.assert_allclose(encoder.similarity(SENTENCES, SENTENCES), unit @ unit.T, atol=1e-6)
     half = encoder.encode(SENTENCES, normalize_embeddings=True, dtype=torch.bfloat16)
     assert (half * unit).sum(1).min() > 0.999
-
-
-def test_random_numbers_are_left_alone(encoder):
-    state = torch.get_rng_state()
-    encoder.encode(SENTENCES)
-    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_buckets_are_a_permutation_within_their_limits():
@@ -79,35 +61,10 @@ def test_widths_are_few_and_near():
     assert padded_widths(np.array([97, 512]), 100).tolist() == [100, 512]
 
 
-def test_passes_of_other_texts_share_their_shapes(encoder, monkeypatch):
-    """oneDNN compiles a product for each shape: another pass brings hardly any that the first did not have."""
-    seen = []
-
-    def watched(*args):
-        packed = PackedRows(*args)
-        seen.append(packed.pack(torch.zeros(packed.shape)).shape[1])
-        return packed
-
-    monkeypatch.setattr(modeling, "PackedRows", watched)
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        encoder.encode_rows([[5] * n for n in np.clip(rng.lognormal(2, 0.7, 2000).astype(int), 1, encoder.max_length)])
-    assert len(seen) >= 20 * 5
-    assert len(set(seen)) < len(seen) / 4
-
-
 def test_a_folder_without_a_tokenizer_says_so(encoder, tmp_path):
     encoder.model.save_pretrained(tmp_path)
     with pytest.raises(InputError, match="tokenizer"):
         SentenceEncoder.from_pretrained(tmp_path)
-
-
-@pytest.mark.parametrize("device", ["nonsense", "cuda:99"])
-def test_a_device_that_is_not_there_is_named_in_a_line(encoder, tmp_path, device):
-    encoder.save_pretrained(tmp_path)
-    with pytest.raises((RuntimeError, AssertionError)) as caught:
-        SentenceEncoder(tmp_path, device=device)
-    assert one_line(caught.value).startswith(f"device {device}: ")
 
 
 def test_a_graph_of_another_library_without_weights_is_not_to_be_exported(encoder, tmp_path):
@@ -117,19 +74,6 @@ def test_a_graph_of_another_library_without_weights_is_not_to_be_exported(encode
     (tmp_path / "onnx/model.onnx").touch()
     with pytest.raises(InputError, match="checkpoint"):
         SentenceEncoder(tmp_path, backend="onnx")
-
-
-def test_several_devices_and_unknown_codes_are_one_line_before_anything_is_encoded(encoder):
-    for one in (encoder, SentenceEncoder()):
-        with pytest.raises(InputError, match="'cpu'"):
-            one.encode("a dog", device=["cpu"])
-        with pytest.raises(InputError, match="ubinary"):
-            one.encode([], precision="float16")
-
-
-def test_no_texts_at_all(encoder):
-    with pytest.raises(InputError, match="NoneType"):
-        encoder.encode(None)
 
 
 @pytest.mark.parametrize("make", [

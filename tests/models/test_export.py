@@ -253,18 +253,6 @@ def test_an_int8_table_is_the_formula(tmp_path):
     assert abs(found[0] - table[ids]).max() > 1e-4, "nothing was rounded"
 
 
-def test_the_default_calibration_is_spread_over_the_documentation(monkeypatch):
-    import contrastive_st.data
-    from contrastive_st.hub.cli import _calibration
-
-    pairs = [contrastive_st.data.DocPair(f"title {i}", f"text {i}", "here") for i in range(1000)]
-    monkeypatch.setattr(contrastive_st.data, "installed_docs", lambda roots: pairs)
-    texts = _calibration(None)[:256]
-    assert (texts[0], texts[1], texts[-1]) == ("text 0", "text 3", "text 765")
-    monkeypatch.setattr(contrastive_st.data, "installed_docs", lambda roots: pairs[:5])
-    assert len(_calibration(None)) == 5
-
-
 def test_what_cannot_be_opened_or_exported_is_one_line(dense, exported, tmp_path, capsys):
     other = "onnx" if (exported / "openvino").is_dir() else "openvino"
     for way, words in [

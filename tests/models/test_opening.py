@@ -2,14 +2,13 @@
 
 import itertools
 import json
-import threading
 from copy import deepcopy
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertForMaskedLM, BertModel, ElectraConfig, ElectraModel, RobertaConfig
+from transformers import BertForMaskedLM, BertModel, RobertaConfig
 
 from conftest import SENTENCES, save_both
 from contrastive_st import AutoModelForCL, BertForCL, InputError, RobertaForCL, SentenceEncoder
@@ -247,80 +246,6 @@ def test_a_head_that_was_never_trained_is_never_used(bert_config, tokenizer, tmp
         SentenceEncoder(tmp_path / "simcse", pooling="cls")
     torch.manual_seed(1)
     assert AutoModelForCL.from_pretrained(tmp_path / "masked lm", pooling="cls").uses_head  # training draws one
-
-
-def test_a_text_gives_one_vector_and_a_list_gives_rows(bert_config, tokenizer):
-    encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean"), tokenizer)
-    one = encoder.encode("the cat")
-    assert one.shape == (16,)
-    np.testing.assert_allclose(one, encoder.encode(["the cat"])[0], atol=1e-6)
-    assert encoder.similarity("the cat", "a dog").shape == (1, 1)
-    np.testing.assert_allclose(encoder.similarity("the cat", ["the cat", "a dog"])[0, 0], 1, atol=1e-6)
-    vectors = encoder.encode(SENTENCES, convert_to_tensor=True, batch_size=2)
-    assert isinstance(vectors, torch.Tensor)
-    np.testing.assert_allclose(
-        encoder.similarity(vectors, SENTENCES), encoder.similarity(SENTENCES, vectors), atol=1e-6
-    )
-    assert encoder.encode(SENTENCES, truncate_dim=3).shape == (8, 3)
-    with pytest.raises(InputError, match="text"):
-        encoder.encode(["a", 5])
-    assert "pooling='mean'" in repr(encoder)
-
-
-def test_the_fingerprint_does_not_change_with_use(bert_config, tokenizer, tmp_path):
-    folder = saved_folder(tmp_path, bert_config, tokenizer, pooling="mean")
-    encoder = SentenceEncoder(folder)
-    before = encoder.fingerprint
-    encoder.encode(SENTENCES)
-    assert encoder.fingerprint == before == SentenceEncoder(folder).fingerprint
-    assert SentenceEncoder(folder, precision="bf16").fingerprint == before
-    assert SentenceEncoder(folder, max_length=5).fingerprint != before
-
-
-def test_prompts_by_name(bert_config, tokenizer, tmp_path):
-    (tmp_path / "model").mkdir()
-    FOLDERS["prompted"](tmp_path / "model", bert_config, tokenizer)
-    encoder = SentenceEncoder(tmp_path / "model")
-    np.testing.assert_allclose(encoder.encode("sat"), encoder.encode("the cat sat", prompt=""), atol=1e-6)
-    np.testing.assert_allclose(encoder.encode_query("sat"), encoder.encode("sat"), atol=1e-6)
-    np.testing.assert_allclose(encoder.encode_document("sat"), encoder.encode("town sat", prompt=""), atol=1e-6)
-    np.testing.assert_allclose(encoder.encode("sat", "document"), encoder.encode_document("sat"), atol=1e-6)
-    with pytest.raises(InputError, match="'passage'"):
-        encoder.encode("sat", prompt_name="passage")
-
-
-def test_threads_share_an_encoder_and_encoders_a_model(bert_config, tokenizer):
-    model = BertForCL(bert_config, pooling="mean")
-    texts = [f"{a} {b}" for a in SENTENCES for b in SENTENCES]
-    wanted = SentenceEncoder(model, tokenizer).encode(texts)
-    faults = []
-
-    def work():
-        try:
-            encoder = SentenceEncoder(model, tokenizer)
-            for _ in range(4):
-                np.testing.assert_allclose(encoder.encode(texts), wanted, atol=1e-6)
-        except BaseException as fault:
-            faults.append(fault)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not faults, faults[0]
-
-
-def test_a_family_without_a_class_opens_with_a_pooling(bert_config, tokenizer, tmp_path):
-    sizes = {name: getattr(bert_config, name) for name in ("vocab_size", "hidden_size", "num_attention_heads")}
-    config = ElectraConfig(**sizes, embedding_size=16, num_hidden_layers=1, intermediate_size=16)
-    save_both(ElectraModel(config), tokenizer, tmp_path / "model")
-    encoder = SentenceEncoder(tmp_path / "model", pooling="mean", max_length=7)
-    assert encoder.max_length == 7
-    encoder.save_pretrained(tmp_path / "saved")
-    again = SentenceEncoder(tmp_path / "saved")
-    assert (again.pooling, again.max_length) == ("mean", 7)
-    np.testing.assert_allclose(again.encode(SENTENCES), encoder.encode(SENTENCES), atol=1e-6)
 
 
 def test_a_roberta_reads_as_many_tokens_as_it_has_positions_for(tokenizer, tmp_path):

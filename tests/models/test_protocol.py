@@ -1,14 +1,10 @@
 """The model that comes with the package: a real checkpoint for four loaders, opened where no model is named."""
 
 import filecmp
-import subprocess
-import sys
 
-import numpy as np
 import pytest
-from transformers import AutoModel, AutoTokenizer
 
-from contrastive_st import InputError, StaticEncoder, cli
+from contrastive_st import InputError, cli
 from contrastive_st.evaluation import evaluate
 from contrastive_st.files.folders import SHIPPED, default_model
 from contrastive_st.models import AutoModelForCL, SentenceEncoder, load_tokenizer
@@ -16,7 +12,6 @@ from contrastive_st.models.architectures import static
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.static_vectors import StaticVectors
 
-TEXTS = ["a cat sat on the mat", "", "Unaffable naïve café, 東京 ☃ 🙂", "\u0e01\u0e02", "x" * 300, "one " * 2000]
 MIB = 2**20
 
 
@@ -24,20 +19,6 @@ def test_it_is_small_and_its_code_is_that_of_the_package():
     assert sum(path.stat().st_size for path in SHIPPED.rglob("*.*")) < 9 * MIB
     assert filecmp.cmp(SHIPPED / "static.py", static.__file__, shallow=False)
     assert {path.name for path in SHIPPED.iterdir()} >= {"README.md", "training_metadata.json"}
-
-
-def test_every_loader_gives_the_same_vectors():
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    model2vec = pytest.importorskip("model2vec")
-    wanted = StaticVectors.from_pretrained(SHIPPED).encode(TEXTS)
-    close = lambda found: np.testing.assert_allclose(found, wanted, atol=1e-5)
-    close(SentenceEncoder(device="cpu").encode(TEXTS))
-    close(sentence_transformers.SentenceTransformer(str(SHIPPED), device="cpu").encode(TEXTS))
-    close(model2vec.StaticModel.from_pretrained(SHIPPED).encode(TEXTS, max_length=None))
-    batch = AutoTokenizer.from_pretrained(SHIPPED)(TEXTS, padding=True, return_tensors="pt")
-    model = AutoModel.from_pretrained(SHIPPED)
-    assert isinstance(model, StaticEncoder)
-    close(model(batch["input_ids"], attention_mask=batch["attention_mask"]).pooler_output.detach().numpy())
 
 
 def test_it_is_opened_where_no_model_is_named(tmp_path, monkeypatch):
@@ -51,30 +32,6 @@ def test_it_is_opened_where_no_model_is_named(tmp_path, monkeypatch):
         open_encoder(pooling="max")
     monkeypatch.setenv("CONTRASTIVE_ST_MODEL", str(tmp_path / "other"))
     assert default_model() == str(tmp_path / "other")
-
-
-def test_a_stream_holds_zeros_for_texts_of_no_known_token():
-    """An index leaves those out; the others are unit vectors."""
-    encoder = open_encoder()
-    [(_, vectors)] = encoder.encode_stream([TEXTS])
-    known = encoder.knows(TEXTS)
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), known, atol=1e-5)
-    assert known[[0, 2, 5]].all()
-    assert not known[[1, 3]].any()
-
-
-@pytest.mark.slow
-def test_similarity_needs_no_torch_and_little_memory():
-    code = (
-        "import sys; from contrastive_st import cli; from contrastive_st.device import peak_resident\n"
-        "assert cli.main(['similarity', 'a cat sat', 'a feline rested']) == 0\n"
-        "assert 'torch' not in sys.modules and 'transformers' not in sys.modules\n"
-        "print(peak_resident())\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    score, memory = map(float, done.stdout.split())
-    assert 0.2 < score < 1
-    assert memory < 200 * MIB
 
 
 def test_classify_wants_a_folder_for_what_it_learns(tmp_path, capsys):

@@ -63,33 +63,6 @@ def test_packed_is_torchs_own_in_value_and_gradient(kind, layers, bidirectional,
         torch.testing.assert_close(mine, reference, rtol=0, atol=tolerance * max(scale, 1))
 
 
-def test_gru_keeps_torchs_parameter_names():
-    assert list(PackedGRU(3, 4, 2, bidirectional=True).state_dict()) == list(
-        nn.GRU(3, 4, 2, bidirectional=True).state_dict()
-    )
-
-
-def test_gru_recurrence_passes_gradcheck():
-    module, packing = PackedGRU(2, 3).double(), Packing(torch.tensor([[1, 1, 0], [1, 1, 1]]))
-    words = torch.randn(5, 2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x: module(x, packing), words)
-
-
-@pytest.mark.parametrize("kind", [PackedGRU, PackedLSTM])
-def test_recurrence_in_bf16_is_near_float32(kind):
-    module, packing = kind(6, 32), Packing((IDS > 0).long())
-    words, weight = torch.randn(11, 6), torch.randn(11, 32)
-    module(words, packing).mul(weight).sum().backward()
-    exact, right = module(words, packing), module.weight_hh_l0.grad.clone()
-    module.zero_grad()
-    with torch.autocast("cpu", torch.bfloat16):
-        near = module(words, packing)
-    near.float().mul(weight).sum().backward()
-    assert 0 < (near - exact).abs().max() < 0.02
-    assert module.weight_hh_l0.grad.dtype == torch.float32
-    assert 0 < (module.weight_hh_l0.grad - right).norm() / right.norm() < 0.02
-
-
 # ------------------------------------------------------------------ the encoder
 
 
@@ -307,28 +280,6 @@ def test_dropout_between_layers():
     assert not torch.allclose(gru(words, packing), gru(words, packing))
     gru.eval()
     assert torch.equal(gru(words, packing), gru(words, packing))
-
-
-@pytest.mark.parametrize("words", ["trained", "frozen", "multichannel"])
-def test_a_checkpoint_holds_everything(words, tmp_path):
-    model = make(word_vectors=words, bidirectional=True, readout="max")
-    model.set_word_vectors(torch.randn(12, 6))
-    model.save_pretrained(tmp_path)
-    again, info = QuickThoughtsModel.from_pretrained(tmp_path, output_loading_info=True)
-    assert not info["missing_keys"]
-    assert not info["unexpected_keys"]
-    assert torch.equal(again(IDS).pooler_output, model(IDS).pooler_output)
-    for name, weight in model.named_parameters():
-        assert again.get_parameter(name).requires_grad == weight.requires_grad == ("frozen" not in name)
-
-
-def test_resizing_the_word_table():
-    model = make()
-    before = model(IDS, (IDS > 0).long()).pooler_output
-    model.resize_token_embeddings(15, mean_resizing=False)
-    assert torch.equal(model(IDS, (IDS > 0).long()).pooler_output, before)
-    assert model(torch.tensor([[14]])).pooler_output.isfinite().all()
-    assert model.config.vocab_size == 15
 
 
 def test_bad_settings():

@@ -1,14 +1,12 @@
 """Skip-Thoughts: the loss against a plain loop over words, who writes whom, and checkpoints without decoders."""
 
 import json
-import subprocess
 
 import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from transformers import AutoModel
-from warm_python import python
 
 from conftest import save_both
 from contrastive_st.data import ContextWindowCollator, word_tokenizer
@@ -145,25 +143,3 @@ def test_trained_it_writes_its_neighbours_and_is_saved_without_decoders(tmp_path
         np.testing.assert_array_equal(SentenceEncoder(opened, tokenizer).encode(story[:3]), embeddings)
     peer = SentenceTransformer(str(folder), trust_remote_code=True, device="cpu")
     np.testing.assert_allclose(peer.encode(story[:3]), embeddings, atol=1e-6)
-
-
-BARE = """
-import sys
-sys.modules["contrastive_st"] = None  # not installed
-import torch
-from transformers import AutoModel
-model = AutoModel.from_pretrained(sys.argv[1], trust_remote_code=True)
-ids = torch.tensor([[2, 3, 4], [8, 9, 0]])
-torch.save(model(ids, attention_mask=(ids > 0).long()).pooler_output, sys.argv[2])
-"""
-
-
-@pytest.mark.slow
-def test_it_opens_where_the_package_is_not_installed(tmp_path):
-    model = model_of(both=True).float().eval()
-    model.drop_heads()
-    model.save_pretrained(tmp_path)
-    subprocess.run([python(), "-c", BARE, str(tmp_path), str(tmp_path / "found.pt")], check=True, timeout=300)
-    ids = torch.tensor([[2, 3, 4], [8, 9, 0]])
-    wanted = model(ids, attention_mask=(ids > 0).long()).pooler_output
-    torch.testing.assert_close(torch.load(tmp_path / "found.pt"), wanted)

@@ -1,6 +1,7 @@
 """Bases stored in half width: what trains has float32 weights, and what is saved has the type that it came with."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -135,8 +136,10 @@ def test_a_table_is_saved_as_it_came(storage, asked, tokenizer, tmp_path):
     (tmp_path / "texts.txt").write_text("\n".join(SENTENCES * 4), encoding="utf-8")
     flags = ["--train_file", str(tmp_path / "texts.txt"), "--model_name_or_path", str(tmp_path / "model"),
              "--max_steps", "2", "--output_dir", str(tmp_path / "run"), "--per_device_train_batch_size", "8",
-             "--report_to", "none", *(["--save_dtype", asked] if asked else [])]  # fmt: skip
+             "--report_to", "none", "--max_length", "3", *(["--save_dtype", asked] if asked else [])]  # fmt: skip
     assert main(["train", *flags]) == 0
+    # sentence-transformers would truncate to it, and the vectors of other loaders are those of whole texts
+    assert json.loads((tmp_path / "run/tokenizer.json").read_text())["truncation"] is None
     held = load_file(tmp_path / "run/model.safetensors")
     assert str(held["embeddings"].dtype) == f"torch.{asked or storage}"
     model = AutoModelForCL.from_pretrained(tmp_path / "run")

@@ -12,7 +12,6 @@ import zipfile
 import numpy as np
 import pytest
 import torch
-import transformers
 from datasets import Dataset
 from safetensors import SafetensorError
 from small_checkpoints import tiny_bert
@@ -253,44 +252,6 @@ def test_weights_that_are_no_numbers_are_not_saved(tokenizer, bert_config, tmp_p
     with pytest.raises(TrainingDiverged, match="nothing was saved"):
         trainer.save_model(str(tmp_path / "final"))
     assert not (tmp_path / "final").exists()
-
-
-@pytest.mark.parametrize("umask", [0o022, 0o077])
-def test_files_have_the_mode_that_the_umask_asks_for(tokenizer, bert_config, tmp_path, umask):
-    before = os.umask(umask)
-    try:
-        trainer = trainer_for(tokenizer, bert_config, tmp_path / "out")
-        trainer.train()
-        trainer.save_model(str(tmp_path / "final"))
-    finally:
-        os.umask(before)
-    for folder in (tmp_path / "final", tmp_path / "out" / "checkpoint-4"):
-        for path in folder.rglob("*.*"):
-            if path.is_file():
-                assert path.stat().st_mode & 0o777 == 0o666 & ~umask, path
-
-
-@pytest.mark.parametrize("stock", [False, True])
-def test_an_eval_dataset_gives_an_eval_loss(tokenizer, bert_config, tmp_path, stock):
-    kinds = (transformers.Trainer, transformers.TrainingArguments)
-    trainer_class, arguments = kinds if stock else (ContrastiveTrainer, ContrastiveTrainingArguments)
-    rows = tokenize(Dataset.from_dict({"text": SENTENCES * 4, "other": SENTENCES[::-1] * 4}), tokenizer, 16)
-    evaluator = {} if stock else {"evaluator": lambda model: {"own": 0.5}}
-    args = arguments(
-        str(tmp_path), **SIZE, remove_unused_columns=False, eval_strategy="steps", eval_steps=2, save_strategy="steps",
-        save_steps=2, metric_for_best_model="loss", load_best_model_at_end=True, use_cpu=True,
-    )  # fmt: skip
-    trainer = trainer_class(
-        BertForCL(bert_config), args, train_dataset=rows, eval_dataset=rows, **evaluator,
-        data_collator=PairCollator(tokenizer),
-    )  # fmt: skip
-    trainer.train()
-    losses = [row["eval_loss"] for row in trainer.state.log_history if "eval_loss" in row]
-    assert len(losses) == 2
-    assert trainer.state.best_metric == min(losses)
-    assert os.path.isdir(trainer.state.best_model_checkpoint)
-    if not stock:
-        assert trainer.evaluate()["eval_own"] == 0.5
 
 
 def test_what_will_happen_is_told_before_the_first_step_and_the_loss_in_the_end(

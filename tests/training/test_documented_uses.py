@@ -91,12 +91,6 @@ def test_a_search_has_as_many_trials_as_asked(keeps_best, make, rows, bert_confi
     assert seen == [(4, 4, False, 8), (8, 4, False, 8), (32, 2, False, 3)]
 
 
-def test_a_model_is_made_anew_for_each_run(make, bert_config):
-    trainer = make(model_init=lambda: BertForCL(bert_config))
-    first = trainer.train().training_loss
-    assert trainer.train().training_loss == first
-
-
 # --- The metric of the best checkpoint.
 
 
@@ -156,22 +150,6 @@ def test_metrics_that_are_all_nan_are_said(make, caplog):
     )
     trainer.train()
     assert "there is no best checkpoint: eval_evaluator was NaN in all 2 evaluations" in caplog.text
-
-
-def test_the_record_has_the_batch_that_fitted(make, monkeypatch):
-    trainer = make(auto_find_batch_size=True)
-    loss = trainer.compute_loss
-
-    def limited(model, inputs, **options):
-        if len(inputs["input_ids"]) > 2:
-            raise RuntimeError("CUDA out of memory.")
-        return loss(model, inputs, **options)
-
-    monkeypatch.setattr(trainer, "compute_loss", limited)
-    trainer.train()
-    record = trainer.publisher.metadata()
-    assert record["hyper_parameters"]["per_device_train_batch_size"] == 2
-    assert record["run"]["texts_encoded"] == 6 * 2 * 2
 
 
 # --- Evaluators.
@@ -348,19 +326,6 @@ def test_other_data_is_evaluated_under_its_prefix(make, rows):
     trainer.compute_metrics = lambda output: {"rows": len(output.predictions), "mrr": 2.0}
     seen = trainer.evaluate(rows(2).select(range(6)), ignore_keys=["text_hashes"])
     assert (seen["eval_rows"], seen["eval_mrr"], seen["eval_loss"]) == (6, 2.0, metrics["eval_loss"])
-
-
-def test_a_callback_controls_the_run(make, rows):
-    class Control(TrainerCallback):
-        def on_step_end(self, args, state, control, **kwargs):
-            control.should_evaluate = control.should_save = state.global_step == 2
-            control.should_training_stop = state.global_step == 4
-
-    trainer = make(eval_dataset=rows(), callbacks=[Control])
-    trainer.train()
-    assert trainer.state.global_step == 4
-    assert [row["step"] for row in trainer.state.log_history if "eval_mrr" in row] == [2]
-    assert os.listdir(trainer.args.output_dir) == ["checkpoint-2"]
 
 
 def test_a_card_before_the_model_is_saved(make):

@@ -1,9 +1,10 @@
-"""Small models: the config of a tiny BERT, and a checkpoint with the first words of its vocabulary alone."""
+"""Small models: the config of a tiny BERT, folders of sentence-transformers, and a checkpoint with its first words."""
 
 import json
 import shutil
 from pathlib import Path
 
+import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -32,3 +33,41 @@ def tiny_bert(tokenizer, **changes):
 
     shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     return BertConfig(vocab_size=len(tokenizer), **{**shape, "max_position_embeddings": 20, **changes})
+
+
+def sentence_transformers_folder(
+    folder, model, tokenizer, modes, dense=(), normalize=False, include_prompt=True, length=None, lower=False, **use
+):
+    """Save a transformer in the layout of sentence-transformers: `dense` has widths and activations."""
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    width = model.config.hidden_size
+    pooling = {"word_embedding_dimension": width, **{f"pooling_mode_{mode}": True for mode in modes}}
+    if not include_prompt:
+        pooling["include_prompt"] = False
+    modules = [("Transformer", {}), ("Pooling", pooling)]
+    for size, name in dense:
+        activation = f"torch.nn.modules.activation.{name}"
+        about = {"in_features": width, "out_features": size, "bias": True, "activation_function": activation}
+        modules.append(("Dense", about))
+        width = size
+    if normalize:
+        modules.append(("Normalize", {}))
+    entries = []
+    for number, (kind, about) in enumerate(modules):
+        path = f"{number}_{kind}" if number else ""
+        kind_of = f"sentence_transformers.models.{kind}"
+        entries.append({"idx": number, "name": str(number), "path": path, "type": kind_of})
+        (folder / path).mkdir(exist_ok=True)
+        if about:
+            (folder / path / "config.json").write_text(json.dumps(about))
+        if kind == "Dense":
+            size, width = about["out_features"], about["in_features"]
+            weights = {"linear.weight": torch.randn(size, width) / 2, "linear.bias": torch.randn(size) / 2}
+            weights = {name: weight.to(model.dtype) for name, weight in weights.items()}
+            save_file(weights, folder / path / "model.safetensors")
+    (folder / "modules.json").write_text(json.dumps(entries))
+    length = {"max_seq_length": length, "do_lower_case": lower}
+    (folder / "sentence_bert_config.json").write_text(json.dumps(length))
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(use))
+    return folder

@@ -39,24 +39,6 @@ def test_vectors_are_the_plain_encoders(plain):
     assert next(plain.model.parameters()).dtype == torch.float32  # the caller's model is left as it was
 
 
-def test_items_are_prepared_one_ahead_and_faults_come_through(plain):
-    encoder = SentenceEncoder(plain)
-    seen = []
-
-    def items():
-        for i in range(4):
-            seen.append(i)
-            yield SENTENCES[i : i + 1 + i % 2]
-        raise InputError("the source ends here")
-
-    results = encoder.encode_stream(items(), lambda texts: texts)
-    first, vectors = next(results)
-    np.testing.assert_allclose(vectors, encoder.encode(first, normalize_embeddings=True), atol=1e-6)
-    assert len(seen) <= 3
-    with pytest.raises(InputError, match="ends here"):
-        list(results)
-
-
 def test_odd_texts(plain):
     encoder = SentenceEncoder(plain)
     vectors = encoder.encode(["", "   ", "\0", "'; DROP TABLE x; --", "😀", "\ud83d half", "word " * 200_000])
@@ -75,30 +57,29 @@ def test_a_model_that_diverged_or_is_unknown_is_refused(plain, tokenizer):
             job(SENTENCES)
 
 
-@pytest.mark.parametrize("text", ["😀", "สวัสดี", "", "\0", " 🦑 🦑 "])
-def test_a_text_without_a_known_token_has_no_vector_in_an_index(text):
-    """Seen before: all of them had one vector, so that duplicates counted them as equal."""
-    for encoder in (SentenceEncoder(), open_encoder()):
-        assert encoder.knows([text, "a cat", f"a {text} cat"]).tolist() == [False, True, True]
-        ((_, vectors),) = encoder.encode_stream([[text, "a cat"]])
-        assert vectors.any(axis=1).tolist() == [False, True]
+def _transformer_with_a_prompt(plain):
+    encoder = SentenceEncoder(plain)
+    encoder.checkpoint = replace(encoder.checkpoint, prompts={"document": "the cat "})  # whose tokens do not count
+    return encoder
 
 
-def test_what_a_transformer_does_not_know(bert_config, tokenizer):
-    encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean").eval(), tokenizer)
-    encoder.checkpoint = replace(encoder.checkpoint, prompts={"document": "the cat "})
-    assert encoder.knows(["สวัสดี", "the dog"]).tolist() == [False, True]
-    ((_, vectors),) = encoder.encode_stream([["สวัสดี", "the dog"]])  # the tokens of the prompt do not count
-    assert vectors.any(axis=1).tolist() == [False, True]
-
-
-def test_a_table_with_a_vector_for_what_it_does_not_know():
+def _with_a_vector_for_what_it_does_not_know(plain):
     words = Tokenizer(models.WordLevel({"cat": 0, "?": 1}, unk_token="?"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
-    encoder = SentenceEncoder(StaticVectors(np.eye(2, dtype=np.float32), words))
-    assert encoder.knows(["dog", "cat dog"]).tolist() == [False, True]
-    ((_, vectors),) = encoder.encode_stream([["dog", "cat dog"]])
-    assert vectors.any(axis=1).tolist() == [False, True]
+    return SentenceEncoder(StaticVectors(np.eye(2, dtype=np.float32), words))
+
+
+@pytest.mark.parametrize("make", [
+    lambda plain: SentenceEncoder(), lambda plain: open_encoder(), _transformer_with_a_prompt,
+    _with_a_vector_for_what_it_does_not_know,
+])  # fmt: skip
+def test_a_text_without_a_known_token_has_no_vector_in_an_index(make, plain):
+    """Seen before: all of them had one vector, so that duplicates counted them as equal."""
+    encoder, unknown = make(plain), ["😀", "สวัสดี", "", "\0", " 🦑 🦑 "]
+    found = [False] * len(unknown) + [True, True]
+    assert encoder.knows([*unknown, "cat", "😀 cat"]).tolist() == found
+    ((_, vectors),) = encoder.encode_stream([[*unknown, "cat", "😀 cat"]])
+    assert vectors.any(axis=1).tolist() == found
 
 
 def test_an_index_leaves_out_what_it_cannot_find(tmp_path, capsys):
@@ -133,6 +114,8 @@ def test_a_stream_that_has_nothing_now_gets_the_next_result_first():
     assert results == [0, 10, 20, 30, 40, 50]
     assert list(_one_ahead(abs, iter([-1, None, -2]))) == [1, 2]
     assert list(_one_ahead(abs, iter([]))) == []
+    with pytest.raises(ZeroDivisionError):
+        list(_one_ahead(abs, (1 // x for x in (1, 0))))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")

@@ -141,49 +141,6 @@ def test_tables_are_resized_whole(name, size, tmp_path):
     torch.testing.assert_close(again(more).pooler_output, model.eval()(more).pooler_output)
 
 
-def encoder_of_two(kind, size):
-    if kind in ("bart", "mbart"):
-        shape = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
-        config = transformers.AutoConfig.for_model(
-            kind, vocab_size=size, d_model=16, encoder_ffn_dim=32, decoder_ffn_dim=32, max_position_embeddings=40,
-            pad_token_id=0, **shape,
-        )  # fmt: skip
-        return transformers.AutoModel.from_config(config)
-    config, model = {
-        "t5": (transformers.T5Config, transformers.T5EncoderModel),
-        "mt5": (transformers.MT5Config, transformers.MT5EncoderModel),
-        "whole t5": (transformers.T5Config, transformers.T5ForConditionalGeneration),
-        "longt5": (transformers.LongT5Config, transformers.LongT5EncoderModel),
-    }[kind]
-    return model(config(vocab_size=size, **SHAPE))
-
-
-@pytest.mark.allow_warnings
-@pytest.mark.parametrize("kind", ["t5", "mt5", "whole t5", "longt5", "bart", "mbart"])
-def test_an_encoder_decoder(kind, tokenizer, rows, tmp_path):
-    """Its encoder; of BART and the like the decoder's states, which AutoModel and sentence-transformers give."""
-    theirs = encoder_of_two(kind, len(tokenizer)).eval()
-    save_both(theirs, tokenizer, tmp_path / "theirs")
-    runs = theirs if "bart" in kind else theirs.get_encoder()
-    states = runs(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).last_hidden_state
-    wanted = ((states * rows["attention_mask"][..., None]).sum(1) / rows["attention_mask"].sum(1)[:, None]).detach()
-    np.testing.assert_allclose(
-        SentenceEncoder(tmp_path / "theirs", pooling="mean").encode(SENTENCES), wanted, atol=1e-5
-    )
-    model = AutoModelForCL.from_pretrained(tmp_path / "theirs", pooling="mean")
-    views = {name: x[:, None].repeat(1, 2, 1) for name, x in rows.items()}
-    model.train()(**views).loss.backward()
-    assert not [name for name, x in model.named_parameters() if x.requires_grad and x.grad is None]
-    torch.optim.SGD(model.parameters(), 0.1).step()
-    save_both(model.eval(), tokenizer, tmp_path / "ours")
-    ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
-    np.testing.assert_allclose(SentenceEncoder(tmp_path / "ours").encode(SENTENCES), ours, atol=1e-6)
-    layers = model(**rows, output_hidden_states=True)
-    torch.testing.assert_close(layers.hidden_states[-1], layers.last_hidden_state)
-    peer = pytest.importorskip("sentence_transformers").SentenceTransformer(str(tmp_path / "ours"), device="cpu")
-    np.testing.assert_allclose(peer.encode(SENTENCES, show_progress_bar=False), ours, atol=1e-5)
-
-
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize("config", [
     transformers.XLNetConfig(d_model=16, n_layer=1, n_head=2, d_inner=32),  # which has no maximum length
@@ -208,7 +165,7 @@ def test_a_folder_as_of_sentence_t5(tokenizer, tmp_path):
     library = pytest.importorskip("sentence_transformers")
     from sentence_transformers import models as modules
 
-    theirs = encoder_of_two("t5", len(tokenizer)).half()
+    theirs = transformers.T5EncoderModel(transformers.T5Config(vocab_size=len(tokenizer), **SHAPE)).half()
     save_both(theirs, tokenizer, tmp_path / "t5")
     dense = modules.Dense(16, 6, bias=False, activation_function=torch.nn.Identity())
     parts = [modules.Transformer(str(tmp_path / "t5")), modules.Pooling(16), dense, modules.Normalize()]

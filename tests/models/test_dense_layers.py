@@ -6,10 +6,9 @@ import shutil
 import pytest
 import torch
 from ranks import relative_error
-from small_checkpoints import tiny_bert
+from small_checkpoints import sentence_transformers_folder, tiny_bert
 from transformers import BertModel
 
-from conftest import save_both
 from contrastive_st import (
     AutoModelForCL,
 )
@@ -18,28 +17,15 @@ from contrastive_st.training.gradcache import gradcache_step
 pytestmark = pytest.mark.allow_warnings
 
 
-# --- A tiny BERT with Dense(ReLU) and Normalize, as sentence-transformers saves it.
-
-
 @pytest.fixture(scope="module")
 def base(tmp_path_factory, tokenizer):
-    st = pytest.importorskip("sentence_transformers")
-    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
-    plain = tmp_path_factory.mktemp("plain")
+    """A tiny BERT with Dense(ReLU) and Normalize, as sentence-transformers saves it."""
     torch.manual_seed(0)
     config = tiny_bert(tokenizer, num_hidden_layers=2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    save_both(BertModel(config), tokenizer, plain)
-    transformer = modules.Transformer(str(plain), max_seq_length=12)
-    parts = [
-        transformer, modules.Pooling(16, "mean"), modules.Dense(16, 10, activation_function=torch.nn.ReLU()),
-        modules.Normalize(),
-    ]  # fmt: skip
-    model = st.SentenceTransformer(
-        modules=parts, prompts={"query": "the cat "}, truncate_dim=6, similarity_fn_name="dot", device="cpu"
-    )
-    folder = tmp_path_factory.mktemp("base")
-    model.save_pretrained(str(folder))
-    return folder
+    return sentence_transformers_folder(
+        tmp_path_factory.mktemp("base"), BertModel(config), tokenizer, ["mean_tokens"], [(10, "ReLU")], normalize=True,
+        length=12, prompts={"query": "the cat "}, truncate_dim=6, similarity_fn_name="dot",
+    )  # fmt: skip
 
 
 def test_the_config_alone_rebuilds_the_model(base, tmp_path):

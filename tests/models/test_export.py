@@ -1,27 +1,15 @@
 """Exported encoders: the vectors of the model, whoever runs the graph; int8 near to them; a folder that opens alone."""
 
-import copy
-import json
-
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
-from transformers import (
-    BertModel,
-    DistilBertConfig,
-    ElectraConfig,
-    ModernBertConfig,
-    MPNetConfig,
-    RobertaConfig,
-    XLMRobertaConfig,
-)
+from small_checkpoints import sentence_transformers_folder
+from transformers import AutoConfig, BertConfig, BertModel
 
-from conftest import SENTENCES, save_both
+from conftest import SENTENCES
 from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.models.export import _to_int8, export
-from contrastive_st.models.families import Qwen3ForCL
 from contrastive_st.models.graph import _openvino_graph
 
 onnx = pytest.importorskip("onnx")
@@ -34,36 +22,19 @@ SHAPE = {
     "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
     "max_position_embeddings": 24, "pad_token_id": 0, "initializer_range": 0.3,
 }  # fmt: skip
+MARKS = {"bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3}
 #: a pooling for each family: all of both are there
 FAMILIES = {
-    "bert": ("cls", None),
-    "roberta": ("avg_first_last", RobertaConfig),
-    "xlm-roberta": ("max", XLMRobertaConfig),
-    "mpnet": ("avg_top2", MPNetConfig),
-    "distilbert": ("cls_before_pooler", DistilBertConfig),
-    "modernbert": ("mean", ModernBertConfig),
-    "qwen3": ("last", None),
-    "electra": ("mean", ElectraConfig),
-}
+    "bert": "cls", "roberta": "avg_first_last", "xlm-roberta": "max", "mpnet": "avg_top2",
+    "distilbert": "cls_before_pooler", "modernbert": "mean", "qwen3": "last", "electra": "mean",
+}  # fmt: skip
+MORE = {"qwen3": {"num_key_value_heads": 1, "head_dim": 8}, "electra": {"embedding_size": 16}}
 
 
-def encoder_of(family, tokenizer, bert_config):
+def encoder_of(family, tokenizer):
     """A tiny encoder whose weights tell tokens apart."""
-    pooling, kind = FAMILIES[family]
-    shape = {"vocab_size": len(tokenizer), **SHAPE}
-    if family == "bert":
-        model = AutoModelForCL.from_config(bert_config, pooling=pooling)
-    elif family == "qwen3":
-        config = Qwen3ForCL.config_class(**shape, num_key_value_heads=1, head_dim=8)
-        model = Qwen3ForCL(config, pooling=pooling)
-    elif family == "electra":
-        model = AutoModelForCL.from_config(ElectraConfig(**shape, embedding_size=16), pooling=pooling)
-    elif family == "distilbert":
-        sizes = {"dim": 16, "hidden_dim": 32, "n_layers": 2, "n_heads": 2, "max_position_embeddings": 24}
-        model = AutoModelForCL.from_config(DistilBertConfig(vocab_size=len(tokenizer), **sizes), pooling=pooling)
-    else:
-        marks = {"bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3}
-        model = AutoModelForCL.from_config(kind(**shape, **marks), pooling=pooling)
+    config = AutoConfig.for_model(family, vocab_size=len(tokenizer), **SHAPE, **MARKS, **MORE.get(family, {}))
+    model = AutoModelForCL.from_config(config, pooling=FAMILIES[family])
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) / 8)
@@ -76,9 +47,9 @@ def cosines(a, b):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_and_pooling_has_the_vectors_of_the_model(family, tokenizer, bert_config, tmp_path):
+def test_every_family_and_pooling_has_the_vectors_of_the_model(family, tokenizer, tmp_path):
     """Lengths and batches that the exporter never saw; one graph that both run."""
-    encoder = encoder_of(family, tokenizer, bert_config)
+    encoder = encoder_of(family, tokenizer)
     wanted = encoder.encode(TEXTS)
     assert cosines(wanted[0], wanted[1]) < 0.999, "vectors too alike to tell a fault"
     opened = SentenceEncoder(export(encoder, tmp_path / "onnx"))
@@ -93,32 +64,12 @@ def test_every_family_and_pooling_has_the_vectors_of_the_model(family, tokenizer
 @pytest.fixture(scope="module")
 def dense(tokenizer, tmp_path_factory):
     """A folder of sentence-transformers with a dense layer, `Normalize`, prompts that are not pooled, a cut."""
-    from transformers import BertConfig
-
-    folder = tmp_path_factory.mktemp("dense")
     torch.manual_seed(0)
-    save_both(BertModel(BertConfig(vocab_size=len(tokenizer), **SHAPE)), tokenizer, folder)
-    modules = ["", "1_Pooling", "2_Dense", "3_Normalize"]
-    kinds = ["Transformer", "Pooling", "Dense", "Normalize"]
-    files = {
-        "modules.json": [
-            {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
-            for i, (path, kind) in enumerate(zip(modules, kinds, strict=True))
-        ],
-        "1_Pooling/config.json": {"word_embedding_dimension": 16, "pooling_mode_mean_tokens": True,
-                                  "include_prompt": False},
-        "2_Dense/config.json": {"in_features": 16, "out_features": 6, "bias": True,
-                                "activation_function": "torch.nn.modules.activation.Tanh"},
-        "sentence_bert_config.json": {"max_seq_length": 12},
-        "config_sentence_transformers.json": {"prompts": {"query": "a dog "}, "truncate_dim": 5},
-    }  # fmt: skip
-    for path, content in files.items():
-        (folder / path).parent.mkdir(exist_ok=True)
-        (folder / path).write_text(json.dumps(content))
-    save_file(
-        {"linear.weight": torch.randn(6, 16), "linear.bias": torch.randn(6)}, folder / "2_Dense/model.safetensors"
-    )
-    return folder
+    model = BertModel(BertConfig(vocab_size=len(tokenizer), **SHAPE))
+    return sentence_transformers_folder(
+        tmp_path_factory.mktemp("dense"), model, tokenizer, ["mean_tokens"], [(6, "Tanh")], normalize=True,
+        include_prompt=False, length=12, prompts={"query": "a dog "}, truncate_dim=5,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=["onnx", "openvino"])
@@ -129,21 +80,12 @@ def exported(request, dense, tmp_path_factory):
 
 def test_dense_layers_prompts_lengths_and_cuts_are_as_the_folder_says(dense, exported):
     encoder, opened = SentenceEncoder(dense), SentenceEncoder(exported)
+    assert not list(exported.glob("*.safetensors"))
     assert (opened.max_length, opened.dimension, opened.prompts) == (12, 5, {"query": "a dog "})
     for way in (lambda e: e.encode(TEXTS), lambda e: e.encode_query(TEXTS), lambda e: e.encode("a cat", truncate_dim=3),
                 lambda e: e.encode(TEXTS, normalize_embeddings=True)):  # fmt: skip
         np.testing.assert_allclose(way(opened), way(encoder), atol=1e-5)
     assert abs(encoder.encode_query(TEXTS) - encoder.encode(TEXTS)).max() > 1e-3
-
-
-def test_a_folder_is_whole_and_every_command_opens_it(dense, exported, tmp_path, capsys):
-    assert not list(exported.glob("*.safetensors"))
-    assert main(["similarity", *SENTENCES[:2], "-m", str(exported)]) == 0
-    first = capsys.readouterr().out
-    assert main(["similarity", *SENTENCES[:2], "-m", str(dense)]) == 0
-    assert float(capsys.readouterr().out) == pytest.approx(float(first), abs=2e-4)
-    with pytest.raises(InputError, match="checkpoint"):
-        AutoModelForCL.from_pretrained(exported, pooling="mean")
 
 
 def test_both_outputs_are_there_as_sentence_transformers_pools_outside(dense, exported):
@@ -171,8 +113,8 @@ def test_both_outputs_are_there_as_sentence_transformers_pools_outside(dense, ex
 
 
 @pytest.mark.parametrize("backend", ["onnx", "openvino"])
-def test_int8_is_near_and_holds_bytes(tokenizer, bert_config, tmp_path, backend):
-    encoder = encoder_of("bert", tokenizer, copy.deepcopy(bert_config))
+def test_int8_is_near_and_holds_bytes(tokenizer, tmp_path, backend):
+    encoder = encoder_of("bert", tokenizer)
     opened = SentenceEncoder(export(encoder, tmp_path / "int8", backend, calibration=SENTENCES), precision="int8")
     assert opened.precision == "int8"
     near = cosines(opened.encode(TEXTS), encoder.encode(TEXTS))
@@ -257,6 +199,7 @@ def test_what_cannot_be_opened_or_exported_is_one_line(dense, exported, tmp_path
     other = "onnx" if (exported / "openvino").is_dir() else "openvino"
     for way, words in [
         (lambda: SentenceEncoder(dense, backend="onnx"), r"contrastive-st export \S+ --format onnx --output"),
+        (lambda: AutoModelForCL.from_pretrained(exported, pooling="mean"), "checkpoint"),
         (lambda: SentenceEncoder(dense, backend="tensorrt"), "choose one of torch, onnx, openvino"),
         (lambda: SentenceEncoder(dense, precision="int8"), "contrastive-st export .* --format openvino --int8"),
         (lambda: SentenceEncoder(exported, precision="int8"), "is not in int8"),

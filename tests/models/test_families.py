@@ -1,42 +1,90 @@
-"""CamemBERT, ELECTRA and DeBERTa: what others saved of them opens, with its head of words, in every loader."""
+"""Families of encoders: what others saved opens, with its head of words, trains and is saved for every loader."""
+
+import copy
 
 import numpy as np
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel
 
 from conftest import SENTENCES, save_both
-from contrastive_st import AutoModelForCL, SentenceEncoder
+from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
 from contrastive_st.models import pool
+from contrastive_st.models.auto import load_tokenizer
+from contrastive_st.models.families import family
+
+pytestmark = (
+    pytest.mark.allow_warnings
+)  # transformers' own, of modules that it imports first here, and of others' heads
 
 SHAPE = {
     "vocab_size": 400, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
-    "max_position_embeddings": 40,
+    "max_position_embeddings": 40, "embedding_size": 16, "pad_token_id": 0, "mask_token_id": 4,
 }  # fmt: skip
 V3 = {
     "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "share_att_key": True, "position_buckets": 8,
     "norm_rel_ebd": "layer_norm", "position_biased_input": False, "type_vocab_size": 0, "max_relative_positions": -1,
 }  # fmt: skip
-CONFIGS = {
-    "camembert": lambda: transformers.CamembertConfig(**SHAPE, pad_token_id=1, bos_token_id=2, eos_token_id=3),
-    "electra": lambda: transformers.ElectraConfig(**SHAPE, embedding_size=8),
-    "deberta-v2": lambda: transformers.DebertaV2Config(**SHAPE),
-    "deberta-v3": lambda: transformers.DebertaV2Config(**SHAPE, **V3),
-    "deberta, its later head": lambda: transformers.DebertaV2Config(**SHAPE, **V3, legacy=False),
+#: Families with a class here: a type of transformers, and settings beside those
+NAMED = {
+    "camembert": ("camembert", {"pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 3}),
+    "electra": ("electra", {"embedding_size": 8}),
+    "deberta-v2": ("deberta-v2", {}),
+    "deberta-v3": ("deberta-v2", V3),
+    "deberta, its later head": ("deberta-v2", {**V3, "legacy": False}),
+}
+DECODERS = {"gpt2": {}, "opt": {"ffn_dim": 32, "word_embed_proj_dim": 16}, "phi": {}}
+PUBLISHED_WITH_CODE = ["nomic_bert", "gte", "jina_embeddings_v3", "eurobert"]  # transformers renames their weights
+#: Encoders of transformers that no class here names
+OTHERS = {
+    name: (name, DECODERS.get(name, {}))
+    for name in ("albert", "ernie", "roformer", "rembert", "mobilebert", "esm", *PUBLISHED_WITH_CODE, *DECODERS)
+}
+T5 = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2, "decoder_start_token_id": 0}
+BART = {
+    "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 32, "decoder_ffn_dim": 32,
+}  # fmt: skip
+#: Encoder-decoders: the encoder is used; of BART and the like the decoder's states, as AutoModel gives them
+OF_TWO = {
+    "t5": ("t5", T5), "mt5": ("mt5", T5), "whole t5": ("t5", T5), "longt5": ("longt5", T5), "bart": ("bart", BART),
+    "mbart": ("mbart", BART),
+}  # fmt: skip
+HEADS = {
+    **dict.fromkeys(DECODERS, transformers.AutoModelForCausalLM),
+    **dict.fromkeys(("t5", "mt5"), transformers.AutoModelForTextEncoding),
+    **dict.fromkeys(("longt5", "bart", "mbart"), AutoModel),
+    "whole t5": transformers.AutoModelForSeq2SeqLM,
 }
 
 
-def saved(family, tokenizer, folder, kind=transformers.AutoModelForMaskedLM):
-    """A folder as others save it; weights that tell tokens and places apart."""
+def saved(name, tokenizer, folder, head=None):
+    """A folder as others save it, often with a head of words."""
     torch.manual_seed(0)
-    model = kind.from_config(CONFIGS[family]())
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) / 8)
+    kind, more = {**NAMED, **OTHERS, **OF_TWO}[name]
+    config = transformers.AutoConfig.for_model(kind, **SHAPE | more)
+    if name in PUBLISHED_WITH_CODE:
+        config.auto_map = {"AutoConfig": "theirs.Config", "AutoModel": "theirs.Model"}
+    model = (head or HEADS.get(name, transformers.AutoModelForMaskedLM)).from_config(config)
+    if name in NAMED:
+        with torch.no_grad():
+            for parameter in model.parameters():  # so that they tell tokens and places apart
+                parameter.add_(torch.randn_like(parameter) / 8)
+    tokenizer = copy.deepcopy(tokenizer)
+    if name in DECODERS:  # as theirs: GPT-2 adds the vector of a word for each type of token
+        tokenizer.model_input_names = tokenizer.init_kwargs["model_input_names"] = ["input_ids", "attention_mask"]
     save_both(model, tokenizer, folder)
     return model.eval()
+
+
+def plain(folder, rows):
+    """The means by transformers alone."""
+    model = AutoModel.from_pretrained(folder).eval()
+    runs = model.get_encoder() if "t5" in model.config.model_type and hasattr(model, "decoder") else model
+    states = runs(**rows).last_hidden_state
+    return pool([states], rows["attention_mask"], "mean").detach().numpy()
 
 
 @pytest.fixture
@@ -45,29 +93,43 @@ def rows(tokenizer):
     return {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
 
 
-@pytest.mark.parametrize("family", CONFIGS)
-def test_three_loaders_give_the_same_embeddings(family, tokenizer, rows, tmp_path):
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    theirs = saved(family, tokenizer, tmp_path / "theirs")
-    model = AutoModelForCL.from_pretrained(tmp_path / "theirs", pooling="mean")
-    assert model.config.model_type in type(model).__name__.lower() or family.startswith("deberta")
+@pytest.mark.parametrize("name", [*NAMED, *OTHERS, *OF_TWO])
+def test_it_opens_trains_and_is_saved_or_says_in_a_line_what_it_cannot_do(name, tokenizer, rows, tmp_path):
+    theirs, folder = tmp_path / "theirs", tmp_path / "ours"
+    saved(name, tokenizer, theirs)
+    tokenizer = load_tokenizer(theirs)
+    model = AutoModelForCL.from_pretrained(theirs, pooling="mean").eval()
+    expected = plain(theirs, rows)
+    np.testing.assert_allclose(SentenceEncoder(model, tokenizer).encode(SENTENCES), expected, rtol=0, atol=2e-5)
+
+    views = {name: tensor[:, None].repeat(1, 2, 1) for name, tensor in rows.items()}
+    before = [weight.clone() for weight in model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model.train()(**views).loss.backward()
+    idle = [name for name, weight in model.named_parameters() if weight.requires_grad and weight.grad is None]
+    assert not idle, "else several processes would wait for each other"
+    optimizer.step()
+    moved = [weight for weight in model.parameters() if weight.requires_grad]
+    assert any(not torch.equal(a, b) for a, b in zip(before, moved, strict=True))
+
+    save_both(model.eval(), tokenizer, folder)
     ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
-    states = theirs.base_model(**rows).last_hidden_state
-    expected = pool([states], rows["attention_mask"], "mean").detach().numpy()
-    np.testing.assert_allclose(ours, expected, rtol=0, atol=2e-5)
-
-    save_both(model, tokenizer, tmp_path / "ours")
-    np.testing.assert_array_equal(SentenceEncoder(tmp_path / "ours").encode(SENTENCES), ours)
-    states = AutoModel.from_pretrained(tmp_path / "ours").eval()(**rows).last_hidden_state
-    np.testing.assert_allclose(pool([states], rows["attention_mask"], "mean").detach().numpy(), ours, atol=2e-5)
-    peer = sentence_transformers.SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    np.testing.assert_array_equal(SentenceEncoder(folder).encode(SENTENCES), ours)
+    np.testing.assert_allclose(plain(folder, rows), ours, rtol=0, atol=2e-5)
+    peer = pytest.importorskip("sentence_transformers").SentenceTransformer(str(folder), device="cpu")
     np.testing.assert_allclose(peer.encode(SENTENCES, show_progress_bar=False), ours, rtol=0, atol=2e-5)
-    assert AutoTokenizer.from_pretrained(tmp_path / "ours").get_vocab() == tokenizer.get_vocab()
+    if name in OF_TWO:
+        layers = model(**rows, output_hidden_states=True)
+        torch.testing.assert_close(layers.hidden_states[-1], layers.last_hidden_state)
+    elif name in OTHERS:
+        for options, word in (({"pooling": "cls"}, "projection"), ({"pooling": "mean", "do_mlm": True}, "known")):
+            with pytest.raises(InputError, match=word):
+                AutoModelForCL.from_pretrained(theirs, **options)
 
 
-@pytest.mark.parametrize("family", CONFIGS)
-def test_the_head_of_words_is_the_checkpoints_own(family, tokenizer, rows, tmp_path):
-    theirs = saved(family, tokenizer, tmp_path)
+@pytest.mark.parametrize("name", NAMED)
+def test_the_head_of_words_is_the_checkpoints_own(name, tokenizer, rows, tmp_path):
+    theirs = saved(name, tokenizer, tmp_path)
     try:
         type(theirs).from_pretrained(tmp_path)
     except AttributeError as error:
@@ -75,30 +137,50 @@ def test_the_head_of_words_is_the_checkpoints_own(family, tokenizer, rows, tmp_p
     model = AutoModelForCL.from_pretrained(tmp_path, pooling="mean", do_mlm=True).eval()
     states = model.backbone(**rows).last_hidden_state
     torch.testing.assert_close(model.mlm_logits(states), theirs(**rows).logits, rtol=1e-5, atol=1e-5)
-    targets = rows["input_ids"].clone()
-    model.train()
     views = {name: x[:, None].repeat(1, 2, 1) for name, x in rows.items()}
-    words = {"mlm_input_ids": views["input_ids"], "mlm_targets": targets[:, None].repeat(1, 2, 1)}
-    model(**views, **words).loss.backward()
+    words = {"mlm_input_ids": views["input_ids"], "mlm_targets": views["input_ids"].clone()}
+    model.train()(**views, **words).loss.backward()
     assert not [name for name, p in model.named_parameters() if p.requires_grad and p.grad is None]
 
 
-def test_an_electra_discriminator_opens(tokenizer, rows, tmp_path):
-    """As published: its head tells replaced words, and is of no use here."""
-    theirs = saved("electra", tokenizer, tmp_path, transformers.AutoModelForPreTraining)
+@pytest.mark.parametrize("name", ["electra", "deberta-v3"])
+def test_what_else_a_published_file_holds_is_left_out(name, tokenizer, rows, tmp_path):
+    """ELECTRA's discriminator tells replaced words; DeBERTa's files have a generator's head and unread positions."""
+    head = transformers.AutoModelForPreTraining if name == "electra" else None
+    theirs = saved(name, tokenizer, tmp_path, head)
+    if name != "electra":
+        path = tmp_path / "model.safetensors"
+        more = {"deberta.embeddings.position_embeddings.weight": (40, 16), "mask_predictions.dense.weight": (16, 16)}
+        held = {**load_file(path), **{name: torch.randn(shape) for name, shape in more.items()}}
+        save_file(held, path, {"format": "pt"})
     model = AutoModelForCL.from_pretrained(tmp_path, pooling="mean").eval()
-    torch.testing.assert_close(
-        model.backbone(**rows).last_hidden_state, theirs.electra(**rows).last_hidden_state, rtol=0, atol=0
-    )
+    states = theirs.base_model(**rows).last_hidden_state
+    torch.testing.assert_close(model.backbone(**rows).last_hidden_state, states, rtol=0, atol=0)
 
 
-def test_a_deberta_v3_opens_with_what_its_files_hold_besides(tokenizer, rows, tmp_path):
-    """The published files have positions that the model does not read, and a head of its generator."""
-    theirs = saved("deberta-v3", tokenizer, tmp_path)
-    path = tmp_path / "model.safetensors"
-    more = {"deberta.embeddings.position_embeddings.weight": (40, 16), "mask_predictions.dense.weight": (16, 16)}
-    save_file({**load_file(path), **{name: torch.randn(shape) for name, shape in more.items()}}, path, {"format": "pt"})
-    model = AutoModelForCL.from_pretrained(tmp_path, pooling="mean").eval()
-    torch.testing.assert_close(
-        model.backbone(**rows).last_hidden_state, theirs.deberta(**rows).last_hidden_state, rtol=0, atol=0
-    )
+def test_what_is_no_text_encoder_has_no_class():
+    assert [name for name in ("vit", "whisper", "clip", "no such type", None) if family(name) is not None] == []
+
+
+def test_a_model_of_several_modalities_is_opened_by_its_text_part(tokenizer, tmp_path, caplog):
+    kind = getattr(transformers, "EmbeddingGemma2Config", None)
+    if kind is None:
+        pytest.skip("this transformers has no such model")
+    text = {"vocab_size": len(tokenizer), "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2,
+            "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8, "hidden_size_per_layer_input": 8,
+            "embedding_dim": 12, "max_position_embeddings": 32, "pad_token_id": tokenizer.pad_token_id,
+            "layer_types": ["sliding_attention", "full_attention"]}  # fmt: skip
+    whole = AutoModel.from_config(kind(text_config=text, vision_config=None, audio_config=None))
+    save_both(whole.eval(), tokenizer, tmp_path / "whole")
+    batch = tokenizer(SENTENCES[:1], return_tensors="pt")
+    with torch.no_grad():
+        states = whole(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+    encoder = SentenceEncoder(tmp_path / "whole", pooling="mean")
+    assert "embedding_gemma2_text" in caplog.text
+    np.testing.assert_allclose(encoder.encode(SENTENCES[:1]), states.mean(1).numpy(), rtol=0, atol=1e-6)
+    model = AutoModelForCL.from_pretrained(tmp_path / "whole", pooling="mean").train()
+    rows = tokenizer(SENTENCES, padding=True, return_tensors="pt")
+    model(**{name: rows[name][:, None].repeat(1, 2, 1) for name in ("input_ids", "attention_mask")}).loss.backward()
+    assert not [name for name, weight in model.named_parameters() if weight.requires_grad and weight.grad is None]
+    encoder.save_pretrained(tmp_path / "text")
+    np.testing.assert_array_equal(SentenceEncoder(tmp_path / "text").encode(SENTENCES), encoder.encode(SENTENCES))

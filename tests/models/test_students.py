@@ -67,14 +67,6 @@ def test_a_trimmed_vocabulary_reads_kept_words_the_same():
     assert student.tokenizer.tokenize("zz") == ["z", "##z"]
 
 
-def test_a_student_opens_again(tmp_path):
-    student = student_of(teacher("bert"), [0, 3], vocabulary=["cat"])
-    student.model.save_pretrained(tmp_path)
-    student.tokenizer.save_pretrained(tmp_path)
-    again = SentenceEncoder.from_pretrained(tmp_path, device="cpu")
-    np.testing.assert_allclose(again.encode(["cat", "a cat"]), student.encode(["cat", "a cat"]), atol=1e-6)
-
-
 @pytest.mark.parametrize("layers", [[], [3, 0], [0, 0], [0, 4], [-1, 0]])
 def test_layers_that_are_not_there(layers):
     with pytest.raises(InputError, match="ascending"):

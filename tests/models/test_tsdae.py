@@ -10,13 +10,11 @@ from scripts import load
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import DenoisingAutoEncoderLoss
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-from torch.nn import functional
 from transformers import BertForMaskedLM, CamembertConfig, DistilBertConfig, RobertaConfig
 
 from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL, CamembertForCL, InputError, RobertaForCL, SentenceEncoder
 from contrastive_st.data import DeletionCollator
-from contrastive_st.distributed import Gather
 from contrastive_st.models import DistilBertForCL
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 
@@ -129,18 +127,6 @@ def test_it_is_the_loss_of_sentence_transformers(bert_config, tokenizer, batch, 
     assert decoder.bert.encoder.layer[0].crossattention.self.query.weight.grad.abs().max() < 1e-12
 
 
-def test_buckets_change_nothing_and_padding_is_not_seen(bert_config, batch):
-    model = make(bert_config)
-    loss = model(**batch).loss
-    model.length_bucketing = False
-    torch.testing.assert_close(model(**batch).loss, loss)
-    wide = dict(batch)
-    wide["targets"] = functional.pad(batch["targets"], (0, 2), value=-100)
-    wide["input_ids"] = functional.pad(batch["input_ids"], (0, 2), value=7)
-    wide["attention_mask"] = functional.pad(batch["attention_mask"], (0, 2))
-    torch.testing.assert_close(model(**wide).loss, loss)
-
-
 @pytest.mark.parametrize("chunks", [{"chunk_size": 3}, {"chunk_tokens": 20}])
 def test_chunks_change_no_loss_of_training_and_validation(bert_config, tokenizer, tmp_path, chunks):
     rows = [{"input_ids": tokenizer(text)["input_ids"]} for text in SENTENCES]
@@ -172,28 +158,6 @@ def run(text_file, output, *args):
     load("run_tsdae").main(
         ["--train_file", str(text_file), "--output_dir", str(output), *TINY, "--deletion_ratio", "0.6", *args]
     )
-
-
-class OneOfTwo(Gather):
-    """One of two processes, which knows the number of tokens of both."""
-
-    world = 2
-
-    def __init__(self, total):
-        self.total = lambda count: total
-
-
-def test_two_processes_have_the_mean_over_the_tokens_of_both(bert_config, batch, monkeypatch):
-    model = make(bert_config)
-    model(**batch).loss.backward()
-    whole = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-    model.zero_grad()
-    tokens = int((batch["targets"][:, 1:] != -100).sum())
-    monkeypatch.setattr("contrastive_st.models.base.default_gather", lambda: OneOfTwo(tokens))
-    for share in (slice(5), slice(5, None)):
-        (model(**{name: tensor[share] for name, tensor in batch.items()}).loss / 2).backward()  # DDP takes the mean
-    for name, gradient in whole.items():
-        torch.testing.assert_close(model.get_parameter(name).grad, gradient)
 
 
 @pytest.mark.allow_warnings  # transformers says that a finished encoder has no head over the vocabulary

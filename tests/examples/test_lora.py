@@ -86,17 +86,6 @@ def test_from_the_command_line_to_an_adapter_and_back(folder, capsys):
 
 
 @pytest.mark.allow_warnings
-def test_sentence_bert_trains_an_adapter_and_a_classifier(folder, capsys):
-    given = ["--train_file", "nli.csv", "--model_name_or_path", "base", "--output_dir", "out", "--max_steps", "2"]
-    assert main(["train", "sbert", *given, *TRAIN, "--lora_r", "2"]) == 0, capsys.readouterr().err
-    names = load_file(folder / "out" / ADAPTER_WEIGHTS)
-    assert all("lora_" in name for name in names)
-    assert SentenceEncoder("out").encode(SENTENCES).shape == (8, 16)
-    assert main(["merge", "out", "-o", "merged"]) == 0
-    assert json.loads((folder / "merged" / "config.json").read_text())["contrastive"]["loss"] == "softmax"
-
-
-@pytest.mark.allow_warnings
 def test_a_decoder_that_reads_in_both_directions(folder, tokenizer, capsys):
     shape = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32}
     config = Qwen3ForCL.config_class(**shape, vocab_size=len(tokenizer), hidden_size=16, head_dim=8, pad_token_id=0)

@@ -26,12 +26,11 @@ def files(bert_config, tokenizer, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", ["0", "2"])
-def test_relations_are_learned_shuffled_and_ordered(seconds, files, tmp_path, capsys):
+def test_relations_are_learned_shuffled_and_ordered(files, tmp_path, capsys):
     main = load("run_distill").main
-    main([*files, "--num_train_epochs", "6", "--order_seconds", seconds, "--output_dir", str(tmp_path / "out")])
+    main([*files, "--num_train_epochs", "6", "--order_seconds", "2", "--output_dir", str(tmp_path / "out")])
     printed = capsys.readouterr().out
-    assert ("lower bound" in printed) == (seconds != "0")
+    assert "lower bound" in printed
     assert "M parameters" in printed
     kept = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
     assert len(kept) == 1

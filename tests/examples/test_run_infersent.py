@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from scripts import load
+from scripts import FEW, load
 from transformers import AutoModel
 
 from conftest import SENTENCES
@@ -13,21 +13,9 @@ from contrastive_st import InferSentBiLSTM, InferSentConfig, LabelledPairCollato
 from contrastive_st.data import read_examples, tokenize, train_word_tokenizer
 from label_accuracy import label_accuracy
 
-COMMON = ["--max_steps", "3", "--per_device_train_batch_size", "4", "--report_to", "none", "--disable_tqdm", "true"]
-COMMON += ["--logging_steps", "1", "--bf16", "false"]
-LABELS = ["entailment", "neutral", "contradiction"]
-PAIRS = [(f"{a} {i}", b) for i in range(3) for a in SENTENCES for b in SENTENCES[:3]]
-
-
-@pytest.fixture
-def nli(tmp_path):
-    rows = ["premise\thypothesis\tlabel", *(f"{a}\t{b}\t{LABELS[i % 3]}" for i, (a, b) in enumerate(PAIRS))]
-    (tmp_path / "nli.tsv").write_text("\n".join(rows) + "\n")
-    return tmp_path / "nli.tsv"
-
 
 def test_a_file_of_pairs_becomes_an_encoder(nli, tmp_path):
-    small = ["--hidden_size", "4", "--embedding_size", "5", "--head_hidden", "6", *COMMON]
+    small = ["--hidden_size", "4", "--embedding_size", "5", "--head_hidden", "6", *FEW]
     figures = load("run_infersent").main(["--train_file", str(nli), "--output_dir", str(tmp_path / "out"), *small])
     assert {"eval_dev_accuracy", "eval_test_accuracy"} <= set(figures)
     assert not hasattr(AutoModel.from_pretrained(tmp_path / "out"), "loss_head")
@@ -43,7 +31,7 @@ def test_vectors_of_a_file_stay_and_the_head_may_be_linear(nli, tmp_path):
     lines = (f"{word} {' '.join(map(str, row))}\n" for word, row in zip(words, vectors, strict=True))
     (tmp_path / "vectors.txt").write_text("".join(lines))
     flags = ["--word_vectors", str(tmp_path / "vectors.txt"), "--hidden_size", "4", "--head_hidden", "0"]
-    load("run_infersent").main(["--train_file", str(nli), "--output_dir", str(tmp_path / "out"), *flags, *COMMON])
+    load("run_infersent").main(["--train_file", str(nli), "--output_dir", str(tmp_path / "out"), *flags, *FEW])
     table = SentenceEncoder.from_pretrained(tmp_path / "out").model.get_input_embeddings().weight.detach().numpy()
     np.testing.assert_array_equal(table[-len(words) :], vectors)
 

@@ -3,14 +3,13 @@
 import json
 
 import pytest
-from scripts import load
+from scripts import FEW, load
 
 from conftest import SENTENCES
 from contrastive_st.errors import InputError
 from contrastive_st.models import SentenceEncoder
 
-TINY = ["--max_steps", "3", "--per_device_train_batch_size", "4", "--report_to", "none", "--disable_tqdm", "true"]
-TINY += ["--logging_steps", "1", "--bf16", "false", "--hidden_size", "64", "--num_layers", "1", "--vocab_size", "100"]
+TINY = [*FEW, "--hidden_size", "64", "--num_layers", "1", "--vocab_size", "100"]
 LABELS = ["entailment", "neutral", "contradiction"]
 TABLES = {
     "scored": ("question\tanswer\tscore", lambda i: i % 5 / 4, "cosine_similarity"),

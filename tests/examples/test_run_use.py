@@ -1,29 +1,19 @@
 """examples/run_use.py: three tasks from files to one encoder."""
 
 import pytest
-from scripts import load
+from scripts import FEW, load
 
 from conftest import SENTENCES
 from contrastive_st import SentenceEncoder
 
-COMMON = ["--max_steps", "3", "--per_device_train_batch_size", "4", "--report_to", "none", "--disable_tqdm", "true"]
-COMMON += ["--logging_steps", "1", "--bf16", "false"]
-LABELS = ["entailment", "neutral", "contradiction"]
 PAIRS = [(f"{a} {i}", b) for i in range(3) for a in SENTENCES for b in SENTENCES[:3]]
-
-
-@pytest.fixture
-def nli(tmp_path):
-    rows = ["premise\thypothesis\tlabel", *(f"{a}\t{b}\t{LABELS[i % 3]}" for i, (a, b) in enumerate(PAIRS))]
-    (tmp_path / "nli.tsv").write_text("\n".join(rows) + "\n")
-    return tmp_path / "nli.tsv"
 
 
 def train(nli, tmp_path, *flags):
     (tmp_path / "corpus.txt").write_text("\n".join([*SENTENCES, "", *SENTENCES, "", *SENTENCES]))
     (tmp_path / "answers.tsv").write_text("\n".join(["input\tresponse", *(f"{a}\t{b}" for a, b in PAIRS)]))
     files = ["--corpus_file", str(tmp_path / "corpus.txt"), "--answer_file", str(tmp_path / "answers.tsv")]
-    small = ["--hidden_size", "8", "--embedding_size", "6", *COMMON, "--output_dir", str(tmp_path / "out")]
+    small = ["--hidden_size", "8", "--embedding_size", "6", *FEW, "--output_dir", str(tmp_path / "out")]
     return load("run_use").main([*files, "--nli_file", str(nli), *small, *flags])
 
 

@@ -26,12 +26,9 @@ def train(folder, *args):
     return load("train").main([*given, *TINY.split(), *map(str, args)])
 
 
-@pytest.mark.parametrize("source", ["file", "split"])
-def test_a_run_that_no_longer_gets_better_stops_and_keeps_the_best(source, tmp_path):
+def test_a_run_that_no_longer_gets_better_stops_and_keeps_the_best(tmp_path):
     held = ["--validation_file", pairs(tmp_path / "held.csv", 12, 2)]
-    after = train(
-        tmp_path, "--early_stopping_patience", 2, *(held if source == "file" else ["--validation_split", 0.2])
-    )
+    after = train(tmp_path, "--early_stopping_patience", 2, *held)
     state = json.loads((tmp_path / "out" / "trainer_state.json").read_text())
     losses = {row["step"]: row["eval_loss"] for row in state["log_history"] if "eval_loss" in row and row["step"]}
     best = state["best_global_step"]

@@ -102,13 +102,6 @@ def test_a_missing_candidate_has_no_part(batch, loss):
     assert gradient.isfinite().all()
 
 
-def test_without_hashes_all_texts_differ(batch):
-    views, scores, _ = batch
-    hashes = torch.arange(1, views[..., 0].numel() + 1).view(ROWS, -1)
-    loss = KLDistillationLoss(in_batch_negatives=True)
-    assert torch.equal(loss(views, scores), loss(views, scores, text_hashes=hashes))
-
-
 def test_info_nce_has_no_candidate_where_there_is_no_text():
     views = torch.randn(4, 4, 8, dtype=torch.float64)
     hashes = torch.arange(1, 17).view(4, 4)

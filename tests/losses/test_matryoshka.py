@@ -3,10 +3,8 @@
 import pytest
 import torch
 from torch import nn
-from transformers import AutoModel
 
-from conftest import save_both
-from contrastive_st import BertForCL, InputError, QuickThoughtsConfig, QuickThoughtsGRU, SentenceEncoder
+from contrastive_st import BertForCL, InputError, QuickThoughtsConfig, QuickThoughtsGRU
 from contrastive_st.losses import (
     CoSENTLoss,
     EmbeddingDistillationLoss,
@@ -72,28 +70,6 @@ def test_a_queue_is_cut_along():
     torch.testing.assert_close(MatryoshkaLoss(inner, (6, 2))(views, queue=queue), wanted)
     assert MatryoshkaLoss(inner, (6, 2)).takes_queue
     assert not MatryoshkaLoss(TripletLoss(), (6, 2)).takes_queue
-
-
-def test_a_checkpoint_keeps_it_and_opens_as_any_other(bert_config, tokenizer, tmp_path):
-    model = BertForCL(bert_config, pooling="mean", loss=MatryoshkaLoss(SoftmaxLoss(), (16, 4)))
-    ids = torch.randint(5, 40, (4, 2, 6))
-    model(ids, targets=torch.tensor([0, 1, 2, 0])).loss.backward()
-    model.save_pretrained(tmp_path / "training")
-    again = BertForCL.from_pretrained(tmp_path / "training")
-    assert again.loss_fn.settings() == model.loss_fn.settings()
-    for name, weight in model.loss_head.state_dict().items():
-        assert torch.equal(again.loss_head.state_dict()[name], weight)
-    model.drop_heads()
-    save_both(model, tokenizer, tmp_path / "finished")
-    texts = ["the cat sat", "a dog ran far"]
-    whole = SentenceEncoder(tmp_path / "finished").encode(texts)
-    cut = SentenceEncoder(tmp_path / "finished", truncate_dim=4).encode(texts)
-    assert whole.shape == (2, 16)
-    torch.testing.assert_close(torch.from_numpy(cut), torch.from_numpy(whole[:, :4]), rtol=1e-5, atol=1e-6)
-    assert AutoModel.from_pretrained(tmp_path / "finished").config.hidden_size == 16
-    plain = BertForCL.from_pretrained(tmp_path / "finished", loss="info_nce", temperature=0.1)  # trained on, otherwise
-    assert plain.loss_fn == InfoNCE(0.1)
-    assert plain.settings.pooling == "mean"
 
 
 @pytest.mark.parametrize(

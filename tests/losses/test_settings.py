@@ -10,7 +10,7 @@ import torch
 from contrastive_st import InputError, scripts
 from contrastive_st.losses import LOSSES, CosineSimilarityLoss, InfoNCE, Loss, MatryoshkaLoss, MixtureLoss, parse_loss
 from contrastive_st.options import field_types, fits
-from contrastive_st.scripts.arguments import EncoderArguments, loss_arguments
+from contrastive_st.scripts.arguments import EncoderArguments
 from contrastive_st.tokens import name_number
 
 NUMBERS = [
@@ -34,12 +34,6 @@ def test_no_number_is_taken_that_is_none(name, setting, value):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"loss": "targets", "row_loss": "guess"},
-        {"loss": "guided_info_nce", "margin_strategy": "guess"},
-        {"loss": "margin_mse", "scores": "guess"},
-        {"loss": "embedding_distillation", "distance": "guess"},
-        {"loss": "targets", "surrogate": "guess"},
-        {"loss": "matryoshka", "dims": [8, 0]},
         {"loss": "matryoshka", "dims": [8, 4.5]},
         {"loss": "matryoshka", "dims": [8], "weights": [math.nan]},
         {"loss": "matryoshka", "dims": [8], "inner": 5},
@@ -65,21 +59,6 @@ def test_a_loss_of_your_own_may_have_types_of_your_own():
         weight: "Nowhere" = 3.0  # noqa: F821
 
     assert Mine().weight == 3.0
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--dropout", "1"], "dropout 1.0: give a number of 0 or more and below 1"),
-        (["--max_length", "0"], "max_length 0: give a whole number of 1 or more"),
-        (["--lora_r", "2", "--lora_alpha", "inf"], "lora_alpha inf: give a number above 0"),
-        (["--temperature", "nan"], "temperature nan: give a number above 0"),
-    ],
-)
-def test_options_of_scripts_are_checked_by_their_types(flags, message):
-    parser = scripts.TrainingParser((EncoderArguments, loss_arguments(["info_nce"])))
-    with pytest.raises(InputError, match=message):
-        parse_loss(parser.parse(flags)[1].settings("info_nce"))
 
 
 def test_options_from_a_file_of_an_editor_of_windows(tmp_path):

@@ -305,11 +305,6 @@ def test_the_base_in_memory_must_be_that_on_disk(base, change, wrap):
         ways.get(wrap, wrap)(model)
 
 
-def test_a_merged_adapter_is_saved_before_another_is_added(adapter):
-    with pytest.raises(InputError, match="contrastive-st merge"):
-        add_lora(AutoModelForCL.from_pretrained(adapter, merge_adapter=True))
-
-
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_adapter_is_one_line(adapter, case):
@@ -346,6 +341,7 @@ def test_what_cannot_be_done_is_one_line(adapter, base, bert_config, tmp_path, m
         (lambda: BertForCL.from_pretrained(adapter), "open it with AutoModelForCL.from_pretrained"),
         (lambda: convert(adapter, tmp_path / "new", "backbone"), "contrastive-st merge"),
         (lambda: add_lora(AutoModelForCL.from_pretrained(adapter)), "an adapter already"),
+        (lambda: add_lora(AutoModelForCL.from_pretrained(adapter, merge_adapter=True)), "contrastive-st merge"),
         (lambda: add_lora(BertForCL(bert_config)), "this encoder is new"),
         (lambda: add_lora(opened, target_modules=["nothing"]), "lora_target_modules nothing"),
     ):

@@ -32,6 +32,7 @@ def test_long_texts_are_cut_as_in_training_and_empty_ones_are_defined(encoder):
 
 def test_unit_vectors_similarity_and_bf16(encoder):
     unit = encoder.encode(SENTENCES, normalize_embeddings=True)
+    assert "pooling='mean'" in repr(encoder)
     np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, atol=1e-6)
     np.testing.assert_allclose(encoder.similarity(SENTENCES, SENTENCES), unit @ unit.T, atol=1e-6)
     half = encoder.encode(SENTENCES, normalize_embeddings=True, dtype=torch.bfloat16)

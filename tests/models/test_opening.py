@@ -200,12 +200,6 @@ def test_where_nothing_says_how_it_pools_every_door_says_the_same(folder, tmp_pa
     assert cosines(SentenceEncoder(start, load_tokenizer(folder)).encode(SENTENCES), mean) >= 0.99999
 
 
-def test_a_folder_without_a_model_is_named(tmp_path, capsys):
-    (tmp_path / "notes.txt").write_text("no model")
-    assert main(["similarity", "a", "b", "-m", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.startswith(f"error: {tmp_path} has no config.json; check the name of the folder")
-
-
 def test_a_head_that_was_never_trained_is_never_used(bert_config, tokenizer, tmp_path):
     for name, make in UNKNOWN.items():
         (tmp_path / name).mkdir()

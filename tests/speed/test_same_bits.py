@@ -6,7 +6,7 @@ import torch
 from transformers import BertConfig, ModernBertConfig, RobertaConfig
 
 from contrastive_st import SentenceEncoder
-from contrastive_st.models import POOLINGS, AutoModelForCL
+from contrastive_st.models import AutoModelForCL
 from contrastive_st.speed.products import packed_products
 
 SIZES = {"vocab_size": 90, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -31,7 +31,7 @@ class Rows:
 @pytest.mark.parametrize(
     ("family", "dtype", "poolings"),
     [
-        ("bert", "fp32", list(POOLINGS)),
+        ("bert", "fp32", ["cls", "mean", "max", "weighted_mean", "avg_top2"]),
         ("roberta", "fp32", ["cls"]),
         ("modernbert", "fp32", ["mean"]),
         ("bert", "bf16", ["mean", "cls"]),  # oneDNN compiles a product for each shape, so few

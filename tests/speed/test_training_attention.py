@@ -133,8 +133,7 @@ def test_a_compiled_encoder_trains_in_bfloat16(bert_config):
     bert_config.num_hidden_layers = 1  # a second one is compiled as the first
     model = BertForCL(bert_config, pooling="mean").train()
     model.backbone.compile(backend="aot_eager", dynamic=True)
-    for length in (9, 12):
-        with torch.autocast("cpu", torch.bfloat16):
-            embeddings = model.embed(torch.randint(5, bert_config.vocab_size, (4, length)))
-        embeddings.float().square().sum().backward()
+    with torch.autocast("cpu", torch.bfloat16):
+        embeddings = model.embed(torch.randint(5, bert_config.vocab_size, (4, 9)))
+    embeddings.float().square().sum().backward()
     assert model.get_input_embeddings().weight.grad.isfinite().all()

@@ -12,7 +12,6 @@ from contrastive_st import (
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
     DropoutPairCollator,
-    plots,
     tokenize,
 )
 from contrastive_st.training.callbacks import Throughput
@@ -87,12 +86,3 @@ def test_the_log_holds_the_figures(tokenizer, bert_config, tmp_path, capsys):
         assert 0 < row["padding_share"] < 1
         assert 4 < row["tokens_per_second"] / row["anchors_per_second"] < 32
         assert row["peak_memory_gib"] > 0.05
-
-
-def test_the_axes_of_the_curve_fit_the_run(monkeypatch):
-    pytest.importorskip("matplotlib")
-    monkeypatch.setattr(plots, "png", lambda figure: [axes.get_ylim() for axes in figure.axes])
-    history = [{"step": i, "loss": 5.3 - i / 100, "accuracy": 0.2 + i / 100} for i in range(30)]
-    (bottom, top), (least, greatest) = plots.training_curve_png(history)
-    assert 4.9 < bottom < 5.01 < 5.3 < top < 5.4
-    assert 0.1 < least < 0.2 < 0.49 < greatest < 0.6

@@ -101,27 +101,11 @@ def test_a_static_student_of_a_roberta(work, tmp_path, capsys):
 
 def test_a_layer_student_of_a_roberta_learns(work, tmp_path):
     main(arguments(work, tmp_path / "one", "--student", "layers=2", "--steps", "1"))
-    main(arguments(work, tmp_path / "many", "--student", "layers=2", "--steps", "80", "--learning_rate", "0.003"))
+    main(arguments(work, tmp_path / "many", "--student", "layers=2", "--steps", "40", "--learning_rate", "0.003"))
     one, many = (SentenceEncoder(tmp_path / name, device="cpu") for name in ("one", "many"))
     assert many.model.config.num_hidden_layers == 1
     assert many.model.dtype == torch.float32
     assert distance(work, many) < distance(work, one)
-    main(arguments(work, tmp_path / "on", "--student", str(tmp_path / "many"), "--steps", "30", "--seed", "1"))
-    assert distance(work, SentenceEncoder(tmp_path / "on")) < distance(work, many)
-
-
-def test_a_static_student_of_a_sentence_transformers_folder_with_dense(work, tmp_path):
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    from sentence_transformers.sentence_transformer import modules
-
-    transformer = modules.Transformer(str(work / "teacher"))
-    pooling = modules.Pooling(12, pooling_mode="mean")
-    dense = modules.Dense(12, 5, activation_function=torch.nn.Tanh())
-    teacher = sentence_transformers.SentenceTransformer(modules=[transformer, pooling, dense], device="cpu")
-    teacher.save(str(tmp_path / "dense"))
-    argv = arguments(work, tmp_path / "s", "--dim", "5", "--steps", "10")
-    main([str(tmp_path / "dense"), *argv[1:]])
-    assert StaticVectors.from_pretrained(tmp_path / "s").dimension == 5
 
 
 def test_a_table_is_trained_as_if_all_its_rows_were(work):

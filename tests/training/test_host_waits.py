@@ -23,7 +23,12 @@ OTHER_STEPS = {
     "queue": ("info_nce-V2", "guided-V2"),
     "gradcache-queue": ("info_nce-V3", "guided-V2"),
 }  # fmt: skip
-PLAIN = [name for name in grid.METHODS if name not in DECODERS and not name.endswith(("matryoshka", "-V2"))]
+#: Whose parts are those of others
+ALIKE = (
+    "next-cosine", "window-one_mean_tower", "window-block-mask", "counts-cosine", "tfidf-dot-mask", "span_cutoff",
+    "classification-sbert", "decoder-bidirectional", "candidates-kl", "user-margin", "user-encoder", "user_regression",
+)  # fmt: skip
+PLAIN = [name for name in grid.METHODS if name not in DECODERS + ALIKE and not name.endswith(("matryoshka", "-V2"))]
 CASES = [
     *((method, "plain") for method in (*PLAIN, "guided-V3-matryoshka", "mixture-matryoshka")),
     *((method, step) for step, methods in OTHER_STEPS.items() for method in methods),

@@ -26,7 +26,7 @@ from contrastive_st import (
     SoftmaxLoss,
     tokenize,
 )
-from contrastive_st.losses import LOSSES, CallableLoss, Gather
+from contrastive_st.losses import LOSSES, CallableLoss
 
 
 def spread(views):
@@ -71,16 +71,6 @@ def seeded(make):
 
 
 # --- Losses.
-
-
-def test_the_config_names_the_loss_that_was_used(tokenizer, bert_config, tmp_path):
-    trainer = trainer_for(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path, spread, steps=2)
-    trainer.train()
-    trainer.save_model()
-    section = json.loads((tmp_path / "config.json").read_text())["contrastive"]
-    assert section["loss"] == "spread"
-    assert "temperature" not in section
-    assert json.loads((tmp_path / "training_metadata.json").read_text())["loss"]["name"] == "spread"
 
 
 def test_a_checkpoint_opens_without_its_loss_and_is_saved_unchanged(tokenizer, bert_config, tmp_path):
@@ -171,32 +161,6 @@ def test_the_names_of_the_package_cannot_be_taken():
         return views.sum()
 
     assert CallableLoss(triplet).name == "custom_triplet"
-
-
-def test_a_callable_gets_what_its_signature_names():
-    class Twice(Gather):
-        def __call__(self, rows, sizes=None):
-            return torch.cat([rows, rows])
-
-        def widest(self, width):
-            return width + 1
-
-    seen = {}
-
-    def loss(views, targets, *, text_hashes=None):
-        seen.update(views=views, targets=targets, text_hashes=text_hashes)
-        return views.sum()
-
-    def aware(views, gather):
-        seen.update(aware=views, gather=gather)
-        return views.sum()
-
-    views, targets, gather = torch.ones(3, 2, 4), torch.ones(3, 2), Twice()
-    CallableLoss(loss)(views, targets, text_hashes=None, gather=gather)
-    assert (seen["views"].shape, seen["targets"].shape, seen["text_hashes"]) == ((6, 2, 4), (6, 3), None)
-    CallableLoss(aware)(views, targets, gather=gather)
-    assert seen["aware"] is views
-    assert seen["gather"] is gather
 
 
 # --- Encoders.

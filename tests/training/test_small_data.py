@@ -72,8 +72,7 @@ def test_more_accumulation_than_batches_still_steps(make):
     assert changed(make(texts(12), gradient_accumulation_steps=50))
 
 
-@pytest.mark.parametrize("warmup", [0.1, 1, 1000])
-@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize(("warmup", "steps"), [(0.1, 1), (1, 1), (1000, 2)])
 def test_a_warm_up_leaves_a_step_its_rate(make, warmup, steps):
     assert changed(make(texts(12), warmup_steps=warmup, max_steps=steps))
 

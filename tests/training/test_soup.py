@@ -10,7 +10,6 @@ from transformers import BertConfig
 
 from conftest import SENTENCES, save_both
 from contrastive_st import (
-    AutoModelForCL,
     BertForCL,
     InputError,
     RobertaForCL,
@@ -20,7 +19,7 @@ from contrastive_st import (
 )
 from contrastive_st.cli import main
 from contrastive_st.data import train_wordpiece
-from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU, load_tokenizer
+from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
 from contrastive_st.models.static_encoder import static_tokenizer
 
 
@@ -88,16 +87,11 @@ def test_the_card_tells_what_is_in_it(save, tmp_path):
     assert str(tmp_path) not in card
 
 
-def test_dense_layers_and_other_architectures(save, tmp_path, tokenizer):
-    heads = [save(name, seed, pooling="cls") for seed, name in enumerate(["c", "d"])]
-    model_soup(heads, tmp_path / "heads")
-    for name, tensor in weights(tmp_path / "heads").items():
-        torch.testing.assert_close(tensor, (weights(heads[0])[name] + weights(heads[1])[name]) / 2)
+def test_another_architecture(save, tmp_path, tokenizer):
     words = QuickThoughtsConfig(vocab_size=len(tokenizer), embedding_size=4, hidden_size=6)
     grus = [save(name, seed, words, QuickThoughtsGRU, pooling=None) for seed, name in enumerate(["e", "f"])]
     model_soup(grus, tmp_path / "grus")
-    vectors = SentenceEncoder(tmp_path / "grus").encode(SENTENCES)
-    assert np.isfinite(vectors).all()
+    assert np.isfinite(SentenceEncoder(tmp_path / "grus").encode(SENTENCES)).all()
 
 
 def test_static_tables_in_int8_are_averaged_as_what_they_stand_for(tmp_path, tokenizer):
@@ -147,16 +141,6 @@ def test_the_first_difference_is_named_and_nothing_is_written(save, tmp_path, be
         assert not (tmp_path / "soup").exists()
     dropout = BertConfig(**{**bert_config.to_dict(), "hidden_dropout_prob": 0.3})
     model_soup([base, save("dropout", 1, dropout, temperature=0.1)], tmp_path / "soup")
-
-
-def test_a_weight_that_only_one_has_is_named(save, tmp_path):
-    folders = [save(name, seed) for seed, name in enumerate("ab")]
-    dense = [{"out_features": 16, "activation": "Tanh"}]
-    SentenceEncoder(
-        AutoModelForCL.from_pretrained(folders[1], dense=dense), load_tokenizer(folders[1])
-    ).save_pretrained(tmp_path / "c")
-    with pytest.raises(InputError, match="pooling"):
-        model_soup([folders[0], tmp_path / "c"], tmp_path / "soup")
 
 
 def test_the_command(save, tmp_path, capsys):

@@ -35,7 +35,9 @@ def _batches(data, count, batch_size, workers):
 SHARDS = [[5] * 3, [5], [5] * 2, [5] * 4, [1, 9, 3, 7], [12, 2, 2], [1, 19]]
 
 
-@pytest.mark.parametrize(("lengths", "workers"), [*itertools.product(SHARDS, (2, 3)), ([5] * 3, 1), ([1, 9, 3, 7], 4)])
+@pytest.mark.parametrize(
+    ("lengths", "workers"), [*((shards, 2) for shards in SHARDS), ([5] * 2, 3), ([5] * 3, 1), ([1, 9, 3, 7], 4)]
+)
 @pytest.mark.allow_warnings  # more workers than cores
 def test_a_stream_gives_each_row_once_a_pass_with_any_number_of_workers(lengths, workers):
     """Seen before: with 3 shards for 2 workers, or shards of 1 and 9 rows, rows came 1 to 4 times in two passes."""
@@ -45,7 +47,7 @@ def test_a_stream_gives_each_row_once_a_pass_with_any_number_of_workers(lengths,
     assert batches == _batches(EndlessStream(data, 2), len(batches), 2, 0)
 
 
-@pytest.mark.parametrize("workers", [0, 2, 3])
+@pytest.mark.parametrize("workers", [0, 3])
 @pytest.mark.parametrize("lengths", [[1, 9, 3, 7], [19, 1]], ids=str)
 @pytest.mark.allow_warnings
 def test_processes_share_out_each_batch_and_stay_in_step(lengths, workers):

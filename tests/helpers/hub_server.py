@@ -283,27 +283,6 @@ class Handler(BaseHTTPRequestHandler):
         rows = [describe(p, e) for p, e in inside.items() if deep or "/" not in p.removeprefix(below)]
         raise Answer(200, rows)
 
-    def paths_info(self, name, revision):
-        files, paths = self._files(self._repo(name), revision), self.json["paths"]
-        raise Answer(200, [describe(path, files[path]) for path in paths if path in files])
-
-    def list_refs(self, name):
-        repo = self._repo(name)
-        rows = {kind: [] for kind in ("heads", "tags", "pr")}
-        for ref, sha in repo.refs.items():
-            kind, short = ref.split("/", 2)[1:]
-            rows[kind].append({"name": short, "ref": ref, "targetCommit": sha})
-        raise Answer(200, {"branches": rows["heads"], "tags": rows["tags"], "converts": [], "pullRequests": rows["pr"]})
-
-    def list_commits(self, name, revision):
-        repo = self._repo(name)
-        self._files(repo, revision)
-        sha, rows = repo.sha(revision), []
-        while sha:
-            rows.append({"id": sha, "title": repo.commits[sha][0], "message": "", "authors": [], "date": DATE})
-            sha = repo.history[sha]
-        raise Answer(200, rows)
-
     def resolve(self, name, rest):
         repo = self._repo(name, content=True)
         revision = next((r for r in pieces(rest) if repo.sha(r)), None)
@@ -420,20 +399,12 @@ class Handler(BaseHTTPRequestHandler):
             if len(self.server.blobs.get(value["oid"], b"")) != value["size"]:
                 raise Answer(400, message=f"the large file of {path} was not uploaded")
             files[path] = Entry(value["oid"], value["size"], True)
-        elif kind == "deletedFile":
-            files.pop(path, None)
-        elif kind == "deletedFolder":
-            for inside in [p for p in files if p.startswith(path)]:
-                del files[inside]
 
-    def branch(self, name, ref, kind):
+    def branch(self, name, branch):
         repo = self._repo(name, write=True)
-        full = f"refs/heads/{ref}" if kind == "branch" else f"refs/tags/{self.json['tag']}"
-        if full in repo.refs:
+        if f"refs/heads/{branch}" in repo.refs:
             raise Answer(409, {"error": "reference already exists"})
-        start = self.json.get("startingPoint") or (ref if kind == "tag" else "main")
-        self._files(repo, start)
-        repo.refs[full] = repo.sha(start)
+        repo.refs[f"refs/heads/{branch}"] = repo.sha("main")
         raise Answer(200, {})
 
     def validate_yaml(self):
@@ -463,10 +434,7 @@ ROUTES = [
     ("GET", _API, Handler.info),
     ("GET", rf"{_API}/revision/(?P<revision>.+)", Handler.info),
     ("GET", rf"{_API}/tree/{_REV}(?:/(?P<path>.+))?", Handler.tree),
-    ("POST", rf"{_API}/paths-info/{_REV}", Handler.paths_info),
-    ("GET", rf"{_API}/refs", Handler.list_refs),
-    ("GET", rf"{_API}/commits/(?P<revision>.+)", Handler.list_commits),
-    ("POST", rf"{_API}/(?P<kind>branch|tag)/(?P<ref>.+)", Handler.branch),
+    ("POST", rf"{_API}/branch/(?P<branch>.+)", Handler.branch),
     ("POST", rf"{_API}/preupload/(?P<revision>.+)", Handler.preupload),
     ("POST", rf"{_API}/commit/(?P<revision>.+)", Handler.commit),
     ("POST", rf"/{_NAME}\.git/info/lfs/objects/batch", Handler.batch),

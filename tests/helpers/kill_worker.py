@@ -7,6 +7,7 @@ children of this process, which has imported all and starts no thread (a lock th
 free again): a kill costs about a second. A line for each kill, and one in the end, tell what was found.
 """
 
+import itertools
 import os
 import random
 import signal
@@ -19,7 +20,6 @@ import numpy as np
 import torch
 import transformers
 from forks import ends, fork
-from resume_worker import TEXTS
 from small_checkpoints import tiny_bert
 
 from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, DropoutPairCollator
@@ -29,6 +29,8 @@ from contrastive_st.models.protocol import open_encoder
 from contrastive_st.tokens import token_ids
 from contrastive_st.training.checkpoints import newest_checkpoint
 
+WORDS = "the cat sat on a mat and dog ran far away today rain fell over old town she reads long book"
+TEXTS = [" ".join(pair) for pair in itertools.permutations(WORDS.split(), 2)][:52]
 OWN = ("training_args.bin", "training_metadata.json")  # with the time and the folder of their run
 
 

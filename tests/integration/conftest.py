@@ -1,7 +1,6 @@
 """Fixtures of the tests that start processes."""
 
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -29,16 +28,3 @@ def hub_clients(tmp_path_factory):
 def hub(hub_clients):
     with HubServer(hub_clients.port) as server:
         yield server
-
-
-def pytest_terminal_summary(terminalreporter):
-    """How many snippets of README and docs ran, and why the others did not."""
-    outcomes = Counter(
-        value
-        for report in terminalreporter.stats.get("passed", [])
-        for name, value in report.user_properties
-        if name == "snippet" and report.when == "call"
-    )
-    if outcomes:
-        left_out = "".join(f"\n  {count} not run: {why}" for why, count in outcomes.most_common() if why != "executed")
-        terminalreporter.write_line(f"{outcomes['executed']} snippets of README and docs executed{left_out}")

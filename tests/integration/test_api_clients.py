@@ -1,4 +1,4 @@
-"""The API as a process, before the clients people have: openai, huggingface_hub, LangChain, Haystack; and SIGTERM."""
+"""The API as a process, before the clients people have, openai and huggingface_hub; and SIGTERM."""
 
 import os
 import signal
@@ -15,7 +15,6 @@ from warm_python import python_with_package
 
 from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL, SentenceEncoder
-from contrastive_st.cli import main
 
 pytest.importorskip("fastapi", reason="the API needs the extra api")
 pytest.importorskip("prometheus_client", reason="the API needs the extra api")
@@ -25,24 +24,19 @@ TOKEN = "a-token-of-eight-or-more"
 
 @pytest.fixture(scope="module")
 def work(tokenizer, tmp_path_factory):
-    """A model, and an index of it in shards."""
+    """A model, and the token of the server."""
     folder = tmp_path_factory.mktemp("api")
     config = tiny_bert(tokenizer, num_hidden_layers=2)
     save_both(BertForCL(config, pooling="mean"), tokenizer, folder / "tiny")
-    (folder / "corpus.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
     (folder / "token").write_text(TOKEN + "\n", encoding="utf-8")
-    command = ["index", str(folder / "corpus.txt"), "-m", str(folder / "tiny"), "-o", str(folder / "shards")]
-    assert main([*command, "--precision", "fp32"]) == 0
     return folder
 
 
 @pytest.fixture(scope="module")
 def server(work):
     command = [python_with_package(), "-m", "contrastive_st.cli", "api", str(work / "tiny"), "static-minilm",
-               "--port", "0", "--index", str(work / "shards"), "--precision", "fp32",
-               "--token_file", str(work / "token")]  # fmt: skip
+               "--port", "0", "--precision", "fp32", "--token_file", str(work / "token")]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    process.model = work / "tiny"
     process.address = process.stdout.readline().strip()
     assert process.address.startswith("http://127.0.0.1:")
     yield process
@@ -78,34 +72,6 @@ def test_hugging_face(server, vectors, monkeypatch):
                                atol=1e-6)  # fmt: skip
     similar = client.sentence_similarity(SENTENCES[0], other_sentences=SENTENCES[1:])
     np.testing.assert_allclose(similar, vectors[1:] @ vectors[0], atol=1e-6)
-
-
-def test_langchain(server, vectors):
-    langchain = pytest.importorskip("langchain_openai")
-    embedder = langchain.OpenAIEmbeddings(
-        base_url=f"{server.address}/v1", api_key=TOKEN, model="tiny", check_embedding_ctx_length=False
-    )
-    np.testing.assert_allclose(embedder.embed_documents(SENTENCES), vectors, atol=1e-6)
-    np.testing.assert_allclose(embedder.embed_query(SENTENCES[1]), vectors[1], atol=1e-6)
-
-
-def test_haystack(server, vectors):
-    embedders = pytest.importorskip("haystack.components.embedders")
-    from haystack.utils import Secret
-
-    embedder = embedders.OpenAITextEmbedder(
-        api_base_url=f"{server.address}/v1", api_key=Secret.from_token(TOKEN), model="tiny"
-    )
-    np.testing.assert_allclose(embedder.run(SENTENCES[2])["embedding"], vectors[2], atol=1e-6)
-
-
-def test_a_search_of_its_index(server, vectors):
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    asked = {"query": SENTENCES[3], "k": 3}
-    hits = httpx.post(f"{server.address}/search", json=asked, headers=headers, timeout=60).json()["hits"]
-    best = np.argsort(-(vectors @ vectors[3]), kind="stable")[:3]
-    assert [hit["text"] for hit in hits] == [SENTENCES[i] for i in best]
-    assert hits[0]["score"] == pytest.approx(1.0, abs=1e-3)
 
 
 def test_what_was_taken_is_answered_when_the_server_is_told_to_stop(server, vectors):

@@ -38,7 +38,7 @@ def test_the_exactness_grid(results, method):
     assert relative_error(reference["gradients"], there["gradients"]) < 1e-7
     torch.testing.assert_close(reference["losses"][0], there["losses"][0], rtol=1e-7, atol=0)
     for world in (1, 2):
-        for cached, rows in distributed_worker.ways(case):
+        for cached, rows in distributed_worker.ways(case, world):
             ours = results[DEVICE, world][(*case, cached, rows)]
             torch.testing.assert_close(ours["losses"][0], reference["losses"][0], rtol=1e-8, atol=0)
             assert relative_error(ours["gradients"], reference["gradients"]) < 1e-8, (world, cached, rows)
@@ -57,13 +57,6 @@ def test_three_loaders_give_the_same_embeddings(device, tokenizer, bert_config, 
     states = AutoModel.from_pretrained(tmp_path).to(device).eval()(**rows).last_hidden_state
     mask = rows["attention_mask"][..., None]
     torch.testing.assert_close(ours, ((states * mask).sum(1) / mask.sum(1)).detach().cpu(), rtol=0, atol=1e-5)
-
-
-def test_encoding_is_that_of_the_cpu(device, tokenizer, bert_config, tmp_path):
-    model = BertForCL(bert_config, pooling="mean")
-    vectors = SentenceEncoder(model, tokenizer).encode(SENTENCES * 40)
-    there = SentenceEncoder(model.to(device), tokenizer).encode(SENTENCES * 40)
-    assert abs(vectors - there).max() < 1e-5
 
 
 @pytest.mark.parametrize("changes", [{}, {"chunk_size": 3}, {"momentum_queue": 8}, {"bf16": True}])

@@ -36,7 +36,7 @@ from contrastive_st.search.index import _SCALE, _SHORT
 from contrastive_st.search.ingest import index_corpus, load_shards
 from contrastive_st.search.lexemes import query_keys
 from contrastive_st.search.migration.moving import Move, finish, roll_back
-from contrastive_st.search.postgres import naming
+from contrastive_st.search.postgres import naming, writes
 from contrastive_st.search.postgres.database import Database
 from contrastive_st.search.postgres.store import VectorStore
 from contrastive_st.search.shards import FIRST, Encoding, ShardFolder
@@ -745,3 +745,13 @@ def test_every_way_of_asking_agrees_with_a_dictionary():
         print(f"{number - 1} seeds, {WORLD.number} sequences, {WORLD.steps} steps")
     else:
         run(0, 8, 8)
+
+
+@pytest.mark.skipif(not ASKED, reason="make meetings")
+def test_the_state_machine_finds_words_that_stay(monkeypatch, capsys):
+    """The words of deleted documents are still counted."""
+    monkeypatch.setattr(writes, "remove_words", lambda *args: None)
+    with pytest.raises(AssertionError) as error:
+        run(2, 99, 8, (Phase.generate,))  # a seed that finds it soon; shrinking takes minutes
+    assert "state.begin" in "".join(error.value.__notes__)
+    assert "CONTRASTIVE_ST_MEETINGS=seed=2 python -m pytest" in capsys.readouterr().out

@@ -47,6 +47,9 @@ AXES = {
     "batch": ("given", "halved"),
 }  # fmt: skip
 DEFAULT = {name: values[0] for name, values in AXES.items()}
+#: Further values of `feed`, each for some losses and not drawn: corpora that stay on disk, with their order; and
+#: `neighbors` (pairs from documents), `parts` (a mixture of a stream and rows)
+CORPORA = {"runs": {"run_length": 2}, "shuffled": {"shuffle_buffer": 1024}}
 TOWERS = ("targets", "reconstruction", "skip_thoughts")
 NOT_OF_TRANSFORMERS = (*TOWERS, "own_encoder", "static")
 QUEUED = ("info_nce", "texts", "mlm", "guided_info_nce", "consistent_info_nce", "own_encoder", "static")
@@ -301,17 +304,16 @@ def make_data(c, tokenizer, folder, held_out=False):
     kind, seed, count = c["loss"], int(held_out), HELD_OUT if held_out else ROWS[c["accumulation"]]
     if kind in ("mixture", "multi_task"):
         parts = {"pairs": "info_nce", "scores": "cosent"}
-        rows = data.Mixture({part: make_rows(own, tokenizer, count // 2, seed) for part, own in parts.items()})
-        return rows, data.MixtureCollator(
+        rows = {part: make_rows(own, tokenizer, count // 2, seed) for part, own in parts.items()}
+        if c["feed"] == "parts":
+            stream = Dataset.from_list(rows["pairs"]).to_iterable_dataset(num_shards=3)
+            rows["pairs"] = stream.shuffle(seed=1, buffer_size=20)
+        return data.Mixture(rows, {"pairs": 2, "scores": 1} if c["feed"] == "parts" else None), data.MixtureCollator(
             {"pairs": data.PairCollator(tokenizer), "scores": data.LabelledPairCollator(tokenizer)}
         )
-    if kind in TOWERS:
-        path = folder / f"corpus-{seed}-{os.environ.get('RANK', 0)}-{os.getpid()}.txt"
-        draw = random.Random(seed)
-        path.write_text("\n".join(" ".join(draw.choices(WORDS, k=draw.randint(2, 8))) for _ in range(count)))
-        collator = data.CooccurrenceCollator if kind == "reconstruction" else data.ContextWindowCollator
-        return data.SentenceCorpus(path, tokenizer, 16), collator(tokenizer)
     collator = {
+        "reconstruction": data.CooccurrenceCollator, "targets": data.ContextWindowCollator,
+        "skip_thoughts": data.ContextWindowCollator,
         "texts": data.DropoutPairCollator, "tsdae": data.DeletionCollator, "softmax": data.LabelledPairCollator,
         "cosine_similarity": data.LabelledPairCollator, "cosent": data.LabelledPairCollator,
         "angle": data.LabelledPairCollator, "margin_mse": data.CandidatesCollator,
@@ -319,6 +321,16 @@ def make_data(c, tokenizer, folder, held_out=False):
         "relational_distillation": data.TeacherCollator, "document_info_nce": data.NeighborPairCollator,
     }.get(kind, data.PairCollator)  # fmt: skip
     collator = data.DropoutPairCollator(tokenizer, do_mlm=True) if kind == "mlm" else collator(tokenizer)
+    if kind in TOWERS or c["feed"] in ("neighbors", *CORPORA):
+        path = folder / f"corpus-{seed}-{os.environ.get('RANK', 0)}-{os.getpid()}.txt"
+        draw = random.Random(seed)
+        lines = [" ".join(draw.choices(WORDS, k=draw.randint(2, 8))) for _ in range(count)]
+        if c["feed"] == "neighbors":
+            path.write_text("\n\n".join("\n".join(lines[i : i + 4]) for i in range(0, count, 4)))
+            documents = data.Documents.read([path], held_out=0)
+            return data.NeighborPairs(data.TokenFile.write(documents, tokenizer, 16)), collator
+        path.write_text("\n".join(lines))
+        return data.SentenceCorpus(path, tokenizer, 16, **CORPORA.get(c["feed"], {})), collator
     if c["validation"] == "split":
         every = make_rows(kind, tokenizer, ROWS[c["accumulation"]] + HELD_OUT, 0)
         numbers = Dataset.from_dict({"number": [str(i) for i in range(len(every))]})
@@ -393,7 +405,7 @@ def make_trainer(c, folder, out, extras=False, batch=None, workers=False):
     accumulated = int(c["accumulation"])
     args = ContrastiveTrainingArguments(
         str(out), per_device_train_batch_size=size, per_device_eval_batch_size=7,
-        max_steps=STEPS if c["feed"] == "stream" or accumulated == 1 else -1,
+        max_steps=STEPS if c["feed"] in ("stream", "parts") or accumulated == 1 else -1,
         num_train_epochs=2,  # with two batches accumulated, the last step of an epoch has one
         gradient_accumulation_steps=accumulated, learning_rate=0.05, optim="sgd", optim_args="momentum=0.9",
         lr_scheduler_type="constant", disable_tqdm=True, auto_find_batch_size=c["batch"] == "halved",

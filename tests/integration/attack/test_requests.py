@@ -1,7 +1,6 @@
 """Generated requests: the API answers by what was asked for, or by one line; filters of a store find what a plain check
 finds."""
 
-import asyncio
 import functools
 import json
 
@@ -122,18 +121,3 @@ def test_generated_filters(http, written):
               if conditions.holds(item)}  # fmt: skip
     if content is not None:
         assert {hit["id"] for hit in content["hits"]} == wanted
-
-
-def test_many_requests_that_go_away(http):
-    """Clients that end while they wait leave nothing behind."""
-    served = Served(open_encoder())
-
-    async def crowd():
-        tasks = [asyncio.ensure_future(served.vectors(["a", "b"] * 50)) for _ in range(50)]
-        await asyncio.sleep(0.01)
-        for task in tasks[::2]:
-            task.cancel()
-        found = await asyncio.gather(*tasks, return_exceptions=True)
-        return [encoded.vectors.shape for encoded in found[1::2]], served.batcher.waiting
-
-    assert asyncio.run(crowd()) == ([(100, 256)] * 25, 0)

@@ -13,10 +13,8 @@ import random
 import signal
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import torch
 import transformers
 from forks import ends, fork
@@ -24,14 +22,11 @@ from small_checkpoints import tiny_bert
 
 from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, DropoutPairCollator
 from contrastive_st.data import train_wordpiece
-from contrastive_st.errors import InputError
-from contrastive_st.models.protocol import open_encoder
 from contrastive_st.tokens import token_ids
 from contrastive_st.training.checkpoints import newest_checkpoint
 
 WORDS = "the cat sat on a mat and dog ran far away today rain fell over old town she reads long book"
 TEXTS = [" ".join(pair) for pair in itertools.permutations(WORDS.split(), 2)][:52]
-OWN = ("training_args.bin", "training_metadata.json")  # with the time and the folder of their run
 
 
 class Telling(ContrastiveTrainer):
@@ -44,13 +39,12 @@ class Telling(ContrastiveTrainer):
         super()._save_checkpoint(*args)
         os.write(self.told, b")")
 
-    def save_at_the_end(self, beside):
-        """As `scripts.finish` does; once beside the folder, which nobody kills."""
+    def save_at_the_end(self):
+        """As `scripts.finish` does."""
         self.accelerator.unwrap_model(self.model).drop_heads()
-        for folder in (beside, None):
-            os.write(self.told, b"(")
-            self.save_model(folder)
-            os.write(self.told, b")")
+        os.write(self.told, b"(")
+        self.save_model()
+        os.write(self.told, b")")
         self.save_state()
 
 
@@ -74,7 +68,7 @@ def train(folder, steps, told, final, lives, chunk_size):
     trainer.told = told
     trainer.train(resume_from_checkpoint=resume)
     if final:
-        trainer.save_at_the_end(folder.with_name("saved") / str(steps))
+        trainer.save_at_the_end()
         time.sleep(0 if lives else 60)
     state = {**trainer.model.state_dict(), "optimizer": trainer.optimizer.state_dict()["state"]}
     torch.save(state, folder.with_name(f"{folder.name}-{os.environ.get('RANK', 0)}.pt"))
@@ -86,17 +80,6 @@ def telling(processes, job):
     children = fork(processes, lambda rank: job(os.open(os.devnull, os.O_WRONLY) if rank else theirs))
     os.close(theirs)
     return children, ours
-
-
-def told_by(job):
-    """What a job writes in a child that ends well."""
-    children, pipe = telling(1, job)
-    told = b""
-    while part := os.read(pipe, 4096):
-        told += part
-    os.close(pipe)
-    assert ends(children) == [0], told
-    return told.decode()
 
 
 def kill_in_a_save(children, pipe, wanted, moments):
@@ -115,54 +98,23 @@ def kill_in_a_save(children, pipe, wanted, moments):
     raise AssertionError(f"it ended by itself: {ends(children)}")
 
 
-def model_files(folder, like):
-    """The bytes of a model's files, as far as they are those of a run without a time: of a folder with another name."""
-    names = [path.relative_to(like) for path in sorted(like.rglob("*")) if path.is_file() and path.name not in OWN]
-    return {name: (folder / name).read_bytes() if (folder / name).is_file() else None for name in names}
-
-
-def left_by_a_kill(folder, saved):
-    """`new` or `former`, where every byte is that of a model that was saved; else `none`, where nothing opens it."""
-
-    def opened(told):
-        try:
-            vectors = open_encoder(folder).encode(TEXTS[:3])
-            assert np.isfinite(vectors).all()
-            os.write(told, b"opened")
-        except InputError as error:
-            os.write(told, str(error).encode())
-
-    told = told_by(opened)
-    if told != "opened":
-        assert len(told.splitlines()) == 1, told
-        return "none"
-    steps = sorted((int(path.name) for path in saved.iterdir()), reverse=True)
-    same = [step for step in steps if model_files(folder, saved / str(step)) == model_files(*[saved / str(step)] * 2)]
-    assert same, f"{folder} opens, and is none of the models that were saved"
-    return "new" if same[0] == steps[0] else "former"
-
-
 def main(folder, processes, kills, seed, moment, chunk_size):
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     final, steps, moments, newest = moment == "final", 3 * kills + 2, random.Random(seed), 0
     job = lambda run, steps, lives: lambda told: train(folder / run, steps, told, final, lives, chunk_size)
-    seen = Counter()
     for number in range(kills):
         threads = [Path(f"/proc/self/task/{task}/comm").read_text() for task in os.listdir("/proc/self/task")]
         assert len(threads) == 1 + ("jemalloc_bg_thd\n" in threads), threads  # that of pyarrow knows of forks
         children, pipe = telling(processes, job("killed", newest + 1 if final else steps, False))
-        kill_in_a_save(children, pipe, 2 if final else moments.randint(1, 2), moments)
+        kill_in_a_save(children, pipe, 1 if final else moments.randint(1, 2), moments)
         assert -signal.SIGKILL in ends(children)
         os.close(pipe)
         there = int(newest_checkpoint(folder / "killed").name.removeprefix("checkpoint-"))
         assert there > newest, f"after kill {number + 1} the newest whole checkpoint is {there}, and was {newest}"
         newest, left = there, sorted({path.name for path in (folder / "killed").glob(".*")} - {".training.lock"})
-        seen["left"] += left != []
-        state = f"; the model is {left_by_a_kill(folder / 'killed', folder / 'saved')}" if final else ""
-        seen[state.removeprefix("; the model is ")] += 1
-        print(f"kill {number + 1} of {kills}: newest whole checkpoint {there}, left behind: {left}{state}", flush=True)
+        print(f"kill {number + 1} of {kills}: newest whole checkpoint {there}, left behind: {left}", flush=True)
     steps = newest + 1 if final else steps
     for run in ("killed", "whole"):
         children, pipe = telling(processes, job(run, steps, True))
@@ -174,12 +126,8 @@ def main(folder, processes, kills, seed, moment, chunk_size):
         killed, whole = (torch.load(folder / f"{run}-{rank}.pt") for run in ("killed", "whole"))
         assert flat(killed) == flat(whole), f"other weights in process {rank}"
     if final:
-        like = folder / "saved" / str(steps)
-        assert model_files(folder / "killed", like) == model_files(folder / "whole", like) == model_files(like, like)
-    states = ", ".join(f"{seen[state]} {state}" for state in ("new", "former", "none") if seen[state])
-    found = f"{kills} kills in a {moment} save of {processes} processes, seed {seed}"
-    print(f"{found}: {seen['left']} left something unfinished behind{f' (the model: {states})' * final}; all resumed, "
-          f"{steps} steps bit-equal to those of a run that was never killed")  # fmt: skip
+        assert len({(folder / run / "model.safetensors").read_bytes() for run in ("killed", "whole")}) == 1
+    print(f"{kills} kills in a {moment} save, seed {seed}: all resumed, {steps} steps bit-equal to those of no kill")
 
 
 def flat(state):

@@ -1,6 +1,7 @@
 """The page in a real browser, before the real server: headless Chromium, where one is installed."""
 
 import csv
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -18,8 +19,8 @@ from conftest import SENTENCES, save_both
 from contrastive_st import BertForCL
 from contrastive_st.cli import main
 
-pytest.importorskip("gradio", reason="the page needs the extra app")
-pytestmark = pytest.mark.slow
+GRADIO = importlib.util.find_spec("gradio")  # not imported: only the server is to do that, which takes seconds
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(GRADIO is None, reason="the page needs the extra app")]
 HOSTILE = (
     "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'> ${window.hacked = 1} "
     "{{window.hacked = 1}} \"quoted\" 'town' 😀"

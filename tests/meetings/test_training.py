@@ -22,11 +22,11 @@ PART = (
     "processes=2 loss=relational_distillation way=chunks adapter=dora step=checkpointed",
     "processes=2 way=chunks adapter=lora sharded=yes evaluator=ours keep=best resume=3",
     "processes=3 step=bf16 validation=split batch=halved",
-    "loss=texts feed=runs resume=3 dropout=0.1",
-    "loss=document_info_nce feed=neighbors resume=workers dropout=0.1",
+    "loss=texts feed=runs resume=workers dropout=0.1",
+    "loss=document_info_nce feed=neighbors resume=3 dropout=0.1",
     "loss=mixture feed=parts resume=1 accumulation=2 dropout=0.1",
     "processes=2 loss=texts feed=shuffled resume=1 dropout=0.1",
-    "processes=2 loss=mixture way=chunks feed=parts resume=workers dropout=0.1",
+    "processes=2 loss=mixture way=chunks feed=parts resume=3 dropout=0.1",
 )
 pytestmark = pytest.mark.slow
 

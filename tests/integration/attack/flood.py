@@ -17,6 +17,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -26,8 +27,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.queues import Queue
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +41,7 @@ TEXTS = [
     f"{a} {b} {c}" for a in ("a cat", "the rain", "an old book") for b in ("sat", "fell") for c in ("here", "far off")
 ]
 HEAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+ONCE = HEAD.replace(b"1.1", b"1.0")  # the answer is not in chunks, and ends with the connection
 
 
 def filled(element: bytes, size: int = 2 * MIB - 64) -> bytes:
@@ -71,34 +76,21 @@ SILENT = {
 
 def request(body: bytes, path: bytes = b"/v1/embeddings") -> bytes:
     """A whole request."""
-    return HEAD % path + b"Content-Length: %d\r\n\r\n" % len(body) + body
-
-
-async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """Status and body of an answer."""
-    head = await reader.readuntil(b"\r\n\r\n")
-    status, headers = int(head.split(b" ", 2)[1]), head.lower()
-    if b"content-length: " in headers:
-        return status, await reader.readexactly(int(headers.split(b"content-length: ")[1].split(b"\r\n")[0]))
-    parts = []
-    while size := int((await reader.readline()).strip() or b"0", 16):
-        parts.append(await reader.readexactly(size))
-        await reader.readline()
-    await reader.readline()
-    return status, b"".join(parts)
+    return ONCE % path + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
 async def exchange(port: int, sent: bytes, seconds: float = 120) -> tuple[int, bytes]:
-    """One request by a connection of its own; status 0 where the server ended the connection."""
+    """Status and body of one request by a connection of its own; status 0 where the server ended the connection."""
     writer = None
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=64 * MIB)
         writer.write(sent)
-        return await asyncio.wait_for(answer(reader), seconds)
-    except (OSError, asyncio.IncompleteReadError, ValueError):
-        return 0, b""
+        head, _, body = (await asyncio.wait_for(reader.read(-1), seconds)).partition(b"\r\n\r\n")
+        return int(head.split(b" ", 2)[1]), body
     except asyncio.TimeoutError:
         return -1, b""
+    except (OSError, IndexError, ValueError):
+        return 0, b""
     finally:
         if writer is not None:
             writer.close()
@@ -201,7 +193,7 @@ def probe(ports: list[int], seconds: float) -> list[list[float]]:
     return took
 
 
-async def idler() -> None:
+async def idle(ports: Queue[int]) -> None:
     """A server that nobody floods and that does nothing: what it takes is the business of the machine."""
 
     async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -210,8 +202,13 @@ async def idler() -> None:
         writer.close()
 
     server = await asyncio.start_server(answered, "127.0.0.1", 0)
-    print(server.sockets[0].getsockname()[1], flush=True)
+    ports.put(server.sockets[0].getsockname()[1])
     await server.serve_forever()
+
+
+def run(function: Callable[..., Coroutine[Any, Any, Any]], *args: object) -> Any:
+    """What a function returns that waits, in a process of its own."""
+    return asyncio.run(function(*args))
 
 
 # --- The whole.
@@ -252,48 +249,41 @@ def nginx(port: int) -> Iterator[int]:
 def flood(model: list[str], seconds: float, clients: int, connections: int, seed: int) -> dict[str, object]:
     """Start a server, flood it, end it; see above."""
     command = [sys.executable, "-m", "contrastive_st.cli", "api", *model, "--port", "0"]
+    context = multiprocessing.get_context("spawn")
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-        work = stack.enter_context(tempfile.TemporaryDirectory())
+        stack.callback(server.kill)
         assert server.stdout is not None
-        try:
-            port = int(server.stdout.readline().rsplit(":", 1)[1])
-            asyncio.run(vectors(port, TEXTS))
-            idle = most = memory(server.pid)
-            front = stack.enter_context(nginx(port))
-            own = [sys.executable, __file__, "--port", str(front), "--seconds", str(seconds), "--seed", str(seed),
-                   "--clients", str(clients), "--connections", str(connections)]  # fmt: skip
-            idler = subprocess.Popen([*own, "--part", "idler"], stdout=subprocess.PIPE, text=True)
-            assert idler.stdout is not None
-            own += ["--idler_port", idler.stdout.readline().strip()]
-            names = ("ask", "attack", "probe")
-            outputs = [open(Path(work, name), "w") for name in names]  # noqa: SIM115 - of the processes
-            parts = [subprocess.Popen([*own, "--part", n], stdout=f) for n, f in zip(names, outputs, strict=True)]
-            until = time.monotonic() + seconds
-            while time.monotonic() < until:
-                most = max(most, memory(server.pid))
-                time.sleep(0.05)
-            codes = [part.wait(180) for part in (parts[0], parts[2])]
-            held = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
-            for number, connection in enumerate(held):
-                connection.sendall(list(SILENT.values())[number % 2])
-            time.sleep(0.2)
-            started = time.monotonic()
-            server.send_signal(signal.SIGTERM)
-            code = server.wait(120)
-            ended = time.monotonic() - started
-            codes.append(parts[1].wait(180))
-        finally:
-            server.kill()
-            idler.kill()
-        asked, attacked, (health, control) = (json.loads(Path(work, name).read_text()) for name in names)
-    return {
-        "answers": asked, "attacks": attacked, "exit codes": [code, *codes], "seconds to end": round(ended, 1),
-        "health requests": len(health), "health p50 ms": round(1000 * float(np.quantile(health, 0.5))),
-        "health p95 ms": round(1000 * float(np.quantile(health, 0.95))), "health max ms": round(1000 * max(health)),
-        "idle server p95 ms": round(1000 * float(np.quantile(control, 0.95))), "MiB idle": idle >> 20,
-        "MiB above idle": (most - idle) >> 20,
-    }  # fmt: skip
+        port = int(server.stdout.readline().rsplit(":", 1)[1])
+        asyncio.run(vectors(port, TEXTS))
+        before = most = memory(server.pid)
+        front = stack.enter_context(nginx(port))
+        ports = context.Queue()
+        idler = context.Process(target=run, args=(idle, ports))
+        idler.start()
+        stack.callback(idler.kill)
+        pool = stack.enter_context(ProcessPoolExecutor(3, context))
+        asked = pool.submit(run, ask, front, seconds, clients, seed)
+        attacked = pool.submit(run, attack, front, seconds, connections, seed)
+        probed = pool.submit(probe, [front, ports.get()], seconds)
+        while not (asked.done() and probed.done()):
+            most = max(most, memory(server.pid))
+            time.sleep(0.05)
+        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+        for number, connection in enumerate(held):
+            connection.sendall(list(SILENT.values())[number % 2])
+        time.sleep(0.2)
+        started = time.monotonic()
+        server.send_signal(signal.SIGTERM)
+        code, ended = server.wait(120), time.monotonic() - started
+        health, control = probed.result()
+        return {
+            "answers": asked.result(), "attacks": attacked.result(), "exit code": code,
+            "seconds to end": round(ended, 1), "health requests": len(health),
+            **{f"health p{p} ms": round(1000 * float(np.quantile(health, p / 100))) for p in (50, 95, 100)},
+            "idle server p95 ms": round(1000 * float(np.quantile(control, 0.95))), "MiB idle": before >> 20,
+            "MiB above idle": (most - before) >> 20,
+        }  # fmt: skip
 
 
 def main() -> None:
@@ -304,21 +294,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--connections", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--part", choices=("ask", "attack", "probe", "idler"), help=argparse.SUPPRESS)
-    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--idler_port", type=int, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.part == "idler":
-        asyncio.run(idler())
-    elif args.part == "ask":
-        print(json.dumps(asyncio.run(ask(args.port, args.seconds, args.clients, args.seed))))
-    elif args.part == "attack":
-        print(json.dumps(asyncio.run(attack(args.port, args.seconds, args.connections, args.seed))))
-    elif args.part == "probe":
-        print(json.dumps(probe([args.port, args.idler_port], args.seconds)))
-    else:
-        found = flood(args.model, args.seconds, args.clients, args.connections, args.seed)
-        print(json.dumps(found, indent=2))
+    print(json.dumps(flood(**vars(parser.parse_args())), indent=2))
 
 
 if __name__ == "__main__":

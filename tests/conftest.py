@@ -29,7 +29,6 @@ SENTENCES = [
 
 os.fsync = lambda descriptor: None  # what tests write needs to survive no loss of power
 
-collect_ignore = ["meetings/warm.py"]  # it compiles a function when it is imported
 #: Where tests marked `cuda` run: on a GPU where there is one. `cpu` runs them on the CPU, to see that they do run.
 DEVICE = os.environ.get("CONTRASTIVE_ST_TEST_DEVICE") or ("cuda" if torch.cuda.is_available() else None)
 

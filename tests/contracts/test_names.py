@@ -21,6 +21,7 @@ from pathlib import Path
 import datasets
 import numpy as np
 import pytest
+from small_checkpoints import tiny_bert
 
 import contrastive_st
 from conftest import SENTENCES
@@ -66,13 +67,7 @@ def module(library, name):
 @pytest.fixture(scope="module")
 def world(tokenizer, tmp_path_factory):
     """What the code of the table may use."""
-    import transformers
-
-    config = transformers.BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=40,
-    )  # fmt: skip
-    model = BertForCL(config, pooling="mean")
+    model = BertForCL(tiny_bert(tokenizer, max_position_embeddings=40), pooling="mean")
     folder = tmp_path_factory.mktemp("names")
     SentenceEncoder(model, tokenizer).save_pretrained(folder / "model")
     names = {

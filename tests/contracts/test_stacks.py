@@ -63,27 +63,26 @@ EQUAL = {
     "two dense": lambda: [pooling("max"), dense(), dense(8, activation_function=torch.nn.Identity())],
     "first and last layer": lambda: [layers([0.5, 0.5]), pooling("mean")],
 }  # fmt: skip
-#: Those that sentence-transformers computes, and that are not trained here, with what is said of them
+#: Those that sentence-transformers computes, and that are not trained here: settings of the transformer, the modules
+#: after it, and what is said of them
 COMPUTED = {
-    "two poolings": (lambda: [pooling("mean", "max")], "Pooling by mean.* and max"),
-    "layers with other weights": (lambda: [layers([1.0, 2.0]), pooling("mean")], "WeightedLayerPooling"),
-    "layer norm": (lambda: [pooling("mean"), modules.LayerNorm(D)], "LayerNorm"),
-    "dropout": (lambda: [pooling("mean"), modules.Dropout(0.1)], "Dropout"),
-    "residual dense": (lambda: [pooling("mean"), dense(use_residual=True)], "Dense with use_residual"),
-    "dense of tokens": (
-        lambda: [dense(module_input_name="token_embeddings", module_output_name="token_embeddings"), pooling("mean")],
-        "Dense",
-    ),
-    "normalize before dense": (lambda: [pooling("mean"), modules.Normalize(), dense()], "Normalize, Dense"),
-}
-#: Settings of the transformer that sentence-transformers obeys, and what follows it
-SETTINGS = {
-    "shorter texts": ({"processing_kwargs": {"text": {"max_length": 4}}}, [lambda: pooling("mean")]),
-    "no special tokens": ({"processing_kwargs": {"common": {"add_special_tokens": False}}}, [lambda: pooling("mean")]),
+    "two poolings": ({}, lambda: [pooling("mean", "max")], "Pooling by mean.* and max"),
+    "layers with other weights": ({}, lambda: [layers([1.0, 2.0]), pooling("mean")], "WeightedLayerPooling"),
+    "layer norm": ({}, lambda: [pooling("mean"), modules.LayerNorm(D)], "LayerNorm"),
+    "dropout": ({}, lambda: [pooling("mean"), modules.Dropout(0.1)], "Dropout"),
+    "residual dense": ({}, lambda: [pooling("mean"), dense(use_residual=True)], "Dense with use_residual"),
+    "dense of tokens": ({}, lambda: [
+        dense(module_input_name="token_embeddings", module_output_name="token_embeddings"), pooling("mean")], "Dense"),
+    "normalize before dense": ({}, lambda: [pooling("mean"), modules.Normalize(), dense()], "Normalize, Dense"),
+    "shorter texts": (
+        {"processing_kwargs": {"text": {"max_length": 4}}}, lambda: [pooling("mean")], "Transformer with "),
+    "no special tokens": (
+        {"processing_kwargs": {"common": {"add_special_tokens": False}}}, lambda: [pooling("mean")],
+        "Transformer with "),
     "the pooler": ({
         "modality_config": {"text": {"method": "forward", "method_output_name": "pooler_output"}},
         "module_output_name": "sentence_embedding",
-    }, []),
+    }, list, "Transformer with "),
 }  # fmt: skip
 #: Stacks with other vectors for queries than for documents
 ROLES = {
@@ -133,13 +132,15 @@ def test_equal_vectors_and_written_back(stack, transformer, tmp_path):
 
 @pytest.mark.parametrize("stack", COMPUTED)
 def test_equal_vectors_and_not_trained(stack, transformer, tmp_path):
-    make, named = COMPUTED[stack]
+    settings, make, named = COMPUTED[stack]
     needs = {"output_hidden_states": True} if "layers" in stack else {}
-    wanted = vectors(saved([transformer(**needs), *make()], tmp_path / "peer"))
-    encoder = SentenceEncoder(tmp_path / "peer")
-    np.testing.assert_allclose(encoder.encode(SENTENCES), wanted, atol=1e-5)
+    peer = saved([transformer(settings, **needs), *make()], tmp_path / "peer")
+    wanted = vectors(peer)
+    for model in (tmp_path / "peer", peer):
+        encoder = SentenceEncoder(model)
+        np.testing.assert_allclose(encoder.encode(SENTENCES), wanted, atol=1e-5)
     np.testing.assert_allclose(vectors(written_back(encoder, tmp_path / "again")), wanted, atol=1e-5)
-    with pytest.raises(InputError, match=f"{named}.*give --pooling to open its transformer without them"):
+    with pytest.raises(InputError, match=f"{named}.*--pooling"):
         AutoModelForCL.from_pretrained(tmp_path / "peer")
 
 
@@ -152,18 +153,6 @@ def test_without_a_transformer_it_is_one_true_line(stack, tmp_path):
             InputError, match=rf"^.* by modules of sentence-transformers \({named}.*not by one transformer.*$"
         ):
             door(tmp_path / "peer")
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_settings_of_a_transformer(name, transformer, tmp_path):
-    settings, after = SETTINGS[name]
-    peer = saved([transformer(settings), *(make() for make in after)], tmp_path / "peer")
-    for model in (tmp_path / "peer", peer):
-        encoder = SentenceEncoder(model)
-        np.testing.assert_allclose(encoder.encode(SENTENCES), vectors(peer), atol=1e-5)
-    np.testing.assert_allclose(vectors(written_back(encoder, tmp_path / "again")), vectors(peer), atol=1e-5)
-    with pytest.raises(InputError, match="Transformer with "):
-        AutoModelForCL.from_pretrained(tmp_path / "peer")
 
 
 @pytest.mark.parametrize("name", ["tokenizer_args", "processor_kwargs"])

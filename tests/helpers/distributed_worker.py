@@ -1,6 +1,4 @@
-"""Runs in each of W gloo processes: gradients and trained weights of one grid of cases, saved by rank 0.
-
-python distributed_worker.py RANK WORLD PORT OUT
+"""Runs in each of W gloo processes: gradients and trained weights of one grid of cases, which rank 0 returns.
 
 With CONTRASTIVE_ST_TEST_DEVICE the first cases of the grid run there, all processes on one GPU.
 """
@@ -8,7 +6,6 @@ With CONTRASTIVE_ST_TEST_DEVICE the first cases of the grid run there, all proce
 import contextlib
 import itertools
 import os
-import sys
 
 import torch
 import torch.distributed as dist
@@ -407,20 +404,13 @@ def unsynced(model, core):
     return no_sync
 
 
-def main(rank, world, port, out):
-    torch.set_num_threads(1)
+def main(world):
+    rank = int(os.environ.get("RANK", 0))
     if world > 1:
-        dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
+        dist.init_process_group("gloo")
     results = {}
     grid = SHORT if "CONTRASTIVE_ST_TEST_DEVICE" in os.environ else GRID
     for case in (case for case in grid if world == 1 or case[1] == torch.float64):
         for cached, rows in ways(case, world):
             results[(*case, cached, rows)] = train(case, cached, rows, rank, world)
-    if rank == 0:
-        torch.save(results, out)
-    if world > 1:
-        dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])
+    return results if rank == 0 else None

@@ -13,11 +13,12 @@ import random
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import torch
 import transformers
-from forks import ends, fork
+from ports import free_port
 from small_checkpoints import tiny_bert
 
 from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, DropoutPairCollator
@@ -75,11 +76,29 @@ def train(folder, steps, told, final, lives, chunk_size):
 
 
 def telling(processes, job):
-    """Children, and the pipe in which the job of the first one tells."""
-    ours, theirs = os.pipe()
-    children = fork(processes, lambda rank: job(os.open(os.devnull, os.O_WRONLY) if rank else theirs))
+    """Children, which are one process group of torch, and the pipe in which the job of the first one tells."""
+    port, (ours, theirs), children = str(free_port()), os.pipe(), []
+    for rank in range(processes):
+        if not (child := os.fork()):
+            if processes > 1:
+                os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(processes), MASTER_PORT=port)
+                os.environ.update(MASTER_ADDR="127.0.0.1", ACCELERATE_USE_CPU="true")
+            code = 1
+            try:
+                job(os.open(os.devnull, os.O_WRONLY) if rank else theirs)
+                code = 0
+            except BaseException:
+                traceback.print_exc()  # the child ends without the interpreter
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        children.append(child)
     os.close(theirs)
     return children, ours
+
+
+def ends(children):
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 
 
 def kill_in_a_save(children, pipe, wanted, moments):

@@ -2,11 +2,7 @@
 
 The losses and gradients of candidates that are gathered, and of those that go round; gradients by DDP's own
 `all_reduce` and by `add_gradients`, of few and many words.
-
-python ring_worker.py RANK WORLD PORT OUT
 """
-
-import sys
 
 import torch
 import torch.distributed as dist
@@ -102,9 +98,9 @@ def added_up(rank):
     return found
 
 
-def main(rank, world, port, out):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
+def main(world):
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
     sizes = ROWS if world == 3 else [5, 3]
     rows = slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
     distributed._SCORES = 8  # several slices of anchors a block
@@ -123,12 +119,4 @@ def main(rank, world, port, out):
                     "size": whole[1].abs().max().item(),
                     "vectors": gather.vectors,
                 }
-    everybody = [None] * world
-    dist.all_gather_object(everybody, {"candidates": found, "gradients": added_up(rank)})
-    if rank == 0:
-        torch.save(everybody, out)
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])
+    return {"candidates": found, "gradients": added_up(rank)}

@@ -1,10 +1,6 @@
-"""Train each family of rows and collator on few rows: what happened, in a word or a line; also in several processes.
-
-python small_worker.py RANK WORLD PORT OUT
-"""
+"""Train each family of rows and collator on few rows: what happened, in a word or a line; also in several processes."""
 
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +8,6 @@ import torch
 from small_checkpoints import tiny_bert
 
 from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, InputError
-from contrastive_st.commands import _leave_the_process_group
 from contrastive_st.data import (
     ContextWindowCollator,
     DropoutPairCollator,
@@ -81,20 +76,11 @@ def run_family(name, count, folder, batch=256):
     return "nothing changed" if same else "trained"
 
 
-def main(rank, world, port, out):
-    torch.set_num_threads(1)
-    os.environ.update(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE=world, MASTER_PORT=port, MASTER_ADDR="127.0.0.1")
-    os.environ["ACCELERATE_USE_CPU"] = "true"
+def main(folder):
     outcomes = {}
     for name in FAMILIES:
         for count in (1, 60):
-            folder = Path(out).with_suffix("") / rank / f"{name} {count}"
-            folder.mkdir(parents=True)
-            outcomes[f"{name} {count}"] = run_family(name, count, folder, batch=16)
-    if rank == "0":
-        torch.save(outcomes, out)
-    _leave_the_process_group(0, wait=True)  # as a script of the package ends: otherwise a thread of gloo may abort it
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+            own = Path(folder, os.environ["RANK"], f"{name} {count}")
+            own.mkdir(parents=True)
+            outcomes[f"{name} {count}"] = run_family(name, count, own, batch=16)
+    return outcomes

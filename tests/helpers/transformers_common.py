@@ -42,14 +42,9 @@ SMALL = {
 #: Settings of a family beside those
 MORE = {
     "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 32},
-    "modernbert": {
-        "local_attention": 8,
-        "cls_token_id": 1,
-        "sep_token_id": 2,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "pad_token_id": 0,
-    },
+    "modernbert": {"local_attention": 8, "pad_token_id": 0}
+    | dict.fromkeys(("cls_token_id", "bos_token_id"), 1)
+    | dict.fromkeys(("sep_token_id", "eos_token_id"), 2),
     "t5": {"d_model": 32, "num_layers": 2, "num_heads": 4, "d_kv": 8, "d_ff": 32},
 }
 

@@ -1,11 +1,8 @@
-"""Validates the same rows in each of W gloo processes; rank 0 saves what every process found."""
+"""Validates the same rows in each of W gloo processes: what each found."""
 
-import os
-import sys
 from unittest.mock import patch
 
 import torch
-import torch.distributed as dist
 import transformers
 from datasets import Dataset
 from small_checkpoints import tiny_bert
@@ -70,36 +67,30 @@ def parts(case, tokenizer):
 CASES = ("pairs", "triplets", "scores", "labels", "matryoshka", "cached", "mixture")
 
 
-def trainer_for(case, folder, **changes):
-    tokenizer = train_wordpiece(TEXTS, vocab_size=80, max_length=16)
-    loss, collator, rows, settings = parts(case, tokenizer)
-    config = tiny_bert(tokenizer)
+TOKENIZER = train_wordpiece(TEXTS, vocab_size=80, max_length=16)
+
+
+def trainer_for(case, folder, data=None, **changes):
+    loss, collator, rows, settings = parts(case, TOKENIZER)
     transformers.set_seed(1)
-    model = BertForCL(config, loss=loss, pooling="mean")
+    model = BertForCL(tiny_bert(TOKENIZER), loss=loss, pooling="mean")
     settings = {"per_device_train_batch_size": 4, "bf16": False, "report_to": "none", **settings, **changes}
     args = ContrastiveTrainingArguments(folder, disable_tqdm=True, **settings)
-    return ContrastiveTrainer(model, args, train_dataset=rows, eval_dataset=rows, data_collator=collator)
+    data = {"train_dataset": rows, "eval_dataset": rows, "data_collator": collator, **(data or {})}
+    return ContrastiveTrainer(model, args, **data)
 
 
 def texts_judged_by_scores(folder):
-    tokenizer = train_wordpiece(TEXTS, vocab_size=80, max_length=16)
-    trainer = trainer_for("pairs", folder)
-    return ContrastiveTrainer(
-        trainer.model, trainer.args, train_dataset=tokenize(Dataset.from_dict({"text": TEXTS}), tokenizer, 16),
-        eval_dataset=rows_for("scores", tokenizer), data_collator=DropoutPairCollator(tokenizer),
-        eval_collator=LabelledPairCollator(tokenizer),
-    )  # fmt: skip
+    texts = tokenize(Dataset.from_dict({"text": TEXTS}), TOKENIZER, 16)
+    collators = {"data_collator": DropoutPairCollator(TOKENIZER), "eval_collator": LabelledPairCollator(TOKENIZER)}
+    rows = {"train_dataset": texts, "eval_dataset": rows_for("scores", TOKENIZER)}
+    return trainer_for("pairs", folder, rows | collators)
 
 
 def own_pairs(folder):
     """The metrics of an evaluator of one's own pairs, and how many texts this process encoded for it."""
-    tokenizer, trainer = train_wordpiece(TEXTS, vocab_size=80, max_length=16), trainer_for("pairs", folder)
     evaluator = EmbeddingSimilarityEvaluator(TEXTS[:20], TEXTS[20:], list(range(20)), name="own")
-    args = ContrastiveTrainingArguments(folder, per_device_train_batch_size=4, bf16=False, disable_tqdm=True)
-    trainer = ContrastiveTrainer(
-        trainer.model, args, train_dataset=rows_for("pairs", tokenizer), data_collator=PairCollator(tokenizer),
-        evaluator=evaluator,
-    )  # fmt: skip
+    trainer = trainer_for("pairs", folder, {"evaluator": evaluator, "eval_dataset": None})
     encode, texts = SentenceEncoder.encode, []
 
     def counted(self, some, **options):
@@ -143,18 +134,3 @@ def all_figures(folder):
     found["predictions"] = {case: predictions(case, folder) for case in ("pairs", "scores", "mixture", "cached")}
     found["losses"] = {steps: losses_of_steps(folder, steps) for steps in (1, 2, 50)}
     return found | {"only scores": figures(texts_judged_by_scores(folder).evaluate())}
-
-
-def main(rank, world, port, out):
-    torch.set_num_threads(1)
-    os.environ.update(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE=str(world), MASTER_PORT=port)
-    os.environ.update(MASTER_ADDR="127.0.0.1", ACCELERATE_USE_CPU="true")
-    found, everybody = all_figures(f"{out}-runs"), [None] * world
-    dist.all_gather_object(everybody, found)
-    if int(rank) == 0:
-        torch.save(everybody, out)
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4])

@@ -36,7 +36,9 @@ PACKAGE = (
     "transformers.trainer", "transformers.models.bert.modeling_bert", "transformers.models.auto", "datasets", "peft",
     "accelerate.commands.launch", "sentence_transformers", "contrastive_st.cli", "contrastive_st.scripts",
     "contrastive_st.training", "contrastive_st.models.encoder", "contrastive_st.evaluation", "contrastive_st.hub.cards",
-    "contrastive_st.losses",
+    "contrastive_st.losses", "contrastive_st.data.mixture", "contrastive_st.scripts.run",
+    "contrastive_st.models.static_encoder", "contrastive_st.models.word_models", "contrastive_st.models.wrapped",
+    "torch.utils.tensorboard",
 )  # fmt: skip
 #: Variables that libraries read when they are loaded, and those of them that are read later. (What
 #: accelerate launch sets, KMP_AFFINITY, is for an OpenMP that the wheels of torch do not have.)

@@ -8,7 +8,7 @@ import host_waits
 import numpy as np
 import pytest
 import torch
-from ranks import launch, relative_error
+from ranks import relative_error, together
 from transformers import AutoModel
 
 from conftest import DEVICE, SENTENCES, save_both
@@ -20,13 +20,13 @@ pytestmark = [pytest.mark.cuda, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
+def results():
     """The grid on the CPU by one process, and on the device by one and by two; gloo, since they share one GPU."""
-    folder, found = tmp_path_factory.mktemp("cuda"), {}
+    found = {}
     with pytest.MonkeyPatch.context() as patch:
         for device, world in {("cpu", 1), (DEVICE, 1), (DEVICE, 2)}:
             patch.setenv("CONTRASTIVE_ST_TEST_DEVICE", device)
-            found[device, world] = launch(world, folder / f"{device}{world}.pt", distributed_worker.__file__)
+            found[device, world] = together(world, distributed_worker.main, world)[0]
     return found
 
 

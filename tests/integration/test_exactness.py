@@ -5,15 +5,14 @@ import itertools
 import distributed_worker
 import pytest
 import torch
-from ranks import launch, relative_error
+from ranks import relative_error, together
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("exactness")
-    return {world: launch(world, folder / f"{world}.pt", distributed_worker.__file__) for world in (1, 2)}
+def results():
+    return {world: together(world, distributed_worker.main, world)[0] for world in (1, 2)}
 
 
 def cases():

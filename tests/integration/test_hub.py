@@ -5,12 +5,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import transformers
 from hub_server import Fault
+from small_checkpoints import tiny_bert
 
-from conftest import SENTENCES, save_both
+from conftest import save_both
 from contrastive_st import BertForCL, SentenceEncoder
-from contrastive_st.data import train_wordpiece
 from contrastive_st.models.export import export
 
 pytestmark = pytest.mark.slow
@@ -18,12 +17,8 @@ ALICE, BOB = "hf_aliceSecretToken0", "hf_bobSecretToken00"
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("checkpoint") / "out"
-    tokenizer = train_wordpiece(SENTENCES * 3, vocab_size=120, max_length=16)
-    shape = {"vocab_size": len(tokenizer), "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = transformers.BertConfig(**shape, intermediate_size=16, max_position_embeddings=20)
-    save_both(BertForCL(config), tokenizer, folder)
+def checkpoint(tokenizer, tmp_path_factory):
+    folder = save_both(BertForCL(tiny_bert(tokenizer)), tokenizer, tmp_path_factory.mktemp("checkpoint") / "out")
     (folder / "training_args.bin").write_bytes(b"a pickle")
     (folder / "optimizer.pt").write_bytes(b"a pickle")
     return folder

@@ -2,15 +2,15 @@
 
 import pytest
 import ring_worker
-from ranks import launch
+from ranks import together
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", params=[2, 3])
-def ranks(request, tmp_path_factory):
+def ranks(request):
     """What each of so many processes found."""
-    return launch(request.param, tmp_path_factory.mktemp("ranks") / "found.pt", ring_worker.__file__)
+    return together(request.param, ring_worker.main, request.param)
 
 
 def test_what_goes_round_is_what_is_gathered(ranks):

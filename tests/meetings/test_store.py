@@ -411,6 +411,15 @@ class Meetings(RuleBasedStateMachine):
             self.chains[key] = ContrastiveVectorStore(encoder, WORLD.places[held.place][0], key[1])
         return self.chains[key]
 
+    def ask(self, held, number, what, *arguments):
+        """What the other process answers, which opens the collection by one of its addresses."""
+        return WORLD.ask(what, WORLD.places[held.place][number % 2], self.name_of(held, number), *arguments)
+
+    def forget(self, place, name):
+        """A name has another meaning now."""
+        self.opened = {key: one for key, one in self.opened.items() if (key[0], key[2]) != (place, name)}
+        self.chains = {key: one for key, one in self.chains.items() if key[:2] != (place, name)}
+
     def post(self, held, number, path, token, **body):
         answer = self.http(held, number).post(path, json=body, headers={"Authorization": f"Bearer {token}"})
         assert answer.status_code == 200, answer.text
@@ -446,8 +455,7 @@ class Meetings(RuleBasedStateMachine):
             vectors = WORLD.encoders[held.model].encode_document(texts)
             counts = self.store(held, pick).upsert(ids, texts, vectors, metadata)
         elif by == "process":
-            where = WORLD.places[held.place][pick % 2]
-            counts = WORLD.ask("upsert", where, self.name_of(held, pick), ids, texts, metadata)
+            counts = self.ask(held, pick, "upsert", ids, texts, metadata)
         elif by == "api":
             documents = [{"id": id, "text": text, "metadata": item} for id, text, item in rows]
             counts = self.post(held, pick, "/upsert", "w", documents=documents)
@@ -481,16 +489,19 @@ class Meetings(RuleBasedStateMachine):
     def delete(self, pick, ids, by):
         held = self.pick(pick)
         gone = held.remove(map(as_id, ids), remember=True)
-        if by == "store":
-            assert self.store(held, pick).delete(ids) == len(gone)
-        elif by == "process":
-            where = WORLD.places[held.place][pick % 2]
-            assert WORLD.ask("delete", where, self.name_of(held, pick), ids) == len(gone)
-        elif by == "api":
-            assert self.post(held, pick, "/delete", "w", ids=ids)["deleted"] == len(gone)
-        else:
+        if by == "langchain":
             self.chain(held, pick).delete([str(id) for id in ids])
+        else:
+            assert self.count_deleted(held, pick, by, "delete", ids=ids) == len(gone)
         self.check(held, pick, "the sea")
+
+    def count_deleted(self, held, pick, by, what, **argument):
+        (value,) = argument.values()
+        if by == "store":
+            return getattr(self.store(held, pick), what)(value)
+        if by == "process":
+            return self.ask(held, pick, what, value)
+        return self.post(held, pick, "/delete", "w", **argument)["deleted"]
 
     @rule(pick=PICK, filter=st.sampled_from(range(len(FILTERS))), by=st.sampled_from(["store", "process", "api"]))
     def delete_matching(self, pick, filter, by):
@@ -499,13 +510,7 @@ class Meetings(RuleBasedStateMachine):
         if not ids:
             return
         gone = held.remove(ids, remember=True)
-        if by == "store":
-            assert self.store(held, pick).delete_matching(chosen) == len(gone)
-        elif by == "process":
-            where = WORLD.places[held.place][pick % 2]
-            assert WORLD.ask("delete_matching", where, self.name_of(held, pick), chosen) == len(gone)
-        else:
-            assert self.post(held, pick, "/delete", "w", filter=chosen)["deleted"] == len(gone)
+        assert self.count_deleted(held, pick, by, "delete_matching", filter=chosen) == len(gone)
         self.check(held, pick, "the sea")
 
     @rule(pick=PICK, kind=st.sampled_from(SOURCES), source=st.sampled_from(["a", "b"]), rows=ROWS,
@@ -523,8 +528,7 @@ class Meetings(RuleBasedStateMachine):
                 index(store, encoder, kind, source, rows, **options)
             return
         if by == "process":
-            where = WORLD.places[held.place][pick % 2]
-            assert WORLD.ask("index", where, self.name_of(held, pick), kind, source, rows, options)
+            assert self.ask(held, pick, "index", kind, source, rows, options)
         elif by == "shards" and kind != "parts":
             self.through_shards(held, store, corpus, options)
         else:
@@ -559,8 +563,7 @@ class Meetings(RuleBasedStateMachine):
             held.index(kind, "k", corpus, sync=sync)
         except InputError:
             return
-        where, name = WORLD.places[held.place][pick % 2], self.name_of(held, pick)
-        WORLD.ask("killed", where, name, kind, "k", rows, {"sync": sync, "kill_at": shard})
+        self.ask(held, pick, "killed", kind, "k", rows, {"sync": sync, "kill_at": shard})
         after = held.documents
         for ids, texts, items, _ in self.store(held, pick).scan():
             for id, text, item in zip(ids.tolist(), texts, items, strict=True):
@@ -591,8 +594,7 @@ class Meetings(RuleBasedStateMachine):
         store = VectorStore(WORLD.databases[held.place][pick % 2], old)
         naming.rename(store.database, old, new)
         self.names[held.place][new] = self.names[held.place].pop(old)
-        self.opened = {key: one for key, one in self.opened.items() if (key[0], key[2]) != (held.place, old)}
-        self.chains = {key: one for key, one in self.chains.items() if key[:2] != (held.place, old)}
+        self.forget(held.place, old)
         assert len(store) == len(held.documents)  # its tables are meant still
         self.check(held, pick, "the town")
 
@@ -616,8 +618,7 @@ class Meetings(RuleBasedStateMachine):
         for names in (self.names[held.place], self.aliases[held.place]):
             for name in [name for name, one in names.items() if one is held]:
                 del names[name]
-                self.opened = {key: one for key, one in self.opened.items() if (key[0], key[2]) != (held.place, name)}
-                self.chains = {key: one for key, one in self.chains.items() if key[:2] != (held.place, name)}
+                self.forget(held.place, name)
 
     # -------------------------------------------------------------- models
 

@@ -6,11 +6,11 @@
 import os
 
 import pytest
+from ranks import RunFailed, together
 
 from contrastive_st.losses import LOSSES
 from meetings import training
 from meetings.covering import covering
-from meetings.processes import RunFailed, together
 
 ASKED = os.environ.get("CONTRASTIVE_ST_MEETINGS", "")
 #: Run with all tests

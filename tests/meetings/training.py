@@ -16,9 +16,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from ranks import together
 from transformers import TrainingArguments
-
-from meetings.processes import together
 
 #: The first value of each axis is its default. A loss stands for its rows and collator, and for its model if that is
 #: none of transformers

@@ -7,7 +7,7 @@ import pytest
 import small_worker
 import torch
 from datasets import IterableDataset
-from ranks import launch
+from ranks import together
 from small_checkpoints import tiny_bert
 from small_worker import FAMILIES
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.slow
 def test_so_do_two_processes(tmp_path):
-    outcomes = launch(2, tmp_path / "two.pt", small_worker.__file__)
+    outcomes, _ = together(2, small_worker.main, tmp_path)
     assert set(outcomes) == {f"{family} {rows}" for family in FAMILIES for rows in (1, 60)}
     for name, outcome in outcomes.items():
         assert outcome == "trained" or outcome.startswith("InputError: "), (name, outcome)

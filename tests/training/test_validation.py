@@ -8,7 +8,7 @@ import pytest
 import torch
 import validation_worker
 from datasets import Dataset
-from ranks import launch
+from ranks import together
 from scipy.stats import spearmanr
 
 from conftest import SENTENCES
@@ -87,7 +87,7 @@ def test_every_row_is_judged_once_whatever_the_number_of_processes():
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("validation")
-    both = launch(2, folder / "both.pt", validation_worker.__file__)
+    both = together(2, validation_worker.all_figures, str(folder / "both"))
     return validation_worker.all_figures(str(folder / "alone")), both
 
 

@@ -145,10 +145,12 @@ def open_rows(folder):
 
     for path in sorted(folder.iterdir()):
         for read in (lambda source: open_corpus(source).read(), read_texts):
-            with contextlib.suppress(Told), told():
+            try:
                 for _ in read(str(path)):
                     pass
-    raise Refused  # of two readers and one file, each may refuse it
+            except Exception as error:
+                if not told(error):
+                    raise
 
 
 def open_state(folder):
@@ -157,27 +159,11 @@ def open_state(folder):
     resume(folder)
 
 
-class Refused(Exception):
-    """Everything was refused or opened as it should be."""
-
-
-class Told(Exception):
-    """An error of which the command line has a line: `told` raises it in place of such an error."""
-
-
-@contextlib.contextmanager
-def told():
-    """Turn an error that the command line tells in one line into `Told`; others pass."""
+def told(error):
+    """Whether the command line tells an error in one line."""
     from contrastive_st.errors import one_line
 
-    try:
-        yield
-    except (MemoryError, AssertionError, Refused):
-        raise
-    except Exception as error:
-        if len(one_line(error).splitlines()) != 1:
-            raise
-        raise Told from error
+    return not isinstance(error, (MemoryError, AssertionError)) and len(one_line(error).splitlines()) == 1
 
 
 def make_rows(folder):
@@ -235,15 +221,11 @@ def child(opened, folder, report):
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.addaudithook(watched)
     try:
-        with told():
-            opened(folder)
+        opened(folder)
         ended = "opened"
-    except Refused:
-        ended = "refused or opened"
-    except Told:
-        ended = "refused"
-    except BaseException:
-        ended = f"FOUND {traceback.format_exc()}"
+    except BaseException as error:
+        refused = isinstance(error, Exception) and told(error)
+        ended = "refused" if refused else f"FOUND {traceback.format_exc()}"
     used = memory("VmHWM")
     os.write(report, f"{used}\n{ended}".encode()[:60_000])
     os._exit(0)
@@ -263,22 +245,21 @@ def run_one(opened, folder, idle):
             os.close(ours)
             return f"FOUND it took more than {SECONDS} s"
         time.sleep(0.002)
-    told = os.read(ours, 65_536).decode(errors="replace")
+    outcome = os.read(ours, 65_536).decode(errors="replace")
     os.close(ours)
     if code := os.waitstatus_to_exitcode(ended[1]):
         return f"FOUND it ended by {code}"
-    used, _, told = told.partition("\n")
+    used, _, outcome = outcome.partition("\n")
     if int(used) - idle > MEMORY:
         return f"FOUND {(int(used) - idle) >> 20} MiB"
-    return "FOUND it ran code" if Path(os.environ["MUTANT_CANARY"]).exists() else told
+    return "FOUND it ran code" if Path(os.environ["MUTANT_CANARY"]).exists() else outcome
 
 
 def attack(kinds, count, seed, root):
     """Open `count` mutants of all kinds in turn; the finds, and a count of what happened by kind."""
     for folder, opened in kinds.values():  # so that the children import nothing; a run that resumes writes
         shutil.copytree(folder, root / "whole")
-        with contextlib.suppress(Refused):
-            opened(root / "whole")
+        opened(root / "whole")
         shutil.rmtree(root / "whole")
     idle = memory("VmRSS")
     counts, finds, names = Counter(), [], list(kinds)
@@ -292,10 +273,10 @@ def attack(kinds, count, seed, root):
             mutate(path, chance)
         if kind != "rows":
             arm(mutant)
-        told = run_one(opened, mutant, idle)
-        counts[kind, told.split("\n")[0] if not told.startswith("FOUND") else "FOUND"] += 1
-        if told.startswith("FOUND"):
-            finds.append(f"{kind} {seed} {number} {path.relative_to(mutant)}: {told}")
+        outcome = run_one(opened, mutant, idle)
+        counts[kind, outcome.split(maxsplit=1)[0]] += 1
+        if outcome.startswith("FOUND"):
+            finds.append(f"{kind} {seed} {number} {path.relative_to(mutant)}: {outcome}")
             print(finds[-1] + "\n", flush=True)
         shutil.rmtree(mutant)
     return finds, counts
@@ -331,8 +312,8 @@ def main():
         for kinds, count in jobs:
             found, counts = attack(kinds, count, args.seed, root)
             finds += found
-            for (kind, told), number in sorted(counts.items()):
-                print(f"{kind:14} {told:20} {number}")
+            for (kind, ended), number in sorted(counts.items()):
+                print(f"{kind:14} {ended:20} {number}")
     seconds = time.monotonic() - began
     print(f"{args.count} + {args.resume} mutants of seed {args.seed} in {seconds:.0f} s: {len(finds)} finds")
     return 1 if finds else 0

@@ -23,7 +23,6 @@ from contrastive_st.errors import InputError
 from contrastive_st.files.download import _HTTPError, hub_errors
 from contrastive_st.files.writing import locked, only_writer
 from contrastive_st.hub.push import dry_run
-from contrastive_st.models.protocol import open_encoder
 from contrastive_st.training.checkpoints import check_checkpoint, newest_checkpoint
 
 TEACHER = mutants.MADE / "bert"
@@ -170,23 +169,6 @@ def test_a_lock_that_was_removed_while_it_was_opened_is_no_lock(tmp_path, monkey
     with locked(path, "held"):
         assert path.exists()
     assert not path.exists()
-
-
-def test_files_without_weights(tmp_path):
-    shutil.copytree(TEACHER, tmp_path / "model")
-    header = b"{}      "
-    (tmp_path / "model" / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
-    with pytest.raises(InputError, match="0 tensors"):
-        open_encoder(tmp_path / "model")
-
-
-def test_a_classifier_without_labels(tmp_path, capsys):
-    (tmp_path / "pairs.csv").write_text("question,answer\n" + "".join(f"one text {i},another {i}\n" for i in range(20)))
-    command = ["train", "infersent", "--train_file", str(tmp_path / "pairs.csv"), "--output_dir", str(tmp_path / "out")]
-    assert main(command) == 2
-    errors = capsys.readouterr().err
-    assert "not pairs with a class" in errors.splitlines()[-1]
-    assert "Traceback" not in errors
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")

@@ -1,4 +1,4 @@
-"""Static models of sentence-transformers and model2vec, in each layout: equal vectors, and written back."""
+"""Static models of sentence-transformers and model2vec: equal vectors, and written back."""
 
 import itertools
 import shutil
@@ -58,22 +58,10 @@ STACKS = {
 }
 
 
-def older(folder):
-    """The layout of earlier releases, with the table in a folder."""
-    (folder / "0_StaticEmbedding").mkdir()
-    for name in ("model.safetensors", "tokenizer.json"):
-        (folder / name).rename(folder / "0_StaticEmbedding" / name)
-    path = folder / "modules.json"
-    path.write_text(path.read_text().replace('"path": ""', '"path": "0_StaticEmbedding"', 1))
-
-
-@pytest.mark.parametrize("layout", ["today", "older"])
 @pytest.mark.parametrize("stack", STACKS)
-def test_of_sentence_transformers(stack, layout, tmp_path):
+def test_of_sentence_transformers(stack, tmp_path):
     peer = library.SentenceTransformer(modules=STACKS[stack](), device="cpu")
     peer.save_pretrained(str(tmp_path / "peer"))
-    if layout == "older":
-        older(tmp_path / "peer")
     wanted = peer.encode(TEXTS, show_progress_bar=False)
     for encoder in (SentenceEncoder(tmp_path / "peer"), open_encoder(tmp_path / "peer"), SentenceEncoder(peer)):
         np.testing.assert_allclose(encoder.encode(TEXTS), wanted, atol=1e-5)

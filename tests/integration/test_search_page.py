@@ -101,7 +101,7 @@ def search(page, text, waits_for=".hits .score"):
     page.wait_for_selector(waits_for, timeout=60_000)
 
 
-def test_type_enter_and_read(page, tmp_path):
+def test_type_enter_and_read(page):
     page.keyboard.type("a cat and a dog")
     page.keyboard.press("Enter")
     page.wait_for_selector(".hits .score", timeout=60_000)
@@ -117,8 +117,6 @@ def test_type_enter_and_read(page, tmp_path):
     legend = page.locator(".legend")
     assert legend.bounding_box()["y"] > hits.last.bounding_box()["y"]
     assert "#1" not in page.locator(".hits").inner_text()
-    page.screenshot(path=tmp_path / "page.png")
-    assert (tmp_path / "page.png").stat().st_size > 10_000
 
 
 def test_the_keyboard_goes_everywhere(page):

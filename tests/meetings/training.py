@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from ranks import together
+from small_checkpoints import tiny_bert
 from transformers import TrainingArguments
 
 #: The first value of each axis is its default. A loss stands for its rows and collator, and for its model if that is
@@ -154,7 +155,6 @@ def tokenizer_of(folder):
 def make_bases(folder):
     """Save the bases that runs start from, one of each dtype."""
     import torch
-    from transformers import BertConfig
 
     from contrastive_st import BertForCL
     from contrastive_st.data import train_subword_tokenizer, train_wordpiece
@@ -163,10 +163,7 @@ def make_bases(folder):
     tokenizer = train_wordpiece([" ".join(WORDS)] * 3, 80, max_length=16)
     for dtype in AXES["base"]:
         torch.manual_seed(0)
-        config = BertConfig(
-            vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
-            intermediate_size=32, max_position_embeddings=24, initializer_range=0.2,
-        )  # fmt: skip
+        config = tiny_bert(tokenizer, max_position_embeddings=24, initializer_range=0.2)
         model = BertForCL(config, pooling="mean").to(getattr(torch, dtype))
         model.save_pretrained(folder / dtype)
         tokenizer.save_pretrained(folder / dtype)

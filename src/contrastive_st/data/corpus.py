@@ -90,17 +90,29 @@ _SCHEMA = pa.schema([("text", pa.string()), ("document", pa.int64()), ("position
 Chunk = tuple[pa.Array, np.ndarray]  # texts, and which of them start a document
 
 
+def cache_file(name: str) -> Path:
+    """A file of this package in the cache of `datasets`, whose folder exists."""
+    folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / name
+
+
 def block_file(path: Path, text_column: str, document_column: str | None) -> Path:
     """The file of blocks of a corpus, written now if it is not in the cache; for the arguments see `SentenceCorpus`."""
     facts = check_file(path, path)
     given = [str(path.resolve()), facts.st_size, facts.st_mtime_ns, text_column, document_column, _DOCUMENT]
-    folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"corpus-{Hasher.hash(given)}.arrow"
+    target = cache_file(f"corpus-{Hasher.hash(given)}.arrow")
     with FileLock(f"{target}.lock"):  # one process converts, the others wait for it
         if not target.exists():
             _write(_chunks(path, text_column, document_column), target, str(path))
     return target
+
+
+def blocks(file: str | Path) -> Iterator[pa.RecordBatch]:
+    """Yield the blocks of a file of `block_file`, in order."""
+    with pa.OSFile(str(file)) as source, pa.ipc.open_file(source) as reader:
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
 
 
 def _write(chunks: Iterator[Chunk], target: Path, source: str) -> None:
@@ -211,10 +223,8 @@ def corpus_texts(
 ) -> Iterator[str]:
     """Yield the sentences of a corpus in order; arguments and errors are those of `SentenceCorpus`."""
     for path in _files(paths):
-        file = block_file(path, text_column, document_column)
-        with pa.OSFile(str(file)) as source, pa.ipc.open_file(source) as reader:
-            for i in range(reader.num_record_batches):
-                yield from reader.get_batch(i)["text"].to_pylist()
+        for block in blocks(block_file(path, text_column, document_column)):
+            yield from block["text"].to_pylist()
 
 
 class SentenceCorpus(Dataset[Record]):

@@ -69,7 +69,7 @@ def labelled_docs(pairs: Sequence[DocPair], seed: int = 0) -> Dataset:
     modules: dict[str, list[int]] = defaultdict(list)
     for i, pair in enumerate(pairs):
         modules[pair.source.rpartition(".")[0]].append(i)
-    rows: dict[str, list[object]] = {"first": [], "second": [], "label": [], "score": []}
+    rows: list[dict[str, object]] = []
     for i, pair in enumerate(pairs):
         near = [j for j in modules[pair.source.rpartition(".")[0]] if j != i]
         far = int(random.integers(len(pairs)))
@@ -77,17 +77,13 @@ def labelled_docs(pairs: Sequence[DocPair], seed: int = 0) -> Dataset:
             far = int(random.integers(len(pairs)))
         chosen = [(i, 0), *([(near[int(random.integers(len(near)))], NEAR)] if near else []), (far, FAR)]
         for j, label in chosen:
-            for name, value in zip(rows, (pair.title, pairs[j].text, label, 1 - label / 2), strict=True):
-                rows[name].append(value)
-    return Dataset.from_dict(rows)
+            rows.append({"first": pair.title, "second": pairs[j].text, "label": label, "score": 1 - label / 2})
+    return Dataset.from_list(rows)
 
 
 def triplets_of(rows: Dataset) -> Dataset:
     """Anchor, positive, negative from `labelled_docs`: the nearest available negative."""
-    result: dict[str, list[str]] = {"anchor": [], "positive": [], "negative": []}
     first, second, label = rows["first"][:], rows["second"][:], rows["label"][:]
-    for i in range(len(label) - 1):
-        if label[i] == 0:
-            for name, value in zip(result, (first[i], second[i], second[i + 1]), strict=True):
-                result[name].append(value)
-    return Dataset.from_dict(result)
+    own = [i for i in range(len(label) - 1) if label[i] == 0]
+    columns = {"anchor": first, "positive": second, "negative": second[1:]}
+    return Dataset.from_dict({name: [texts[i] for i in own] for name, texts in columns.items()})

@@ -90,8 +90,7 @@ def pair_of(docstring: str) -> tuple[str, str] | None:
     if not is_sentence(title, *TITLE_WORDS):
         return None
     for lines in blocks:
-        text = prose(lines)
-        if text:
+        if text := prose(lines):
             return None if text.casefold().startswith(title.casefold().rstrip(".")) else (title, text)
     return None
 

@@ -167,14 +167,11 @@ def unique_pairs(pairs: Iterable[DocPair]) -> list[DocPair]:
     seen: set[str] = set()
     kept = []
     for pair in pairs:
-        if not seen & _folded(pair):
-            seen |= _folded(pair)
+        folded = {pair.title.casefold(), pair.text.casefold()}
+        if not seen & folded:
+            seen |= folded
             kept.append(pair)
     return kept
-
-
-def _folded(pair: DocPair) -> set[str]:
-    return {pair.title.casefold(), pair.text.casefold()}
 
 
 def _extract(roots: Iterable[str | Path], workers: int | None) -> list[DocPair]:

@@ -51,11 +51,9 @@ class GuidedRows(Dataset[Record]):
         texts = list(self.texts[index].values())
         there = [text is not None for text in texts]  # null: no text, where a row has fewer negatives than others
         vectors = self.guide([text for text in texts if text is not None])
-        if not all(there):
-            result = np.zeros((len(texts), vectors.shape[1]), dtype=vectors.dtype)
-            result[there] = vectors
-            vectors = result
-        return {**self.rows[index], "guide": vectors}
+        result = np.zeros((len(texts), vectors.shape[1]), dtype=vectors.dtype)
+        result[there] = vectors
+        return {**self.rows[index], "guide": result}
 
 
 class TeacherRows(Dataset[Record]):

@@ -297,8 +297,5 @@ class _Forward:
             self._next = number + 1
         return result
 
-    def __getitem__(self, number: int) -> Record:
-        return self.__getitems__([number])[0]
-
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_rows": None}

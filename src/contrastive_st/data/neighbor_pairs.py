@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import torch
-from datasets import config
 from datasets.fingerprint import Hasher
 from filelock import FileLock
 from numpy.typing import NDArray
@@ -21,11 +21,12 @@ from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data.collators import PairCollator
-from contrastive_st.data.corpus import BlockSampler, block_file
+from contrastive_st.data.corpus import BlockSampler, block_file, blocks, cache_file
 from contrastive_st.data.profile import Record
 from contrastive_st.data.tokenization import id_reader
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write
+from contrastive_st.prefetch import in_chunks
 
 # --- Documents, and some of them that are held out.
 
@@ -90,20 +91,22 @@ class Documents:
         first = 0
         for file in self.files:
             last = 0
-            with pa.OSFile(file) as source, pa.ipc.open_file(source) as reader:
-                for i in range(reader.num_record_batches):
-                    block = reader.get_batch(i)
-                    numbers = first + block["document"].to_numpy()
-                    last = int(numbers[-1])
-                    own = (self.held_out[numbers] == held_out) & (self.sizes[numbers] > 1)
-                    if own.any():
-                        texts = block["text"] if own.all() else block["text"].filter(pa.array(own))
-                        yield texts.to_pylist(), numbers[own]
+            for block in blocks(file):
+                numbers = first + block["document"].to_numpy()
+                last = int(numbers[-1])
+                own = (self.held_out[numbers] == held_out) & (self.sizes[numbers] > 1)
+                if own.any():
+                    yield block["text"].filter(pa.array(own)).to_pylist(), numbers[own]
             first = last + 1
 
     def texts(self) -> Iterator[str]:
         """Yield the sentences to train on."""
-        return (text for texts, _ in self.sentences() for text in texts)
+        return (text for text, _ in self.numbered())
+
+    def numbered(self, held_out: bool = False) -> Iterator[tuple[str, int]]:
+        """Yield the sentences one by one with the numbers of their documents, as `sentences` has them."""
+        for texts, numbers in self.sentences(held_out):
+            yield from zip(texts, numbers.tolist(), strict=True)
 
     def sample(self, most: int) -> list[str]:
         """Sentences to train on, evenly from the whole text."""
@@ -115,16 +118,13 @@ class Documents:
 
         The positives are distinct texts, none of which belongs to another anchor.
         """
-        texts: list[str] = []
-        documents: list[int] = []
-        for block, numbers in self.sentences(held_out=True):
-            texts += block
-            documents += numbers.tolist()
-        trained = set(texts).intersection(self.texts())
+        held = list(self.numbered(held_out=True))
+        trained = {text for text, _ in held}.intersection(self.texts())
         pairs: dict[str, tuple[str, str]] = {}
-        for i in np.random.default_rng(seed).permutation(max(len(texts) - 1, 0)):
-            pair = texts[i], texts[i + 1]
-            if documents[i] == documents[i + 1] and pair[0] != pair[1] and not trained.intersection(pair):
+        for i in np.random.default_rng(seed).permutation(max(len(held) - 1, 0)):
+            (text, document), (after, other) = held[i : i + 2]
+            pair = text, after
+            if document == other and pair[0] != pair[1] and not trained.intersection(pair):
                 pairs.setdefault(pair[1], pair)
             if len(pairs) == most:
                 break
@@ -133,13 +133,10 @@ class Documents:
 
 def _sizes(file: str) -> NDArray[np.int64]:
     """Number of sentences of each document of a file of blocks."""
-    with pa.OSFile(file) as source, pa.ipc.open_file(source) as reader:
-        parts = [np.unique(reader.get_batch(i)["document"], return_counts=True)
-                 for i in range(reader.num_record_batches)]  # fmt: skip
-    sizes = np.zeros(int(parts[-1][0][-1]) + 1, np.int64)
-    for documents, counts in parts:
-        sizes[documents] += counts
-    return sizes
+    counts = Counter[int]()
+    for block in blocks(file):
+        counts.update(block["document"].to_pylist())
+    return np.array([counts[number] for number in range(max(counts) + 1)])
 
 
 # --- Their token ids on disk, from which any sentence is read without the others.
@@ -169,8 +166,7 @@ class TokenFile:
         """Tokenize the training sentences into a file in the cache of `datasets`, unless it is there already."""
         words = sorted(tokenizer.get_vocab().items())
         given = [documents.files, documents.held_out.tobytes(), words, repr(tokenizer), max_length]
-        target = Path(config.HF_DATASETS_CACHE, "contrastive_st", f"pairs-{Hasher.hash(given)}.ids")
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target = cache_file(f"pairs-{Hasher.hash(given)}.ids")
         with FileLock(f"{target}.lock"):  # one process tokenizes, the others wait for it
             if not target.with_suffix(".npz").exists():
                 _write(documents, tokenizer, max_length, target)
@@ -190,7 +186,8 @@ def _write(documents: Documents, tokenizer: PreTrainedTokenizerBase, max_length:
         counted, *others = (files.enter_context(atomic_write(name, overwrite=True)) for name in names)
         with open(others[0], "wb") as rows, open(others[1], "wb") as ids:
             read = id_reader(tokenizer, max_length)
-            for texts, numbers in _chunks(documents.sentences()):
+            for some in in_chunks(documents.numbered(), _CHUNK):
+                texts, numbers = [text for text, _ in some], [number for _, number in some]
                 flat, lengths = read(texts)
                 counts += np.bincount(flat, minlength=len(counts))
                 distinct = np.unique(np.repeat(np.arange(len(texts)), lengths) * len(counts) + flat) % len(counts)
@@ -202,19 +199,6 @@ def _write(documents: Documents, tokenizer: PreTrainedTokenizerBase, max_length:
                 flat.astype("<i4").tofile(ids)
                 records.tofile(rows)
         np.savez(counted, counts=counts, frequencies=frequencies)
-
-
-def _chunks(blocks: Iterator[tuple[list[str], NDArray[np.int64]]]) -> Iterator[tuple[list[str], list[int]]]:
-    texts: list[str] = []
-    numbers: list[int] = []
-    for block, own in blocks:
-        texts += block
-        numbers += own.tolist()
-        if len(texts) >= _CHUNK:
-            yield texts, numbers
-            texts, numbers = [], []
-    if texts:
-        yield texts, numbers
 
 
 class NeighborPairs(Dataset[Record]):

@@ -96,12 +96,11 @@ def items_of(cell: object) -> list[Any] | None:
             return list(written["choices"] if isinstance(written, dict) else written)
         except (ValueError, RecursionError):
             pass
-    inside, bare = text[1:-1], text[0] == "{"  # PostgreSQL quotes what has white space, and separates by commas alone
-    items, rest = _ITEM.findall(inside), _ITEM.sub("", inside)
+    items, rest = _ITEM.findall(text[1:-1]), _ITEM.sub("", text[1:-1])
+    # PostgreSQL quotes what has white space, and separates by commas alone
+    bare = text[0] == "{" and rest == "," * (len(items) - 1)
     plain = all(item[0] in "'\"" or item in _NULLS or NUMBER.fullmatch(item) for item in items)
-    if bare and rest == "," * (len(items) - 1):
-        return [_item(item, True) for item in items]
-    return [_item(item, False) for item in items] if plain and not rest.strip(", \t\n") else None
+    return [_item(item, bare) for item in items] if bare or (plain and not rest.strip(", \t\n")) else None
 
 
 def _item(written: str, bare: bool) -> object:

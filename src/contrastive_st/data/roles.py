@@ -26,6 +26,8 @@ from contrastive_st.data.profile import (
 from contrastive_st.data.suggestions import row_for_each
 from contrastive_st.errors import InputError, choice, listed
 
+#: Columns that are asked for, as `column_roles` takes them, or one of them
+Columns = Sequence[str | int] | str | int | None
 TEXTS, NUMBERS, LISTS, NOTHING = "text", "numbers", "lists or objects", "nothing"  # as by `held_by`
 TEXT, ANCHOR, POSITIVE, NEGATIVE, SCORE, LABEL = "text", "anchor", "positive", "negative", "score", "label"
 #: A teacher's scores: of the positive, of the negatives, or of the positive and then the negatives in one list
@@ -350,9 +352,7 @@ def column_roles(
     return result
 
 
-def named_columns(
-    columns: Sequence[str | int] | str | int | None, names: Sequence[str], source: str
-) -> dict[str, str | None]:
+def named_columns(columns: Columns, names: Sequence[str], source: str) -> dict[str, str | None]:
     """The columns asked for by name, by position in `names` or as `name=role`, each with that role or None.
 
     Raises:
@@ -416,28 +416,23 @@ def _placed(
         anchors, positives, negatives, spare = every, [], [], []
     anchors = anchors or [spare.pop(0) for _ in spare[:1]]
     positives = positives or [spare.pop(0) for _ in spare[:1]]
-    first, scores = by_role[POSITIVE_SCORE], by_role[NEGATIVE_SCORE]
-    targets = tuple(role for role in (SCORE, LABEL, SCORES, POSITIVE_SCORE, NEGATIVE_SCORE) if by_role[role])
+    targets = {name: role for role in (SCORE, LABEL, SCORES, POSITIVE_SCORE, NEGATIVE_SCORE) for name in by_role[role]}
     fits = {
         (): True, (SCORE,): bool(positives) and not negatives, (LABEL,): not negatives, (SCORES,): bool(negatives),
-        (POSITIVE_SCORE, NEGATIVE_SCORE): len(scores) == len(negatives),
-    }.get(targets, False)  # fmt: skip
+        (POSITIVE_SCORE, NEGATIVE_SCORE): len(by_role[NEGATIVE_SCORE]) == len(negatives),
+    }.get(tuple(dict.fromkeys(targets.values())), False)  # fmt: skip
     if spare or not anchors or (negatives and not positives) or not fits:
         what = ", ".join(f"{name!r} ({role or 'no role'})" for name, role in named.items()) or "none"
         raise ask(f"there is no training with these columns: {what}")
-    target = [*by_role[SCORE], *by_role[LABEL], *by_role[SCORES], *first, *scores]
-    target += [name for name, role in named.items() if role in KEPT]
+    targets |= {name: role for name, role in named.items() if role in KEPT}
     roles = {anchors[0]: ANCHOR if positives else TEXT, **dict.fromkeys(positives, POSITIVE)}
-    now = {name: str(role) for role, own in by_role.items() for name in own}
-    return {**roles, **dict.fromkeys(negatives, NEGATIVE), **{name: now[name] for name in target}}
+    return {**roles, **dict.fromkeys(negatives, NEGATIVE), **targets}
 
 
 # --- The question.
 
 
-def _question(
-    rows: Iterable[Any], names: Sequence[str], source: str, classify: bool, what: str
-) -> InputError:  # fmt: skip
+def _question(rows: Iterable[Any], names: Sequence[str], source: str, classify: bool, what: str) -> InputError:
     """One line: what is not clear, flags to paste, and the columns with the cells of a row."""
     cells = _cells(rows, names)
     columns = listed(f"{name} ({shown(own[0]) if own else 'blank'})" for name, own in cells.items())

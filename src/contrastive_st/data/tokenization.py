@@ -6,17 +6,17 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from datasets import Dataset, IterableDataset, config
+from datasets import Dataset, IterableDataset
 from datasets.fingerprint import Hasher
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
+from contrastive_st.data.corpus import cache_file
 from contrastive_st.data.profile import is_blank, value_of
 from contrastive_st.data.reading import in_memory, open_table
 from contrastive_st.data.reading.examples import read_examples
@@ -174,9 +174,8 @@ def id_reader(
 def _around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]] | None:
     """The special tokens before and after a text; None if they depend on the text, or texts are cut at their start."""
     special = tokenizer.encode("")
-    text = next(
-        (word for word, number in tokenizer.get_vocab().items() if number not in special and word.isalpha()), ""
-    )
+    words = (word for word, number in tokenizer.get_vocab().items() if number not in special and word.isalpha())
+    text = next(words, "")
     inner, whole = tokenizer.encode(text, add_special_tokens=False), tokenizer.encode(text)
     split = next((i for i in range(len(special) + 1) if special[:i] + inner + special[i:] == whole), None)
     if split is None or not inner or tokenizer.truncation_side != "right":
@@ -195,10 +194,7 @@ def _is_settled(texts: object) -> bool:
     roles = [role_of(name, names) for name in names]
     if any(role is not None and _RANK.get(role, -1) != min(place, 2) for place, role in enumerate(roles)):
         return False
-    if not all(
-        pa.types.is_string(schema.field(name).type) or pa.types.is_large_string(schema.field(name).type)
-        for name in names
-    ):
+    if not {schema.field(name).type for name in names} <= {pa.string(), pa.large_string()}:
         return False
     for batch in texts.with_format("arrow").iter(batch_size=1 << 16):
         for name, role in zip(names, roles, strict=True):
@@ -220,11 +216,9 @@ def _tokenized_rows(rows: Dataset, encoding: _Encoding, num_proc: int | None) ->
     state = json.dumps(tokenizer_state(encoding.tokenizer), sort_keys=True)
     given = [rows._fingerprint, state, encoding.max_length]
     name = Hasher.hash([*given, *encoding.prompts_of(names).items()] if encoding.lengths(names) else given)
-    folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
-    folder.mkdir(parents=True, exist_ok=True)
     tokens = rows.with_format("arrow").map(
         encoding.of(names), batched=True, batch_size=_BATCH, num_proc=num_proc, new_fingerprint=name,
-        cache_file_name=str(folder / f"tokens-{name}.arrow"), desc="tokenize",
+        cache_file_name=str(cache_file(f"tokens-{name}.arrow")), desc="tokenize",
     )  # fmt: skip
     return tokens.with_format(rows.format["type"], **rows.format["format_kwargs"])
 
@@ -274,10 +268,8 @@ def _mapped(
         cells = zip(*(batch[name] for name in (*names, *([target] if target else []))), strict=True)
         whole = (row for row in cells if not any(map(is_blank, row)))
         rows = [row for row in whole if all(isinstance(text, str) for text in row[: len(names)])]
-        texts = pa.table(
-            {name: pa.array([row[i].strip() for row in rows], pa.string()) for i, name in enumerate(names)}
-        )
-        result = encode(texts).to_pydict()
+        texts = {name: pa.array([row[i].strip() for row in rows], pa.string()) for i, name in enumerate(names)}
+        result = encode(pa.table(texts)).to_pydict()
         return {**result, **({SCORE: [float(row[-1]) for row in rows]} if target else {})}
 
     return texts.map(encoded, batched=True, batch_size=64, remove_columns=others)

@@ -137,12 +137,6 @@ def train_word_tokenizer(
     trainer = trainers.WordLevelTrainer(
         vocab_size=vocab_size, min_frequency=0, special_tokens=[PAD, UNK], show_progress=False
     )
-    return _learned(backend, texts, trainer, max_length)
-
-
-def _learned(
-    backend: Tokenizer, texts: Iterable[str], trainer: trainers.Trainer, max_length: int
-) -> PreTrainedTokenizerFast:
     backend.train_from_iterator(each_text(texts), trainer)
     return _fast(backend, max_length)
 
@@ -174,7 +168,8 @@ def train_subword_tokenizer(
         vocab_size=vocab_size, min_frequency=2, special_tokens=[PAD, UNK], limit_alphabet=max(vocab_size // 2, 1),
         max_token_length=_LONGEST, show_progress=False,
     )  # fmt: skip
-    return _learned(backend, texts, trainer, max_length)
+    backend.train_from_iterator(each_text(texts), trainer)
+    return _fast(backend, max_length)
 
 
 _LONGEST = 30  # characters of a token

@@ -54,7 +54,7 @@ def lsa_word_vectors(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, s
 
 
 _HEADER = re.compile(rb"(\d+)[ \t]+(\d+)[ \t]*\r?\n?")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\udc80-\udcff]")  # control characters and what is not UTF-8
 _READ, _LONGEST_WORD, _LONGEST_LINE = 1 << 20, 1 << 16, 1 << 22
 _FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # the first bytes of a fastText .bin, which is a model
 
@@ -145,9 +145,10 @@ def _open(file: BinaryIO, source: str) -> tuple[str, Iterator[Row]]:
         return "line", _text_rows(first, file, source, 1, _dimension(first, source), None)
     count, dimension = int(header[1]), int(header[2])
     start = file.tell()
-    is_text = _is_text(file.readline(_LONGEST_LINE))
+    # bytes of float32 numbers are hardly ever valid UTF-8 without control characters
+    binary = _NO_TEXT.search(file.readline(_LONGEST_LINE).decode("utf-8", "surrogateescape"))
     file.seek(start)
-    if is_text:
+    if not binary:
         return "line", _text_rows(file.readline(), file, source, 2, dimension, count)
     return "row", _binary_rows(file, source, dimension, count)
 
@@ -202,19 +203,8 @@ def _dimension(line: bytes, source: str) -> int:
 
 
 def _is_number(cell: bytes) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_text(line: bytes) -> bool:
-    """Whether a row is text: bytes of float32 numbers are hardly ever valid UTF-8 without control characters."""
-    try:
-        return not _CONTROL.search(line.decode("utf-8"))
-    except UnicodeDecodeError:
-        return False
+    vector = _numbers(cell)
+    return vector is not None and len(vector) == 1
 
 
 # ---- binary

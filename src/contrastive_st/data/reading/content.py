@@ -161,19 +161,18 @@ def encoding_of(file: BinaryIO, source: str) -> str:
     if len(start) > 1 and (zeros := start.count(0)) * 3 > len(start) and zeros < len(start) * 0.6:  # no byte order mark
         return "utf-16-le" if start[1::2].count(0) > start[::2].count(0) else "utf-16-be"
     decoder, sample = codecs.getincrementaldecoder("utf-8")(), list[bytes]()
-    for block in chain([start], iter(partial(file.read, _BLOCK), b"")):
-        try:
-            if not sample and not (block.isascii() and not decoder.getstate()[0]):
+    blocks = chain([start], iter(partial(file.read, _BLOCK), b""))
+    try:
+        for block in blocks:
+            if not block.isascii() or decoder.getstate()[0]:  # ASCII alone need not be decoded
                 decoder.decode(block)
-        except UnicodeDecodeError:
-            sample = [b""]
-        if sample:
-            sample += [line for line in block.splitlines() if not line.isascii()]
+    except UnicodeDecodeError:
+        for other in chain([block], blocks):
+            sample += [line for line in other.splitlines() if not line.isascii()]
             if sum(map(len, sample)) > _SAMPLE:
                 break
-    if not sample:
-        return "utf-8"
-    return _detected(b"\n".join(sample[1:])[:_SAMPLE])
+        return _detected(b"\n".join(sample)[:_SAMPLE])
+    return "utf-8"
 
 
 def _detected(content: bytes) -> str:

@@ -63,6 +63,8 @@ _QUOTE, _RETURN, _NEWLINE, _BACKSLASH = b'"\r\n\\'
 #: The columns of the files of the STS benchmark, which have no header
 STS_COLUMNS = ("genre", "file", "year", "id", "sts_score", "sentence1", "sentence2")
 
+Lines = Callable[[], Iterator[str]]  # gives the lines of a file, from the first, with their ends
+
 
 class Dialect(NamedTuple):
     """How a table of delimited text is written.
@@ -119,9 +121,7 @@ class Dialect(NamedTuple):
         return re.sub(r"\\(.)", lambda match: _CHARACTERS.get(match[1], match[1]), written)
 
 
-def find_dialect(
-    lines: Callable[[], Iterator[str]], source: str, usual: str, loose: bool, wanted: Sequence[str] = ()
-) -> Dialect:
+def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Sequence[str] = ()) -> Dialect:
     """Find out how a table is written, from its header line.
 
     Args:
@@ -135,6 +135,8 @@ def find_dialect(
         InputError: the header line does not say it; the message shows the flag to give.
     """
     first, asked = list(islice(lines(), _SHOWN)), text_format.asked
+    if not first:  # of a compressed file
+        raise InputError(f"{source}: the file is empty; it needs at least one sentence")
     dialect = Dialect(",", [], True, decimal_commas=asked.decimal == "comma", checked=asked.header is not True)
     if usual == "," and wanted and asked.header is not False and not asked.escapes:
         for delimiter in asked.delimiter or ",;|":
@@ -142,21 +144,8 @@ def find_dialect(
             alike = len(set(names)) == len(names) > 1 and "" not in names and {*map(len, below)} <= {len(names)}
             if alike and set(wanted) <= set(names) and not (below and dialect.checked and is_aside(below[0], names)):
                 return dialect._replace(delimiter=delimiter, names=names)
-    header = True if wanted and asked.header is None else asked.header
-    return _dialect_of(first, lines, source, usual, dialect._replace(loose=loose), header)
-
-
-def _dialect_of(
-    first: list[str],
-    lines: Callable[[], Iterator[str]],
-    source: str,
-    usual: str,
-    dialect: Dialect,
-    header: bool | None,
-) -> Dialect:
-    """The same from the first lines, where they have no row with all that is asked for."""
-    notes, asked = list[str](), text_format.asked
-    named = _SEP.fullmatch(first[0]) if first else None
+    header, notes = True if wanted and asked.header is None else asked.header, list[str]()
+    named = _SEP.fullmatch(first[0])
     told = asked.delimiter or (named and named[1])
     if not told:
         ask_other(first, source)
@@ -169,7 +158,7 @@ def _dialect_of(
     around = {cell[0] if len(cell) > 1 and cell[0] == cell[-1] else "" for cell in cells if cell}
     quote, escapes = "'" if around == {"'"} and len(cells) > 1 else '"', ""
     if delimiter == "\t" or asked.escapes:
-        quote, escapes = _marks_of(quote, around == {'"'}, lines, delimiter, dialect.loose, source)
+        quote, escapes = _marks_of(quote, around == {'"'}, lines, delimiter, loose, source)
     if escapes == "copy" and not asked.escapes:
         notes.append(r"\n, \t and \\ in a cell are escapes, because a cell is \N, as \copy of PostgreSQL writes null")
     dialect = dialect._replace(delimiter=delimiter, quote=quote, skipped=skipped, escapes=escapes, spaced=spaced)
@@ -200,8 +189,7 @@ def _dialect_of(
         notes.append(f"cells are separated by {_DELIMITERS[delimiter]}")
     if delimiter == _ONE_COLUMN and any("," in line for line in first):
         notes.append("one column: commas are text, because the first row has none")
-    loose, above = dialect.loose or sts, skipped + bool(header)
-    return dialect._replace(names=names, header=bool(header), loose=loose, notes=tuple(notes), above=above)
+    return dialect._replace(names=names, header=header, loose=loose or sts, notes=tuple(notes), above=skipped + header)
 
 
 def ask_other(top: Sequence[str], source: str) -> None:
@@ -239,9 +227,7 @@ def _delimiter_of(line: str, source: str, usual: str) -> str:
     return best[0] if best else _ONE_COLUMN
 
 
-def _marks_of(
-    mark: str, quoted: bool, lines: Callable[[], Iterator[str]], delimiter: str, loose: bool, source: str
-) -> tuple[str, str]:
+def _marks_of(mark: str, quoted: bool, lines: Lines, delimiter: str, loose: bool, source: str) -> tuple[str, str]:
     """The mark around cells and the escapes, as `Dialect` has them, of a table with tabs or with `--escapes true`.
 
     With tabs, quotes are marks if the names are `quoted` too, or if cells have doubled quotes or line ends in them.
@@ -278,13 +264,10 @@ def _escapes_question(where: str, what: str) -> InputError:
 def _is_header(cells: Sequence[str]) -> bool | None:
     """Whether a row holds the names of the columns: it does if its cells are names; None if it is not known."""
     written = [cell for cell in cells if cell]
-    if written == [str(place) for place in range(len(written))]:  # by pandas
-        return True
     others = [cell for cell in written if role_of(cell) is None]
-    names = sum(map(has_role, written))
-    if names > 1 or (names and all(map(_BARE_WORD.fullmatch, others)) and not any(map(NUMBER.fullmatch, others))):
-        return True
-    return True if len(written) > 1 and not others else None
+    names, numbered = sum(map(has_role, written)), written == [str(place) for place in range(len(written))]  # by pandas
+    bare = all(map(_BARE_WORD.fullmatch, others)) and not any(map(NUMBER.fullmatch, others))
+    return numbered or names > 1 or (names == 1 and bare) or (len(written) > 1 and not others) or None
 
 
 def _names_in(cells: Sequence[str], source: str) -> list[str]:
@@ -351,7 +334,7 @@ def _is_sts(cells: Sequence[str]) -> bool:
     return numbers and not any(map(has_role, cells))
 
 
-def is_table(lines: Callable[[], Iterator[str]], source: str) -> bool:
+def is_table(lines: Lines, source: str) -> bool:
     """Whether a `.txt` file with these lines is a table: as SNLI, QQP and the STS benchmark are published.
 
     Raises:
@@ -483,11 +466,9 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
     otherwise = dialect.escapes or dialect.decimal_commas or dialect.spaced or dialect.loose
     if otherwise or dialect.quote == "'" or dialect.delimiter not in ",;|\t" or "\n" in "".join(dialect.names):
         return None
-    numbers = {name: str(place) for place, name in enumerate(dialect.names)}
-    wanted = [numbers[name] for name in names]
-    options = pyarrow.csv.ReadOptions(column_names=list(numbers.values()), skip_rows=dialect.above)
+    options = pyarrow.csv.ReadOptions(column_names=dialect.names, skip_rows=dialect.above)
     convert = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted, null_values=[NULL],
+        column_types=dict.fromkeys(names, pa.string()), include_columns=names, null_values=[NULL],
         strings_can_be_null=True,
     )  # fmt: skip
     with ThreadPoolExecutor(1) as beside:
@@ -500,12 +481,14 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
             table = None
             with contextlib.suppress(pa.ArrowInvalid):
                 table = pyarrow.csv.read_csv(path, options, parse, convert)
-            counted = counting.result()
-            if counted is None or not counted[0] or (table is not None and len(table) + dialect.above == counted[1]):
+            if (counted := counting.result()) is None:
+                return None
+            quotes, lines, slashes = counted
+            each_line = table is not None and len(table) + dialect.above == lines
+            if each_line or not quotes:
                 break
-    if counted is None or table is None or (not counted[0] and len(table) + dialect.above != counted[1]):
+    if table is None or not (each_line or quotes):
         return None
-    table = table.rename_columns(list(names))
     last = table.slice(max(len(table) - 1, 0)).to_pylist()
     if any(is_aside([cell or "" for cell in row.values()]) for row in last):
         return None
@@ -514,7 +497,7 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
         known = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(short)), pa.array(NAMES))
         if pc.any(known).as_py() or any(pc.any(pc.equal(table[name], name)).as_py() for name in names):
             return None
-    odd = r'^="|\\[nrt"]' if counted[0] or counted[2] else ""  # a text as Excel writes it, an escape
+    odd = r'^="|\\[nrt"]' if quotes or slashes else ""  # a text as Excel writes it, an escape
     if odd and any(pc.any(pc.match_substring_regex(column, odd)).as_py() for column in table.columns):
         return None
     held[""] = table

@@ -47,6 +47,7 @@ from contrastive_st.text_format import reading_as
 
 logger = logging.getLogger(__name__)
 NLI_LABELS = ("entailment", "neutral", "contradiction")
+_Scale, _Classes = tuple[float, float], Mapping[str, int] | None
 _SIGNS = {-1.0, 0.0, 1.0}  # of which -1 is a class
 _NOT_ENTAILED = re.compile(r"no[tn]?[\W_]*entail").match  # of GLUE's tasks and HANS, which have two classes
 
@@ -115,9 +116,8 @@ def read_examples(
             mend = row_for_each(str(target), table.source, items=True) or "write a row for each label"
             raise InputError(f"{table.source}: {target!r} holds lists of labels; training takes one per row; {mend}")
         negatives = [name for name, role in roles.columns.items() if role == NEGATIVE]
-        fewer = len(negatives) > 1 and any(
-            profile.is_blank(cells.get(name)) for _, cells in table for name in negatives
-        )
+        blank = (profile.is_blank(cells.get(name)) for _, cells in table for name in negatives)
+        fewer = len(negatives) > 1 and any(blank)
         if roles.lists or fewer or not set(CANDIDATE_SCORES).isdisjoint(roles.columns.values()):
             return read_candidates(table, roles, strict), roles
         texts = [name for name in roles.columns if isinstance(roles.example.get(name), str) and name != target]
@@ -145,12 +145,7 @@ def _renamed(rows: datasets.Dataset, roles: ColumnRoles) -> tuple[datasets.Datas
 
 
 def _with_target(
-    rows: datasets.Dataset,
-    table: Table,
-    roles: ColumnRoles,
-    strict: bool,
-    scale: tuple[float, float] | None,
-    classes: Mapping[str, int] | None,
+    rows: datasets.Dataset, table: Table, roles: ColumnRoles, strict: bool, scale: _Scale | None, classes: _Classes
 ) -> tuple[datasets.Dataset, ColumnRoles]:
     """The rows with numbers in a column `score` or `label`, last, in place of the column they come from.
 
@@ -384,14 +379,21 @@ def _candidates(
         listed = [(profile.items_of(cell) if name in lists else None, cell, name) for cell, name in held]
         return [(item, name) for items, cell, name in listed for item in ([cell] if items is None else items)]
 
+    def score(item: object, name: str) -> float:
+        number = None if isinstance(item, bool) else profile.number_of(item)
+        if number is None:
+            what = f"column {name!r} holds scores, and {str(item)[:40]!r} is not a number; {profile.as_number(item)}"
+            raise InputError(f"{where}: {what}, or remove the row")
+        return number
+
     anchors, positives, negatives = (
         [profile.as_text(item, name, where, only_strings=True).strip() for item, name in items_in(role)]
         for role in (ANCHOR, POSITIVE, NEGATIVE)
     )
-    scores = [_score(item, name) for role in CANDIDATE_SCORES for item, name in items_in(role)]
+    scores = [item for role in CANDIDATE_SCORES for item in items_in(role)]
+    sign = 1
     if SCORES in by_role and len(positives) == 1 and len(scores) == len(negatives):
-        margins = [-score if isinstance(score, float) else score for score in scores]
-        scores = [0.0, *margins]  # the positive's score less that of each negative
+        sign, scores = -1, [(0.0, ""), *scores]  # margins: the positive's score less that of each negative
     elif not by_role.keys().isdisjoint(CANDIDATE_SCORES) and (
         len(scores) != len(positives) + len(negatives)
         or (SCORES not in by_role and len(items_in(POSITIVE_SCORE)) != len(positives))
@@ -405,13 +407,5 @@ def _candidates(
     for place, positive in enumerate(positives):
         if not profile.is_blank(positive):
             own = [scores[place], *(scores[len(positives) + i] for i in kept)] if scores else []
-            if wrong := next((score for score in own if isinstance(score, str)), None):
-                raise InputError(f"{where}: {wrong}, or remove the row")
-            yield [anchors[0], positive, *(negatives[i] for i in kept)], own  # type: ignore[misc]
-
-
-def _score(item: object, name: str) -> float | str:
-    """A finite number, or else what is wrong."""
-    number = None if isinstance(item, bool) else profile.number_of(item)
-    what = f"column {name!r} holds scores, and {str(item)[:40]!r} is not a number; {profile.as_number(item)}"
-    return what if number is None else number
+            numbers = [0.0 + sign * score(item, name) for item, name in own]  # 0.0 and not -0.0
+            yield [anchors[0], positive, *(negatives[i] for i in kept)], numbers  # type: ignore[misc]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from contrastive_st.data.profile import Record, is_blank, score_in
+from contrastive_st.data.profile import is_blank, score_in
 from contrastive_st.data.reading.content import numbered_lines
 from contrastive_st.data.reading.rows import Row, Table
 from contrastive_st.data.roles import plain_name, role_of
@@ -158,20 +158,3 @@ def _named(table: Table) -> tuple[str, str, str | None]:
 def is_beir(folder: Path) -> bool:
     """Whether a folder has the layout of BEIR: a corpus, queries, and judgements in `qrels`."""
     return folder.joinpath("qrels").is_dir() and all(any(folder.glob(f"{name}.*")) for name in ("corpus", "queries"))
-
-
-def relevant_pairs(
-    corpus: Iterable[Entry], queries: Iterable[Entry], relevant: Mapping[str, list[str]]
-) -> Iterator[Record]:
-    """Queries and their relevant documents, a row for each.
-
-    Args:
-        corpus: the documents.
-        queries: the queries.
-        relevant: the ids of the documents that are relevant to each query, by its id.
-    """
-    wanted = {document for documents in relevant.values() for document in documents}
-    kept = {entry.id: entry.whole for entry in corpus if entry.id in wanted}
-    for query in queries:
-        for document in relevant.get(query.id, ()):
-            yield {"query": query.whole, "positive": kept.get(document)}

@@ -8,15 +8,12 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from contrastive_st.data.pair_sets import BY_NAME
 from contrastive_st.data.reading.content import MissingData, format_of, path_of, reading
 from contrastive_st.errors import InputError, about, choice
 from contrastive_st.files.reading import read_json
-
-if TYPE_CHECKING:
-    pass
 
 TABLES = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow")
 HUB_NAME = re.compile(r"(?P<name>[\w-][\w.-]*(/[\w.-]+)?)(:(?P<config>[\w.-]+))?")

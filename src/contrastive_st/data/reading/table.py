@@ -16,6 +16,7 @@ from contrastive_st.data.reading import content, delimited, memory, relevance, s
 from contrastive_st.data.reading.exports import plain_rows
 from contrastive_st.data.reading.objects import json_table
 from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows, of_class
+from contrastive_st.data.roles import Columns
 from contrastive_st.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def open_table(
     source: object,
     *,
     split: str | None = None,
-    columns: Sequence[str | int] | str | int | None = None,
+    columns: Columns = None,
     name: str | None = None,
     streaming: bool = False,
 ) -> Table:
@@ -80,7 +81,7 @@ def open_table(
         return _beir(folder, shown, split)
     files = sources.files_of(source, split)
     if files is None:
-        streamed = {"streaming": True} if streaming and not sources.is_saved(content.path_of(str(source))) else {}
+        streamed = {"streaming": True} if streaming else {}  # of the Hub; a saved folder is opened as it is
         table = memory.in_memory(sources.stored(str(source), split, **streamed), shown)
     elif len(files) == 1:
         table = open_file(files[0], shown, columns)
@@ -95,7 +96,7 @@ def open_table(
     return table.said() if table.notes else table
 
 
-def open_file(path: Path, source: str, columns: Sequence[str | int] | str | int | None = None) -> Table:
+def open_file(path: Path, source: str, columns: Columns = None) -> Table:
     """Open one file, whose extension says the format."""
     content.check_file(path, source)
     kind, asked = content.format_of(path), text_format.asked
@@ -105,18 +106,15 @@ def open_file(path: Path, source: str, columns: Sequence[str | int] | str | int 
         with content.open_bytes(path) as file:
             encoding = content.encoding_of(file, source)
         lines = partial(content.text_lines, path, source, encoding)
-        note = "" if encoding == "utf-8" else content.encoding_note(encoding)
-        notes = (note,) * bool(note)
+        notes = () if encoding == "utf-8" else tuple(filter(None, [content.encoding_note(encoding)]))
         if kind not in (".txt", ".csv", ".tsv"):
             return json_table(path, source, lines, notes)
         if kind == ".txt" and asked.delimiter is None and not delimited.is_table(lines, source):
             notes += (delimited.MAYBE_A_TABLE,) * delimited.has_tabs(lines())
             texts = lambda: (Row(number, {"text": line.rstrip("\r\n")}) for number, line in enumerate(lines(), 1))
             return Table(source, "line", texts, ["text"], notes)
-        names = [
-            str(one).partition("=")[0] for one in ([columns] if isinstance(columns, (str, int)) else columns or ())
-        ]
-        wanted = [name for name in names if not name.isdecimal()]
+        named = [columns] if isinstance(columns, (str, int)) else columns or ()
+        wanted = [name for one in named if not (name := str(one).partition("=")[0]).isdecimal()]
         dialect = delimited.find_dialect(lines, source, "," if kind == ".csv" else "\t", kind == ".txt", wanted)
 
     def read() -> Iterator[Row]:
@@ -203,16 +201,20 @@ def _beir(folder: Path, source: str, split: str) -> Table:
     def part(name: str, opened: Callable[[Path], Table] = lambda path: open_file(path, str(path))) -> Table:
         return opened(next(path for path in sources.files_of(str(folder / f"{name}.*")) or () if path.is_file()))
 
-    judged = part(f"qrels/{split}", open_judgements)
     relevant: dict[str, list[str]] = {}
-    for query, document, grade, _ in relevance.judgements(judged):
+    for query, document, grade, _ in relevance.judgements(part(f"qrels/{split}", open_judgements)):
         if grade > 0:
             relevant.setdefault(query, []).append(document)
-    of = lambda name: relevance.entries(part(name))
-    read = lambda: (Row(*row) for row in enumerate(relevance.relevant_pairs(of("corpus"), of("queries"), relevant), 1))
-    return Table(
-        source, "pair", read, ["query", "positive"], ("read as a folder of BEIR: queries and what is relevant",)
-    )
+
+    def read() -> Iterator[Row]:
+        judged = set(chain(*relevant.values()))
+        text_of = {entry.id: entry.whole for entry in relevance.entries(part("corpus")) if entry.id in judged}
+        pairs = ((one.whole, own) for one in relevance.entries(part("queries")) for own in relevant.get(one.id, ()))
+        for number, (query, document) in enumerate(pairs, 1):
+            yield Row(number, {"query": query, "positive": text_of.get(document)})
+
+    notes = ("read as a folder of BEIR: queries and what is relevant",)
+    return Table(source, "pair", read, ["query", "positive"], notes)
 
 
 def _joined(parts: Sequence[Table], source: str) -> Table:
@@ -244,8 +246,7 @@ def _joined(parts: Sequence[Table], source: str) -> Table:
                 yield Row(number, {**row.cells, **labels})
             before = number
 
-    names = None
-    if all(part.columns is not None for part in parts):
-        names = list(dict.fromkeys(name for part in parts for name in part.columns or ()))
+    several = [part.columns for part in parts if part.columns is not None]
+    names = list(dict.fromkeys(chain(*several))) if len(several) == len(parts) else None
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return Table(source, parts[0].unit, read, names, notes, files, classes=classes)

@@ -116,8 +116,9 @@ def read_examples(
             mend = row_for_each(str(target), table.source, items=True) or "write a row for each label"
             raise InputError(f"{table.source}: {target!r} holds lists of labels; training takes one per row; {mend}")
         negatives = [name for name, role in roles.columns.items() if role == NEGATIVE]
-        blank = (profile.is_blank(cells.get(name)) for _, cells in table for name in negatives)
-        fewer = len(negatives) > 1 and any(blank)
+        fewer = len(negatives) > 1 and any(
+            profile.is_blank(cells.get(name)) for _, cells in table for name in negatives
+        )
         if roles.lists or fewer or not set(CANDIDATE_SCORES).isdisjoint(roles.columns.values()):
             return read_candidates(table, roles, strict), roles
         texts = [name for name in roles.columns if isinstance(roles.example.get(name), str) and name != target]

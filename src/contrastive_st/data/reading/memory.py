@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from contrastive_st.data.profile import is_missing
+from contrastive_st.data.profile import Record, is_missing
 from contrastive_st.data.reading.delimited import distinct
 from contrastive_st.data.reading.objects import row_of
-from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows
+from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows, numbered
 from contrastive_st.errors import InputError, choice
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def in_memory(source: object, name: str = "the data", split: str = "train") -> T
         return of_dataset(source, name)
     if datasets and isinstance(source, datasets.IterableDataset):
         plain = source.with_format(None)
-        read = lambda: (Row(number, dict(cells)) for number, cells in enumerate(plain, 1))
+        read = lambda: numbered(map(dict, plain))
         classes = classes_of(source.features or {})
         return Table(name, "row", read, source.column_names, sampled=_STREAMED, classes=classes)
     named = isinstance(source, Mapping) or (hasattr(source, "columns") and hasattr(source, "items"))
@@ -82,7 +82,7 @@ def splits_in(source: object) -> Mapping[str, object] | None:
 def of_dataset(data: datasets.Dataset, source: str) -> Table:
     """The rows of a data set, as indexing it gives them."""
     if data.format["type"] == "custom":
-        return Table(source, "row", lambda: _transformed(data))
+        return Table(source, "row", lambda: numbered(_transformed(data)))
     data = visible(data)
     plain = data.with_format("arrow")
     return Table(
@@ -117,11 +117,10 @@ def stored_classes(schema: pa.Schema) -> dict[str, list[str]]:
     return {}
 
 
-def _transformed(data: datasets.Dataset) -> Iterator[Row]:
-    number = 0
+def _transformed(data: datasets.Dataset) -> Iterator[Record]:
     for batch in data.iter(batch_size=BATCH):
-        for number, cells in enumerate(zip(*batch.values(), strict=True), number + 1):  # noqa: B020 - it goes on
-            yield Row(number, dict(zip(batch, map(_python, cells), strict=True)))
+        for cells in zip(*batch.values(), strict=True):
+            yield dict(zip(batch, map(_python, cells), strict=True))
 
 
 def _of_columns(source: Any, name: str) -> Iterator[Row]:
@@ -130,8 +129,7 @@ def _of_columns(source: Any, name: str) -> Iterator[Row]:
     names, cells = distinct([label for label, _ in columns], name), [_items(column, name) for _, column in columns]
     if len(lengths := {len(column) for column in cells}) > 1:
         raise InputError(f"{name}: the columns have {' and '.join(map(str, sorted(lengths)))} rows; make them equal")
-    for number, row in enumerate(zip(*cells, strict=True), 1):
-        yield Row(number, dict(zip(names, map(_python, row), strict=True)))
+    return numbered(dict(zip(names, map(_python, row), strict=True)) for row in zip(*cells, strict=True))
 
 
 def _of_items(source: object, name: str) -> Iterator[Row]:

@@ -100,29 +100,24 @@ def _of_whole(text: str, source: str) -> Sequence[object]:
             raise
         objects.append(item)
         place = _SPACE.match(text, place).end()  # type: ignore[union-attr]
-    rows = _columns(objects[0]) if len(objects) == 1 else None
-    if rows is None and len(objects) == 1 and (paths := _tables(objects[0])):
+    if len(objects) != 1 or not isinstance(objects[0], dict) or not objects[0]:
+        return objects
+    has_text = any(isinstance(value, str) and " " in value for value in objects[0].values())  # then it is a row
+    rows = _columns(objects[0], has_text)
+    if rows is None and not has_text and (paths := list(paths_of_rows(objects[0]))):
         raise InputError(f"{source} has the tables {listed(paths)}; to read {paths[0]}, {rows_at(paths[0], source)}")
     return objects if rows is None else rows
 
 
-def _tables(item: object) -> list[str]:
-    """The paths of lists of objects in an object that is not a row: it has no text."""
-    texts = isinstance(item, dict) and any(isinstance(value, str) and " " in value for value in item.values())
-    return [] if texts else list(paths_of_rows(item))
-
-
-def _columns(item: object) -> list[Record] | None:
+def _columns(item: Record, has_text: bool) -> list[Record] | None:
     """The rows of one object: a list of them under a name, or as pandas writes them; None if it is a row."""
-    if not isinstance(item, dict) or not item:
-        return None
     columns, data = item.get("columns", ""), item.get("data", "")  # `orient="split"` of pandas
     split = isinstance(columns, list) and isinstance(data, list)
     if split and all(isinstance(row, list) and len(row) == len(columns) for row in data):
         return [dict(zip(map(str, columns), row, strict=True)) for row in data]
     lists = [value for value in item.values() if isinstance(value, list)]
     objects = [value for value in lists if value and all(isinstance(one, dict) for one in value)]
-    if len(lists) == len(objects) == 1 and not any(isinstance(value, str) and " " in value for value in item.values()):
+    if len(lists) == len(objects) == 1 and not has_text:
         return list(objects[0])
     inner = next(iter(item.values())).keys() if all(isinstance(value, dict) for value in item.values()) else ()
     if inner and all(value.keys() == inner for value in item.values()):

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import islice, starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contrastive_st.data.profile import MISSING, Record
@@ -199,8 +199,11 @@ def check_rows(table: Table) -> None:
 
 def arrow_rows(batches: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[Row]:
     """The rows of Arrow batches, with numbers that go on from batch to batch."""
-    number = 0
-    for batch in batches:
-        for start in range(0, len(batch), _FIRST):  # of a file with many columns, often only the first rows are read
-            for number, cells in enumerate(batch.slice(start, _FIRST).to_pylist(), number + 1):  # noqa: B020 - goes on
-                yield Row(number, cells)
+    # of a file with many columns, often only the first rows are read
+    parts = (batch.slice(start, _FIRST) for batch in batches for start in range(0, len(batch), _FIRST))
+    return numbered(cells for part in parts for cells in part.to_pylist())
+
+
+def numbered(rows: Iterable[Record]) -> Iterator[Row]:
+    """Rows with their numbers, counted from 1."""
+    return starmap(Row, enumerate(rows, 1))

@@ -15,7 +15,7 @@ from contrastive_st import text_format
 from contrastive_st.data.reading import content, delimited, memory, relevance, sources
 from contrastive_st.data.reading.exports import plain_rows
 from contrastive_st.data.reading.objects import json_table
-from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows, of_class
+from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows, numbered, of_class
 from contrastive_st.data.roles import Columns
 from contrastive_st.errors import InputError
 
@@ -210,8 +210,7 @@ def _beir(folder: Path, source: str, split: str) -> Table:
         judged = set(chain(*relevant.values()))
         text_of = {entry.id: entry.whole for entry in relevance.entries(part("corpus")) if entry.id in judged}
         pairs = ((one.whole, own) for one in relevance.entries(part("queries")) for own in relevant.get(one.id, ()))
-        for number, (query, document) in enumerate(pairs, 1):
-            yield Row(number, {"query": query, "positive": text_of.get(document)})
+        return numbered({"query": query, "positive": text_of.get(document)} for query, document in pairs)
 
     notes = ("read as a folder of BEIR: queries and what is relevant",)
     return Table(source, "pair", read, ["query", "positive"], notes)

@@ -214,6 +214,10 @@ def test_empty_files(write, name):
     refused(write(name, ""), name, "empty")
 
 
+def test_a_packed_file_with_nothing_in_it_is_empty(write):
+    refused(write("a.csv.gz", gzip.compress(b"")), "a.csv.gz", "the file is empty")
+
+
 def test_files_without_rows(write):
     refused(write("a.csv", "text,b\n"), "no rows")
     refused(write("b.csv", "\na,b\n"), "row 1", "names of the columns", header=True)

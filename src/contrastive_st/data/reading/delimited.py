@@ -144,14 +144,12 @@ def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Seq
             alike = len(set(names)) == len(names) > 1 and "" not in names and {*map(len, below)} <= {len(names)}
             if alike and set(wanted) <= set(names) and not (below and dialect.checked and is_aside(below[0], names)):
                 return dialect._replace(delimiter=delimiter, names=names)
-    header, notes = True if wanted and asked.header is None else asked.header, list[str]()
+    header = True if wanted and asked.header is None else asked.header
     named = _SEP.fullmatch(first[0])
     told = asked.delimiter or (named and named[1])
     if not told:
         ask_other(first, source)
     skipped = 1 if named else _lines_above(first, told)
-    if skipped and not named:
-        notes.append(f"{skipped} lines above the names of the columns are skipped")
     delimiter = told or _delimiter_of(first[skipped], source, usual)
     cells = first[skipped].rstrip("\r\n").split(delimiter)
     spaced = len(cells) > 1 and all(cell[:1] == " " for cell in cells[1:])
@@ -159,8 +157,6 @@ def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Seq
     quote, escapes = "'" if around == {"'"} and len(cells) > 1 else '"', ""
     if delimiter == "\t" or asked.escapes:
         quote, escapes = _marks_of(quote, around == {'"'}, lines, delimiter, loose, source)
-    if escapes == "copy" and not asked.escapes:
-        notes.append(r"\n, \t and \\ in a cell are escapes, because a cell is \N, as \copy of PostgreSQL writes null")
     dialect = dialect._replace(delimiter=delimiter, quote=quote, skipped=skipped, escapes=escapes, spaced=spaced)
     rows, ends, reader = list[list[str]](), list[int](), dialect.rows(first[skipped:])
     with contextlib.suppress(csv.Error):  # the error names the row when it is read
@@ -178,18 +174,21 @@ def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Seq
             raise _aside_question(f"{source}, row {skipped + place + 1}", row, (start, ends[place]), source)
     if header is None and (header := False if sts else _is_header(rows[0])) is None:
         raise _header_question(rows, source, ends[0])
+    names = list(STS_COLUMNS) if sts else [str(place) for place in range(len(rows[0]))]
     if header:
         names = _names_in(rows[0], source)
-    else:
-        names = list(STS_COLUMNS) if sts else [str(place) for place in range(len(rows[0]))]
-        notes.append(f"no header: columns {'as in the STS benchmark,' if sts else 'are numbered'} {', '.join(names)}")
-    if spaced:
-        notes.append("blanks after a delimiter are not part of the cells")
-    if delimiter not in (usual, told, _ONE_COLUMN):
-        notes.append(f"cells are separated by {_DELIMITERS[delimiter]}")
-    if delimiter == _ONE_COLUMN and any("," in line for line in first):
-        notes.append("one column: commas are text, because the first row has none")
-    return dialect._replace(names=names, header=header, loose=loose or sts, notes=tuple(notes), above=skipped + header)
+    notes = (
+        (f"{skipped} lines above the names of the columns are skipped", skipped and not named),
+        (r"\n, \t and \\ in a cell are escapes, because a cell is \N, as \copy of PostgreSQL writes null",
+         escapes == "copy" and not asked.escapes),
+        (f"no header: columns {'as in the STS benchmark,' if sts else 'are numbered'} {', '.join(names)}", not header),
+        ("blanks after a delimiter are not part of the cells", spaced),
+        (f"cells are separated by {_DELIMITERS.get(delimiter)}", delimiter not in (usual, told, _ONE_COLUMN)),
+        ("one column: commas are text, because the first row has none",
+         delimiter == _ONE_COLUMN and any("," in line for line in first)),
+    )  # fmt: skip
+    said, above = tuple(note for note, holds in notes if holds), skipped + header
+    return dialect._replace(names=names, header=header, loose=loose or sts, notes=said, above=above)
 
 
 def ask_other(top: Sequence[str], source: str) -> None:

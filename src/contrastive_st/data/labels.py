@@ -60,24 +60,24 @@ def read_labels(
     (text,), (target, *others) = roles.texts, roles.labels
     names = table.classes.get(target)
     label = lambda cell: simple(cell) if names is None else of_class(simple(cell), names)
-    rows, dropped = [], Dropped(table, [text, *roles.labels], "lack a text or a label")
+    texts, labels = list[str](), list[str | list[str]]()
+    dropped = Dropped(table, [text, *roles.labels], "lack a text or a label")
     for number, cells in table:
         where = table.where(number)
         one = as_text(cells.get(text), text, where, only_strings=True).strip()
-        rows.append((number, cells, one, _marked(cells, roles.labels, where) if others else label(cells.get(target))))
-    listed = bool(others) or any(items_of(cell) is not None for *_, cell in rows)
-    several, texts, labels = listed or separator is not None, list[str](), list[str | list[str]]()
-    for number, cells, one, cell in rows:
-        items = _labels_in(cell, listed)
-        where = table.where(number)
-        given = None if items is None else _labels_as_text(items, target, where, separator)
-        if is_blank(one) or given is None or not (given or several):
+        cell = _marked(cells, roles.labels, where) if others else label(cells.get(target))
+        listed = items_of(cell)
+        several, items = listed is not None or separator is not None, [cell] if listed is None else listed
+        written = [as_text(item, target, where) for item in items if not is_blank(item)]
+        parts = [part.strip() for own in written for part in (own.split(separator) if separator else [own])]
+        given = [part for part in parts if part]
+        if is_blank(one) or cell is None or not (given or several):
             dropped.add(number, cells)
         else:
             texts.append(one)
             labels.append(given if several else given[0])
-    dropped.report(len(rows))
-    return joined([LabelledTexts(texts, labels)])
+    dropped.report(len(texts) + dropped.count)
+    return joined([LabelledTexts(texts, labels)])  # if some have lists, all have
 
 
 def joined(parts: Sequence[LabelledTexts]) -> LabelledTexts:
@@ -98,13 +98,6 @@ def joined(parts: Sequence[LabelledTexts]) -> LabelledTexts:
     return LabelledTexts(texts, lists if several else [label for (label,) in lists])
 
 
-def _labels_in(cell: object, listed: bool) -> list[object] | None:
-    """The labels of a cell, None where it has none; in a column with lists, a single label is a list of one."""
-    items = items_of(cell) if listed else None
-    missing = cell is None or (listed and is_blank(cell))
-    return [cell] if items is None and not missing else items
-
-
 def _marked(cells: Mapping[str, object], names: Sequence[str], where: str) -> list[object] | None:
     """Those of the columns that are 1 in a row, None where one of them is blank."""
     marks = {name: cells.get(name) for name in names}
@@ -113,10 +106,3 @@ def _marked(cells: Mapping[str, object], names: Sequence[str], where: str) -> li
     if other := next((name for name, mark in marks.items() if value_of(mark) not in (0, 1)), None):
         raise InputError(f"{where}: {marks[other]!r} in column {other!r} is neither 0 nor 1")
     return [name for name, mark in marks.items() if value_of(mark)]
-
-
-def _labels_as_text(items: Sequence[object], name: str, where: str, separator: str | None) -> list[str]:
-    """The labels of a cell as text; a missing one is left out."""
-    labels = [as_text(item, name, where) for item in items if not is_blank(item)]
-    parts = [part for label in labels for part in (label.split(separator) if separator else [label])]
-    return [part.strip() for part in parts if part.strip()]

@@ -68,8 +68,11 @@ class Documents:
             InputError: a file cannot be read, or there are fewer than three documents of two sentences or more.
         """
         files = tuple(str(block_file(Path(path), text_column, document_column)) for path in paths)
-        counts = [_sizes(file) for file in files]
-        sizes = np.concatenate(counts)
+        every: list[int] = []
+        for file in files:
+            counts = Counter(number for block in blocks(file) for number in block["document"].to_pylist())
+            every += [counts[number] for number in range(max(counts) + 1)]
+        sizes = np.array(every)
         if (count := int((sizes > 1).sum())) < 3:
             names = ", ".join(str(path) for path in paths)
             raise InputError(
@@ -129,14 +132,6 @@ class Documents:
             if len(pairs) == most:
                 break
         return list(pairs.values())
-
-
-def _sizes(file: str) -> NDArray[np.int64]:
-    """Number of sentences of each document of a file of blocks."""
-    counts = Counter[int]()
-    for block in blocks(file):
-        counts.update(block["document"].to_pylist())
-    return np.array([counts[number] for number in range(max(counts) + 1)])
 
 
 # --- Their token ids on disk, from which any sentence is read without the others.

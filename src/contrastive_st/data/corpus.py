@@ -168,11 +168,10 @@ def _of_lines(table: Table) -> Iterator[tuple[str, bool]]:
     """The lines with text, and which of them start a document: the first, and those after a blank line."""
     new = True
     for _, cells in table:
-        if blank := not cells["text"].strip():
-            new = True
-        else:
+        blank = not cells["text"].strip()
+        if not blank:
             yield cells["text"], new
-            new = blank
+        new = blank
 
 
 def _of_rows(table: Table, text: str, column: str | None) -> Iterator[tuple[str, bool]]:

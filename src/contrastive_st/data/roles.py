@@ -255,8 +255,7 @@ class ColumnRoles:
 
     def __str__(self) -> str:
         lines = [(role, name, shown(self.example.get(name))) for name, role in self.columns.items()]
-        for name, why in self.left_out.items():
-            lines.append(("not used", name, f"{shown(self.example.get(name))} ({why})"))
+        lines += [("not used", name, f"{shown(self.example.get(name))} ({why})") for name, why in self.left_out.items()]
         roles, names = (max(len(line[i]) for line in lines) for i in (0, 1))
         written = (f"  {role:<{max(8, roles)}}  {name:<{names}}  {cell}" for role, name, cell in lines)
         notes = (f"  {note}" for note in self.notes)

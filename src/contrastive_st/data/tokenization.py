@@ -101,11 +101,10 @@ class _Encoding:
 
     def prompts_of(self, columns: Sequence[str]) -> dict[str, str]:
         """The prompt of each column."""
-        if isinstance(self.prompts, str):
-            return dict.fromkeys(columns, self.prompts)
-        for name in self.prompts or ():
+        given = dict.fromkeys(columns, self.prompts) if isinstance(self.prompts, str) else self.prompts or {}
+        for name in given:
             choice("column of a prompt", name, columns)
-        return {name: (self.prompts or {}).get(name, "") for name in columns}
+        return {name: given.get(name, "") for name in columns}
 
     def lengths(self, columns: Sequence[str]) -> list[int]:
         """The number of tokens of the prompt of each column; an empty list without prompts."""

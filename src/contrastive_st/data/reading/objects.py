@@ -91,15 +91,14 @@ def _of_whole(text: str, source: str) -> Sequence[object]:
     if text.lstrip().startswith("["):
         result: Sequence[object] = parse_json(text, source)
         return result
-    objects, decoder, place = [], json.JSONDecoder(), _SPACE.match(text).end()  # type: ignore[union-attr]
-    while place < len(text):
+    objects, decoder, place = [], json.JSONDecoder(), 0
+    while (place := _SPACE.match(text, place).end()) < len(text):  # type: ignore[union-attr]
         try:
             item, place = decoder.raw_decode(text, place)
         except (ValueError, RecursionError):
             parse_json(text[place:], source, text.count("\n", 0, place) + 1)
             raise
         objects.append(item)
-        place = _SPACE.match(text, place).end()  # type: ignore[union-attr]
     if len(objects) != 1 or not isinstance(objects[0], dict) or not objects[0]:
         return objects
     has_text = any(isinstance(value, str) and " " in value for value in objects[0].values())  # then it is a row

@@ -45,9 +45,7 @@ def numbered_as(rows: Any, trained: Any) -> Any:
         return rows
     labels = np.asarray(rows.with_format("numpy")[LABEL][:])
     if strange := [own[number] for number in np.unique(labels) if number >= 0 and own[number] not in wanted]:
-        raise InputError(
-            f"the validation data have the class {strange[0]!r}, and the rows to train on have {', '.join(wanted)}; "
-            "leave its rows out, or train on them too"
-        )
+        what = f"the validation data have the class {strange[0]!r}, and the rows to train on have {', '.join(wanted)}"
+        raise InputError(f"{what}; leave its rows out, or train on them too")
     numbers = np.array([*(wanted.index(name) if name in wanted else -1 for name in own), -1])
     return rows.remove_columns(LABEL).add_column(LABEL, numbers[labels], feature=ClassLabel(names=wanted))

@@ -93,9 +93,8 @@ class CooccurrenceCollator:
     def __post_init__(self) -> None:
         choice("weighting", self.weighting, WEIGHTINGS)
         if (self.idf is None) != (self.weighting == "counts"):
-            raise InputError(
-                f"weighting {self.weighting!r}: tfidf and tfidf_bin need idf (from fit_idf), counts takes none"
-            )
+            mend = "tfidf and tfidf_bin need idf (from fit_idf), counts takes none"
+            raise InputError(f"weighting {self.weighting!r}: {mend}")
         self._left_out = np.array(sorted(self.tokenizer.all_special_ids), dtype=np.int64)
 
     def __call__(self, rows: Sequence[Record]) -> dict[str, Tensor]:

@@ -111,10 +111,8 @@ class MixtureSampler(Sampler[int]):
         self.batches = rows // self.step
         if not self.batches.all():
             short = int(self.batches.argmin())
-            raise InputError(
-                f"the data set {mixture.names[short]} has fewer rows ({rows[short]}) than a batch of {self.step}; give "
-                "a smaller batch"
-            )
+            what = f"the data set {mixture.names[short]} has fewer rows ({rows[short]}) than a batch of {self.step}"
+            raise InputError(f"{what}; give a smaller batch")
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the order."""

@@ -42,10 +42,8 @@ def split_by_first(pairs: Dataset) -> tuple[Dataset, Dataset, Dataset]:
     tenth = np.array([zlib.crc32(text.encode()) % 10 for text in first])
     parts = tenth > 1, tenth == 1, tenth == 0
     if not all(part.any() for part in parts):
-        raise InputError(
-            f"{len(pairs)} pairs of {len(set(first))} first texts are too few to hold out some of them for "
-            "dev and test; give more"
-        )
+        what = f"{len(pairs)} pairs of {len(set(first))} first texts are too few"
+        raise InputError(f"{what} to hold out some of them for dev and test; give more")
     return tuple(pairs.select(np.flatnonzero(part)) for part in parts)
 
 

@@ -59,9 +59,8 @@ def train_wordpiece(
     rare = {letter for letter, count in letters.items() if count < min_frequency or ord(letter) >= 0x10000}
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size - len(SPECIAL_TOKENS), min_frequency=min_frequency, show_progress=False
-    )
+    size = vocab_size - len(SPECIAL_TOKENS)
+    trainer = trainers.BpeTrainer(vocab_size=size, min_frequency=min_frequency, show_progress=False)
     common = (word for word in sorted(words) if not rare.intersection(word))
     lines = (" ".join([word[0] + word[1:].translate(_MARK)] * words[word]) for word in common)
     tokenizer.train_from_iterator(lines, trainer)

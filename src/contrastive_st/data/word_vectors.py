@@ -122,10 +122,8 @@ def read_word_vectors(path: str | Path, limit: int | None = None, words: Collect
                 if wanted is None or word in wanted:
                     size = len(seen)
                     if seen.setdefault(word, number) != number:
-                        where = f"{path}, {unit} {number}"
-                        raise InputError(
-                            f"{where}: {word!r} is there already, in {unit} {seen[word]}; keep one of them"
-                        )
+                        what = f"{word!r} is there already, in {unit} {seen[word]}; keep one of them"
+                        raise InputError(f"{path}, {unit} {number}: {what}")
                     if size == len(vectors):
                         vectors.resize((size + size // 8 + 1024, len(vector)), refcheck=False)  # in place if possible
                     vectors[size] = vector
@@ -142,34 +140,33 @@ def _open(file: BinaryIO, source: str) -> tuple[str, Iterator[Row]]:
         raise InputError(f"{source} is a fastText model; give the .vec file with its vectors")
     header = _HEADER.fullmatch(first)
     if header is None or not int(header[1]) * int(header[2]):
-        return "line", _text_rows(first, file, source, 1, _dimension(first, source), None)
+        file.seek(0)
+        return "line", _text_rows(file, source, _dimension(first, source), None)
     count, dimension = int(header[1]), int(header[2])
     start = file.tell()
     # bytes of float32 numbers are hardly ever valid UTF-8 without control characters
     binary = _NO_TEXT.search(file.readline(_LONGEST_LINE).decode("utf-8", "surrogateescape"))
     file.seek(start)
     if not binary:
-        return "line", _text_rows(file.readline(), file, source, 2, dimension, count)
+        return "line", _text_rows(file, source, dimension, count)
     return "row", _binary_rows(file, source, dimension, count)
 
 
 # ---- text
 
 
-def _text_rows(
-    line: bytes, file: BinaryIO, source: str, number: int, dimension: int, count: int | None
-) -> Iterator[Row]:
-    first = number
-    while line:
+def _text_rows(file: BinaryIO, source: str, dimension: int, count: int | None) -> Iterator[Row]:
+    """The rows of a file of text, of which the first line is read already if it says their `count`."""
+    number = before = 0 if count is None else 1
+    for number, line in enumerate(file, before + 1):
         result, place = _parsed(line.rstrip(b" \r\n"), dimension), f"{source}, line {number}"
         if result is None:
             what = f"{line.decode('utf-8', 'replace').strip()[:40]!r} is not a word and {dimension} finite numbers"
             raise InputError(f"{place}: {what}; fix the row, or read only those before it (limit)")
         yield number, utf8(result[0], place, "is it a vector file?"), result[1]
-        line, number = file.readline(), number + 1
-    if count not in (None, number - first):
-        what = f"the first line says {count} words, but there are {number - first}"
-        raise InputError(f"{source}, line {number}: {what}; download the file again")
+    if count not in (None, number - before):
+        what = f"the first line says {count} words, but there are {number - before}"
+        raise InputError(f"{source}, line {number + 1}: {what}; download the file again")
 
 
 def _parsed(line: bytes, dimension: int) -> tuple[bytes, NDArray[np.float32]] | None:

@@ -47,7 +47,8 @@ from contrastive_st.text_format import reading_as
 
 logger = logging.getLogger(__name__)
 NLI_LABELS = ("entailment", "neutral", "contradiction")
-_Scale, _Classes = tuple[float, float], Mapping[str, int] | None
+_Scale = tuple[float, float]
+_Classes = Mapping[str, int] | None
 _SIGNS = {-1.0, 0.0, 1.0}  # of which -1 is a class
 _NOT_ENTAILED = re.compile(r"no[tn]?[\W_]*entail").match  # of GLUE's tasks and HANS, which have two classes
 
@@ -173,9 +174,8 @@ def _with_target(
             raise InputError(f"{table.where(number)}: {bad[:40]!r} in column {name!r} {what}")
 
     if strict:
-        check(
-            lambda cell: not profile.is_blank(cell), "counts as blank; fill it, or leave `strict` out to drop the row"
-        )
+        mend = "fill it, or leave `strict` out to drop the row"
+        check(lambda cell: not profile.is_blank(cell), f"counts as blank; {mend}")
     none, classes, feature, notes = {"", *profile.MISSING}, classes or {}, None, roles.notes
     numbers: NDArray[np.float64] | NDArray[np.int64]
     if role == SCORE:
@@ -409,4 +409,4 @@ def _candidates(
         if not profile.is_blank(positive):
             own = [scores[place], *(scores[len(positives) + i] for i in kept)] if scores else []
             numbers = [0.0 + sign * score(item, name) for item, name in own]  # 0.0 and not -0.0
-            yield [anchors[0], positive, *(negatives[i] for i in kept)], numbers  # type: ignore[misc]
+            yield [anchors[0], positive, *(negatives[i] for i in kept)], numbers

@@ -204,9 +204,8 @@ def plain_rows(table: Table) -> Table:
             except Unclear as error:
                 raise InputError(f"{table.where(row.number)}: {error}; {export.advice}") from None
             except (AttributeError, KeyError, TypeError) as error:
-                raise InputError(
-                    f"{table.where(row.number)} is not a row of {export.tool} as the first one is"
-                ) from error
+                what = f"is not a row of {export.tool} as the first one is"
+                raise InputError(f"{table.where(row.number)} {what}") from error
 
     notes = (*table.notes, f"read as a file of {export.tool}")
     return replace(table, read=flat, columns=None, schema=None, whole=None, notes=notes)

@@ -142,10 +142,8 @@ def _named(table: Table) -> tuple[str, str, str | None]:
     left = [name for name in table.names if name not in (query, document, grade)]
     if query is None or document is None or (grade is None and any(role_of(name) is None for name in left)):
         lacking = "query-id and corpus-id" if query is None or document is None else "score"
-        raise InputError(
-            f"{table.source}: no {lacking} among its columns {listed(table.names)}; name its columns query-id, "
-            "corpus-id and score, or leave out what is none of these"
-        )
+        mend = "name its columns query-id, corpus-id and score, or leave out what is none of these"
+        raise InputError(f"{table.source}: no {lacking} among its columns {listed(table.names)}; {mend}")
     if left:
         without = "" if grade else "; every judgement counts as relevant"
         logger.warning(f"{table.source}: not used: {', '.join(map(repr, left))}{without}")

@@ -186,10 +186,8 @@ class Dropped:
             what = f"all {total} {table.unit}s {self.what}{why}" if total else none
             raise InputError(f"{table.source}: {what}; name other columns, or give at least one whole row")
         if self.count:
-            logger.warning(
-                f"{table.source}: dropped {self.count} of {total} {table.unit}s, which {self.what}; "
-                f"the first is {table.where(self.first)}{why}"
-            )
+            what = f"dropped {self.count} of {total} {table.unit}s, which {self.what}"
+            logger.warning(f"{table.source}: {what}; the first is {table.where(self.first)}{why}")
 
 
 def check_rows(table: Table) -> None:

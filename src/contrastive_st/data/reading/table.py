@@ -238,10 +238,8 @@ def _joined(parts: Sequence[Table], source: str) -> Table:
                 number = before + row.number
                 labels = {name: of_class(row.cells[name], own) for name, own in values.items()}
                 if bare := [name for name in named if name not in values and isinstance(row.cells.get(name), int)]:
-                    raise InputError(
-                        f"{part.where(row.number)}: column {bare[0]!r} has numbers, and other files have names for "
-                        "their classes there; write the names in this file too"
-                    )
+                    what = f"column {bare[0]!r} has numbers, and other files have names for their classes there"
+                    raise InputError(f"{part.where(row.number)}: {what}; write the names in this file too")
                 yield Row(number, {**row.cells, **labels})
             before = number
 

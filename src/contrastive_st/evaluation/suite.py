@@ -77,18 +77,16 @@ def evaluate(
     report = Report(source="hub" if str(data) == "hub" else "files", tasks=asked)
     for model, given in zip(models, names or (None,) * len(models), strict=True):
         started = time.perf_counter()
-        encoder = None
+        name, failure = given or str(model), ""
         try:
             encoder = as_encoder(model, name=given, **options)
+            name = encoder.name
             scores = run(encoder, asked, loaded, cache=cache, distributed=distributed)
         except InputError as error:
-            name = unused(encoder.name if encoder else given or str(model), report.models)
-            report.failures[name] = str(error)
-            scores = [replace(not_run(task, str(error)), model=name) for task in asked]
-        else:
-            name = unused(encoder.name, report.models)
-            scores = [replace(score, model=name) for score in scores]
-        report.scores += scores
+            failure, scores = str(error), [not_run(task, str(error)) for task in asked]
+        name = unused(name, report.models)
+        report.failures |= {name: failure} if failure else {}
+        report.scores += [replace(score, model=name) for score in scores]
         report.seconds[name] = time.perf_counter() - started
     return report
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contrastive_st.data.reading import MissingData
+from contrastive_st.data.reading.relevance import Judgement
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets import senteval
 from contrastive_st.evaluation.datasets.hub_sets import NANO, READERS, read_nano
-from contrastive_st.evaluation.datasets.senteval import BINARY, Document, Embed, Query, Rows, Splits, pair_rows
-from contrastive_st.evaluation.datasets.user_data import read_retrieval, read_scored_pairs
+from contrastive_st.evaluation.datasets.senteval import BINARY, Embed, Rows, Splits
+from contrastive_st.evaluation.datasets.user_data import read_retrieval, read_scored_pairs, retrieval_splits
 from contrastive_st.evaluation.scorers import Score, probes, retrieval, sts
 from contrastive_st.evaluation.scorers.few_shot import score_few_shot
 
@@ -118,13 +119,6 @@ def tasks(folds: int = 10) -> dict[str, Task]:
         name: partial(senteval.read_polarity, positive=f"{name}/{positive}", negative=f"{name}/{negative}")
         for name, (positive, negative) in _POLARITY.items()
     }
-    classified: dict[str, tuple[str, Callable[[Path], Splits], Scorer, str]] = {
-        "SST2": ("transfer", senteval.read_sst2, probes.score_split, "SST/binary"),
-        "TREC": ("transfer", senteval.read_trec, partial(probes.score_kfold, task="TREC", count=folds), "TREC"),
-        "MRPC": ("transfer", senteval.read_mrpc, partial(probes.score_kfold, task="MRPC", count=folds, f1=True),
-                 "MRPC"),
-        "SICKE": ("entailment", senteval.read_sick_entailment, probes.score_split, "SICK"),
-    }  # fmt: skip
 
     def nano(name: str) -> Callable[[Path], Splits]:
         return lambda root: read_retrieval(root / name, itself=True)
@@ -136,8 +130,13 @@ def tasks(folds: int = 10) -> dict[str, Task]:
           for name, (read, _, folder) in graded.items()),
         *(Task(name, "transfer", read, partial(probes.score_nested, task=name, count=folds),
                ("cross-validation", "accuracy", ""), name, READERS.get(name), 60.0) for name, read in polarity.items()),
-        *(Task(name, group, read, score, accuracy, folder, READERS[name], 30.0)
-          for name, (group, read, score, folder) in classified.items()),
+        Task("SST2", "transfer", senteval.read_sst2, probes.score_split, accuracy, "SST/binary", READERS["SST2"], 30.0),
+        Task("TREC", "transfer", senteval.read_trec, partial(probes.score_kfold, task="TREC", count=folds), accuracy,
+             "TREC", READERS["TREC"], 30.0),
+        Task("MRPC", "transfer", senteval.read_mrpc, partial(probes.score_kfold, task="MRPC", count=folds, f1=True),
+             accuracy, "MRPC", READERS["MRPC"], 30.0),
+        Task("SICKE", "entailment", senteval.read_sick_entailment, probes.score_split, accuracy, "SICK",
+             READERS["SICKE"], 30.0),
         *(Task(f"{name}-supervised", "supervised", read, partial(probes.score_relatedness, levels=levels),
                ("test", "pearson", "all"), folder, READERS[name], 40.0)
           for name, (read, levels, folder) in graded.items()),
@@ -250,6 +249,7 @@ def similarity_task(name: str, read: Read) -> Task:
 
     Example:
         >>> import numpy as np
+        >>> from contrastive_st.evaluation.datasets.senteval import pair_rows
         >>> pairs = pair_rows([("a", "b"), ("a", "c"), ("b", "c")], [5.0, 0.0, 1.0])
         >>> task = similarity_task("pairs", lambda: Splits({"test": pairs}, {}))
         >>> vectors = {"a": [1.0, 0.0], "b": [1.0, 0.1], "c": [0.0, 1.0]}
@@ -316,11 +316,12 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10, oth
         >>> [score.text for score in task.score(task.load("."), one_hot)]
         ['100.00', '100.00', '100.00', '100.00']
     """
-    pairs = [(Query(query), Document(document)) for query, document in pairs]
-    corpus: list[str] = list(map(Document, dict.fromkeys([*(document for _, document in pairs), *others])))
-    rows = {"corpus": Rows((corpus,), np.arange(len(corpus))), "test": pair_rows(pairs, [1] * len(pairs))}
-    splits = Splits(rows, {})
-    score = partial(retrieval.score_retrieval, k=k)
+    documents = dict.fromkeys([*(document for _, document in pairs), *others])
+    queries = dict.fromkeys(query for query, _ in pairs)
+    relevance = [Judgement(query, document, 1.0, name) for query, document in pairs]
+    corpus, asked = ({text: text for text in texts} for texts in (documents, queries))
+    splits = retrieval_splits(corpus, asked, relevance, name, queries.keys() & documents.keys())
+    score = partial(retrieval.score_beir, k=k, similarity="cosine", lexical=False)
     return Task(name, "retrieval", lambda _: splits, score, ("test", f"mrr@{k}", "among"), _OWN)
 
 

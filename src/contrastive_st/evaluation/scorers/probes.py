@@ -89,10 +89,10 @@ def fit_path(
     y = _columns(np.asarray(targets)).to(dtype)
     mask = torch.as_tensor(np.asarray(seen).T.astype(np.float32)).to(dtype).unsqueeze(2)
     at_once = max(_FEW_COLUMNS // (mask.shape[1] * y.shape[2]), 1)
-    pilot = _Pilot(rows, y, mask[:, 0, 0].nonzero()[:, 0], grid[len(grid) // 2])
-    before = now = pilot.theta
+    now, preconditioner = _pilot(rows, y, mask[:, 0, 0].nonzero()[:, 0], grid[len(grid) // 2])
+    before = now
     for group in (grid[i : i + at_once] for i in range(0, len(grid), at_once)):
-        problem = _Problem(rows, y, mask.repeat(1, len(group), 1), pilot.precondition)
+        problem = _Problem(rows, y, mask.repeat(1, len(group), 1), preconditioner)
         ridge = torch.tensor([1 / c for c in group], dtype=dtype).repeat_interleave(mask.shape[1]).view(1, -1, 1)
         start = 2 * now - before  # extrapolation of the path
         start = start if start.shape[1] == ridge.shape[1] else start[:, -1:].expand(-1, ridge.shape[1], -1)
@@ -105,21 +105,19 @@ def fit_path(
             yield Solution(c, weights.numpy(), bias.numpy(), logits[:, columns].numpy(), gradient)
 
 
-class _Pilot:
-    """A fit to a sample of one problem's rows, which gives the starting point and the curvature for all problems."""
-
-    def __init__(self, rows: Tensor, targets: Tensor, index: Tensor, c: float) -> None:
-        every = -(-len(index) // _PILOT_ROWS)
-        rows, targets = rows[index[::every]], targets[index[::every]]
-        width = targets.shape[2]
-        share = 1 / max(width, 2)
-        flat = _Preconditioner(rows, torch.full_like(targets[:, 0, :1], share - share**2), width)
-        problem = _Problem(rows, targets, torch.ones_like(targets[:, :, :1]), flat)
-        ridge = torch.full((1, 1, 1), 1 / (c * every), dtype=rows.dtype)
-        zeros = torch.zeros(rows.shape[1], 1, width, dtype=rows.dtype)
-        self.theta, logits, _ = problem.solve(zeros, ridge, 1e-4)
-        shares = problem.shares(logits)[:, 0]
-        self.precondition = _Preconditioner(rows, shares * (1 - shares), width)
+def _pilot(rows: Tensor, targets: Tensor, index: Tensor, c: float) -> tuple[Tensor, _Preconditioner]:
+    """The starting point and the curvature for all problems, from a fit to a sample of the rows of one problem."""
+    every = -(-len(index) // _PILOT_ROWS)
+    rows, targets = rows[index[::every]], targets[index[::every]]
+    width = targets.shape[2]
+    share = 1 / max(width, 2)
+    flat = _Preconditioner(rows, torch.full_like(targets[:, 0, :1], share - share**2), width)
+    problem = _Problem(rows, targets, torch.ones_like(targets[:, :, :1]), flat)
+    ridge = torch.full((1, 1, 1), 1 / (c * every), dtype=rows.dtype)
+    zeros = torch.zeros(rows.shape[1], 1, width, dtype=rows.dtype)
+    theta, logits, _ = problem.solve(zeros, ridge, 1e-4)
+    shares = problem.shares(logits)[:, 0]
+    return theta, _Preconditioner(rows, shares * (1 - shares), width)
 
 
 class _Preconditioner:

@@ -138,36 +138,6 @@ def _mean_metrics(
     return {name: float(np.mean([row[name] for row in result])) for name in result[0]}
 
 
-def score_retrieval(splits: Splits, embed: Embed, task: str = "", k: int = 10) -> list[Score]:
-    """Retrieval by rows of (query, relevant document), the "test", among the documents of "corpus".
-
-    Equal queries are one. A query that is a document of another row is not a hit for itself.
-
-    Args:
-        splits: the splits of the task.
-        embed: texts to vectors, `[N] -> [N, d]`.
-        task: its name in the scores.
-        k: number of documents that are considered.
-
-    Returns:
-        MRR@k and recall@k of the model and of the lexical baseline.
-    """
-    queries, documents = splits["test"].columns
-    texts = dict.fromkeys(queries), splits["corpus"].columns[0]
-    query_of, document_of = ({text: i for i, text in enumerate(column)} for column in texts)
-    pairs = dict.fromkeys(zip(queries, documents, strict=True))
-    rows = [(query_of[query], document_of[document], 1.0) for query, document in pairs]
-    itself = [query for query in query_of if query in document_of and (query, query) not in pairs]
-    relevance = np.array(rows + [(query_of[query], document_of[query], np.nan) for query in itself], dtype=np.float64)
-    metrics = ranking_metrics(embed(list(query_of)), embed(list(document_of)), relevance, k)
-    note = _among(len(document_of), relevance)
-    return [Score(task, "test", name, value, note, len(query_of)) for name, value in metrics.items()]
-
-
-def _among(documents: int, relevance: NDArray[np.floating]) -> str:
-    return f"among {documents} documents" + (", less the query itself" if np.isnan(relevance[:, 2]).any() else "")
-
-
 def score_beir(
     splits: Splits,
     embed: Embed,
@@ -175,6 +145,7 @@ def score_beir(
     k: int = 10,
     similarity: str = "cosine",
     metrics: Sequence[Metric] = (),
+    lexical: bool = True,
 ) -> list[Score]:
     """Graded retrieval of `datasets.hub_sets`: nDCG@k, recall@k, recall@100, MRR@k, `metrics`, and nDCG@k of BM25.
 
@@ -185,6 +156,7 @@ def score_beir(
         k: number of documents that are considered.
         similarity: how vectors are compared, by name.
         metrics: further metrics, each with its number of documents.
+        lexical: score BM25 too.
 
     Returns:
         One score per metric.
@@ -192,6 +164,15 @@ def score_beir(
     queries, corpus = splits["queries"].columns[0], splits["corpus"].columns[0]
     relevance = splits["test"].labels
     scores = ranking_metrics(embed(queries), embed(corpus), relevance, k, similarity, [*_usual(k), *metrics])
+    barred = ", less the query itself" if np.isnan(relevance[:, 2]).any() else ""
+    note = f"among {len(corpus)} documents{barred}"
+    if lexical:
+        scores[f"BM25 ndcg@{k}"] = _bm25_ndcg(queries, corpus, relevance, k)
+    return [Score(task, "test", name, value, note, len(queries)) for name, value in scores.items()]
+
+
+def _bm25_ndcg(queries: Sequence[str], corpus: Sequence[str], relevance: NDArray[np.floating], k: int) -> float:
+    """The nDCG@k of BM25 over words."""
     counter = CountVectorizer(dtype=np.float32)
     try:
         held = counter.fit_transform(corpus)
@@ -200,10 +181,8 @@ def score_beir(
     else:
         asked = counter.transform(queries)
     weights = bm25_weights(held, held)
-    lexical = _mean_metrics(lambda part: (asked[part] @ weights.T).toarray(), (len(queries), len(corpus)), relevance, k)
-    scores[f"BM25 ndcg@{k}"] = lexical[f"ndcg@{k}"]
-    note = _among(len(corpus), relevance)
-    return [Score(task, "test", name, value, note, len(queries)) for name, value in scores.items()]
+    result = _mean_metrics(lambda part: (asked[part] @ weights.T).toarray(), (len(queries), len(corpus)), relevance, k)
+    return result[f"ndcg@{k}"]
 
 
 def _average_precision(ranked: NDArray[np.floating], ideal: NDArray[np.floating], k: int) -> float:

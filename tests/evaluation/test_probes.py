@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression as AnySolver
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from contrastive_st import InputError
+from contrastive_st.data.reading import MissingData
 from contrastive_st.evaluation.datasets.senteval import Rows, Splits
 from contrastive_st.evaluation.scorers import probes as logistic
 from contrastive_st.evaluation.scorers.probes import (
@@ -128,7 +129,8 @@ def test_a_missing_test_split_is_not_run_and_too_few_examples_say_so():
     test, dev = score_split(parts, embed, "SICKE")
     assert (test.text, test.note) == ("not run", "SICK_test_annotated.txt is missing")
     assert dev.value is not None
-    assert score_kfold(parts, embed, "TREC")[0].text == "not run"
+    with pytest.raises(MissingData, match="is missing"):
+        score_kfold(parts, embed, "TREC")
     with pytest.raises(InputError, match="examples"):
         nested_accuracy(x[:20], np.array([0] * 18 + [1] * 2), 10, task="CR")
 

@@ -146,6 +146,8 @@ def run(
             return [not_run(task, splits)]
         try:
             return [replace(score, task=task.name) for score in task.of_encoder(encoder).score(splits, store)]
+        except MissingData as error:
+            return [not_run(task, str(error))]
         except InputError as error:
             return error
 

@@ -87,8 +87,6 @@ def check_folder(folder: str | Path) -> Path:
             weights file or module is absolute or has `..`, a file is a pipe, or a size is out of all bounds.
     """
     folder = Path(folder)
-    if folder.is_dir():
-        _check_files(folder)
     roots = [folder.resolve()]
     if roots[0].parent.name == "snapshots":  # a Hub cache: snapshots/<commit>/<file> links to blobs/<hash> of the
         roots += [above / "blobs" for above in roots[0].parents[1:3]]  # repository, or to those that all share
@@ -151,15 +149,11 @@ def _weights_fault(folder: Path, convert: str) -> str:
             f"is an adapter without {ADAPTER_WEIGHTS}; a pickle (adapter_model.bin) can run code when it is opened; "
             "save it again with peft"
         )
-    if any(folder.glob("pytorch_model*.bin")):
-        return (
-            "has its weights as a pickle only (pytorch_model.bin), which can run code when it is opened; convert it "
-            f"first: {convert}"
-        )
     if any((folder / backend).is_dir() for backend in GRAPHS):
         return "is exported and has no weights; give the checkpoint that it was exported from"
     return (
-        f"has no safetensors weights (model.safetensors); if it has a pytorch_model.bin, convert that first: {convert}"
+        "has no safetensors weights (model.safetensors); if it has a pickle (pytorch_model.bin), which can run code "
+        f"when it is opened, convert that first: {convert}"
     )
 
 

@@ -22,12 +22,13 @@ import jinja2
 from huggingface_hub import ModelCard, ModelCardData, hf_hub_url
 
 from contrastive_st.errors import InputError, about
-from contrastive_st.evaluation.report.report import Report
+from contrastive_st.evaluation.report.report import Report, eval_results, model_index
 from contrastive_st.files.folders import ADAPTER, CLASSIFIER, check_folder, read_export
 from contrastive_st.files.markdown import as_block, as_code, as_text
 from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.writing import write_files
 from contrastive_st.models.checkpoint import Checkpoint, of_settings, written_by_another
+from contrastive_st.plots import training_curve_png
 from contrastive_st.training.metadata import TRAINING_METADATA, read_training_metadata
 from contrastive_st.training.methods import Method, method_of
 
@@ -35,7 +36,7 @@ EVALUATION = "evaluation"  # the folder that `contrastive-st evaluate --output` 
 CURVE = "training_curve.png"
 
 
-@dataclass(frozen=True)
+@dataclass
 class CheckpointMetadata:
     """A checkpoint folder's config, modules, training and evaluation, read from its files.
 
@@ -55,17 +56,16 @@ class CheckpointMetadata:
     training: JsonObject = field(init=False)
 
     def __post_init__(self) -> None:
-        path, training = self.folder / "config.json", read_training_metadata(self.folder)
+        path, self.training = self.folder / "config.json", read_training_metadata(self.folder)
         if path.is_file():
-            config = read_json(path, dict)
+            self.config = read_json(path, dict)
         elif (self.folder / ADAPTER).is_file():  # the config is its base's; training has recorded what a card says
-            loss = training.get("loss", {})
+            loss = self.training.get("loss", {})
             settings = {**(loss.get("settings") or {}), "loss": loss["name"]} if loss.get("name") else {}
-            config = {"model_type": training.get("model", {}).get("type", "an adapter"), "contrastive": settings}
+            kind = self.training.get("model", {}).get("type", "an adapter")
+            self.config = {"model_type": kind, "contrastive": settings}
         else:
             raise InputError(f"{self.folder} is not the folder of a saved model: it has no config.json")
-        object.__setattr__(self, "config", config)
-        object.__setattr__(self, "training", training)
 
     @cached_property
     def adapter_base(self) -> str | None:
@@ -281,8 +281,6 @@ def card_files(
         )
         text = body(checkpoint, called, drawn)
     if checkpoint.report:
-        from contrastive_st.evaluation.report.report import eval_results
-
         files |= eval_results(*checkpoint.report)
     return {CARD: _marked(f"---\n{head.to_yaml()}\n---\n\n{text}").encode(), **files}
 
@@ -322,14 +320,9 @@ def snippets(checkpoint: CheckpointMetadata, name: str) -> dict[str, str]:
     # it has the base's head in the adapter's place, opens no graph, and reads no layers after the pooling
     if adapter_of_cls or checkpoint.backend or checkpoint.has_dense_layers:
         loaders.remove("transformers")
-    filled = {
-        "name": name, "sentences": _SENTENCES, "pooling": checkpoint.pooling,
-        "needs_remote_code": checkpoint.needs_remote_code, "architecture": checkpoint.architecture,
-        "backend": checkpoint.backend,
-    }  # fmt: skip
-    templates = _templates(_literal)
+    filled = {"name": name, "sentences": _SENTENCES, "checkpoint": checkpoint}
     files = {loader: f"{re.sub('[ -]', '_', loader)}.py.jinja" for loader in loaders}
-    code = {loader: templates.get_template(file).render(filled).strip() for loader, file in files.items()}
+    code = {loader: _templates(_literal).get_template(file).render(filled).strip() for loader, file in files.items()}
     return {loader: text for loader, text in code.items() if "embeddings = " in text}
 
 
@@ -415,8 +408,6 @@ def _metadata(checkpoint: CheckpointMetadata, name: str, data: CardData, before:
         "thumbnail": hf_hub_url(name, CURVE) if curve and _REPOSITORY.fullmatch(name) else None,
     }
     if checkpoint.report:
-        from contrastive_st.evaluation.report.report import model_index
-
         index = model_index(*checkpoint.report, name=name)
         result["model-index"] = index if index[0]["results"] else None
     return {key: value for key, value in result.items() if value}
@@ -440,8 +431,6 @@ def _curve(folder: Path, log_history: Sequence[Mapping[str, object]] | None) -> 
         log_history = read_json(state).get("log_history")
     if not log_history:
         return None
-    from contrastive_st.plots import training_curve_png
-
     return training_curve_png(log_history)
 
 

@@ -142,20 +142,17 @@ def dry_run(folder: str | Path, repo: str, data: CardData | None = None) -> dict
 
 def _checked(folder: str | Path) -> Path:
     folder = Path(folder)
-    CheckpointMetadata(folder)
+    base = CheckpointMetadata(folder).adapter_base
     check_folder(folder)
     if not (export := read_export(folder)):
         check_weights(folder)
     elif not (folder / export["backend"]).is_dir():
         raise InputError(f"{folder} has no exported graph, {export['backend']}/; export it again")
-    if (folder / ADAPTER).is_file():
-        base = str(read_json(folder / ADAPTER, dict).get("base_model_name_or_path") or "")
-        if not base or Path(base).is_absolute() or Path(base).is_dir():
-            raise InputError(
-                f"{folder} is an adapter of {base or 'no base'}, a folder that others cannot open: merge it "
-                f"(contrastive-st merge {folder} -o NEW_FOLDER) and push that, or push the base and write its Hub name "
-                f"into {ADAPTER}"
-            )
+    if (folder / ADAPTER).is_file() and base is None:
+        raise InputError(
+            f"{folder} is an adapter of a base that others cannot open: merge it (contrastive-st merge {folder} -o "
+            f"NEW_FOLDER) and push that, or push the base and write its Hub name into {ADAPTER}"
+        )
     return folder
 
 

@@ -126,7 +126,17 @@ class Splits(Mapping[str, Rows]):
 
     def why_missing(self, name: str) -> str:
         """Why there is no split of this name, for the note of a score."""
-        return self.missing.get(name, "no such split")
+        return self.missing.get(name, f"no {name} split")
+
+    def needed(self, *names: str) -> list[Rows]:
+        """Splits without which a task is not run.
+
+        Raises:
+            MissingData: one of them is missing; says why.
+        """
+        if missing := [self.why_missing(name) for name in names if name not in self.rows]:
+            raise MissingData("; ".join(missing))
+        return [self.rows[name] for name in names]
 
     def texts(self) -> Iterator[str]:
         """All sentences; they may repeat."""

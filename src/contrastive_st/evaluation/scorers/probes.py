@@ -7,13 +7,14 @@ no optimizer, batch size or early stopping, and on no random state except that o
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import f1_score
 from sklearn.model_selection import StratifiedKFold
@@ -274,11 +275,7 @@ def folds(y: NDArray[np.integer], count: int, task: str = "this task") -> list[N
     if fewest < count:
         raise InputError(f"{task}: a class has {fewest} examples only, too few for {count} folds; use fewer folds")
     splitter = StratifiedKFold(count, shuffle=True, random_state=SEED)
-    masks = []
-    for fitted, _ in splitter.split(np.zeros(len(y)), y):
-        masks.append(np.zeros(len(y), dtype=bool))
-        masks[-1][fitted] = True
-    return masks
+    return [np.isin(np.arange(len(y)), fitted) for fitted, _ in splitter.split(np.zeros(len(y)), y)]
 
 
 def score_nested(splits: Splits, embed: Embed, task: str, count: int = 10) -> list[Score]:
@@ -355,9 +352,7 @@ def score_kfold(splits: Splits, embed: Embed, task: str, count: int = 10, f1: bo
     Returns:
         One score per metric and split; one that cannot be computed has no value and a note.
     """
-    if missing := _absent(splits, task, ("train", "test"), f1):
-        return missing
-    train, test = splits["train"], splits["test"]
+    train, test = splits.needed("train", "test")
     x = np.concatenate([features(train, embed), features(test, embed)])
     y = np.concatenate([train.labels, test.labels])
     masks = [*folds(train.labels, count, task), np.ones(len(train), dtype=bool)]
@@ -375,45 +370,41 @@ def score_kfold(splits: Splits, embed: Embed, task: str, count: int = 10, f1: bo
     ]
 
 
-def score_split(splits: Splits, embed: Embed, task: str = "") -> list[Score]:
+def score_split(
+    splits: Splits, embed: Embed, task: str = "", features: Features = features, aggregation: str = "all"
+) -> list[Score]:
     """SST-2, SICK-E: fitted on train, `C` chosen on dev, accuracy on test.
 
     Args:
         splits: the splits of the task.
         embed: texts to vectors, `[N] -> [N, d]`.
         task: its name in the scores.
+        features: splits to the features of the classifier.
+        aggregation: that of the scores.
 
     Returns:
-        One score per metric and split; one that cannot be computed has no value and a note.
+        The accuracy on test and dev; one that cannot be computed has no value and a note.
     """
-    if "train" not in splits or "dev" not in splits:
-        return _absent(splits, task, ("train", "dev"))
-    right, part = _chosen_on_dev(splits, embed)
-    result = [
-        _accuracy(task, name, np.array([right[part == name].mean()]), len(splits[name]), "all")
-        for name in ("test", "dev")
+    x, part, y = _stacked(splits, embed, features)
+    rights = [s.classes()[:, 0] == y for s in fit_path(x, y, np.array([part == "train"]), GRID, TOLERANCE)]
+    right = max(rights, key=lambda own: own[part == "dev"].mean())
+    return [
+        Score(task, name, "accuracy", float(right[part == name].mean()), aggregation, len(splits[name]))
         if name in splits
+        else Score(task, name, "accuracy", None, note=splits.why_missing(name))
+        for name in ("test", "dev")
     ]
-    return [*_absent(splits, task, ("test",)), *result]
 
 
 def _stacked(
     splits: Splits, embed: Embed, features: Features = features
 ) -> tuple[NDArray[np.floating], NDArray[np.str_], NDArray[np.number]]:
     """The features of train, dev and test, as far as they exist, as one array; the split and the label of each row."""
+    splits.needed("train", "dev")
     names = [name for name in ("train", "dev", "test") if name in splits]
     x = np.concatenate([features(splits[name], embed) for name in names])
     part = np.repeat(names, [len(splits[name]) for name in names])
     return x, part, np.concatenate([splits[name].labels for name in names])
-
-
-def _chosen_on_dev(
-    splits: Splits, embed: Embed, features: Features = features
-) -> tuple[NDArray[np.bool_], NDArray[np.str_]]:
-    """Which rows the classifier of train gets right, with the `C` that is best on dev; and the split of each row."""
-    x, part, y = _stacked(splits, embed, features)
-    right = [s.classes()[:, 0] == y for s in fit_path(x, y, np.array([part == "train"]), GRID, TOLERANCE)]
-    return right[int(np.argmax([r[part == "dev"].mean() for r in right]))], part
 
 
 def score_relatedness(splits: Splits, embed: Embed, task: str = "", levels: Sequence[float] = range(6)) -> list[Score]:
@@ -433,16 +424,12 @@ def score_relatedness(splits: Splits, embed: Embed, task: str = "", levels: Sequ
         Pearson, Spearman and the mean squared error on test and dev.
     """
     metrics = ("pearson", "spearman", "mse")
-    absent = [name for name in ("train", "dev") if name not in splits]
-    if absent:
-        return [Score(task, "test", m, None, note=splits.why_missing(absent[0])) for m in metrics]
     x, part, labels = _stacked(splits, embed)
     labels = labels.astype(np.float64)
     predicted = []
     path = fit_path(x, tai_targets(labels, levels), np.array([part == "train"]), GRID, 1e-9, torch.float64)
     for solution in path:
-        odds = np.exp(solution.logits[:, 0] - solution.logits[:, 0].max(1, keepdims=True))
-        means = (odds / odds.sum(1, keepdims=True)) @ np.asarray(levels, dtype=np.float64)
+        means = softmax(solution.logits[:, 0], axis=1) @ np.asarray(levels, dtype=np.float64)
         predicted.append(means.round(6))  # the last digits depend on the number of threads and must decide no rank
     best = int(np.argmax([pearsonr(p[part == "dev"], labels[part == "dev"]).statistic for p in predicted]))
     scores = []
@@ -476,14 +463,6 @@ def tai_targets(scores: NDArray[np.floating], levels: Sequence[float]) -> NDArra
 def _accuracy(task: str, split: str, shares: NDArray[np.floating], n: int, aggregation: str) -> Score:
     deviation = float(shares.std()) if len(shares) > 1 else None
     return Score(task, split, "accuracy", float(shares.mean()), aggregation, n, deviation)
-
-
-def _absent(splits: Mapping[str, Rows], task: str, needed: Sequence[str], f1: bool = False) -> list[Score]:
-    """The scores that cannot be computed because a split is missing; none if all splits exist."""
-    reasons = getattr(splits, "missing", {})
-    why = [reasons.get(name, f"no {name} split") for name in needed if name not in splits]
-    metrics = ("accuracy", "f1") if f1 else ("accuracy",)
-    return [Score(task, "test", metric, None, note="; ".join(why)) for metric in metrics] if why else []
 
 
 # --- The NLI probe.
@@ -521,13 +500,9 @@ def score_nli(splits: Splits, embed: Embed, task: str = "") -> list[Score]:
         The accuracy on test and on dev.
     """
 
-    def features(rows: Rows, embed: Embed) -> NDArray[np.floating]:
+    def nli_features(rows: Rows, embed: Embed) -> NDArray[np.floating]:
         u, v = map(embed, rows.columns)
         return np.concatenate([u, v, np.abs(u - v), u * v], axis=1)
 
-    right, part = _chosen_on_dev(splits, embed, features)
-    note = f"fitted to {len(splits['train'])} pairs"
-    return [
-        Score(task, name, "accuracy", float(right[part == name].mean()), note, len(splits[name]))
-        for name in ("test", "dev")
-    ]
+    (train,) = splits.needed("train")
+    return score_split(splits, embed, task, nli_features, f"fitted to {len(train)} pairs")

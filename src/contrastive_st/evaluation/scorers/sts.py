@@ -186,9 +186,7 @@ def score_pairs(splits: Splits, embed: Embed, task: str = "", similarity: str = 
     Returns:
         One score per metric and split; one that cannot be computed has no value and a note.
     """
-    if "test" not in splits:
-        return [Score(task, "test", "average_precision", None, note=splits.why_missing("test"))]
-    test = splits["test"]
+    (test,) = splits.needed("test")
     scores, labels = _similarities(test, embed, similarity), test.labels.astype(bool)
     if labels.all() or not labels.any():
         why = "undefined: all pairs have one label"
@@ -251,9 +249,7 @@ def score_space(splits: Splits, embed: Embed, task: str = "") -> list[Score]:
     Returns:
         Alignment, uniformity, anisotropy and effective rank.
     """
-    if SPLIT not in splits:
-        return [Score(task, SPLIT, "uniformity", None, note=splits.why_missing(SPLIT))]
-    rows = splits[SPLIT]
+    (rows,) = splits.needed(SPLIT)
     alike = rows.take(np.flatnonzero(rows.labels > _POSITIVE))
     every = list(dict.fromkeys(rows.columns[0] + rows.columns[1]))
     x = torch.from_numpy(np.asarray(embed(every), dtype=np.float64))

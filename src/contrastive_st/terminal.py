@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
 # Control characters except tab and newline, marks of text direction, line separators, surrogates
@@ -33,6 +33,18 @@ def say(*values: object, file: TextIO | None = None, end: str = "\n") -> None:
         end: printed after the last value.
     """
     print(clean(" ".join(map(str, values))), file=file, end=end)
+
+
+def columns(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Lines of a table, whose first `left` columns are aligned left and the others right.
+
+    Example:
+        >>> columns([["a", "bc"], ["de", "f"]])
+        ['a   bc', 'de   f']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    signs = ["<" if i < left else ">" for i in range(len(widths))]
+    return ["  ".join(map("{:{}{}}".format, row, signs, widths)).rstrip() for row in rows]
 
 
 def tell(*values: object) -> None:

@@ -200,8 +200,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         """The class of each text `[N]`; with several labels a text `[N, K]` of 0 and 1, 1 from its threshold on."""
         logits = self.logits(X)  # which sees whether there is a head
         chosen = self.head_.chosen(logits)
-        result: Labels = chosen.astype(np.int64) if self.multi_label_ else self.classes_[chosen.argmax(1)]
-        return result
+        return chosen.astype(np.int64) if self.multi_label_ else np.asarray(self.classes_[chosen.argmax(1)])
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Accuracy: the share of texts whose labels are all predicted, and no other."""

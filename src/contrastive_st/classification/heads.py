@@ -47,19 +47,16 @@ class LinearHead:
 
     def logits(self, x: Features) -> NDArray[np.float64]:
         """Logits of vectors, `[N, d] -> [N, K]`; a sparse matrix is taken as it is."""
-        logits: NDArray[np.float64] = _features(x) @ self.weights.T + self.bias
-        return logits
+        return np.asarray(_features(x) @ self.weights.T + self.bias)
 
     def probabilities(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Probabilities of the classes, `[N, K] -> [N, K]`."""
-        result: NDArray[np.float64] = np.exp(self.log_probabilities(logits))
-        return result
+        return np.asarray(np.exp(self.log_probabilities(logits)))
 
     def log_probabilities(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Their logarithms, `[N, K] -> [N, K]`."""
         total = np.logaddexp(0, logits) if self.multi_label else np.logaddexp.reduce(logits, axis=1, keepdims=True)
-        result: NDArray[np.float64] = logits - total
-        return result
+        return np.asarray(logits - total)
 
 
 def label_weights(

@@ -57,5 +57,4 @@ def best_thresholds(logits: NDArray[np.float64], y: NDArray[np.int64]) -> NDArra
         f1 = 2 * hits / (np.arange(1, len(own) + 1) + positive.sum())
         last = int(f1.argmax())
         result.append(own[order][last : last + 2].mean())
-    thresholds: NDArray[np.float64] = np.nan_to_num(np.array(result), nan=0.0)
-    return thresholds
+    return np.asarray(np.nan_to_num(np.array(result), nan=0.0))

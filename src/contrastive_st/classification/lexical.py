@@ -17,7 +17,7 @@ from contrastive_st.vectors import unit_vectors
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Terms:
     """TF-IDF of words and pairs of words, `(1 + ln tf) (1 + ln((1 + N) / (1 + df)))`, scaled to unit length.
 
@@ -37,7 +37,7 @@ class Terms:
     idf: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "places", {name: i for i, name in enumerate(self.names)})
+        self.places = {name: i for i, name in enumerate(self.names)}
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Terms:
@@ -49,8 +49,7 @@ class Terms:
 
     def weigh(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The numbers of the terms of a text, and their weights."""
-        places: dict[str, int] = vars(self)["places"]
-        counts = Counter(places[term] for term in _terms(text) if term in places)
+        counts = Counter(self.places[term] for term in _terms(text) if term in self.places)
         columns = np.array(sorted(counts), np.int64)
         weights = (1 + np.log([float(counts[column]) for column in columns])) * self.idf[columns]
         return columns, weights / max(float(np.linalg.norm(weights)), 1e-12)

@@ -17,6 +17,7 @@ from contrastive_st.compare.queries import Search
 from contrastive_st.compare.systems import System
 from contrastive_st.evaluation.scorers.retrieval import mean_interval, reciprocal_ranks
 from contrastive_st.plots import training_curve_png
+from contrastive_st.terminal import columns
 
 _DIFFERENT, _SHOWN = 10, 240  # queries on the page; characters of a text there
 
@@ -103,11 +104,7 @@ class Comparison:
 
     def table(self) -> str:
         """The table for a terminal; MRR@10 is in its second and third column."""
-        cells = self.cells()
-        widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-        lines = ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-                 for row in cells]  # fmt: skip
-        return "\n".join(line.rstrip() for line in lines)
+        return "\n".join(columns(self.cells()))
 
     def json(self) -> dict[str, object]:
         """The numbers of the table, and what was left out."""

@@ -102,7 +102,7 @@ def model_soup(
             folder.mkdir()
             encoder.model.save_dtype = torch.float32
             encoder.save_pretrained(folder)
-            write_training_metadata(_metadata(checkpoints, taken), folder)
+            write_training_metadata(publishable(_metadata(checkpoints, taken)), folder)
             write_card(folder, name=Path(output).absolute().name)
     return taken
 
@@ -136,5 +136,4 @@ def _metadata(checkpoints: Sequence[str | Path], taken: Sequence[Ingredient]) ->
     names = [name for name, item in zip(checkpoints, taken, strict=True) if item.weight]
     first, *others = [read_training_metadata(local_folder(name)) for name in names]
     common = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
-    record: JsonObject = publishable({**common, "soup": [asdict(item) for item in taken]})
-    return record
+    return {**common, "soup": [asdict(item) for item in taken]}

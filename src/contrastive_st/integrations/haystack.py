@@ -173,8 +173,7 @@ class ContrastiveDocumentEmbedder(_Embedder):
     def _text(self, document: Document) -> str:
         fields = [document.meta.get(name) for name in self.settings["meta_fields_to_embed"]]
         parts = [str(field) for field in fields if field is not None] + [document.content or ""]
-        text: str = self.settings["embedding_separator"].join(parts) + self.settings["suffix"]
-        return text
+        return str(self.settings["embedding_separator"].join(parts) + self.settings["suffix"])
 
 
 @component

@@ -81,10 +81,10 @@ def open_encoder(
     Raises:
         InputError: the checkpoint cannot be opened, or an option does not go with it.
     """
-    settings |= {} if args.pooling is None else {"pooling": args.pooling}
-    settings |= {} if args.named_prompts is None else {"prompts": args.named_prompts}
-    for name in ("default_prompt_name", "include_prompt"):
-        settings |= {} if getattr(args, name) is None else {name: getattr(args, name)}
+    given = {**vars(args), "prompts": args.named_prompts}
+    of_checkpoint = () if args.model_name_or_path is None else ("new_head", "bidirectional")
+    names = ("pooling", "prompts", "default_prompt_name", "include_prompt", *of_checkpoint)
+    settings |= {name: given[name] for name in names if given[name] is not None}
     if args.model_name_or_path is None:
         length = check_max_length(args.max_length or _FROM_SCRATCH, 512)
         learned_from = chain(texts, *[(args.named_prompts or {}).values()] * 2)  # what occurs once is left out
@@ -96,14 +96,11 @@ def open_encoder(
         if pooling is not None and args.pooling is None and checkpoint.pooling is None:
             settings["pooling"] = pooling
         config = None if checkpoint.table_alone else with_dropout(load_config(checkpoint), args.dropout)
-        for name in ("new_head", "bidirectional"):
-            settings |= {} if getattr(args, name) is None else {name: getattr(args, name)}
         tokenizer = load_tokenizer(checkpoint)
         model = AutoModelForCL.from_pretrained(checkpoint, config=config, with_head=True, **settings)
         if args.max_length is not None:
             tokenizer.model_max_length = check_max_length(args.max_length, max_positions(model.config))
-    lora = args.lora
-    return model if args.lora_r is None else add_lora(model, args.lora_r, **lora), tokenizer
+    return model if args.lora_r is None else add_lora(model, args.lora_r, **args.lora), tokenizer
 
 
 def small_bert(vocab_size: int, hidden_size: int, num_layers: int, max_length: int, **others: Any) -> BertConfig:

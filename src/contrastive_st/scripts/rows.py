@@ -174,7 +174,7 @@ def tokenized(
         logger.info("prompts: " + ", ".join(f"{prompt!r} before {name}" for name, prompt in prompts.items() if prompt))
     with training.main_process_first(desc="tokenize"):
         rows = tokenize(texts, tokenizer, max_length, num_proc, {name: text for name, text in prompts.items() if text})
-    if count := _truncated(texts, rows, tokenizer, [prompts.get(name, "") for name in columns]):
+    if count := _truncated(texts, rows, tokenizer, {name: prompts.get(name, "") for name in columns}):
         total = len(rows) * len(columns)
         logger.warning(
             f"{count:,} of {total:,} texts are truncated to {max_length} tokens; --max_length sets the limit"
@@ -182,21 +182,16 @@ def tokenized(
     return rows
 
 
-def _truncated(texts: Dataset, rows: Dataset, tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str]) -> int:
+def _truncated(texts: Dataset, rows: Dataset, tokenizer: PreTrainedTokenizerBase, prompts: Mapping[str, str]) -> int:
     """How many texts have more tokens than the tokenizer's `model_max_length`; those that fill it are read again."""
     max_length = tokenizer.model_max_length
     ids = rows.with_format("arrow")["input_ids"][:]
     ids = pc.list_flatten(ids) if len(prompts) > 1 else ids
     full = np.flatnonzero(pc.greater_equal(pc.list_value_length(ids), min(max_length, 1 << 30)).to_numpy())
-    if not len(full):
-        return 0
-    columns = [name for name in texts.column_names if name not in TARGETS]
     count = 0
-    for i, (name, prompt) in enumerate(zip(columns, prompts, strict=True)):
-        long = texts.select(full[full % len(columns) == i] // len(columns))[name]
-        count += sum(
-            len(row) > max_length for row in token_ids(tokenizer, [prompt + text for text in long], max_length + 1)
-        )
+    for i, (name, prompt) in enumerate(prompts.items()):
+        long = [prompt + text for text in texts.select(full[full % len(prompts) == i] // len(prompts))[name]]
+        count += sum(len(row) > max_length for row in token_ids(tokenizer, long, max_length + 1))
     return count
 
 

@@ -17,6 +17,7 @@ from contrastive_st.evaluation.tasks import Task, tasks
 from contrastive_st.files.markdown import as_text
 from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.writing import atomic_write, write_files
+from contrastive_st.terminal import columns
 
 _COLUMNS = (
     "model", "task", "split", "metric", "aggregation", "value", "x100 +-", "n", "pooling", "max_length", "note"
@@ -106,14 +107,8 @@ class Report:
 
     def table(self) -> str:
         """Plain text, for a terminal."""
-        lines = self._cells()
-        widths = [max(len(row[i]) for row in lines) for i in range(len(lines[0]))]
-        text = []
-        for row in lines:
-            padded = enumerate(zip(row, widths, strict=True))
-            cells = [cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in padded]
-            text.append("  ".join(cells).rstrip())
-        return "\n".join([text[0], "-" * len(text[0]), *text[1:], *self._notes()])
+        head, *rows = columns(self._cells(), left=3)
+        return "\n".join([head, "-" * len(head), *rows, *self._notes()])
 
     def markdown(self) -> str:
         """Markdown: the table, its notes and all scores."""

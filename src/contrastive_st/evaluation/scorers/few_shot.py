@@ -57,8 +57,7 @@ def nearest(centres: NDArray[np.floating], x: NDArray[np.floating]) -> NDArray[n
     Returns:
         Class numbers `[N]`, int64.
     """
-    result: NDArray[np.int64] = (unit_vectors(x, np.float64) @ centres.T).argmax(1)
-    return result
+    return np.asarray((unit_vectors(x, np.float64) @ centres.T).argmax(1))
 
 
 def by_means(x: _Vectors, y: _Labels, texts: Sequence[str], test: _Vectors, tests: Sequence[str]) -> NDArray[np.int64]:

@@ -12,8 +12,8 @@ import pytest
 import transformers
 from datasets import Dataset
 
-from conftest import SENTENCES, save_both
-from contrastive_st import BertForCL, SentenceEncoder, doctor, terminal
+from conftest import SENTENCES
+from contrastive_st import SentenceEncoder, doctor, terminal
 from contrastive_st.cli import GROUPS, _parser, main
 from contrastive_st.scripts.cli import script_files
 
@@ -21,9 +21,8 @@ COMMANDS_OF_HELP = [*(name for names in GROUPS.values() for name in names)]
 
 
 @pytest.fixture
-def checkpoint(bert_config, tokenizer, tmp_path):
-    save_both(BertForCL(bert_config), tokenizer, tmp_path / "model")
-    return str(tmp_path / "model")
+def checkpoint(checkpoint):
+    return str(checkpoint)
 
 
 @pytest.fixture

@@ -129,16 +129,6 @@ def test_what_it_suggests_can_be_followed():
     assert read_labels(rows, ["review=text", "stars=label"]).labels == ["1"]
 
 
-def test_rows_without_a_text_or_label_are_left_out_with_a_warning(tmp_path, caplog):
-    path = tmp_path / "rows.csv"
-    path.write_text("text,label\none,a\n,b\ntwo,\nthree,b\n")
-    assert read_labels(path) == (["one", "three"], ["a", "b"])
-    assert "dropped 2 of 4 rows" in caplog.text
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"text": "one", "label": 15}\n{"text": "two", "label": NaN}\n{"text": "three", "label": null}\n')
-    assert read_labels(path) == (["one"], ["15"])
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

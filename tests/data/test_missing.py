@@ -56,6 +56,8 @@ def test_a_missing_label_is_no_class(write, caplog):
     assert "left out 2 rows without a label (NA)" in caplog.text
     assert read_labels(source).labels == ["a", "b"]
     assert "dropped 2 of 4 rows, which lack a text or a label" in caplog.text
+    odd = write("a.jsonl", '{"text": "one", "label": 15}\n{"text": "two", "label": NaN}\n{"text": "three"}\n')
+    assert read_labels(odd) == (["one"], ["15"])
     numbers = write("b.csv", "sentence1,sentence2,label\na,b,0\nc,d,NA\ne,f,1\ng,h,NA\ni,j,NA\n")
     assert read_examples(numbers)[0]["label"][:] == [0, 1]
     signs = write("c.csv", "sentence1,sentence2,label\na,b,-1\nc,d,NA\ne,f,1\ng,h,0\n")
@@ -88,14 +90,6 @@ def test_a_column_that_a_file_lacks_is_the_reason(write, caplog):
     pairs = write("b.csv", "anchor,positive\nd,e\nf,g\n")
     assert len(read_examples([triplets, pairs])[0]) == 1
     assert f"the first is {pairs}, row 2 (there is no column 'hard_neg')" in caplog.text
-
-
-def test_a_table_may_have_fewer_negatives_in_some_rows(write, caplog):
-    source = write("a.csv", "anchor,positive,negative,negative_2\na,b,c,d\ne,f,,h\ni,j,k,\nl,m,,\n")
-    rows, _ = read_examples(source)
-    assert rows["negative"][:] == ["c", "h", "k"]
-    assert rows["negative_2"][:] == ["d", None, None]
-    assert "dropped 1 of 4 rows, which lack an anchor, a positive or a negative" in caplog.text
 
 
 def test_a_backslash_in_a_table_with_rows_of_two_lines_is_text(write):

@@ -11,7 +11,6 @@ import torch
 from scripts import load
 from sentence_transformers.base.sampler import ProportionalBatchSampler
 from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, IterableDataset, RandomSampler
-from transformers import TrainerCallback
 
 from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.data import LabelledPairCollator, Mixture, MixtureCollator, PairCollator, word_tokenizer
@@ -39,8 +38,8 @@ def pairs(count, gold=None):
     return [{**row, gold: values[gold](i)} for i, row in enumerate(rows)] if gold else rows
 
 
-def stream(count, shards=1, gold=None):
-    data = datasets.Dataset.from_list(pairs(count, gold)).to_iterable_dataset(num_shards=shards)
+def stream(count, shards=1):
+    data = datasets.Dataset.from_list(pairs(count)).to_iterable_dataset(num_shards=shards)
     return data.shuffle(seed=3, buffer_size=5)
 
 
@@ -51,13 +50,12 @@ class Rows(IterableDataset):
         return iter(pairs(7))
 
 
-def batches_of(mixture, size, count=None, world=1, epoch=0, seed=1):
+def batches_of(mixture, size, world=1, epoch=0, seed=1):
     """The row numbers of each batch of all processes."""
     sampler = MixtureSampler(mixture, size, world, seed)
     sampler.set_epoch(epoch)
     order = iter(sampler)
-    found = iter(lambda: list(itertools.islice(order, sampler.step)), [])
-    return list(itertools.islice(found, count))
+    return list(iter(lambda: list(itertools.islice(order, sampler.step)), []))
 
 
 @pytest.mark.parametrize("world", [1, 2])
@@ -235,46 +233,27 @@ def test_names_that_no_head_can_have(name):
 # --- Training.
 
 
-class Stop(TrainerCallback):
-    def __init__(self, step):
-        self.step = step
-
-    def on_step_end(self, args, state, control, **kwargs):
-        control.should_training_stop |= state.global_step == self.step
-
-
-def run(folder, model, rows, collator, stop=None, resume=None, callbacks=(), **settings):
-    defaults = {"max_steps": 14, "save_steps": 7, "save_strategy": "steps", "logging_steps": 4}
+def run(folder, model, rows, collator, callbacks=(), **settings):
     args = ContrastiveTrainingArguments(
         str(folder), per_device_train_batch_size=4, learning_rate=1e-2, bf16=False, disable_tqdm=True,
-        report_to="none", **{**defaults, **settings},
+        report_to="none", **{"save_strategy": "no", **settings},
     )  # fmt: skip
     figures = settings.get("eval_strategy") and iter([0.5, 0.4, 0.6, 0.6, 0.7])
     trainer = ContrastiveTrainer(
         model, args, train_dataset=rows, data_collator=collator, processing_class=word_tokenizer(WORDS),
-        callbacks=[*callbacks, *([Stop(stop)] if stop else [])],
+        callbacks=[*callbacks],
         evaluator=(lambda model: {"dev_accuracy": next(figures)}) if figures else None,
     )  # fmt: skip
-    trainer.train(resume_from_checkpoint=resume)
+    trainer.train()
     return trainer
-
-
-def bert_model(bert_config):
-    torch.manual_seed(0)
-    losses = {"answers": InfoNCE(0.1), "nli": SoftmaxLoss(), "scores": CoSENTLoss()}
-    return BertForCL(bert_config, pooling="mean", loss=MixtureLoss(losses))
-
-
-def with_streams():
-    rows = {"answers": stream(11), "nli": pairs(13, "label"), "scores": stream(9, gold="score")}
-    return Mixture(rows, {"answers": 2, "nli": 1, "scores": 1})
 
 
 def test_each_loss_has_its_own_value_in_the_log(tmp_path, bert_config):
     tokenizer = word_tokenizer(WORDS)
     collator = MixtureCollator({"answers": PairCollator(tokenizer), "nli": LabelledPairCollator(tokenizer)})
     rows = {"answers": pairs(24), "nli": pairs(12, "label")}
-    model = bert_model(bert_config)
+    losses = {"answers": InfoNCE(0.1), "nli": SoftmaxLoss(), "scores": CoSENTLoss()}
+    model = BertForCL(bert_config, pooling="mean", loss=MixtureLoss(losses))
     evaluation = {name: Mixture({name: own}) for name, own in rows.items()}
     trainer = run(tmp_path, model, Mixture(rows), collator, logging_steps=1, max_steps=9, gradient_accumulation_steps=2)
     logs = [log for log in trainer.state.log_history if "loss" in log]
@@ -286,11 +265,6 @@ def test_each_loss_has_its_own_value_in_the_log(tmp_path, bert_config):
     assert {name.partition("_")[0] for log in logs for name in log if name.endswith("accuracy")} == {"answers", "nli"}
     found = trainer.evaluate(evaluation)
     assert {"eval_answers_loss", "eval_nli_loss"} <= set(found)
-
-
-def test_a_mixture_with_a_stream_needs_a_number_of_steps(tmp_path, bert_config):
-    with pytest.raises(ValueError, match="max_steps"):
-        run(tmp_path, bert_model(bert_config), with_streams(), list, max_steps=-1)
 
 
 @pytest.mark.allow_warnings  # the classifier of the former losses is not used

@@ -57,14 +57,11 @@ def test_in_one_piece_and_in_clusters(most):
     assert "lower bound" in str(found)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_few_sentences(count):
-    assert sorted(order_corpus(points(count))) == list(range(count))
-    assert lower_bound(points(count)) <= path_length(points(count)) + 1e-6
-
-
-def test_equal_sentences():
+def test_few_and_equal_sentences():
     """All in one point: more than fit at once, and nothing to cluster by."""
+    for count in (1, 2, 3):
+        assert sorted(order_corpus(points(count))) == list(range(count))
+        assert lower_bound(points(count)) <= path_length(points(count)) + 1e-6
     same = np.ones((50, 4), np.float32)
     assert sorted(order_corpus(same, most=20)) == list(range(50))
     assert path_length(same) == 0

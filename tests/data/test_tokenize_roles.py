@@ -108,10 +108,6 @@ def test_an_id_is_no_text_the_order_of_columns_does_not_matter_and_a_null_is_not
         assert "dropped 1 of 9 rows" in caplog.text
 
 
-def test_what_is_not_clear_is_an_error():
-    rows = [{"x": text, "anchor": text, "positive": text} for text in TEXTS]
-    with pytest.raises(InputError, match="'x'"):
-        tokenize(rows, TOKENIZER, 16)
-    assert texts_of(tokenize(rows, TOKENIZER, 16, columns=["anchor", "positive"]))[0] == (TEXTS[0], TEXTS[0])
+def test_labels_that_are_texts_are_no_stream():
     with pytest.raises(InputError, match="stream"):
         tokenize(datasets.Dataset.from_list([{"text": "a b", "label": "x"}] * 4).to_iterable_dataset(), TOKENIZER, 16)

@@ -111,12 +111,6 @@ def test_files_have_the_mode_of_the_umask(tmp_path):
     assert stat.S_IMODE((tmp_path / "model" / "model.safetensors").stat().st_mode) == 0o644
 
 
-def test_several_files_at_once(tmp_path):
-    paths = write_files(tmp_path / "new", {"report.json": b"{}", "plots/a.png": b"p"})
-    assert [p.relative_to(tmp_path).as_posix() for p in paths] == ["new/report.json", "new/plots/a.png"]
-    assert content(tmp_path) == {"new/report.json": b"{}", "new/plots/a.png": b"p"}
-
-
 def test_a_model_is_replaced_at_once_wherever_it_is_killed(tmp_path, monkeypatch):
     """After every number of renames and removals: the former model, none that opens, or the new one."""
     names = ("1_Pooling/config.json", "config.json", "model.safetensors", "modules.json", "tokenizer.json")

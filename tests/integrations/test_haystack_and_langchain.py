@@ -6,17 +6,16 @@ import os
 import numpy as np
 import pytest
 
-from conftest import SENTENCES, save_both
-from contrastive_st import BertForCL, InputError
+from conftest import SENTENCES
+from contrastive_st import InputError
 from contrastive_st.models.encoder import SentenceEncoder
 
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 
 
 @pytest.fixture
-def model(bert_config, tokenizer, tmp_path):
-    save_both(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path / "model")
-    return str(tmp_path / "model")
+def model(checkpoint):
+    return str(checkpoint)
 
 
 def expected(model, texts):

@@ -181,10 +181,12 @@ REFUSED = [
     ("question_and_choices.jsonl", [{"question": f"why {i}?", "choices": ["so", "no"]} for i in range(3)], "no role is known for column 'choices'"),
     ("stars.csv", with_column(["5 stars", "1 star", "3 stars", "2 stars"], "stars"), "no role is known for column 'stars'"),
     ("object_of_text.parquet", [{"id": i, "doc": {"body": f"text {i}", "url": "https://a"}} for i in range(3)], "there is no training with these columns: none; give --columns doc=text"),
-    *((f"flag_embedding_{name}_{number}.jsonl", [FLAG_SCORES[0], {**FLAG_SCORES[1], name: own}], words) for number, (name, own, words) in enumerate([
-        ("neg_scores", [1, 2, 3], "line 2: 4 scores for 1 positive and 2 negatives"), ("pos_scores", [1, 2], "line 2: 4 scores"),
-        ("pos_scores", ["high"], "line 2: column 'pos_scores' holds scores, and 'high' is not a number"),
-        ("neg_scores", [None, 1], "line 2: column 'neg_scores' holds scores, and 'None' is not a number"), ("neg", [5, "not"], "line 2: 'neg' is 5, not a text"),
+    *((f"flag_embedding_{number}.jsonl", [FLAG_SCORES[0], {**FLAG_SCORES[1], **own}], words) for number, (own, words) in enumerate([
+        ({"neg_scores": [1, 2, 3]}, "line 2: 4 scores for 1 positive and 2 negatives"),
+        ({"pos_scores": [1, 2], "neg_scores": [1]}, "line 2: 3 scores"),
+        ({"pos_scores": ["high"]}, "line 2: column 'pos_scores' holds scores, and 'high' is not a number"),
+        ({"neg_scores": [None, 1]}, "line 2: column 'neg_scores' holds scores, and 'None' is not a number"),
+        ({"neg": [5, "not"]}, "line 2: 'neg' is 5, not a text"),
     ])),
     *((f"scores_beside_{number}.jsonl", [{"query": "a", "pos": ["b"], **own}] * 3, words) for number, (own, words) in enumerate([
         ({"pos_scores": [1.0]}, "'pos' (positive), 'pos_scores' (positive_score); give"), ({"neg": ["c"], "neg_scores": [1.0]}, "'neg_scores' (negative_score); give"),

@@ -313,10 +313,6 @@ def test_it_is_read_as_meant_or_a_flag_of_the_question_reads_it(name, content, k
     assert meant in answers
 
 
-def test_there_are_three_hundred():
-    assert len({case[0] for case in CASES}) == len(CASES) >= 300
-
-
 def test_python_takes_what_the_command_takes(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("anchor:positive\nпривет:да\n".encode("cp1251"))

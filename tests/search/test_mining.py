@@ -1,19 +1,17 @@
 """Hard negatives: against a plain loop, against sentence-transformers, and never a positive."""
 
+import functools
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 from datasets import Dataset, load_dataset
-from transformers import BertForSequenceClassification
+from refusals import refused
 
-from conftest import SENTENCES, save_both
+from conftest import SENTENCES
 from contrastive_st import (
     InputError,
-    SentenceEncoder,
     StaticEncoder,
     mine_hard_negatives,
     read_examples,
@@ -25,25 +23,15 @@ from contrastive_st.models.protocol import FunctionEncoder
 from contrastive_st.models.static_encoder import static_tokenizer
 from contrastive_st.search.mining import HardNegatives, NegativeRules, hard_negatives, known_pairs
 
-OPTIONS = {
-    "plain": {},
-    "ranks": {"range_min": 2, "range_max": 7},
-    "max_score": {"max_score": 0.3},
-    "min_score": {"min_score": 0.1},
-    "absolute_margin": {"absolute_margin": 0.2},
-    "relative_margin": {"relative_margin": 0.25},
-    "all": {"range_min": 1, "range_max": 20, "max_score": 0.6, "absolute_margin": 0.05, "relative_margin": 0.1},
-}
+
+@functools.cache
+def drawn_vector(seed, text):
+    return np.random.default_rng([seed, *text.encode()]).normal(size=12)
 
 
-def space(seed=0, dim=12):
+def space(seed=0):
     """A model that gives each text a random vector of its own, the same for equal texts."""
-
-    def encode(texts):
-        seeds = [[seed, *plain(text).encode()] for text in texts]
-        return np.stack([np.random.default_rng(own).normal(size=dim) for own in seeds])
-
-    return FunctionEncoder("random", encode)
+    return FunctionEncoder("random", lambda texts: np.stack([drawn_vector(seed, plain(text)) for text in texts]))
 
 
 def drawn(count=60, anchors=40, seed=0):
@@ -57,18 +45,13 @@ def drawn(count=60, anchors=40, seed=0):
     return Dataset.from_dict(rows)
 
 
-def unit(vector):
-    return vector / np.linalg.norm(vector)
-
-
 def plain(text):
     return " ".join(text.casefold().split())
 
 
-def reference(pairs, model, corpus=None, judge=None, **options):
+def reference(pairs, model, judge=None, corpus=None, guide=None, cross_encoder=None, **options):
     """For each distinct anchor the negatives, by loops over all texts, one pair of texts at a time."""
-    rules = NegativeRules(**options)
-    judge = judge or (lambda a, b: cosine(model, a, b))
+    rules, judge = NegativeRules(**options), judge or model
     positives = {}
     for anchor, positive in zip(pairs["anchor"], pairs["positive"], strict=True):
         positives.setdefault(plain(anchor), {})[plain(positive)] = None
@@ -77,10 +60,10 @@ def reference(pairs, model, corpus=None, judge=None, **options):
     for anchor, own in positives.items():
         scored = [(-cosine(model, anchor, text), i, text) for i, text in enumerate(documents) if text not in own]
         ranked = [text for *_, text in sorted(scored) if text != anchor][rules.range_min : rules.candidates]
-        least = min(judge(anchor, text) for text in own)
+        least = min(cosine(judge, anchor, text) for text in own)
         kept = []
         for text in ranked:
-            score = judge(anchor, text)
+            score = cosine(judge, anchor, text)
             bad = rules.max_score is not None and score > rules.max_score
             bad |= rules.min_score is not None and score < rules.min_score
             bad |= rules.absolute_margin is not None and score > least - rules.absolute_margin
@@ -106,65 +89,38 @@ def by_anchor(rows):
     return found
 
 
-@pytest.fixture
-def small_blocks(monkeypatch):
+class CrossEncoder:
+    """Cosines of another model, as a cross-encoder of both libraries gives them."""
+
+    def predict(self, texts, **options):
+        scores = [cosine(space(seed=1), a, b) for a, b in texts]
+        return torch.tensor(scores) if options.get("convert_to_tensor") else np.array(scores)
+
+
+CORPUS = [f"passage {i}" for i in range(40)] + ["ANSWER  3", "answer 4", "question 5"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {}, {"range_min": 2, "range_max": 7}, {"max_score": 0.3}, {"min_score": 0.1}, {"absolute_margin": 0.2},
+        {"relative_margin": 0.25}, {"corpus": CORPUS}, {"guide": space(seed=1), "absolute_margin": 0.1},
+        {"cross_encoder": CrossEncoder(), "range_max": 9, "absolute_margin": 0.1},
+        {"range_min": 1, "range_max": 20, "max_score": 0.6, "absolute_margin": 0.05, "relative_margin": 0.1},
+    ],
+    ids=lambda given: " ".join(given) or "plain",
+)  # fmt: skip
+def test_it_is_what_a_plain_loop_finds(given, monkeypatch):
     monkeypatch.setattr(hard_negatives, "ANCHORS", 3)
     for module, name in ((known_pairs, "_READ"), (hard_negatives, "DOCUMENTS"), (hard_negatives, "PAIRS")):
         monkeypatch.setattr(module, name, 7)
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_it_is_what_a_plain_loop_finds(name, small_blocks):
-    pairs, model = drawn(), space()
-    options = {"num_negatives": 4, **OPTIONS[name]}
-    expected = {anchor: own for anchor, own in reference(pairs, model, **options).items() if own}
+    pairs, model, options = drawn(), space(), {"num_negatives": 4, **given}
+    judge = space(seed=1) if {"guide", "cross_encoder"} & given.keys() else model
+    expected = {anchor: own for anchor, own in reference(pairs, model, judge, **options).items() if own}
     assert by_anchor(mine_hard_negatives(pairs, model, output_format="triplet", **options)) == expected
     whole = {anchor: own for anchor, own in expected.items() if len(own) == 4}
     if whole:
         assert by_anchor(mine_hard_negatives(pairs, model, **options)) == whole
-
-
-def test_a_corpus_takes_the_place_of_the_positives(small_blocks):
-    pairs, model = drawn(), space()
-    corpus = [f"passage {i}" for i in range(40)] + ["ANSWER  3", "answer 4", "question 5"]
-    expected = reference(pairs, model, corpus, num_negatives=3)
-    mined = mine_hard_negatives(pairs, model, corpus=corpus)
-    assert by_anchor(mined) == expected
-    assert {text for own in by_anchor(mined).values() for text in own} <= {plain(text) for text in corpus}
-
-
-@pytest.mark.parametrize("judge", ["guide", "cross_encoder"])
-def test_a_judge_scores_in_the_models_place(judge, small_blocks):
-    pairs, model, other = drawn(), space(), space(seed=1)
-
-    class CrossEncoder:
-        def predict(self, texts, show_progress_bar):
-            return np.array([cosine(other, a, b) for a, b in texts])
-
-    options = {"num_negatives": 2, "range_max": 9, "absolute_margin": 0.1}
-    expected = reference(pairs, model, judge=lambda a, b: cosine(other, a, b), **options)
-    given = {judge: other if judge == "guide" else CrossEncoder()}
-    mined = mine_hard_negatives(pairs, model, output_format="triplet", **given, **options)
-    assert by_anchor(mined) == {anchor: own for anchor, own in expected.items() if own}
-
-
-def test_anchors_and_documents_have_the_prompts_that_the_model_records():
-    seen = {}
-
-    class Prompted(FunctionEncoder):
-        def encode_query(self, texts):
-            seen.setdefault("query", []).extend(texts)
-            return self.encode(texts)
-
-        def encode_document(self, texts):
-            seen.setdefault("document", []).extend(texts)
-            return self.encode(texts)
-
-    pairs, model = drawn(), space()
-    mined = mine_hard_negatives(pairs, Prompted("prompted", model.encode))
-    assert by_anchor(mined) == reference(pairs, model)
-    assert {plain(text) for text in seen["query"]} == {plain(text) for text in pairs["anchor"]}
-    assert sorted(map(plain, seen["document"])) == sorted({plain(text) for text in pairs["positive"]})
 
 
 def test_random_ones_are_drawn_by_the_seed_from_those_that_may(monkeypatch):
@@ -196,52 +152,27 @@ def peer(tokenizer, tmp_path):
     return sentence_transformers.SentenceTransformer(folder, device="cpu"), folder, pairs
 
 
-class Judge:
-    """A cross-encoder of both libraries."""
-
-    def predict(self, texts, **options):
-        scores = [cosine(space(), a, b) for a, b in texts]
-        return torch.tensor(scores) if options.get("convert_to_tensor") else np.array(scores)
+PEERS = [
+    {"output_format": "labeled-pair"}, {"output_format": "labeled-list"},
+    {"output_format": "labeled-pair", "output_scores": True}, {"output_format": "labeled-list", "output_scores": True},
+    {"output_format": "triplet", "output_scores": True},
+    {"output_format": "n-tuple", "output_scores": True, "include_positives": True},
+    {"output_format": "n-tuple", "query_prompt": "the cat ", "corpus_prompt": "old ", "batch_size": 8},
+    {"output_format": "labeled-list", "max_score": 0.55, "range_max": 38},
+    {"output_format": "triplet", "range_min": 3, "range_max": 38},
+    {"output_format": "triplet", "absolute_margin": 0.1, "range_max": 38},
+    {"output_format": "triplet", "relative_margin": 0.05, "range_max": 38},
+    {"output_format": "triplet", "max_score": 0.2, "range_max": 38, "cross_encoder": CrossEncoder()},
+]  # fmt: skip
 
 
 @pytest.mark.allow_warnings
-@pytest.mark.parametrize("options", [
-    {}, {"range_min": 3}, {"max_score": 0.55}, {"absolute_margin": 0.1}, {"relative_margin": 0.05},
-    {"max_score": 0.2, "cross_encoder": Judge()},
-], ids=lambda options: " ".join(options) or "plain")  # fmt: skip
-def test_sentence_transformers_finds_the_same(options, peer):
+@pytest.mark.parametrize("options", PEERS, ids=lambda options: " ".join(options))
+def test_the_options_and_formats_of_sentence_transformers(options, peer, tmp_path):
     from sentence_transformers.util import mine_hard_negatives as theirs
 
     model, folder, pairs = peer
-    options = {"num_negatives": 3, "range_max": 38, "output_format": "triplet", **options}
-    wanted = theirs(pairs, model, verbose=False, **options)
-    mined = mine_hard_negatives(pairs, SentenceEncoder(folder), **options)
-    assert len(wanted) > 30
-    rows = [sorted((r["anchor"], r["positive"], r["negative"]) for r in data) for data in (mined, wanted)]
-    assert [row[:2] for row in rows[0]] == [row[:2] for row in rows[1]]
-    assert len({*rows[0]} & {*rows[1]}) > 0.9 * len(rows[1])  # others have equal scores but for float16
-    scored = [sorted((a, b, cosine(model, a, c)) for a, b, c in own) for own in rows]
-    np.testing.assert_allclose(*([score for *_, score in own] for own in scored), atol=2e-4)
-
-
-FORMATS = {
-    "labeled-pair": {"output_format": "labeled-pair"},
-    "labeled-list": {"output_format": "labeled-list"},
-    "labeled-pair, scores": {"output_format": "labeled-pair", "output_scores": True},
-    "labeled-list, scores": {"output_format": "labeled-list", "output_scores": True},
-    "triplet, scores": {"output_format": "triplet", "output_scores": True},
-    "include_positives": {"include_positives": True, "output_format": "n-tuple", "output_scores": True},
-    "prompts": {"query_prompt": "the cat ", "corpus_prompt": "old ", "batch_size": 8, "output_format": "n-tuple"},
-    "limits": {"output_format": "labeled-list", "max_score": 0.55, "range_max": 38},
-}
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_the_formats_and_prompts_of_sentence_transformers(name, peer, tmp_path):
-    from sentence_transformers.util import mine_hard_negatives as theirs
-
-    model, folder, pairs = peer
-    options, file = {"num_negatives": 3, **FORMATS[name]}, tmp_path / "mined.parquet"
+    options, file = {"num_negatives": 3, **options}, tmp_path / "mined.parquet"
     wanted = theirs(pairs, model, verbose=False, **options)
     mined = mine_hard_negatives(pairs, folder, **options)
     write_hard_negatives(pairs, file, folder, **options)
@@ -258,22 +189,24 @@ def test_the_formats_and_prompts_of_sentence_transformers(name, peer, tmp_path):
     ("labeled-list", ".jsonl"), ("labeled-list", ".parquet"),
 ])  # fmt: skip
 def test_train_reads_what_mine_writes(name, scored, ending, tmp_path):
-    options = {"num_negatives": 2, "output_format": name, "output_scores": scored}
-    mined = list(mine_hard_negatives(drawn(), space(), **options))
-    write_hard_negatives(drawn(), tmp_path / f"mined{ending}", space(), **options)
+    judge = space(seed=7)
+    pairs = drawn().map(lambda row: {"positive": f'{row["positive"]}, "so it is"\nand was'})
+    options = {"num_negatives": 2, "output_format": name, "output_scores": scored, "guide": judge}
+    mined = mine_hard_negatives(pairs, space(), **options)
+    write_hard_negatives(pairs, tmp_path / f"mined{ending}", space(), **options)
     rows, roles = read_examples(str(tmp_path / f"mined{ending}"), scale=(-1, 1) if name == "labeled-pair" else None)
     kinds = {"labeled-pair": "scored_pairs"}
     assert roles.kind == kinds.get(name, "scored_candidates" if scored else "triplets")
-    assert len(rows) == len(mined)
-    first = mined[0]
-    texts = [
-        first[column] for column in ("anchor", "positive", "negative", "negative_1", "negative_2") if column in first
-    ]
-    if name == "labeled-list":
-        texts = [first["anchor"], *first["positive"]]
-    assert list(rows[0].values())[: len(texts)] == texts
-    if scored and name != "labeled-pair":
-        assert rows[0]["scores"][: len(first["scores"])] == pytest.approx(first["scores"], abs=1e-5)
+    assert len(rows) == len(mined) > 10
+    for row, written in zip(rows, mined, strict=True):
+        anchor, *texts = (text for column, text in row.items() if column not in ("score", "scores") and text)
+        names = ("positive", "negative", "negative_1", "negative_2")
+        wanted = written["positive"] if name == "labeled-list" else [written[one] for one in names if one in written]
+        assert (anchor, texts) == (written["anchor"], wanted)
+        if scored:
+            cosines = [cosine(judge, anchor, text) for text in texts]
+            found = [2 * row["score"] - 1] if name == "labeled-pair" else row["scores"][: len(texts)]
+            assert found == pytest.approx(cosines, abs=2e-3)
 
 
 def plain_row(row):
@@ -283,34 +216,17 @@ def plain_row(row):
     return {name: value for name, value in row.items() if name not in numbers}
 
 
-def test_positives_among_the_negatives_are_for_n_tuples():
-    with pytest.raises(InputError, match="output_format"):
-        mine_hard_negatives(drawn(), space(), include_positives=True, output_format="triplet")
-    rows = mine_hard_negatives(drawn(), space(), include_positives=True, num_negatives=10)
-    positives = {}
-    for row in drawn():
-        positives.setdefault(row["anchor"], set()).add(plain(row["positive"]))
-    assert any(plain(row[f"negative_{i}"]) in positives[row["anchor"]] for row in rows for i in range(1, 11))
-
-
-@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
-def test_a_file_reads_back_and_is_not_overwritten(suffix, tmp_path):
-    pairs = drawn()
-    pairs = pairs.map(lambda row: {"positive": f'{row["positive"]}, "so it is"\nand was'})
-    pairs.to_parquet(tmp_path / "pairs.parquet")
-    target = tmp_path / f"mined{suffix}"
-    counts = write_hard_negatives(tmp_path / "pairs.parquet", target, space(), num_negatives=2)
-    rows = mine_hard_negatives(pairs, space(), num_negatives=2)
-    read = read_texts(str(target))
-    assert read.column_names == ["anchor", "positive", "negative_1", "negative_2"]
-    assert read.to_list() == rows.to_list()
-    assert (counts.rows, counts.without, counts.anchors) == (len(rows), 0, len(set(pairs["anchor"])))
+def test_a_file_is_counted_and_not_overwritten(tmp_path):
+    pairs, target = drawn(), tmp_path / "mined.csv"
+    counts = write_hard_negatives(pairs, target, space(), num_negatives=2)
+    assert (counts.rows, counts.without) == (len(read_texts(str(target))), 0)
+    assert counts.anchors == len(set(pairs["anchor"]))
     assert counts.negatives == 2 * counts.anchors
     before = target.read_bytes()
     with pytest.raises(InputError, match="exists already"):
-        write_hard_negatives(tmp_path / "pairs.parquet", target, space(), num_negatives=1)
+        write_hard_negatives(pairs, target, space(), num_negatives=1)
     assert target.read_bytes() == before
-    write_hard_negatives(tmp_path / "pairs.parquet", target, space(), num_negatives=1, overwrite=True)
+    write_hard_negatives(pairs, target, space(), num_negatives=1, overwrite=True)
     assert read_texts(str(target)).column_names == ["anchor", "positive", "negative_1"]
 
 
@@ -330,35 +246,12 @@ def test_what_fails_leaves_nothing_behind(tmp_path, monkeypatch):
     assert (tmp_path / "mined.csv").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"num_negatives": 0}, "num_negatives 0: give a whole number of 1 or more"),
-        ({"range_min": -1}, "range_min -1"),
-        ({"range_min": 5, "range_max": 6}, "range_max 6: ranks 5 to 6 have fewer than 3 negatives; give 8 or more"),
-        ({"max_score": float("nan")}, "max_score nan"),
-        ({"sampling_strategy": "hardest"}, "sampling_strategy 'hardest'"),
-        ({"output_format": "list"}, "output_format 'list'"),
-        ({"guide": "a", "cross_encoder": "b"}, "give only one of them"),
-        ({"anchor_column_name": "a"}, "both columns"),
-        ({"max_score": -0.99}, "none of"),
-        ({"corpus": []}, "the corpus: there are no rows"),
-    ],
-)
-def test_bad_options_are_one_line(options, words):
-    with pytest.raises(InputError, match=words):
-        mine_hard_negatives(drawn(), space(), **options)
-
-
-def test_pairs_that_are_none(tmp_path):
-    labelled = Dataset.from_dict({"premise": ["a"], "hypothesis": ["b"], "label": [0]})
-    with pytest.raises(InputError, match="anchors"):
-        mine_hard_negatives(labelled, space())
+def test_the_columns_can_be_named():
     rows = Dataset.from_dict({"label": ["x", "y"], "a": ["one", "two"], "b": ["uno", "due"]})
     mined = mine_hard_negatives(rows, space(), anchor_column_name="b", positive_column_name="a", num_negatives=1)
     assert mined.to_list()[0] == {"anchor": "uno", "positive": "one", "negative_1": "two"}
-    with pytest.raises(InputError, match="mining needs anchors"):
-        mine_hard_negatives(Dataset.from_dict({"text": ["a", "b"]}), space())
+    with pytest.raises(InputError, match="both columns"):
+        mine_hard_negatives(rows, space(), anchor_column_name="b")
 
 
 def test_memory_does_not_hold_vectors_or_scores(monkeypatch):
@@ -388,103 +281,47 @@ def test_the_command_mines_and_what_it_mines_trains(tmp_path, capsys, monkeypatc
     asked = ["mine", "pairs.jsonl", "-o", "mined.parquet", "--num-negatives", "2"]
     asked += ["--sampling_strategy", "random", "--seed", "3"]
     assert main(asked) == 0, capsys.readouterr().err
-    said = capsys.readouterr().err
-    assert said.startswith("mined.parquet: 32 negatives of 16 anchors in 16 rows; 0 anchors with too few are left out")
-    assert "GiB" in said
+    assert capsys.readouterr().err.startswith("mined.parquet: 32 negatives of 16 anchors in 16 rows; ")
     assert main(asked) == 2
-    assert "exists already" in capsys.readouterr().err
     train = ["--max_steps", "2", "--per_device_train_batch_size", "4", "--report_to", "none", "--num_layers", "1",
              "--hidden_size", "16", "--vocab_size", "150", "--output_dir", "out"]  # fmt: skip
     assert main(["train", "--train_file", "mined.parquet", *train]) == 0, capsys.readouterr().err
     assert "mined.parquet: anchors, positives and hard negatives (triplets)" in capsys.readouterr().out
     record = json.loads((tmp_path / "out" / "training_metadata.json").read_text())
     assert record["collator"] == "NLITripletCollator"
-    assert (
-        main(["mine", "pairs.jsonl", "-o", "b.csv", "--guide", "out", "--output_format", "triplet", "--max_score", "2"])
-        == 0
-    )
+    guided = ["--guide", "out", "--output_format", "triplet", "--max_score", "2"]
+    assert main(["mine", "pairs.jsonl", "-o", "b.csv", *guided]) == 0
     assert read_texts("b.csv").column_names == ["anchor", "positive", "negative"]
 
 
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["none.csv", "-o", "a.csv"], "no such file"),
-        (["pairs.csv", "-o", "a.txt"], ".jsonl, .csv, .parquet"),
-        (["pairs.csv", "-o", "no/a.csv"], "does not exist"),
-        (["pairs.csv", "-o", "a.csv", "--corpus", "two.csv"], "--corpus_column"),
-        (["pairs.csv", "-o", "a.csv", "--corpus", "two.csv", "--corpus_column", "c"], "unknown column 'c'"),
-        (["pairs.csv", "-o", "a.csv", "--range_max", "2"], "range_max 2"),
-        (["pairs.csv", "-o", "a.csv", "--num_negatives", "9"], "none of 2 anchors has 9 negatives"),
-        (["pairs.csv", "-o", "a.csv", "--model", "/no/such"], "/no/such"),
-        (["pairs.csv", "-o", "a.csv", "--cross_encoder", "/no/such"], "/no/such"),
-        (["pairs.csv", "-o", "a.csv", "--sampling_strategy", "all"], "--sampling_strategy"),
-        (["text.txt", "-o", "a.csv"], "mining needs anchors and their positives"),
+        ("none.csv -o a.csv", "no such file"),
+        ("pairs.csv -o a.txt", ".jsonl, .csv, .parquet"),
+        ("pairs.csv -o no/a.csv", "does not exist"),
+        ("pairs.csv -o a.csv --corpus two.csv", "--corpus_column"),
+        ("pairs.csv -o a.csv --corpus two.csv --corpus_column c", "unknown column 'c'"),
+        ("pairs.csv -o a.csv --num_negatives 0", "num_negatives 0"),
+        ("pairs.csv -o a.csv --num_negatives 9", "none of 2 anchors has 9 negatives"),
+        ("pairs.csv -o a.csv --range_min -1", "range_min -1"),
+        ("pairs.csv -o a.csv --range_max 2", "range_max 2"),
+        ("pairs.csv -o a.csv --max_score nan", "max_score nan"),
+        ("pairs.csv -o a.csv --model /no/such", "/no/such"),
+        ("pairs.csv -o a.csv --cross_encoder /no/such", "/no/such"),
+        ("pairs.csv -o a.csv --guide a --cross_encoder b", "give only one of them"),
+        ("pairs.csv -o a.csv --sampling_strategy all", "--sampling_strategy"),
+        ("pairs.csv -o a.csv --output_format list", "output_format"),
+        ("pairs.csv -o a.csv --include_positives --output_format triplet", "output_format"),
+        ("labelled.csv -o a.csv", "mining needs anchors and their positives"),
+        ("text.txt -o a.csv", "mining needs anchors and their positives"),
     ],
 )
-def test_bad_input_of_the_command_is_one_line(args, words, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_one_line(args, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pairs.csv").write_text("anchor,positive\nwhy,so\nhow,thus\n")
     (tmp_path / "two.csv").write_text("question,answer\none,uno\n")
+    (tmp_path / "labelled.csv").write_text("premise,hypothesis,label\na,b,0\n")
     (tmp_path / "text.txt").write_text("one\ntwo\n")
-    assert main(["mine", *args]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
-    assert words in error
+    assert words in refused(capsys, "mine", *args.split())
     assert not list(tmp_path.glob("a.*"))
-
-
-def test_a_static_model_mines_without_torch(tmp_path):
-    (tmp_path / "pairs.csv").write_text("anchor,positive\nwhy,so\nhow,thus\n")
-    code = "import sys; from contrastive_st.cli import main\nassert main(sys.argv[1:]) == 0\n"
-    code += "print(sorted({'torch', 'transformers'} & set(sys.modules)))"
-    asked = ["mine", str(tmp_path / "pairs.csv"), "-o", str(tmp_path / "mined.csv"), "--num_negatives", "1"]
-    done = subprocess.run([sys.executable, "-c", code, *asked], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-    assert (tmp_path / "mined.csv").read_text() == "anchor,positive,negative_1\nwhy,so,thus\nhow,thus,so\n"
-
-
-@pytest.mark.allow_warnings
-def test_a_cross_encoder_by_name(bert_config, tokenizer, tmp_path):
-    from sentence_transformers import CrossEncoder
-
-    for labels, name in ((1, "one"), (3, "three")):
-        bert_config.num_labels = labels
-        save_both(BertForSequenceClassification(bert_config), tokenizer, tmp_path / name)
-    pairs = Dataset.from_dict({"anchor": SENTENCES[:4], "positive": SENTENCES[4:]})
-    mined = mine_hard_negatives(pairs, cross_encoder=str(tmp_path / "one"), num_negatives=3)
-    judge = CrossEncoder(str(tmp_path / "one"), device="cpu")
-    for row in mined:
-        scores = judge.predict([(row["anchor"], row[f"negative_{i}"]) for i in (1, 2, 3)])
-        assert (np.diff(scores) <= 1e-6).all(), "the highest score first"
-    with pytest.raises(InputError, match="3 scores"):
-        mine_hard_negatives(pairs, cross_encoder=str(tmp_path / "three"), num_negatives=3)
-    (tmp_path / "one" / "model.safetensors").rename(tmp_path / "one" / "pytorch_model.bin")
-    with pytest.raises(InputError, match="pickle"):
-        mine_hard_negatives(pairs, cross_encoder=str(tmp_path / "one"), num_negatives=3)
-
-
-@pytest.mark.parametrize(
-    ("output_format", "ending"),
-    [("n-tuple", ".jsonl"), ("n-tuple", ".csv"), ("triplet", ".csv"), ("triplet", ".parquet")],
-)
-def test_scores_are_those_of_the_judge(output_format, ending, tmp_path):
-    pairs, judge = drawn(), space(seed=7)
-    options = {"num_negatives": 2, "guide": judge, "output_format": output_format, "output_scores": True}
-    write_hard_negatives(pairs, tmp_path / f"mined{ending}", space(), **options)
-    rows, roles = read_examples(tmp_path / f"mined{ending}")
-    assert (roles.kind, len(rows) > 10) == ("scored_candidates", True)
-    plainly = mine_hard_negatives(pairs, space(), **{**options, "output_scores": False})
-    assert plainly[:] == rows.remove_columns("scores")[:]
-    for row in rows:
-        anchor, *candidates = (unit(judge.encode([text])[0]) for name, text in row.items() if name != "scores")
-        assert row["scores"] == pytest.approx([float(anchor @ other) for other in candidates], abs=2e-3)
-
-
-def test_columns_that_are_not_used_are_named():
-    rows = {"id": ["1", "2"], "anchor": ["a", "b"], "positive": ["c", "d"], "negative": ["e", "f"]}
-    mined = HardNegatives(Dataset.from_dict(rows), space(), num_negatives=1)
-    assert "not used: 'id' (its name says that it is not a text), 'negative' (new negatives are mined)" in str(
-        mined.counts
-    )

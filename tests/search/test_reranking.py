@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
 from contrastive_st import SentenceEncoder, open_index, rerank
@@ -58,14 +59,13 @@ def test_what_is_no_cross_encoder_with_one_score_is_refused(folder, tmp_path, sh
         "Tanh": saved(tmp_path / "tanh", sentence_transformers={"activation_fn": "torch.nn.modules.activation.Tanh"}),
         "classifier": saved(tmp_path / "encoder", kind=BertModel),
         "no_such": str(tmp_path / "no_such"),
+        "pickle": saved(tmp_path / "pickled"),
     }
+    (tmp_path / "pickled/model.safetensors").rename(tmp_path / "pickled/pytorch_model.bin")
     prompted = saved(tmp_path / "prompted")
     (tmp_path / "prompted/config_sentence_transformers.json").write_text('{"default_prompt_name": "query"}')
     for message, model in {**models, "prompt": prompted}.items():
-        capsys.readouterr()
-        assert main(["search", QUERY, "--store", shards, "--rerank", model]) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert message in line
+        assert message in refused(capsys, "search", QUERY, "--store", shards, "--rerank", model)
 
 
 def test_hits_without_a_score_come_last_and_are_counted():
@@ -131,7 +131,6 @@ def test_every_way_of_asking_gives_the_order_of_the_cross_encoder(where, hybrid,
     assert printed() == wanted(50)
     assert printed("--rerank_top", "20") == wanted(20)
     assert printed("--filter", "day<3") == wanted(50, "day<3")
-    assert len(printed("--filter", "day<3")) == 3
     assert printed("--filter", "day=99") == []
     assert [score for _, score in printed("--rerank_top", "2")][2:] == [None] * 3
 

@@ -1,0 +1,13 @@
+"""What a command says that is refused."""
+
+from contrastive_st.cli import main
+
+
+def refused(capsys, *arguments):
+    """The one line of a command that ends with exit code 2."""
+    capsys.readouterr()
+    assert main(list(map(str, arguments))) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    return error

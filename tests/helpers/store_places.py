@@ -93,6 +93,13 @@ def tcp_server():
             yield running, f"postgresql://{{}}@127.0.0.1:{port}/postgres"
 
 
+def new_store(place, name="documents", **options):
+    """An empty collection of vectors of 8 dimensions."""
+    from contrastive_st.search.postgres.store import VectorStore
+
+    return VectorStore.create(place, name, **{"model": "m", "fingerprint": "f", "dimension": 8, **options})
+
+
 def by_words(index, text, k=10, filter=None):
     """The ids of the best documents by words alone, of a store or of a folder of shards."""
     from contrastive_st.search.filters import as_filter

@@ -5,7 +5,7 @@ import time
 
 import psycopg
 import pytest
-from store_places import tcp_server, unit_vectors
+from store_places import new_store, unit_vectors
 
 from contrastive_st import doctor
 from contrastive_st.cli import main
@@ -15,7 +15,7 @@ from contrastive_st.search.postgres.database import Database
 from contrastive_st.search.postgres.dsn import dsn_of, hide_password, split_schema
 from contrastive_st.search.postgres.store import VectorStore
 
-MADE = {"model": "m", "fingerprint": "f", "dimension": 8}
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
@@ -68,38 +68,31 @@ def test_an_address_that_cannot_be_read(given, line, monkeypatch, capsys, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-@pytest.fixture(scope="module")
-def server():
-    with tcp_server() as (running, address):
-        yield running, address.format("postgres")
-
-
 @pytest.fixture
-def database(server):
+def database(tcp):
     """The address of a new database, made with these options."""
     made = []
 
     def make(options=""):
         made.append(f"made_{len(made)}")
-        with psycopg.connect(server[1], autocommit=True) as connection:
+        owner = tcp[1].format("postgres")
+        with psycopg.connect(owner, autocommit=True) as connection:
             connection.execute(f"DROP DATABASE IF EXISTS {made[-1]}")
             connection.execute(f"CREATE DATABASE {made[-1]} TEMPLATE template0 {options}")
-        return server[1].removesuffix("postgres") + made[-1]
+        return owner.removesuffix("postgres") + made[-1]
 
     return make
 
 
-@pytest.mark.slow
 def test_texts_do_not_pass_through_the_encoding_of_the_client(database, monkeypatch):
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
     texts = ["größe", "日本語"]
-    with VectorStore.create(f"{database()}?client_encoding=WIN1252", "docs", **MADE) as store:
+    with new_store(f"{database()}?client_encoding=WIN1252", "docs") as store:
         store.upsert([1, 2], texts, unit_vectors(2), [{"kind": text} for text in texts])
         assert [hit.text for hit in store.get([1, 2])] == texts
         assert store.search(unit_vectors(2)[1], 1, filter={"kind": "日本語"}, text="日本語")[0][0].text == "日本語"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
 def test_a_database_that_does_not_hold_every_text(database, encoding, capsys):
     address = database(f"ENCODING '{encoding}' LOCALE_PROVIDER libc LOCALE 'C'")
@@ -108,21 +101,19 @@ def test_a_database_that_does_not_hold_every_text(database, encoding, capsys):
         assert f"has the encoding {encoding}" in capsys.readouterr().err.splitlines()[-1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", ["", "?options=-csearch_path%3D", "?options=-csearch_path%3D%24user"])
 def test_pgvector_in_another_schema(database, path):
     address = database()
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute('CREATE SCHEMA "My extensions"')
         connection.execute('CREATE EXTENSION vector SCHEMA "My extensions"')
-    with VectorStore.create(address + path, "docs", **MADE) as store:
+    with new_store(address + path, "docs") as store:
         store.upsert(range(9), ["a"] * 9, unit_vectors(9), [{}] * 9)
         for index in ("hnsw", "binary"):
             store.build_index(index)
             assert store.search(unit_vectors(9)[3], 1)[0][0].id == 3
 
 
-@pytest.mark.slow
 def test_an_extension_out_of_reach_is_told_at_once(database):
     address, started = database(), time.monotonic()
     with psycopg.connect(address, autocommit=True) as connection:
@@ -140,7 +131,6 @@ def test_an_extension_out_of_reach_is_told_at_once(database):
     assert time.monotonic() - started < 30
 
 
-@pytest.mark.slow
 def test_an_error_of_postgresql_comes_with_its_hint(database, capsys):
     address = database()
     with psycopg.connect(address, autocommit=True) as connection:
@@ -150,11 +140,10 @@ def test_an_error_of_postgresql_comes_with_its_hint(database, capsys):
     assert 'permission denied to create extension "vector"; Must ' in line
 
 
-@pytest.mark.slow
-def test_a_server_that_is_down_is_told_soon_and_found_again(server, monkeypatch):
+def test_a_server_that_is_down_is_told_soon_and_found_again(tcp, monkeypatch):
     monkeypatch.setattr(module, "_SOON", 0.3)
-    running, address = server
-    VectorStore.create(address, "docs", **MADE).close()
+    running, address = tcp[0], tcp[1].format("postgres")
+    new_store(address, "docs").close()
     with VectorStore(address, "docs", patience=0.3) as store:
         store.upsert([1], ["a"], unit_vectors(1), [{}])
         running._run(running.pgdata, "pg_ctl", "-D", ".", "-m", "fast", "-w", "stop")
@@ -167,11 +156,10 @@ def test_a_server_that_is_down_is_told_soon_and_found_again(server, monkeypatch)
         assert store.count() == 1
 
 
-@pytest.mark.slow
-def test_work_waits_for_a_server_that_is_restarted(server, monkeypatch):
+def test_work_waits_for_a_server_that_is_restarted(tcp, monkeypatch):
     monkeypatch.setattr(module, "_SOON", 0.3)
-    running, address = server
-    with VectorStore.create(address, "restarted", **MADE) as store:
+    running, address = tcp[0], tcp[1].format("postgres")
+    with new_store(address, "restarted") as store:
         running._run(running.pgdata, "pg_ctl", "-D", ".", "-m", "fast", "-w", "stop")
         later = threading.Timer(1, running.ensure_running)
         later.start()

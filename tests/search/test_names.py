@@ -5,16 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from store_places import unit_vectors
+from store_places import new_store, unit_vectors
 
 from contrastive_st.cli import main
 from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres import naming
-from contrastive_st.search.postgres.store import VectorStore
 
 pytestmark = pytest.mark.slow
 
-MADE = {"model": "m", "fingerprint": "f", "dimension": 8}
 COUNT = 60
 VECTORS = unit_vectors(COUNT)
 
@@ -30,7 +28,7 @@ def place(server):
 
 
 def filled(place, name, mark, index="hnsw", **options):
-    with VectorStore.create(place, name, **{**MADE, **options}) as store:
+    with new_store(place, name, **options) as store:
         store.upsert(range(COUNT), [f"{mark} {i} town" for i in range(COUNT)], VECTORS, [{"of": mark}] * COUNT)
         store.build_index(index)
 
@@ -40,28 +38,19 @@ def marks(index, **options):
 
 
 def test_names_are_given_exchanged_and_taken(place, capsys):
-    filled(place, "a", "first"), filled(place, "b", "second", "binary", storage="vector")
+    filled(place, "a", "first"), filled(place, "b", "second")
     run = lambda *words: main(["collections", *words, "--store", place])
-    run("a", "--swap", "b")
-    assert marks(open_index(place, "a")) == {"second"}
-    run("a", "--rename", "c")
-    run("c", "--alias", "live")
-    assert marks(open_index(place, "live")) == {"second"}
+    for words in (["a", "--swap", "b"], ["a", "--rename", "c"], ["c", "--alias", "live"]):
+        assert run(*words) == 0
     filled(place, "a", "third")  # a name that is free again, whose tables are not
-    run("b", "--alias", "live")
-    assert run("live", "--alias", "live") == 0  # what it stands for already
+    assert run("b", "--alias", "live") == run("live", "--alias", "live") == 0  # what it stands for already
     for name, mark in {"a": "third", "b": "first", "c": "second", "live": "first"}.items():
         with open_index(place, name) as index:
-            assert (marks(index), len(index), index.columns()) == ({mark}, COUNT, ["of"])
-            assert marks(index, text="town") == {mark}
-            view = f"SELECT DISTINCT metadata->>'of' FROM named.{name}"
-            assert index.database.rows(view) == [(mark,)]
+            assert (marks(index), marks(index, text="town"), len(index)) == ({mark}, {mark}, COUNT)
+            assert index.database.rows(f"SELECT DISTINCT metadata->>'of' FROM named.{name}") == [(mark,)]
     capsys.readouterr()
     run()
     assert "live                 -> b" in capsys.readouterr().out.splitlines()
-    run("live")
-    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert (lines["collection"].split(",")[0], lines["aliases"]) == ("b", "live")
     run("live", "--delete")
     run("b", "--alias", "live")
     run("b", "--delete")
@@ -75,7 +64,7 @@ def test_names_are_given_exchanged_and_taken(place, capsys):
         (["a", "--rename", "x_texts"], "not a valid name"),
         (["--delete"], "--delete needs the name"), (["a", "--delete", "--alias", "d"], "--alias needs the name"),
     ):  # fmt: skip
-        assert main(["collections", *words, "--store", place]) == 2
+        assert run(*words) == 2
         assert message in capsys.readouterr().err
 
 
@@ -102,7 +91,7 @@ def test_searches_see_the_state_before_or_after_a_swap(place):
     with ThreadPoolExecutor(5) as pool:
         jobs = [pool.submit(search, **options) for options in ({}, {"text": "town"}, {"filter": some})]
         jobs.append(pool.submit(write))
-        for number in range(60):
+        for number in range(30):
             naming.swap(index.database, "a", "b") if number % 3 else naming.rename(index.database, "a", "old")
             if number % 3 == 0:
                 naming.rename(index.database, "old", "a")
@@ -110,5 +99,5 @@ def test_searches_see_the_state_before_or_after_a_swap(place):
         for job in jobs:
             job.result()
     assert set(seen) == {"first", "second"}
-    assert len(seen) > 30
+    assert len(seen) > 15
     index.close()

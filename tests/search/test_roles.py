@@ -6,7 +6,6 @@ import subprocess
 
 import psycopg
 import pytest
-from store_places import tcp_server
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
@@ -23,16 +22,10 @@ WRITES = r"(INSERT|UPDATE|DELETE|CREATE|LOCK|TRUNCATE)\b|pg_\w*advisory|FOR \w* 
 READS = re.compile(rf"(SELECT|EXPLAIN|WITH|BEGIN|COMMIT)\b(?!.*({WRITES}))", re.S)
 
 
-@pytest.fixture(scope="module")
-def server():
-    with tcp_server() as both:
-        yield both
-
-
-@pytest.fixture(params=["socket", "tcp"])
-def login(server, request, capsys):
+@pytest.fixture
+def login(tcp, request, capsys):
     """The address of a role in a schema that the three scripts made, by the socket of the embedded server or by TCP."""
-    running, address = server
+    running, address = tcp
     schema = f"by_{request.param}_{next(_NUMBERS)}"
     psql = [str(_binaries() / "psql"), "-q", "--set", "ON_ERROR_STOP=1", "--single-transaction", running.dsn]
     for role in ("owner", "writer", "reader"):
@@ -54,14 +47,15 @@ def login(server, request, capsys):
     return of
 
 
-def statements(server, user):
+def statements(tcp, user):
     """The verbs and texts of all statements that a role sent."""
-    log = (server[0].pgdata / "log").read_text()
+    log = (tcp[0].pgdata / "log").read_text()
     found = re.findall(rf"^user={user} LOG:  (?:statement|execute [^:]*): (.*?)(?=\n\S|\Z)", log, re.M | re.S)
     return [re.sub(r"'[^']*'", "''", statement.strip()) for statement in found]
 
 
-def test_a_reader_only_reads_and_a_writer_writes(server, login, capsys):
+@pytest.mark.parametrize("login", ["tcp"], indirect=True)
+def test_a_reader_only_reads_and_a_writer_writes(tcp, login, capsys):
     assert main(["index", DOCUMENTS, "--store", login("writer")]) == 0
     capsys.readouterr()
     reading = (
@@ -72,7 +66,7 @@ def test_a_reader_only_reads_and_a_writer_writes(server, login, capsys):
         assert main([*command, "--store", login("reader")]) == 0, capsys.readouterr().err
     assert "may read\n" in capsys.readouterr().out
     user = psycopg.conninfo.conninfo_to_dict(split_schema(login("reader"))[0])["user"]
-    sent = statements(server, user)
+    sent = statements(tcp, user)
     assert len(sent) > 30
     assert [statement for statement in sent if not READS.match(statement)] == []
     for refused in (
@@ -85,9 +79,10 @@ def test_a_reader_only_reads_and_a_writer_writes(server, login, capsys):
     assert main(["search", "animals", "--store", login("reader")]) == 0
 
 
-def test_a_second_writer_changes_what_the_first_made(server, login):
+@pytest.mark.parametrize("login", ["socket"], indirect=True)
+def test_a_second_writer_changes_what_the_first_made(tcp, login):
     main(["index", DOCUMENTS, "--store", login("writer"), "--collection", "first"])
-    with psycopg.connect(server[0].dsn, autocommit=True) as connection:
+    with psycopg.connect(tcp[0].dsn, autocommit=True) as connection:
         name = split_schema(login("x"))[1]
         connection.execute(f"CREATE ROLE {name}_second LOGIN IN ROLE {name}_writer")
         connection.execute(f"ALTER ROLE {name}_second SET role = {name}_writer")
@@ -97,9 +92,9 @@ def test_a_second_writer_changes_what_the_first_made(server, login):
         naming.rename(index.database, "first", "second")
 
 
-def test_a_database_without_a_store_is_named(server):
+def test_a_database_without_a_store_is_named(tcp):
     with pytest.raises(InputError, match="contrastive"):
-        open_index(f"{server[0].dsn} schema=nowhere")
+        open_index(f"{tcp[0].dsn} schema=nowhere")
     for wrong in ("pg_x", "a b", "x;", ""):
         with pytest.raises(InputError, match="schema"):
             open_index(f"postgresql://host/name?schema={wrong}")

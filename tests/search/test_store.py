@@ -8,13 +8,13 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from store_places import unit_vectors
+from store_places import new_store, unit_vectors
 
 from contrastive_st.errors import InputError, one_line
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.index import Unreachable
-from contrastive_st.search.opening import open_encoder_for, open_index
+from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres.loader import StoreLoader
 from contrastive_st.search.postgres.schema import VERSION
 from contrastive_st.search.postgres.store import VectorStore
@@ -39,8 +39,7 @@ def stores(place):
         ("parts", "vector", 3, "hnsw"),
         ("bits", "halfvec", 2, "binary"),
     ):
-        options = {"model": "m", "fingerprint": "f", "dimension": 8, "storage": storage, "partitions": partitions}
-        store = VectorStore.create(place, name, **options, pool=2)
+        store = new_store(place, name, storage=storage, partitions=partitions, pool=2)
         store.upsert(range(COUNT), TEXTS, VECTORS, METADATA)
         store.build_index(index)
         made[name] = store
@@ -120,48 +119,19 @@ def test_similar_get_scan(store):
     assert len(store) == COUNT
 
 
-def test_hybrid_search_fuses_both_rankings(store):
-    text = "123"
-    hits = store.search(-VECTORS[123], 10, text=text)[0]  # the farthest of all by its vector
-    assert 123 in ids(hits)
-    assert hits[ids(hits).index(123)].score == pytest.approx(-1, abs=2e-3)
-    assert all(hit.metadata["parity"] == 0 for hit in store.search(QUERIES[0], 10, text=text, filter={"parity": 0})[0])
-
-
-def test_hostile_words_are_words(stores):
-    plain, near = stores["plain"], ids(EXACT.search(QUERIES[0], 1)[0])
-    for text in ("it's", '"; DROP TABLE contrastive_st.plain; --', "a\0b", "& | ! <-> :* \\", "😀", "   ",
-                 "%s %(q)b {}", "wörd " * 200_000):  # fmt: skip
-        assert set(near) <= set(ids(plain.search(QUERIES[0], 10, text=text)[0]))
-        with pytest.raises(InputError, match="document"):
-            plain.search(QUERIES[0], 3, filter={text: text})
-        plain.upsert([9000], [text], [VECTORS[0]], [{"key": text, text: 1}])
-        assert plain.get([9000])[0].text == text.replace("\0", "\ufffd")
-        for filter in ({"key": text}, {text: 1}):
-            assert ids(plain.search(VECTORS[0], 3, filter=filter)[0]) == [9000]
-        assert plain.delete([9000]) == 1
-        assert len(plain) == COUNT
-
-
-def test_upsert_replaces_and_leaves_equal_vectors_alone(stores):
+def test_an_upsert_leaves_equal_vectors_alone(stores):
     half = stores["half"]
     place = "SELECT ctid::text FROM contrastive_st.half_vectors WHERE id = 5"
-    before = half.database.run(lambda c: c.execute(place).fetchone())
+    before = half.database.rows(place)
     half.upsert([5], ["new text"], VECTORS[5:6], [{"new": True}])
-    assert half.database.run(lambda c: c.execute(place).fetchone()) == before
-    assert (half.get([5])[0].text, half.get([5])[0].metadata) == ("new text", {"new": True})
-    half.upsert([5], [TEXTS[5]], -VECTORS[5:6], [METADATA[5]])
-    assert ids(half.search(-VECTORS[5], 1)[0]) == [5]
+    assert half.database.rows(place) == before
     half.upsert([5], [TEXTS[5]], VECTORS[5:6], [METADATA[5]])
-    half.set_metadata(5, {**METADATA[5], "more": None})
-    assert half.get([5])[0].metadata["more"] is None
-    half.set_metadata(5, METADATA[5])
 
 
 def test_a_graph_gets_the_memory_that_it_takes_and_one_that_has_too_little_is_warned_of(place, caplog):
     count = 3000
     vectors = np.random.default_rng(0).normal(size=(count, 8))
-    with VectorStore.create(place, "grown", model="m", fingerprint="f", dimension=8) as store:
+    with new_store(place, "grown") as store:
         store.upsert(range(count), ["a"] * count, vectors)
         assert store.build_index("hnsw") > 2**20
         assert not caplog.records
@@ -173,17 +143,27 @@ def test_a_graph_gets_the_memory_that_it_takes_and_one_that_has_too_little_is_wa
         store.drop()
 
 
+@pytest.mark.parametrize("kind", ["store", "exact"])
+def test_wrong_questions_are_named(stores, kind):
+    index = stores["plain"] if kind == "store" else EXACT
+    for call, message in (
+        (lambda: index.search(QUERIES[0][:7]), "8 dimensions"),
+        (lambda: index.search(np.zeros(8)), "zero"),
+        (lambda: index.search(np.full(8, np.nan)), "NaN"),
+        (lambda: index.search(QUERIES, text="x"), "one query"),
+        (lambda: index.search(QUERIES[0], 0), "k 0"),
+        (lambda: index.similar(12345), "no document 12345"),
+        (lambda: index.get([0, "talk-7"]), "no document talk-7"),
+        (lambda: index.get([1 << 70]), "64 bits"),
+    ):
+        with pytest.raises(InputError, match=message) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
 def test_wrong_input_is_named(stores, place):
     plain = stores["plain"]
     for call, message in (
-        (lambda: plain.search(QUERIES[0][:7]), "8 dimensions"),
-        (lambda: plain.search(np.zeros(8)), "zero"),
-        (lambda: plain.search(QUERIES, text="x"), "one query"),
-        (lambda: plain.search(QUERIES[0], 0), "k 0"),
-        (lambda: plain.similar(12345), "no document 12345"),
-        (lambda: plain.similar("talk-7"), "no document talk-7"),
-        (lambda: plain.get([0, "talk-7"]), "no document talk-7"),
-        (lambda: plain.get([1 << 70]), "64 bits"),
         (lambda: plain.upsert([1, 1], ["a", "b"], VECTORS[:2]), "twice"),
         (lambda: plain.upsert([1], ["a", "b"], VECTORS[:2]), "1 ids, 2 texts"),
         (lambda: plain.upsert([1], ["a"], [[math.inf] * 8]), "infinite"),
@@ -192,7 +172,7 @@ def test_wrong_input_is_named(stores, place):
         (lambda: VectorStore(place, "absent"), "there is: bits, half, parts, plain"),
         (lambda: VectorStore(place, "x; --"), "is not a valid name of a collection"),
         (lambda: VectorStore(place, "plain", fingerprint="other"), "fingerprint f, not other"),
-        (lambda: VectorStore.create(place, "n", model="m", fingerprint="f", dimension=9, storage="int8"), "int8"),
+        (lambda: new_store(place, "n", storage="int8"), "int8"),
         (lambda: open_index(f"{place}/nothing"), "no store in"),
     ):
         with pytest.raises(InputError, match=message) as caught:
@@ -205,7 +185,7 @@ def test_wrong_input_is_named(stores, place):
 
 
 def test_too_many_dimensions_are_named(place):
-    with VectorStore.create(place, "wide", model="m", fingerprint="f", dimension=4001) as wide:
+    with new_store(place, "wide", dimension=4001) as wide:
         with pytest.raises(InputError, match="dimensions"):
             wide.build_index("hnsw")
         wide.upsert([1], ["x"], [np.ones(4001)])
@@ -213,28 +193,15 @@ def test_too_many_dimensions_are_named(place):
         wide.drop()
 
 
-def test_another_models_queries_are_refused(stores, bert_config, tokenizer):
-    from contrastive_st import BertForCL, SentenceEncoder
-
-    encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean"), tokenizer)
-    with pytest.raises(InputError, match="vectors"):
-        open_encoder_for(stores["plain"], encoder)
-
-
 @pytest.mark.parametrize(("by", "fix"), [(1, "update"), (-1, "index again")])
 def test_a_schema_of_another_version_is_refused(place, by, fix):
     move = "UPDATE contrastive_st.migrations SET version = version + %s"
-    with VectorStore.create(place, "m1", model="m", fingerprint="f", dimension=2) as store:
+    with new_store(place, "m1", dimension=2) as store:
         store.database.run(lambda c: c.execute(move, (by,)))
         with pytest.raises(InputError, match=f"version {VERSION + by}, .* needs version {VERSION}; .*{fix}"):
             VectorStore(place, "m1")
         store.database.run(lambda c: c.execute(move, (-by,)))
         store.drop()
-
-
-def exists(store, name):
-    statement = "SELECT to_regclass(%s) IS NOT NULL"
-    return store.database.run(lambda c: c.execute(statement, (f"contrastive_st.{name}",)).fetchone()[0])
 
 
 def codes(store):
@@ -257,8 +224,7 @@ def test_a_binary_graph_has_the_code_of_every_document_after_any_write(place):
         loader.add(shard, (np.arange(rows.start, rows.stop), TEXTS[rows], METADATA[rows], VECTORS[rows]))
         loader.close()
 
-    made = {"model": "m", "fingerprint": "f", "dimension": 8, "storage": "vector", "partitions": 3}
-    with VectorStore.create(place, "coded", **made) as store:
+    with new_store(place, "coded", storage="vector", partitions=3) as store:
         store.upsert(range(100), TEXTS[:100], VECTORS[:100])
         store.build_index("binary")
         add(0, slice(100, 150))
@@ -271,7 +237,7 @@ def test_a_binary_graph_has_the_code_of_every_document_after_any_write(place):
         assert "on disk" in store.describe()["collection"]
         store.build_index("hnsw")
         add(1, slice(150, 160))
-        assert not exists(store, "coded_codes")
+        assert store.database.rows("SELECT to_regclass('contrastive_st.coded_codes')") == [(None,)]
         store.build_index("binary")
         had, wanted = codes(store)
         assert had == wanted
@@ -283,9 +249,8 @@ def test_a_binary_graph_has_the_code_of_every_document_after_any_write(place):
 def test_rows_written_while_a_binary_graph_is_built_are_in_it(place, monkeypatch, first):
     from contrastive_st.search.postgres.copying import copy_rows
 
-    made = {"model": "m", "fingerprint": "f", "dimension": 8}
     with (
-        VectorStore.create(place, "raced", **made) as store,
+        new_store(place, "raced") as store,
         VectorStore(place, "raced") as other,
         ThreadPoolExecutor() as threads,
     ):
@@ -320,7 +285,7 @@ def test_rows_written_while_a_binary_graph_is_built_are_in_it(place, monkeypatch
 @pytest.mark.parametrize("write", ["delete", "remove", "relabel"])
 def test_documents_are_locked_in_the_order_of_their_ids(place, write):
     with (
-        VectorStore.create(place, "ordered", model="m", fingerprint="f", dimension=8) as store,
+        new_store(place, "ordered") as store,
         closing(store.loader("corpus", "f", own_ids=True)) as loader,
         closing(store.database.connect()) as other,
         ThreadPoolExecutor() as threads,
@@ -342,60 +307,4 @@ def test_documents_are_locked_in_the_order_of_their_ids(place, write):
         writing.result(30)
         kept = {document.id: document.metadata for document in store.get([1, 2])} if write == "relabel" else len(store)
         assert kept == ({1: {"n": 1}, 2: {"n": 2}} if write == "relabel" else 0)
-        store.drop()
-
-
-def test_an_open_store_sees_the_index_that_another_process_builds(place):
-    with (
-        VectorStore.create(place, "rebuilt", model="m", fingerprint="f", dimension=8) as store,
-        VectorStore(place, "rebuilt") as server,
-    ):
-        store.upsert(range(COUNT), TEXTS, VECTORS)
-        for kind in ("binary", "hnsw", "binary", "none"):
-            store.build_index(kind)
-            assert ids(server.search(QUERIES[0], 5)[0]) == ids(EXACT.search(QUERIES[0], 5)[0])
-            assert server.now().index == kind
-        store.drop()
-        with pytest.raises(InputError, match="'rebuilt'"):
-            server.search(QUERIES[0])
-
-
-def test_a_changed_corpus_is_refused_then_replaced(place):
-    def load(loader, texts):
-        for shard in range(0, len(texts), 2):
-            assert loader.claim(shard // 2)
-            rows = texts[shard : shard + 2]
-            ids = np.arange(shard, shard + len(rows))
-            loader.add(shard // 2, (ids, rows, [{}] * len(rows), VECTORS[: len(rows)]))
-        complete = loader.finish(-(-len(texts) // 2), len(texts))
-        loader.close()
-        return complete
-
-    with VectorStore.create(place, "c1", model="m", fingerprint="f", dimension=8) as store:
-        assert load(StoreLoader(store, "it's a", "1"), ["a", "b", "c"])
-        assert load(StoreLoader(store, "b", "1"), ["d"])
-        again = StoreLoader(store, "it's a", "1")
-        assert not again.claim(0)
-        assert again.finish(2, 3)
-        with pytest.raises(InputError, match="--replace"):
-            StoreLoader(store, "it's a", "2")
-        assert load(StoreLoader(store, "it's a", "2", replace=True), ["e"])
-        assert sorted(text for batch in store.scan() for text in batch[1]) == ["d", "e"]
-        store.drop()
-
-
-def test_a_shard_is_one_process_at_a_time(place):
-    with VectorStore.create(place, "c2", model="m", fingerprint="f", dimension=8) as store:
-        first, second = (StoreLoader(store, "a", "1") for _ in range(2))
-        assert [first.claim(0), second.claim(0), second.claim(1)] == [True, False, True]
-        first.close()  # as a process that dies lets go of its locks
-        deadline = time.monotonic() + 20
-        while not second.claim(0):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        row = (np.array([0]), ["x"], [{}], VECTORS[:1])
-        second.add(0, row)
-        first.add(0, row)  # too late: left as it is
-        assert len(store) == 1
-        second.close()
         store.drop()

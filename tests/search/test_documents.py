@@ -44,6 +44,21 @@ def test_every_format_gives_the_same_documents(tmp_path, name):
     chosen = open_corpus(write(tmp_path, name), column="note", metadata=["year"])
     assert [(document.text, document.metadata) for document in chosen.read()] == [("n", {"year": 1999})]
     assert corpus.fingerprint != chosen.fingerprint
+    with pytest.raises(InputError, match="'x'"):
+        list(open_corpus(write(tmp_path, name), metadata=["x"]).read())
+
+
+def test_several_columns_are_one_text_with_their_names(tmp_path):
+    path = tmp_path / "talks.csv"
+    path.write_text("id,title,body,year\n1,Tides, The moon pulls. ,1999\n2,,Rain falls.,2004\n3,,,2005\n")
+    read = [(one.text, one.metadata) for one in open_corpus(str(path), column=["title", "body"]).read()]
+    assert read == [("title: Tides\nbody: The moon pulls.", {"id": 1, "year": 1999}),
+                    ("body: Rain falls.", {"id": 2, "year": 2004})]  # fmt: skip
+    with pytest.raises(InputError, match="'bod'"):
+        list(open_corpus(str(path), column=["title", "bod"]).read())
+    path.write_text("sku,remark\n" + "".join(f"AB-{i:030d},rusty {i}\n" for i in range(9)))
+    with pytest.raises(InputError, match="--columns remark"):  # an identifier is not suggested as a text
+        list(open_corpus(str(path)).read())
 
 
 def test_a_csv_with_blanks_after_its_commas(tmp_path):
@@ -146,6 +161,12 @@ def test_a_stream_is_not_read_as_a_whole(tmp_path):
         list(documents)
 
 
+@pytest.mark.parametrize("source", ["no.csv", "./nothing.txt", "-", "/dev/null"])
+def test_what_is_not_there_and_devices_are_no_corpora(source):
+    with pytest.raises(InputError, match=r"no such file|save"):
+        open_corpus(source)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -196,20 +217,6 @@ def test_the_types_of_columns_are_decided_over_the_whole_file(tmp_path):
     given = open_corpus(path, types={"version": "number", "price": "text"}, former_types={"draft": "text"})
     assert list(given.read())[-1].metadata["version"] == 1.1
     assert next(given.read()).metadata["draft"] == "true", "as in the collection"
-
-
-@pytest.mark.parametrize("name", ["-", "/dev/null"])
-def test_stdin_and_devices_are_no_corpora(name):
-    with pytest.raises(InputError, match="save"):
-        open_corpus(name)
-
-
-def test_missing_files_and_columns(tmp_path):
-    for source in (str(tmp_path / "no.csv"), "./nothing.txt"):
-        with pytest.raises(InputError, match="no such file"):
-            open_corpus(source)
-    with pytest.raises(InputError, match="'x'"):
-        list(open_corpus(write(tmp_path, "a.csv"), metadata=["x"]).read())
 
 
 def test_sentences_and_passages():

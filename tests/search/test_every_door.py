@@ -3,39 +3,22 @@
 import json
 
 import pytest
-from search_fakes import WordEncoder, topic_index
+from refusals import refused
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
 from contrastive_st.search.opening import open_encoder_for, open_index
 
 DOCUMENTS = [
-    {
-        "id": 1,
-        "text": "waves of the sea",
-        "topic": "sea",
-        "tags": ["sea", "wind"],
-        "year": 1999,
-        "day": "1999-05-01",
-        "draft": True,
-    },
-    {
-        "id": 2,
-        "text": "the sky at night",
-        "topic": "sky",
-        "tags": ["sky"],
-        "year": 2004,
-        "day": "2004-01-01",
-        "draft": True,
-    },
-    {"id": 3, "text": "taxes of the town", "topic": "town, old", "year": 2010, "day": "2010-12-31", "draft": False},
-    {"id": 4, "text": "a whale in the sea", "topic": "sea", "tags": "whale", "note": None},
+    {"id": 1, "text": "waves of the sea", "topic": "sea", "tags": ["sea", "wind"], "day": "1999-05-01"},
+    {"id": 2, "text": "the sky at night", "topic": "sky", "tags": ["sky"], "day": "2004-01-01"},
+    {"id": 3, "text": "taxes of the town", "topic": "town, old", "day": "2010-12-31"},
+    {"id": 4, "text": "a whale in the sea", "topic": "sea", "tags": "whale"},
 ]
 FILTERS = [
     (["topic!=sea", "topic!=sky"], [3]), (["topic=sea,sky"], [1, 2, 4]), (["topic=sea", "topic=sky"], []),
-    (["tags!=sea"], [2, 4]), (["tags=sea; tags=wind"], [1]), (["year>=2000", "year>2004"], [3]),
-    (["year<=2010", "year<2010", "year<2005"], [1, 2]), (["day>=2004"], [2, 3]), (["day<=2004"], [1, 2]),
-    (["draft=true"], [1, 2]), (['topic="town, old"'], [3]), (["tags=null"], [3]), (["year!=2004,1999"], [3]),
+    (["tags=sea; tags=wind"], [1]), (["day>=2004", "day<2010"], [2]), (['topic="town, old"'], [3]),
+    (["tags=null"], [3]),
 ]  # fmt: skip
 
 
@@ -48,7 +31,7 @@ def shards(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("conditions", "wanted"), FILTERS)
-def test_the_commands(shards, capsys, conditions, wanted):
+def test_the_commands_python_and_http(shards, api, capsys, conditions, wanted):
     flags = [part for condition in conditions for part in ("--filter", condition)]
     for command in (["search", "of the"], ["similar", "1"]):
         capsys.readouterr()
@@ -57,10 +40,6 @@ def test_the_commands(shards, capsys, conditions, wanted):
         found = sorted(json.loads(line)["id"] for line in out.splitlines())
         assert found == [id for id in wanted if id != 1 or command[0] == "search"]
         assert found or "no hits" in err
-
-
-@pytest.mark.parametrize(("conditions", "wanted"), FILTERS)
-def test_python_and_http(shards, api, conditions, wanted):
     index = open_index(shards)
     vector = open_encoder_for(index).encode_query(["of the"])[0]
     for filter in (conditions, "; ".join(conditions)):
@@ -91,25 +70,11 @@ def test_what_cannot_match_is_said_by_every_door(shards, api, capsys):
     assert "no hits" in capsys.readouterr().err
     assert api.post("/search", json={"query": "of the", "filter": {"topic": ["see"]}}).json()["notes"] == [line]
     unknown = "no document has a value in the column 'yaer'; the columns are: "
-    assert main(["search", "of the", "--store", shards, "--filter", "yaer!=1"]) == 2
-    assert unknown in capsys.readouterr().err
-    refused = api.post("/search", json={"query": "of the", "filter": ["yaer!=1"]})
-    assert 400 <= refused.status_code < 500
-    assert unknown in json.dumps(refused.json(), ensure_ascii=False)
+    assert unknown in refused(capsys, "search", "of the", "--store", shards, "--filter", "yaer!=1")
+    answer = api.post("/search", json={"query": "of the", "filter": ["yaer!=1"]})
+    assert 400 <= answer.status_code < 500
+    assert unknown in json.dumps(answer.json(), ensure_ascii=False)
     silent = {"query": "\U0001f991", "filter": ["yaer=1"]}  # a query of which the model knows no token
-    assert api.post("/search", json=silent).status_code == refused.status_code
+    assert api.post("/search", json=silent).status_code == answer.status_code
     with pytest.raises(InputError, match=unknown):
         open_index(shards).search(open_encoder_for(open_index(shards)).encode("x"), filter="yaer!=1")
-
-
-def test_the_page():
-    from contrastive_st.serve.session import SearchSession, Source
-
-    encoder = WordEncoder()
-    session = SearchSession([Source("one", topic_index(encoder=encoder), encoder)])
-    find = lambda filter: session.answer("one", "tide", 50, filter)
-    assert {hit.metadata["topic"] for hit in find("topic!=sea; topic!=kitchen").hits} == {"space"}
-    assert {hit.metadata["topic"] for hit in find("topic=sea,space").hits} <= {"sea", "space"}
-    assert find("topic=see").notes == ["no document meets topic=see; the column has: kitchen, sea, space"]
-    with pytest.raises(InputError, match="'yaer'"):
-        find("yaer=1")

@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from contrastive_st import (
-    BertForCL,
-    SentenceEncoder,
-    community_detection,
-    paraphrase_mining,
-    prefetch,
-    semantic_search,
-)
+from contrastive_st import BertForCL, SentenceEncoder, community_detection, paraphrase_mining, prefetch, semantic_search
 from contrastive_st.cli import main
 from contrastive_st.search.in_memory import paraphrase_mining_embeddings
 
@@ -168,14 +161,11 @@ def test_arguments_that_are_not_valid(call):
 
 def test_texts_without_a_known_token_are_alike_by_nothing(tmp_path, capsys, bert_config, tokenizer):
     """A torch model gives them all one vector; the static one zeros."""
-    encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean"), tokenizer)
     silent = ["\U0001f600", "\U0001f680"]
-    assert not encoder.knows(silent).any()
-    assert paraphrase_mining(encoder, silent)[0][0] == 0
+    assert paraphrase_mining(SentenceEncoder(BertForCL(bert_config, pooling="mean"), tokenizer), silent)[0][0] == 0
     path = tmp_path / "texts.txt"
     path.write_text("\n".join([*silent, "a cat sat", "a cat sat"]), encoding="utf-8")
     assert main(["group", str(path), "--min_community_size", "2"]) == 0
     assert "1 groups of 2 of 4 texts\nleft out: 2 texts without a token that the model knows" in capsys.readouterr().err
     for option, value in (("--threshold", "2"), ("--min_community_size", "0")):
         assert main(["group", str(path), option, value]) == 2
-        assert capsys.readouterr().err.startswith(f"error: {option} {value}")

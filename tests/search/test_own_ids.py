@@ -4,18 +4,16 @@ import io
 import json
 import sys
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from refusals import refused
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
-from contrastive_st.models import SentenceEncoder
-from contrastive_st.models.protocol import open_encoder
-from contrastive_st.search.documents import cut, identified, open_corpus
+from contrastive_st.search.documents import identified, open_corpus
 from contrastive_st.search.opening import open_index
-from contrastive_st.search.values import as_id, own_id
+from contrastive_st.search.values import own_id
 
 pytestmark = pytest.mark.slow
 
@@ -26,86 +24,55 @@ ROWS = [
 ]
 
 
+def write(folder, rows):
+    path = folder / "corpus.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
 @pytest.fixture
-def index(place, tmp_path, request):
-    """Indexes rows into a collection of this test; returns how many texts were encoded."""
+def index(place, tmp_path, request, capsys):
+    """Indexes rows into a collection of this test; returns the exit code and stderr."""
     collection = f"c{abs(hash(request.node.name)) % 10**8}"
-    encoded = []
 
-    def run(rows, *flags, name="corpus.jsonl"):
-        path = tmp_path / name
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        encoded.clear()
-        assert (
-            main(["index", str(path), "--store", place, "--collection", collection, "--shard_rows", "2", *flags]) == 0
-        )
-        return sum(encoded)
+    def run(rows, *flags):
+        capsys.readouterr()
+        code = main(["index", write(tmp_path, rows), "--store", place, "--collection", collection,
+                     "--shard_rows", "2", "--index", "none", *flags])  # fmt: skip
+        return code, capsys.readouterr().err
 
-    original = SentenceEncoder.encode_stream
+    def delete(*flags):
+        capsys.readouterr()
+        code = main(["delete", collection, "--store", place, *flags])
+        return code, capsys.readouterr().err
 
-    def counted(self, items, texts_of, **options):
-        for item, vectors in original(self, items, texts_of, **options):
-            encoded.append(len(vectors))
-            yield item, vectors
-
-    monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setattr(SentenceEncoder, "encode_stream", counted)
-    run.collection = collection
-    yield run
-    monkeypatch.undo()
+    run.delete, run.open = delete, lambda: open_index(place, collection)
+    return run
 
 
-def stored(place, collection):
-    """Text and metadata by the id of the row; and the vectors are those of the texts."""
-    index = open_index(place, collection)
-    try:
-        found = {}
-        for ids, texts, metadata, vectors in index.scan():
-            wanted = open_encoder().encode(texts, normalize_embeddings=True)
-            np.testing.assert_allclose(vectors, wanted, atol=1e-3)
-            found |= {id: (text, item) for id, text, item in zip(ids.tolist(), texts, metadata, strict=True)}
-        return found
-    finally:
-        index.close()
+def there(index):
+    """Text and metadata of the documents."""
+    with index.open() as found:
+        return [
+            {**item, "text": text}
+            for _, texts, items, _ in found.scan()
+            for text, item in zip(texts, items, strict=True)
+        ]
 
 
-def as_stored(rows):
-    return {as_id(row["id"]): (row["text"], {name: row[name] for name in row if name != "text"}) for row in rows}
+def ids(index):
+    return sorted(str(row["id"]) for row in there(index))
 
 
-def test_unchanged_rows_are_left_alone_and_changed_ones_are_updates(index, place):
-    assert index(ROWS) == 3
-    assert stored(place, index.collection) == as_stored(ROWS)
-    assert index(ROWS) == 0
+def test_unchanged_rows_are_left_alone_and_changed_ones_are_updates(index):
+    assert "3 of 3 rows added" in index(ROWS)[1]
+    assert "0 of 3 rows added, 0 updated, 3 unchanged" in index(ROWS)[1]
     changed = [ROWS[0], {**ROWS[1], "text": "a dog ran along the pier"}, {**ROWS[2], "year": 2005}]
-    assert index([*changed, {"id": 4, "text": "rain fell", "year": 2006}]) == 2  # a year alone changes no vector
-    everything = as_stored([*changed, {"id": 4, "text": "rain fell", "year": 2006}])
-    assert stored(place, index.collection) == everything
-    assert index([ROWS[0]]) == 0  # rows that the corpus has lost stay
-    assert stored(place, index.collection) == everything
-
-
-@pytest.mark.parametrize("kind", ["hnsw", "binary"])
-def test_an_update_reaches_the_graph(index, place, capsys, kind):
-    index(ROWS, "--index", kind)
-    index([{**ROWS[2], "text": "whales sing in the deep sea"}], "--index", kind, name="other.jsonl")
-    where = ["--store", place, "--collection", index.collection, "--json", "-k", "1"]
-    capsys.readouterr()
-    assert main(["search", "whales sing in the deep sea", *where]) == 0
-    hit = json.loads(capsys.readouterr().out)
-    assert (hit["id"], hit["score"]) == (3, pytest.approx(1.0, abs=1e-3))
-    assert main(["similar", "talk-1", *where]) == 0
-    assert json.loads(capsys.readouterr().out)["id"] in (2, 3)
-
-
-def test_numbers_of_rows_and_own_ids_do_not_meet_in_a_collection(index, place, tmp_path, capsys):
-    index(ROWS)
-    text = tmp_path / "plain.txt"
-    text.write_text("a line\n")
-    where = ["--store", place, "--collection", index.collection]
-    assert main(["index", str(text), *where]) == 2
-    assert "choose another --collection" in capsys.readouterr().err
-    assert main(["index", str(tmp_path / "corpus.jsonl"), "--id_column", "", *where]) == 2
+    changed.append({"id": 4, "text": "rain fell", "year": 2006})
+    assert "1 of 4 rows added, 2 updated, 1 unchanged" in index(changed)[1]
+    assert "0 of 1 rows added" in index([ROWS[0]])[1]  # rows that the corpus has lost stay
+    by_id = lambda rows: sorted(rows, key=lambda row: str(row["id"]))
+    assert by_id(there(index)) == by_id(changed)
 
 
 @pytest.mark.parametrize(
@@ -116,10 +83,8 @@ def test_numbers_of_rows_and_own_ids_do_not_meet_in_a_collection(index, place, t
      ({"id": None, "text": "none"}, "line 4: there is no id"), ({"text": "none"}, "line 4: there is no id")],
 )  # fmt: skip
 def test_rows_without_an_id_of_their_own_are_named(tmp_path, row, words):
-    path = tmp_path / "corpus.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, row]))
     with pytest.raises(InputError, match=words):
-        list(identified(open_corpus(str(path))).read())
+        list(identified(open_corpus(write(tmp_path, [*ROWS, row]))).read())
 
 
 def test_whole_numbers_are_ids_however_they_are_written(tmp_path):
@@ -137,46 +102,67 @@ def test_rows_of_one_id_in_two_files_are_named(tmp_path):
         list(identified(open_corpus(str(tmp_path))).read())
 
 
-def test_chunks_are_numbered(tmp_path):
-    path = tmp_path / "corpus.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    corpus = cut(open_corpus(str(path)), "sentences")
-    assert not corpus.own_ids
-    assert {document.id for document in corpus.read()} == {None}
+def test_numbers_of_rows_and_ids_do_not_meet_in_a_collection(index):
+    index(ROWS)
+    code, said = index(ROWS, "--id_column", "")
+    assert (code, "choose another --collection" in said) == (2, True)
+    code, said = index(ROWS, "--id_column", "", "--sync")
+    assert (code, "--sync needs a folder, or rows with ids" in said) == (2, True)
 
 
-def test_delete(index, place, tmp_path, capsys, monkeypatch):
-    index(ROWS, "--index", "binary")
-    where = ["delete", index.collection, "--store", place]
-    assert main([*where, "--yes", "--filter", "year>=2004", "--filter", "id=3"]) == 0
-    assert stored(place, index.collection) == as_stored(ROWS[:2])
-    assert main([*where, "--filter", "yaer=1"]) == 2
-    assert "no document has a value in the column 'yaer'" in capsys.readouterr().err
-    (tmp_path / "ids").write_text("talk-1\n\n77\n")
-    capsys.readouterr()
-    assert main([*where, "--yes", "--ids", str(tmp_path / "ids")]) == 0
-    assert "deleted 1 documents; 1 are left" in capsys.readouterr().err
-    assert stored(place, index.collection) == as_stored(ROWS[1:2])
+# --- Deleting
+
+
+def test_what_would_be_deleted_is_shown_before_it_is(index, monkeypatch):
+    index(ROWS)
+    code, said = index.delete("--filter", "year>=2004", "--filter", "id!=2")
+    assert (code, "1 of 3 documents" in said) == (2, True)
+    assert said.splitlines()[-1] == "error: nothing was deleted; without a terminal to ask on, give --yes"
+    with monkeypatch.context() as terminal:
+        typed = io.StringIO("n\n")
+        typed.isatty = lambda: True
+        terminal.setattr(sys, "stdin", typed)
+        terminal.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        assert index.delete("--filter", "year=2004")[0] == 2
+    assert len(ids(index)) == 3
+    assert index.delete("--filter", "year>=2004; id!=2", "--yes")[0] == 0
+    assert ids(index) == ["2", "talk-1"]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"2\n")))
-    assert main([*where, "--yes", "--ids", "-"]) == 0
-    assert stored(place, index.collection) == {}
+    assert index.delete("--yes", "--ids", "-")[0] == 0
+    assert ids(index) == ["talk-1"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_file_of_ids_in_any_encoding(index, tmp_path, encoding):
+    index(ROWS)
+    (tmp_path / "ids.txt").write_text("talk-1\r\n\r\n7\r\nno-such\r\n", encoding=encoding)
+    code, said = index.delete("--ids", str(tmp_path / "ids.txt"), "--yes")
+    assert (code, "no document has 2 of the ids: 7, no-such\n" in said) == (0, True)
+    assert ids(index) == ["2", "3"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--id_column", ""]], ids=["ids", "numbers"])
+def test_what_was_deleted_stays_away_until_it_is_restored(index, flags):
+    index(ROWS, *flags)
+    for flag in ("--restore", "--replace"):
+        index.delete("--filter", "year=2004", "--yes")
+        said = index(ROWS, *flags)[1]
+        assert "0 of 3 rows added" in said
+        assert "2 rows are left out because they were deleted from the collection" in said
+        assert ids(index) == ["talk-1"]
+        assert "2 of 3 rows added" in index(ROWS, *flags, flag)[1]
+        assert len(ids(index)) == 3
+
+
+def test_a_deletion_at_fault_deletes_nothing(index, place, capsys):
+    index(ROWS)
     for flags, words in (
-        ([], "give --filter or --ids, one of them"),
+        ([], "give --filter or --ids, one of them"), (["--filter", "yaer=1"], "in the column 'yaer'"),
         (["--ids", "/no/such/file"], "No such file"), (["--filter", "year=1", "--ids", "-"], "one of them"),
     ):  # fmt: skip
-        assert main([*where, *flags]) == 2
-        assert words in capsys.readouterr().err
-    assert main(["delete", "nowhere", "--store", place, "--filter", "a=1"]) == 2
-    assert "there is no collection 'nowhere'" in capsys.readouterr().err
-
-
-def test_an_empty_filter_deletes_nothing(index, place):
-    index(ROWS)
-    store = open_index(place, index.collection)
-    with pytest.raises(InputError, match="empty filter"):
+        code, said = index.delete(*flags, "--yes")
+        assert (code, words in said) == (2, True), said
+    with index.open() as store, pytest.raises(InputError, match="empty filter"):
         store.delete_matching({})
-    with pytest.raises(InputError, match="'yaer'"):
-        store.delete_matching("yaer=1")
-    assert store.delete_matching("year=1") == 0
-    assert len(store) == 3
-    store.close()
+    assert len(ids(index)) == 3
+    assert "'nowhere'" in refused(capsys, "delete", "nowhere", "--store", place, "--filter", "a=1")

@@ -5,11 +5,12 @@ import json
 
 import psycopg
 import pytest
+from refusals import refused
 
 from contrastive_st import open_index
 from contrastive_st.cli import main
 
-COUNT = 1000
+COUNT = 300
 TABLE = """CREATE TABLE own.talks (id bigint PRIMARY KEY, title text, body text, day date, at timestamptz,
     price numeric(10, 2), tags text[], scores int[], about jsonb, open boolean, took interval, of uuid)"""
 SELECT = "SELECT * FROM own.talks ORDER BY id;"
@@ -50,9 +51,9 @@ def rows(dsn):
 def test_a_table_of_mixed_types_and_a_night_of_changes(dsn, capsys):
     texts = ("--columns", "title", "body", "--index", "none")
     assert f"{COUNT:,} of {COUNT:,} rows added" in index(dsn, capsys, *texts)
-    dear, count, hits = there(dsn, "price>=1000")
+    dear, count, hits = there(dsn, "price>=100")
     assert count == len(hits) == COUNT
-    assert dear == len([i for i in range(1, COUNT + 1) if i % 5 and i * 1.25 >= 1000])
+    assert dear == len([i for i in range(1, COUNT + 1) if i % 5 and i * 1.25 >= 100])
     hit = hits[7]
     assert hit.text == "title: Talk 7\nbody: On tides and rain, part 7"
     day = datetime.datetime(2000, 1, 1, 7, tzinfo=datetime.timezone.utc)
@@ -71,9 +72,9 @@ def test_a_table_of_mixed_types_and_a_night_of_changes(dsn, capsys):
         connection.execute("UPDATE own.talks SET price = 1 WHERE id BETWEEN 151 AND 175")
         connection.execute("INSERT INTO own.talks (id, title, body) VALUES (9000, 'New', 'On comets')")
     said = index(dsn, capsys, *texts, "--sync")
-    assert "1 of 901 rows added, 75 updated, 825 unchanged, 100 removed" in said
+    assert "1 of 201 rows added, 75 updated, 125 unchanged, 100 removed" in said
     cheap, count, hits = there(dsn, "price=1")
-    assert (cheap, count, len(hits)) == (25, 901, 901)
+    assert (cheap, count, len(hits)) == (25, 201, 201)
     assert hits[101].text.endswith("body: On whales")
     assert hits[9000].metadata == {"id": 9000}
     assert main(["search", "comets", "-k", "1", "--store", dsn, "--collection", "talks", "--json"]) == 0
@@ -96,5 +97,4 @@ def test_a_query_at_fault_is_one_line_and_writes_nothing(dsn, capsys, query, wor
 
 
 def test_a_store_in_a_folder_has_no_tables_of_the_user(capsys, tmp_path):
-    assert main(["index", "--query", SELECT, "--store", str(tmp_path / "store")]) == 2
-    assert "postgresql://" in capsys.readouterr().err
+    assert "postgresql://" in refused(capsys, "index", "--query", SELECT, "--store", str(tmp_path / "store"))

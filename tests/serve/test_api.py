@@ -135,13 +135,8 @@ def test_a_search_is_that_of_the_index(topics):
         refused = search(query="x", filter=wrong)
         assert refused.status_code == 422
         assert "filter: give conditions such as" in refused.json()["error"]
-
-    found = lambda filter: [hit["id"] for hit in search(query="tide", filter=filter).json()["hits"]]
-    wanted = found("topic=sea; year>=2000")
-    assert wanted
-    for same in (["topic=sea", {"year": {">=": 2000}}], [{"topic": "sea"}, {"year": {">=": "2000"}}]):
-        assert found(same) == wanted
-    assert found(None) == found([])
+    same = search(query="tide at the harbour", k=4, filter=["topic=sea", {"year": {">=": "2000"}}]).json()["hits"]
+    assert same == hits
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
@@ -244,36 +239,16 @@ def test_pages_of_other_origins_where_they_are_let_in(encoder):
         assert "access-control-allow-origin" not in http.get("/health", headers={"Origin": "https://a.b"}).headers
 
 
-@pytest.mark.parametrize("options", [{}, {"token": "secret"}, {"host": "0.0.0.0", "base_url": "http://a.b"}])
-def test_the_document_names_the_errors_of_each_route_and_no_others(encoder, options):
-    with client(encoder, **options) as http:
-        headers = {"Authorization": "Bearer secret"} if "token" in options else {}
-        document = http.get("/openapi.json", headers=headers).json()
-    assert len(document["paths"]) == 11
-    for path, operations in document["paths"].items():
-        for method, operation in operations.items():
-            answers = operation["responses"]
-            wanted = {"200", "400", "413", "503"} | ({"404", "408", "415", "422"} if method == "post" else set())
-            wanted |= {"429"} if path != "/health" else set()
-            wanted |= {"401"} if "token" in options and path != "/health" else set()
-            wanted |= {"404"} if path == "/v1/models/{model}" else set()
-            wanted |= {"403", "409", "507"} if path in ("/search", "/upsert", "/delete") else set()
-            assert set(answers) - {"421"} == wanted
-            assert ("421" in answers) == ("host" not in options)
-            assert all(content["schema"] for answer in answers.values() for content in answer["content"].values())
-            assert bool(operation.get("security")) == ("401" in answers)
-    assert "HTTPValidationError" not in document["components"]["schemas"]
-
-
 LONG = "the cat sat on the mat and a dog ran far away today in the old town where rain fell"
 
 
-@pytest.mark.parametrize(("route", "body", "status", "words"), [
+REFUSED = [
     ("/v1/embeddings", {"input": []}, 400, "empty list"),
     ("/v1/embeddings", {"input": 5}, 422, "input: give a text"),
     ("/v1/embeddings", {"input": ["a", 5]}, 422, "element 1 of the input is 5; give texts alone, or token ids alone"),
     ("/embed", {"inputs": ["a", None]}, 422, "element 1 of the input is null"),
     ("/embed", {"inputs": ["a", []]}, 422, "element 1 of the input is []"),
+    ("/embed", {"inputs": [[5], [True]]}, 422, "element 1 of the input is [true]"),
     ("/embed", {"inputs": 5}, 422, "inputs: give a text, a list of texts, or token ids"),
     ("/similarity", {"inputs": ["a", "b"]}, 422, "inputs: Input should be a valid dictionary"),
     ("/classify", {"inputs": [None]}, 422, "inputs: Input should be a valid string"),
@@ -304,15 +279,16 @@ LONG = "the cat sat on the mat and a dog ran far away today in the old town wher
     ("/similarity", {"inputs": {"source_sentence": "a", "sentences": ["b"], "x": 1}}, 422, "x"),
     ("/search", {"query": "a", "top": 3}, 422, "top"), ("/search", {"query": "a", "k": 0}, 422, "k"),
     ("/search", {"query": "a", "k": 1001}, 422, "k"),
-])  # fmt: skip
-def test_what_cannot_be_answered_is_one_line(encoder, route, body, status, words):
+]  # fmt: skip
+
+
+def test_what_cannot_be_answered_is_one_line(encoder):
     with client(encoder, truncate=False) as http:
-        answer = http.post(route, json=body)
-        assert answer.status_code == status
-        error = answer.json()["error"]
-        error = error["message"] if route.startswith("/v1/") else error
-        assert words in error
-        assert "\n" not in error
+        for route, body, status, words in REFUSED:
+            answer = http.post(route, json=body)
+            error = answer.json()["error"]
+            error = error["message"] if route.startswith("/v1/") else error
+            assert (answer.status_code, words in error, "\n" in error) == (status, True, False), (route, body, error)
 
 
 def test_long_texts_are_cut_or_refused_as_asked(encoder):
@@ -509,15 +485,13 @@ def test_a_fault_before_the_first_bucket_is_an_answer_too():
     (b'{"input":"a"' + b"".join(b',"%d":0' % number for number in range(5000)) + b"}", "4,096 inputs"),
     (b'{"input":"' + b"a" * (1 << 21) + b'"}', "bytes"),
 ], ids=["empty", "quotes", "backslashes", "rows", "nulls", "mixed", "keys", "long"])  # fmt: skip
-@pytest.mark.parametrize("route", ["/v1/embeddings", "/embed", "/"])
-def test_what_is_too_much_is_refused(encoder, route, body, words):
+def test_what_is_too_much_is_refused(encoder, body, words):
+    headers = {"content-type": "application/json"}
     with client(encoder) as http:
-        headers = {"content-type": "application/json"}
-        body = body if route == "/v1/embeddings" else body.replace(b'"input"', b'"inputs"')
-        answer = http.post(route, content=body, headers=headers)
-        assert answer.status_code == 413
-        error = answer.json()["error"]
-        assert words in (error["message"] if route == "/v1/embeddings" else error)
+        for route in ("/v1/embeddings", "/"):
+            sent = body if route == "/v1/embeddings" else body.replace(b'"input"', b'"inputs"')
+            answer = http.post(route, content=sent, headers=headers)
+            assert (answer.status_code, words in str(answer.json()["error"])) == (413, True), route
         assert http.post("/embed", json={"inputs": "a"}).status_code == 200
 
 
@@ -528,15 +502,6 @@ def test_a_limit_is_what_it_says(encoder):
         found = http.post("/embed", json={"inputs": texts}).json()
         assert len(found) == 4096
         np.testing.assert_allclose(found[:6], units(encoder, texts[:6]), atol=1e-6)
-
-
-def test_one_element_that_is_no_text_is_one_error(encoder):
-    with client(encoder) as http:
-        for bad, number in ((["a", None, 5, None], 1), ([[5], ["a"]], 1), ([[5], [True]], 1), ([None], 0)):
-            error = http.post("/embed", json={"inputs": bad}).json()["error"]
-            shown = {1: ("null", '["a"]', "[true]"), 0: ("null",)}[number]
-            assert error.startswith(tuple(f"element {number} of the input is {one};" for one in shown))
-            assert len(error) < 100
 
 
 def test_what_all_requests_hold_is_bounded(encoder, monkeypatch):

@@ -9,6 +9,9 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="the servers need the extra api or app")
 
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
 from contrastive_st.serve import gate, server as serving
 from contrastive_st.serve.gate import reserve
 
@@ -19,7 +22,7 @@ MOST = 1 << 20
 
 
 class Echo(gate.Gate):
-    """Answers with the length of the body, after `x-wait` seconds, with as many bytes as `x-bytes` says."""
+    """Answers with the length of the body, after `x-wait` seconds."""
 
     most_bytes = MOST
 
@@ -27,35 +30,21 @@ class Echo(gate.Gate):
         return []
 
     def refuse(self, status, words, scope):
-        return answering(status, words.encode())
+        return Response(words, status)
 
 
 async def echo(scope, receive, send):
-    headers = {name: value.decode() for name, value in scope["headers"]}
-    size, more = 0, scope["path"] != "/unread"
+    request = Request(scope, receive)
     try:
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            size, more = size + len(message["body"]), message.get("more_body", False)
-    except gate.HTTPException as error:
-        await answering(error.status_code, error.detail.encode())(scope, receive, send)
+        size = 0 if scope["path"] == "/unread" else len(await request.body())
+    except ClientDisconnect:
         return
-    await asyncio.sleep(float(headers.get(b"x-wait", 0)))
-    body = str(size).encode() if b"x-bytes" not in headers else b"a" * int(headers[b"x-bytes"])
-    await answering(200, body)(scope, receive, send)
-
-
-def answering(status, body):
-    async def answer(scope, receive, send):
-        headers = [(b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        for start in range(0, len(body), 1 << 16):
-            await send({"type": "http.response.body", "body": body[start : start + (1 << 16)], "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-
-    return answer
+    except gate.HTTPException as error:
+        response = Response(error.detail, error.status_code)
+    else:
+        await asyncio.sleep(float(request.headers.get("x-wait", 0)))
+        response = Response(str(size))
+    await response(scope, receive, send)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 import transformers
 from datasets import Dataset
 from huggingface_hub import ModelCard
+from refusals import refused
 from small_checkpoints import tiny_bert
 
 from conftest import SENTENCES, save_both
@@ -30,7 +31,7 @@ from contrastive_st.evaluation.report.report import Report
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.tasks import retrieval_task, tasks
 from contrastive_st.files.folders import SHIPPED
-from contrastive_st.hub.cards import CardData, card_files, write_card
+from contrastive_st.hub.cards import CardData, write_card
 from contrastive_st.models import POOLINGS, QuickThoughtsConfig, QuickThoughtsGRU
 
 PUBLISHED = Path(__file__).parents[2] / "model_cards"
@@ -58,7 +59,9 @@ def trained(tokenizer, tmp_path_factory):
 
 @pytest.fixture
 def checkpoint(trained, tmp_path):
-    return Path(shutil.copytree(trained, tmp_path / "tiny"))
+    """Without the state of the trainer, of which a card draws a curve, for a second."""
+    without = shutil.ignore_patterns("trainer_state.json", "training_curve.png")
+    return Path(shutil.copytree(trained, tmp_path / "tiny", ignore=without))
 
 
 def add_report(folder, names=("tiny",)):
@@ -121,30 +124,19 @@ def test_snippets_of_an_architecture_of_its_own_name_the_flag_and_run(tmp_path, 
         np.testing.assert_allclose(found, vectors["this package"], rtol=0, atol=1e-6, err_msg=loader)
 
 
-def test_the_card_says_what_was_run(checkpoint):
+def test_the_head_of_a_card_is_that_of_what_was_run(checkpoint, trained):
+    shutil.copy(trained / "trainer_state.json", checkpoint)
     add_report(checkpoint)
-    path = write_card(checkpoint, data=CardData("apache-2.0", ["en"], ["alice/other"]))
-    text, head = path.read_text(), metadata(checkpoint).to_dict()
-    training = json.loads((checkpoint / "training_metadata.json").read_text())
-    wanted = ["SimCSE, unsupervised", "alice/sentences; 8 rows; licence cc0-1.0", "loss_i = -log exp", "3 steps",
-              "24 sentences encoded (each view counted)", training["hardware"]["cpu"],
-              f"torch {training['versions']['torch']}",
-              "none: trained from scratch", "| temperature | `0.05` |", "at most 16 tokens", "gao2021simcse",
-              "![training curve](training_curve.png)"]  # fmt: skip
-    assert not [words for words in wanted if words not in text]
-    assert (checkpoint / "training_curve.png").read_bytes()[:4] == b"\x89PNG"
-    assert "| STSB | test | spearman | all | 1379 | 61.24 |\n| STS12 | test | spearman | all |  | not run |\n" in text
-    assert head["license"] == "apache-2.0"
-    assert head["language"] == ["en"]
-    assert head["datasets"] == ["alice/other", "alice/sentences"]
-    assert head["pipeline_tag"] == "sentence-similarity"
-    assert head["library_name"] == "sentence-transformers"
-    assert head["tags"] == [
-        "sentence-transformers", "sentence-similarity", "feature-extraction", "contrastive-st", "simcse",
-    ]  # fmt: skip
-    assert "base_model" not in head
-    shown = {(r.dataset_name, r.dataset_split): r.metric_value for r in metadata(checkpoint).eval_results}
+    card = ModelCard.load(write_card(checkpoint, data=CardData("apache-2.0", ["en"], ["alice/other"])))
+    assert "| STS12 | test | spearman | all |  | not run |\n" in card.text
+    head = card.data
+    assert (head.license, head.language) == ("apache-2.0", ["en"])
+    assert head.datasets == ["alice/other", "alice/sentences"]
+    assert {"contrastive-st", "simcse"} <= set(head.tags)
+    assert "base_model" not in head.to_dict()
+    shown = {(r.dataset_name, r.dataset_split): r.metric_value for r in head.eval_results}
     assert shown == {("STSB", "test"): 61.24, ("MR", "cross-validation"): 70.0, ("faq", "test"): 25.0}
+    assert (checkpoint / "training_curve.png").read_bytes()[:4] == b"\x89PNG"
 
 
 NASTY = "</td><script>alert(1)</script> | `rm -rf` [x](javascript:y) ![z](http://z) \x1b[2J\n# Title\n```\nfence"
@@ -215,14 +207,10 @@ def test_only_a_base_model_of_the_hub_is_named_as_one(checkpoint):
 
 def test_what_is_not_recorded_is_said_to_be_so(checkpoint):
     (checkpoint / "training_metadata.json").unlink()
-    (checkpoint / "trainer_state.json").unlink()
-    write_card(checkpoint)
-    text = (checkpoint / "README.md").read_text()
-    assert "The training of this checkpoint was not recorded" in text
+    text = write_card(checkpoint).read_text()
+    assert "was not recorded" in text
     assert "No evaluation is recorded" in text
-    assert "hardware" not in text
-    assert "training curve" not in text
-    assert "model-index" not in text
+    assert not [words for words in ("hardware", "training curve", "model-index") if words in text]
 
 
 def test_a_card_edited_by_hand_is_kept(checkpoint, capsys):
@@ -231,8 +219,7 @@ def test_a_card_edited_by_hand_is_kept(checkpoint, capsys):
     assert metadata(checkpoint).license == "mit"  # what the author said of it stays
     card = checkpoint / "README.md"
     card.write_text(card.read_text().replace("## Limits", "## Limits\n\n* My own words."))
-    assert main(["card", str(checkpoint)]) == 2
-    assert "edited by hand" in capsys.readouterr().err
+    assert "edited by hand" in refused(capsys, "card", str(checkpoint))
     assert "My own words" in card.read_text()
     assert main(["card", str(checkpoint), "--overwrite"]) == 0
     assert "My own words" not in card.read_text()
@@ -256,15 +243,8 @@ def test_the_pooling_of_a_folder_of_sentence_transformers(bert_config, tokenizer
     assert ("embeddings = output.last_hidden_state[:, 0]" in text) != dense
 
 
-def test_the_pooling_of_a_folder_of_this_package_that_was_changed(checkpoint, tmp_path):
-    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
-    library = pytest.importorskip("sentence_transformers")
-    layers = [modules.Transformer(str(checkpoint)), modules.Pooling(16, "max")]
-    library.SentenceTransformer(modules=layers, device="cpu").save_pretrained(str(tmp_path / "changed"))
-    assert "(bert, max pooling)" in write_card(tmp_path / "changed", overwrite=True).read_text()
-
-
-def test_a_folder_of_a_card_has_all_but_the_weights_and_makes_the_same_card(checkpoint, tmp_path):
+def test_a_folder_of_a_card_has_all_but_the_weights_and_makes_the_same_card(checkpoint, trained, tmp_path):
+    shutil.copy(trained / "trainer_state.json", checkpoint)
     add_report(checkpoint)
     output = tmp_path / "model_cards" / "tiny"
     assert main(["card", str(checkpoint), "--output", str(output), "--name", "alice/tiny", "--license", "mit"]) == 0
@@ -322,25 +302,14 @@ def test_a_dry_push_shows_what_a_visitor_of_each_model_will_see(capsys):
         assert main(["push", str(folder), "user/name", "--dry_run"]) == 0
         listing, _, card = capsys.readouterr().out.partition("README.md:\n")
         head = ModelCard(card.strip() + "\n").data.to_dict()
-        assert head["license"] == "apache-2.0"
-        assert head["base_model"] == "sentence-transformers/all-MiniLM-L6-v2"
         assert head["widget"][0]["source_sentence"]
-        assert head["pipeline_tag"] == "sentence-similarity"
         assert head["model-index"][0]["name"] == "user/name"
-        measured = {result["dataset"]["name"] for result in head["model-index"][0]["results"]}
-        for task, name in {"STS12": "STS12", "STS14": "STS14", "STS15": "STS15", "STSB": "STSBenchmark"}.items():
-            assert task in measured
-            assert f".eval_results/{name}.yaml" in listing
-        assert re.search(r"^\| data \| .*English Wikipedia.*; licence CC BY-SA", card, re.M)
+        assert {"STS12", "STSB"} <= {result["dataset"]["name"] for result in head["model-index"][0]["results"]}
+        assert ".eval_results/STSBenchmark.yaml" in listing
 
 
-@pytest.mark.parametrize("name", ["quickthoughts-window", "quickthoughts-tfidf-bin"])
-def test_a_card_names_the_data_and_their_licence(name):
-    card = ModelCard(card_files(PUBLISHED / name, "user/name")["README.md"].decode())
-    assert re.search(r"^\| data \| .*English Wikipedia.*; licence public domain, CC BY-SA", card.text, re.M)
-
-
-def test_texts_to_try_are_for_english_models_and_stay_as_the_author_chose_them(checkpoint):
+def test_texts_to_try_are_for_english_models_and_stay_as_the_author_chose_them(checkpoint, trained):
+    shutil.copy(trained / "trainer_state.json", checkpoint)
     widget = [{"source_sentence": "eine Katze", "sentences": ["ein Kater", "Steuern"]}]
     write_card(checkpoint, data=CardData(language=["de"]))
     assert "widget" not in metadata(checkpoint).to_dict()

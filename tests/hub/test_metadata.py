@@ -27,14 +27,7 @@ TOKEN = "hf_abcdefghijklmnop"
 def make(bert_config, tokenizer, tmp_path):
     def make(model=None, **options):
         rows = tokenize(Dataset.from_dict({"text": SENTENCES}), tokenizer, 16)
-        options = {
-            "max_steps": 3,
-            "save_steps": 2,
-            "logging_steps": 1,
-            "report_to": [],
-            "disable_tqdm": True,
-            **options,
-        }
+        options = {"max_steps": 3, "save_steps": 2, "logging_steps": 1, "report_to": [], "disable_tqdm": True} | options
         args = ContrastiveTrainingArguments(str(tmp_path / "out"), per_device_train_batch_size=4, **options)
         return ContrastiveTrainer(
             model or BertForCL(bert_config), args, train_dataset=rows, data_collator=DropoutPairCollator(tokenizer),
@@ -49,39 +42,24 @@ def recorded(folder):
 
 
 def test_it_holds_what_was_run_and_no_secret_or_path(make, tmp_path, monkeypatch):
-    argv = [
-        str(tmp_path / "train.py"),
-        "--train_file",
-        str(tmp_path / "x.txt"),
-        "--hub_token",
-        TOKEN,
-        "--max_steps",
-        "3",
-    ]
-    monkeypatch.setattr(sys, "argv", argv)
+    argv = ["--train_file", str(tmp_path / "x.txt"), "--hub_token", TOKEN, "--max_steps", "3"]
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "train.py"), *argv])
     trainer = make(hub_token=TOKEN, learning_rate=3e-4, weight_decay=0.1, seed=7)
     trainer.metadata = {"data": {"name": str(tmp_path / "x.txt"), "licence": "mit", "note": f"with {TOKEN}"}}
     trainer.train()
     trainer.save_model()
     training = recorded(tmp_path / "out")
-    assert training["method"] == "SimCSE, unsupervised"
     assert training["loss"]["class"] == "InfoNCE"
     assert training["loss"]["settings"]["temperature"] == 0.05
-    assert "loss_i = -log exp(" in training["loss"]["formula"]
     assert training["base_model"] == {"from": "scratch"}
     assert training["data"] == {"rows": 8, "name": "x.txt", "licence": "mit", "note": "with ***"}
     assert training["launch"]["argv"] == ["train.py", "--train_file", "x.txt", "--hub_token", "***", "--max_steps", "3"]
-    assert training["launch"]["processes"] == 1
     given = {"learning_rate": 3e-4, "weight_decay": 0.1, "max_steps": 3, "per_device_train_batch_size": 4}
     assert training["hyper_parameters"].items() >= given.items()
     assert "logging_first_step" not in training["hyper_parameters"]
-    assert training["seed"] == 7
-    assert training["max_length"] == 16
-    assert training["versions"].keys() >= {"python", "torch", "transformers", "tokenizers", "contrastive-st"}
-    assert training["hardware"]["cores"] >= 1
+    assert (training["seed"], training["max_length"]) == (7, 16)
     run = training["run"]
     assert (run["steps"], run["of_steps"], run["texts_encoded"]) == (3, 3, 3 * 4 * 2)
-    assert run["seconds"] >= 0
     for path in (tmp_path / "out").rglob("*"):
         if path.is_file():
             assert TOKEN.encode() not in path.read_bytes(), path

@@ -46,6 +46,8 @@ def test_it_is_saved(labels, tmp_path):
     ours = SentenceClassifier("static-minilm", lexical=True).fit(TEXTS, labels)
     ours.save_pretrained(tmp_path / "saved")
     opened = SentenceClassifier.from_pretrained(tmp_path / "saved")
-    assert opened.get_params()["lexical"]
+    assert (opened.lexical, opened.thresholds) == (True, "f1")
+    np.testing.assert_array_equal(opened.head_.thresholds, ours.head_.thresholds)
+    np.testing.assert_array_equal(opened.predict(TEXTS), ours.predict(TEXTS))
     np.testing.assert_array_equal(opened.predict_proba(TEXTS), ours.predict_proba(TEXTS))
     assert opened.predict_proba([]).shape == (0, len(opened.classes_))

@@ -69,14 +69,3 @@ def test_each_text_is_held_out_from_the_head_that_gives_its_logits():
     assert 4 <= len(fold) <= 6, "the head of the fold of text 7 has not seen it"
     assert 7 not in fold
     assert np.isnan(held_out_logits(x, np.eye(30, 1, dtype=int)[:, 0], 1.0, np.ones(30), 0)).all()
-
-
-def test_what_is_saved_has_its_thresholds(tmp_path):
-    texts, labels = several(40, 0)
-    classifier = SentenceClassifier("static-minilm", C=3.0).fit(texts, labels)
-    classifier.save_pretrained(tmp_path / "saved")
-    opened = SentenceClassifier.from_pretrained(tmp_path / "saved")
-    np.testing.assert_array_equal(opened.head_.thresholds, classifier.head_.thresholds)
-    np.testing.assert_array_equal(opened.predict(texts), classifier.predict(texts))
-    np.testing.assert_array_equal(opened.predict_proba(texts), classifier.predict_proba(texts))
-    assert (opened.C, opened.thresholds) == (3.0, "f1")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_documents import pdf_of
-from store_places import unit_vectors
+from store_places import new_store, unit_vectors
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
@@ -18,34 +18,29 @@ from contrastive_st.search import folder as listing
 from contrastive_st.search.document_readers import read_document
 from contrastive_st.search.documents import by_file, cut, open_corpus
 from contrastive_st.search.folder import files_in
-from contrastive_st.search.index import Files
 from contrastive_st.search.ingest import index_corpus
 from contrastive_st.search.opening import open_index
-from contrastive_st.search.postgres.store import VectorStore
 from contrastive_st.search.report import Report
 
 pytestmark = pytest.mark.slow
 
-MADE = {"model": "words", "fingerprint": "words", "dimension": 8}
-
 
 @pytest.fixture
 def index(place, tmp_path, request, capsys):
-    """Runs a command on a collection of this test; returns its exit code and stderr."""
+    """Runs `index` on the folder `source` and a collection of this test; returns its exit code and stderr."""
     collection = f"c{abs(hash(request.node.name)) % 10**8}"
     (tmp_path / "files").mkdir()
 
-    def run(*flags, name="index"):
+    def run(*flags):
         capsys.readouterr()
-        where = [collection] if name == "delete" else [str(run.source), "--collection", collection]
-        code = main([name, *where, "--store", place, *([] if name == "delete" else ["--index", "none"]), *flags])
+        code = main(["index", str(run.source), "--collection", collection, "--store", place, "--index", "none", *flags])
         return code, capsys.readouterr().err
 
     def there():
         with open_index(place, collection) as found:
             return {text: item for _, texts, items, _ in found.scan() for text, item in zip(texts, items, strict=True)}
 
-    run.source, run.there, run.collection = tmp_path / "files", there, collection
+    run.source, run.there = tmp_path / "files", there
     return run
 
 
@@ -126,36 +121,20 @@ def test_a_folder_that_is_empty_or_closed_loses_nothing(index, monkeypatch):
     assert index.there().keys() == {"Rain.", "Snow."}
 
 
-def test_rows_with_ids_that_left_a_file_go_with_sync(index):
-    index.source.rmdir()
-    index.source = index.source.with_suffix(".jsonl")
-    rows = lambda *ids: index.source.write_text("".join(json.dumps({"id": i, "text": f"t{i}"}) + "\n" for i in ids))
-    for ids, flags, there in (
-        ((1, 2, 3), (), {1, 2, 3}), ((1, 2), (), {1, 2, 3}), ((1, 2), (), {1, 2, 3}), ((1,), ("--sync",), {1}),
-    ):  # fmt: skip
-        rows(*ids)
-        assert index(*flags)[0] == 0
-        assert {item["id"] for item in index.there().values()} == there
-    assert index("--sync", "--id_column", "")[0] == 2
-
-
 # --- Any history ends in the collection made at once
 
 
 class Words:
     """A vector for each text, without a model; counts the texts."""
 
-    def __init__(self):
-        self.encoded = 0
+    encoded = 0
 
     def encode_stream(self, items, texts_of):
         for item in items:
             texts = texts_of(item)
             self.encoded += len(texts)
-            yield (
-                item,
-                np.concatenate([np.empty((0, 8), np.float32), *(unit_vectors(1, seed=sum(t.encode())) for t in texts)]),
-            )
+            vectors = [unit_vectors(1, seed=sum(text.encode()))[0] for text in texts]
+            yield item, np.array(vectors, np.float32).reshape(-1, 8)
 
 
 def synced(store, folder, into, shards=None, **flags):
@@ -205,7 +184,7 @@ def test_any_history_with_kills_ends_in_the_collection_made_at_once(place, tmp_p
         for name in moments.sample(names[1:], 1):
             (folder / name).unlink(missing_ok=True)
 
-    with VectorStore.create(place, "history", **MADE) as store, VectorStore.create(place, "at_once", **MADE) as once:
+    with new_store(place, "history") as store, new_store(place, "at_once") as once:
         (folder / "a.md").write_text("Word one.\n")
         for _ in range(5):
             change()
@@ -229,7 +208,7 @@ def test_any_history_with_kills_ends_in_the_collection_made_at_once(place, tmp_p
 def test_long_documents_are_written_a_few_at_a_time(place, tmp_path, monkeypatch):
     monkeypatch.setattr("contrastive_st.search.ingest.SHARD_CHARACTERS", 100)
     write(tmp_path, **{f"n{i}_md": f"Text {i}. " * (20 if i == 2 else 1) for i in range(6)})
-    with VectorStore.create(place, "long", **MADE) as store:
+    with new_store(place, "long") as store:
         corpus, shards = by_file(open_corpus(str(tmp_path))), []
         loader = store.loader(corpus.name, corpus.fingerprint, own_ids=True, files=corpus.files)
         add = loader.add
@@ -259,7 +238,7 @@ def test_a_file_is_read_again_when_its_size_times_or_inode_change(tmp_path, monk
 def test_two_folders_of_a_collection_have_documents_of_their_own(place, tmp_path):
     for name in ("one", "two"):
         write(tmp_path / name, README_md="Read me.\n", same_md="Read me.\n", **{f"{name}_txt": "A cat.\nA dog.\n"})
-    with VectorStore.create(place, "folders", **MADE) as store:
+    with new_store(place, "folders") as store:
         for name in ("one", "two"):
             synced(store, tmp_path / name, "whole")
         assert len(store) == 8
@@ -269,13 +248,6 @@ def test_two_folders_of_a_collection_have_documents_of_their_own(place, tmp_path
             "README.md", "new.md", "same.md", "same.md",
         ]  # fmt: skip
         store.drop()
-
-
-@pytest.mark.parametrize("name", ["sub/a.md", "a.md", "sub/deep/a.md"])
-def test_files_below_a_folder_that_cannot_be_read_have_not_left(name):
-    there = Files({"b.md": "1"}, frozenset({"sub", "gone.pdf"}))
-    assert there.are_without(name) is (name == "a.md")
-    assert not there.are_without("gone.pdf")
 
 
 # --- What other programs wrote
@@ -382,22 +354,3 @@ def test_files_are_whole_lines_or_passages_as_asked(tmp_path):
         corpus = cut(open_corpus(str(tmp_path), lines={"lines": True, "files": False}.get(into)), into)
         found = [one.metadata["file"] for one in corpus.read()]
         assert {name: found.count(name) for name in wanted} == wanted
-
-
-# --- Deletion
-
-
-def test_what_is_deleted_stays_away_and_is_listed(index, place, capsys):
-    write(index.source, secret_md="---\nby: ann\n---\nthe password\n", old_md="a cat\n")
-    index()
-    with open_index(place, index.collection) as store:
-        (hit,) = [hit for hit in store.search(np.ones(256), 9)[0] if hit.text == "the password"]
-    assert index("--filter", "by=ann", "--yes", name="delete")[0] == 0
-    (index.source / "secret.md").write_text("---\nby: ann\n---\nthe password, still\n")
-    assert "1 rows are left out because they were deleted" in index()[1]
-    assert index.there().keys() == {"a cat"}
-    capsys.readouterr()
-    assert main(["collections", index.collection, "--store", place]) == 0
-    assert f"1: {hit.id} (secret.md)" in capsys.readouterr().out
-    index("--restore")
-    assert index.there().keys() == {"a cat", "the password, still"}

@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 from ports import free_port
-from store_places import tcp_server, unit_vectors
+from refusals import refused
+from store_places import new_store, unit_vectors
 
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
 from contrastive_st.search.opening import open_index
-from contrastive_st.search.postgres.store import VectorStore
 
 pytestmark = pytest.mark.slow
 
@@ -35,12 +35,12 @@ default_pool_size = 2
 
 
 @contextlib.contextmanager
-def pooler(server, folder):
-    """pgbouncer before a server, with two sessions for all clients; its address."""
+def pooler(tcp, folder):
+    """pgbouncer before the server, with two sessions for all clients; its address."""
     if shutil.which("pgbouncer") is None:
         pytest.skip("pgbouncer is not installed (Debian: apt install pgbouncer)")
     own = free_port()
-    port = psycopg.conninfo.conninfo_to_dict(server[1].format("x"))["port"]
+    port = psycopg.conninfo.conninfo_to_dict(tcp[1].format("x"))["port"]
     (folder / "pgbouncer.ini").write_text(CONFIG.format(port=port, own=own))
     account = ["-u", "nobody"] if os.geteuid() == 0 else []  # it does not run as root
     folder.parent.chmod(0o755), folder.chmod(0o755)
@@ -60,10 +60,10 @@ def pooler(server, folder):
         process.wait()
 
 
-def test_a_pooler_in_transaction_mode(tmp_path, capsys):
-    with tcp_server() as server, pooler(server, tmp_path) as address:
-        direct, pooled = (f"{one}?schema=other" for one in (server[1].format("postgres"), address))
-        with VectorStore.create(direct, model="m", fingerprint="f", dimension=8) as store:
+def test_a_pooler_in_transaction_mode(tcp, tmp_path, capsys):
+    with pooler(tcp, tmp_path) as address:
+        direct, pooled = (f"{one}?schema=other" for one in (tcp[1].format("postgres"), address))
+        with new_store(direct) as store:
             store.upsert(range(COUNT), [f"text {i}" for i in range(COUNT)], VECTORS, [{"n": i} for i in range(COUNT)])
             store.build_index("hnsw")
         with open_index(pooled) as index, ThreadPoolExecutor(6) as threads:
@@ -82,7 +82,7 @@ def test_a_pooler_in_transaction_mode(tmp_path, capsys):
             assert len(list(index.scan(50))) == 4
             with pytest.raises(InputError, match="pgbouncer"):
                 index.build_index("binary")
-        with psycopg.connect(server[1].format("postgres")) as connection:  # nothing was left in the sessions of others
+        with psycopg.connect(tcp[1].format("postgres")) as connection:  # nothing was left in the sessions of others
             assert connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchone() == (0,)
         with psycopg.connect(address, autocommit=True, prepare_threshold=None) as connection:
             for _ in range(4):
@@ -91,7 +91,6 @@ def test_a_pooler_in_transaction_mode(tmp_path, capsys):
         corpus = tmp_path / "corpus.txt"
         corpus.write_text("one line\nanother line\n")
         capsys.readouterr()
-        assert main(["index", str(corpus), "--store", pooled, "--collection", "lines"]) == 2
-        assert "is a pooler" in capsys.readouterr().err
+        assert "is a pooler" in refused(capsys, "index", str(corpus), "--store", pooled, "--collection", "lines")
         assert main(["collections", "--store", pooled]) == 0
         assert "lines" not in capsys.readouterr().out

@@ -104,14 +104,14 @@ def test_a_folder_that_is_empty_or_closed_loses_nothing(index, monkeypatch):
     opened = os.scandir
 
     def scandir(path):
-        if Path(path).name == "sub":
+        if str(path).endswith("sub"):  # rmtree gives the number of an open folder
             raise PermissionError(13, "Permission denied", str(path))
         return opened(path)
 
     with monkeypatch.context() as closed:  # as a folder of another user
         closed.setattr(os, "scandir", scandir)
         code, said = index("--sync")
-        assert (code, "left out: 1 unreadable: sub" in said) == (0, True)
+        assert (code, "left out: 1 unreadable: sub" in said) == (0, True), said
         assert "\n1 documents of files that can no longer be read are still found" in said
     assert index.there().keys() == {"Rain.", "Snow."}
     shutil.rmtree(index.source)

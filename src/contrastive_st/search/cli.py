@@ -315,9 +315,8 @@ class Duplicates(CollectionCommand):
             check_target(self.output, self.overwrite, formats=FORMATS)
         with self.opened() as index:
             limit, silent = self.limit if self.limit and not self.output else None, Counter[bool]()
-            groups = find_duplicates(
-                index, self.threshold, progress=progress_is_shown(), limit=limit, knows=_knows(index, silent)
-            )
+            knows = _knows(index, silent)
+            groups = find_duplicates(index, self.threshold, progress=progress_is_shown(), limit=limit, knows=knows)
         for group in groups[: self.limit]:
             say(f"{len(group)} documents")
             for member in group:

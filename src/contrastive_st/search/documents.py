@@ -13,16 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contrastive_st.data.profile import is_blank
-from contrastive_st.data.reading import (
-    TABLES,
-    Row,
-    Table,
-    hub_commit,
-    is_saved,
-    open_table,
-    splits_of,
-    stored,
-)  # fmt: skip
+from contrastive_st.data.reading import TABLES, Row, Table, hub_commit, is_saved, open_table, splits_of, stored
 from contrastive_st.data.reading.content import check_file, decode, format_of, open_bytes, path_of, reading
 from contrastive_st.data.reading.table import open_file
 from contrastive_st.data.roles import named_columns
@@ -168,7 +159,11 @@ def open_corpus(
     lines = lines if where is None else None
     choice = _Choice(shown, columns, metadata, lines, dict(types or {}), dict(former_types or {}))
     if where is not None:
-        return _query_corpus(source, where, choice)
+        from contrastive_st.search.postgres.query import query_rows
+
+        selected = lambda: query_rows(where, source)
+        state = lambda: digest_of([*choice.asked, *map(repr, selected())])
+        return choice.stream(f"query:{' '.join(source.split())}", state, selected)
     with reading(source):
         path = path_of(source)
         folder, saved = path.is_dir(), path.is_dir() and is_saved(path)
@@ -179,7 +174,7 @@ def open_corpus(
         digests = content_digests(name, {str(file.relative_to(path)): str(file) for file in files})
         parts = [*choice.asked, hub_split, *(part for pair in digests.items() for part in pair)]
 
-        def opened() -> Table:
+        def opened(report: Report) -> Table:
             table, others = open_table(source, split=hub_split), [own for own in splits_of(path) if own != hub_split]
             note = f"split {hub_split} alone is read (--hub_split reads another: {', '.join(others)})"
             return replace(table, notes=(*table.notes, note)) if others else table
@@ -191,10 +186,8 @@ def open_corpus(
         return Corpus(name, digest_of(parts), read_saved, types=choice.decided)
     if not named:
         commit = hub_commit(source, hub_split)
-        read = lambda: itertools.starmap(Row, enumerate(stored(source, hub_split, streaming=True, revision=commit), 1))
-        file = _File(lambda: Table(source, "row", read, sampled=1000))
-        digest = digest_of([*choice.asked, commit])
-        return Corpus(f"hub:{source}:{hub_split}", digest, functools.partial(choice.documents, [file]))
+        rows = lambda: stored(source, hub_split, streaming=True, revision=commit)
+        return choice.stream(f"hub:{source}:{hub_split}", digest_of([*choice.asked, commit]), rows)
     pattern = next((n for n, part in enumerate(path.parts) if set("*?[") & set(part)), None)
     if pattern is not None and not path.exists():
         return _folder_corpus(name, files_like(path, Path(*path.parts[:pattern])), choice)
@@ -210,25 +203,13 @@ def open_corpus(
     return Corpus(name, state, read_file, _estimated_rows(path), mixed=mixed, types=choice.decided)
 
 
-def _query_corpus(query: str, where: str, choice: _Choice) -> Corpus:
-    """The corpus of the rows of a SELECT, which the server of a store answers."""
-    from contrastive_st.search.postgres.query import query_rows
-
-    rows = lambda: itertools.starmap(Row, enumerate(query_rows(where, query), 1))
-    state = lambda: digest_of([*choice.asked, *(repr(row.cells) for row in rows())])
-    file = _File(lambda: Table(choice.source, "row", rows, sampled=1000))
-    return Corpus(f"query:{' '.join(query.split())}", state, functools.partial(choice.documents, [file]))
-
-
 def _folder_corpus(name: str, entries: Sequence[Entry], choice: _Choice) -> Corpus:
     """The corpus of the files of a folder or pattern."""
     unreadable = {entry.name for entry in entries if entry.reason in (UNREADABLE, MISSING)}
     read, way = {entry.name: entry.path for entry in entries if not entry.reason}, digest_of(choice.asked)
     result = content_digests(name, read, unreadable)
     digests = {file: f"{digest} {way}" for file, digest in result.items()}
-    entries = [
-        entry if entry.reason or entry.name in digests else entry._replace(reason=UNREADABLE) for entry in entries
-    ]
+    entries = [one if one.reason or one.name in digests else one._replace(reason=UNREADABLE) for one in entries]
     kinds = {format_of(entry.path) for entry in entries if not entry.reason}
 
     def without(names: Collection[str]) -> Corpus:
@@ -386,7 +367,7 @@ def _as(
 class _File(NamedTuple):
     """A file of a corpus that is to be opened, with its name in a folder."""
 
-    open: Callable[..., Table]
+    open: Callable[[Report], Table]
     name: str = ""
 
 
@@ -416,13 +397,19 @@ class _Choice:
             if entry.reason:
                 report.leave_out(entry.reason, entry.name)
         files = [
-            _File(functools.partial(self._opened, entry, folder, report=report), entry.name if folder else "")
+            _File(functools.partial(self._opened, entry, folder), entry.name if folder else "")
             for entry in entries
             if not entry.reason
         ]
-        aside = Report()
-        self.decide([file._replace(open=functools.partial(file.open, report=aside)) for file in files])
+        self.decide(files)
         yield from self.documents(files, report, some)
+
+    def stream(
+        self, name: str, state: str | Callable[[], str], rows: Callable[[], Iterable[dict[str, object]]]
+    ) -> Corpus:
+        """The corpus of rows from elsewhere, which are asked for again each time that it is read."""
+        file = _File(lambda report: Table(self.source, "row", lambda: _rows(rows()), sampled=1000))
+        return Corpus(name, state, functools.partial(self.documents, [file]))
 
     def documents(self, files: Iterable[_File], report: Report, some: bool = False) -> Iterator[Document]:
         """The documents of files; one of a folder that is at fault is left out from there on."""
@@ -430,7 +417,7 @@ class _Choice:
         report.types = {name: (kind, self.why.get(name, "")) for name, kind in self.decided.items()}
         for file in files:
             try:
-                for document in self._of_table(file.open(), row, report, file.name, named):
+                for document in self._of_table(file.open(report), row, report, file.name, named):
                     row = document.row + 1
                     if document.text:
                         kept = True
@@ -439,9 +426,8 @@ class _Choice:
                 if isinstance(error, LeftOut) or not file.name:
                     raise
                 report.unread.add(file.name)
-                report.leave_out(
-                    ENCRYPTED if isinstance(error, Encrypted) else UNREADABLE, one_line(error) or repr(error)
-                )
+                reason = ENCRYPTED if isinstance(error, Encrypted) else UNREADABLE
+                report.leave_out(reason, one_line(error) or repr(error))
         if not kept:
             raise InputError("; ".join([f"{self.source}: there is nothing to index", *report.lines()]))
         for name in [] if some else sorted({*self.columns, *(self.metadata or ()), *self.types} - named):
@@ -457,7 +443,7 @@ class _Choice:
         columns: dict[str, Column] = {}
         for file in files:
             try:
-                table, texts = file.open(), list[str]()
+                table, texts = file.open(Report()), list[str]()
                 for row in table if table.delimited else ():  # the cells of other tables have types
                     texts = texts or self._columns(table, row.cells, bool(file.name))
                     for name, cell in row.cells.items():

@@ -106,11 +106,8 @@ class Codes:
         return int(self.shape[0])
 
     def __getitem__(self, rows: Rows) -> Vectors:
-        codes = (
-            self.stored[rows]
-            if self.precision == "int8"
-            else np.ascontiguousarray(self.stored[:, rows].T).view(np.uint8)
-        )
+        int8 = self.precision == "int8"
+        codes = self.stored[rows] if int8 else np.ascontiguousarray(self.stored[:, rows].T).view(np.uint8)
         if self.rotation is not None:
             return unit_vectors(dequantize(codes, "ubinary", self.rotation.shape[1]) @ self.rotation.T, np.float32)
         return unit_vectors(dequantize(codes, self.precision, self.shape[1], self.ranges))
@@ -365,10 +362,7 @@ class ExactIndex:
             self._words = Segment.of(self.ids, texts, self.language)
             self._length = float(self._words.lengths.mean()) if len(self) else 0.0
             self._norms = norms_of(self._words.lengths, self._length)
-        chosen = None
-        if rows is not None:
-            chosen = np.zeros(len(self), np.bool_)
-            chosen[rows] = True
+        chosen = None if rows is None else np.isin(np.arange(len(self)), rows)
         postings = list(self._words.postings(query_keys(storable(text), self.language)))
         return best(postings, self._norms, len(self), k, chosen)[0], postings
 

@@ -8,7 +8,6 @@ import glob
 import hashlib
 import json
 import os
-import stat
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -80,11 +79,7 @@ def left_out(path: str) -> str:
         return HIDDEN
     if unread := _unread(format_of(path)):
         return unread
-    try:
-        facts = os.stat(path)
-    except OSError:
-        return UNREADABLE
-    return "" if stat.S_ISREG(facts.st_mode) and os.access(path, os.R_OK) else UNREADABLE
+    return "" if os.path.isfile(path) and os.access(path, os.R_OK) else UNREADABLE
 
 
 @functools.lru_cache(1024)

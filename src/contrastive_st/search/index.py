@@ -237,36 +237,6 @@ class Sink(Protocol):
         return
 
 
-class WritableIndex(VectorIndex, Protocol):
-    """An index whose documents can be loaded, updated and deleted: `VectorStore`."""
-
-    def upsert(
-        self, ids: Sequence[Id], texts: Sequence[str], vectors: ArrayLike, metadata: Metadata | None = None
-    ) -> Counter[str]:
-        """Insert documents, or replace those with the same ids, all or none; how many are new, changed or unchanged."""
-
-    def set_metadata(self, id: Id, metadata: Mapping[str, object]) -> None:
-        """Replace a document's metadata."""
-
-    def delete(self, ids: Sequence[Id]) -> int:
-        """Delete documents; return how many there were."""
-
-    def delete_matching(self, filter: Filterable) -> int:
-        """Delete the documents that meet a filter; return how many there were."""
-
-    def loader(self, source: str, fingerprint: str, **options: Any) -> Sink:
-        """A sink for the shards of one corpus; options are `replace`, `restore`, `sync`, `own_ids` and `files`."""
-
-    def known(self, ids: Sequence[Id]) -> list[int]:
-        """Those of the ids that the index has."""
-
-    def deleted(self) -> list[int]:
-        """The ids of the documents that were deleted, and that a loader leaves out unless it restores them."""
-
-    def build_index(self, kind: str = "hnsw", *, memory: str | None = None) -> int:
-        """Build the index of all vectors; return the peak memory in bytes, 0 if unknown."""
-
-
 @dataclass(frozen=True)
 class Space:
     """A set of vectors of the documents of an index, by one model. Searches go to one of them, the live one.

@@ -172,8 +172,6 @@ def _stemmer(language: str) -> Callable[[str], str]:
     """What stems a word."""
     import Stemmer
 
-    if language == "simple":
-        return str
     if (stem := getattr(_stemmers, language, None)) is None:
         stem = Stemmer.Stemmer(language).stemWord
         setattr(_stemmers, language, stem)

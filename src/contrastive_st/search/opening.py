@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from contrastive_st.errors import InputError, first_line, require
 from contrastive_st.models.protocol import Encoder, open_encoder
-from contrastive_st.search.index import VectorIndex, Vectors, WritableIndex, check_model
+from contrastive_st.search.index import VectorIndex, Vectors, check_model
 from contrastive_st.search.postgres.server import default_store
 from contrastive_st.search.values import one_line
 
@@ -62,8 +62,8 @@ def open_named(name: str, store: str | None = None, **options: Any) -> VectorInd
     return open_index(name) if file_index(name) is not None else open_index(store, name, **options)
 
 
-def writable(index: VectorIndex, name: str) -> WritableIndex:
-    """An index whose documents can be changed (`WritableIndex`).
+def writable(index: VectorIndex, name: str) -> VectorStore:
+    """An index whose documents can be changed, which has the methods of `VectorStore`.
 
     Args:
         index: the index.
@@ -77,7 +77,7 @@ def writable(index: VectorIndex, name: str) -> WritableIndex:
     """
     if not hasattr(index, "upsert"):
         raise InputError(f"{name} is a folder of shards, which cannot be changed; index the corpus into a store")
-    return cast("WritableIndex", index)
+    return cast("VectorStore", index)
 
 
 def file_index(where: str | Path) -> type[ExactIndex] | None:

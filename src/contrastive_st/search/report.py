@@ -81,10 +81,10 @@ class Report:
                 counted = ", ".join(f"{name} of {rows:,} row{'s' * (rows > 1)}" for name, rows in columns.items())
                 keep = " (--metadata COLUMN keeps a column)" * (columns is self.long)
                 lines.append(f"not kept as metadata, {what}: {counted}{keep}")
-        if documents := self.text_files[False]:
-            lines.append(f"{documents:,} text files are one document each (--split_into lines: each line is one)")
-        if lists := self.text_files[True]:
-            lines.append(
-                f"{lists:,} text files are lists, with a document on each line (--split_into files keeps them whole)"
-            )
+        for lists, what in (
+            (False, "one document each (--split_into lines: each line is one)"),
+            (True, "lists, with a document on each line (--split_into files keeps them whole)"),
+        ):
+            if count := self.text_files[lists]:
+                lines.append(f"{count:,} text files are {what}")
         return lines

@@ -24,7 +24,7 @@ from contrastive_st.search.index import Hit, OtherModel, VectorIndex, unmet
 from contrastive_st.search.opening import Follower, query_vector
 from contrastive_st.search.reranking import TOP, CrossEncoder, rerank, unscored
 from contrastive_st.search.splitting import sentences
-from contrastive_st.search.values import one_line, storable
+from contrastive_st.search.values import Row, one_line, storable
 from contrastive_st.vectors import unit_vectors
 
 LONGEST_QUERY = 20_000  # characters; models read far less
@@ -187,10 +187,9 @@ class SearchSession:
         Returns:
             The conditions of each column.
         """
-        for _, _, metadata, _ in self._source(source).index.scan(rows):
-            keys = dict.fromkeys(key for entry in metadata for key in entry)
-            return {key: _conditions(key, [entry.get(key) for entry in metadata]) for key in keys}
-        return {}
+        _, metadata = self._first(source, rows)
+        keys = dict.fromkeys(key for entry in metadata for key in entry)
+        return {key: _conditions(key, [entry.get(key) for entry in metadata]) for key in keys}
 
     @_follows
     def examples(self, source: str, count: int = 4, rows: int = 1_000) -> list[str]:
@@ -204,11 +203,9 @@ class SearchSession:
         Returns:
             At most `count` queries.
         """
-        for _, texts, metadata, _ in self._source(source).index.scan(rows):
-            pairs = zip(texts, metadata, strict=True)
-            result = list(dict.fromkeys(short for text, entry in pairs if (short := _short(text, entry))))
-            return [result[i * len(result) // count] for i in range(count)] if len(result) >= count else result
-        return []
+        pairs = zip(*self._first(source, rows), strict=True)
+        result = list(dict.fromkeys(short for text, entry in pairs if (short := _short(text, entry))))
+        return [result[i * len(result) // count] for i in range(count)] if len(result) >= count else result
 
     @_follows
     def map(self, source: str, progress: Callable[[int, int], object] = lambda done, total: None) -> Map:
@@ -239,6 +236,10 @@ class SearchSession:
         """Go on with another model of an index."""
         self.sources[name] = Source(name, index, encoder)
         self._maps.pop(name, None)
+
+    def _first(self, source: str, rows: int) -> tuple[list[str], list[Row]]:
+        """The texts and the metadata of the first documents of a source."""
+        return next(((texts, rows) for _, texts, rows, _ in self._source(source).index.scan(rows)), ([], []))
 
     def _source(self, name: str) -> Source:
         if name not in self.sources:

@@ -322,10 +322,9 @@ def _alike(a: str, b: str) -> bool:
 
 def _vocabulary(texts: Sequence[str]) -> CountVectorizer | None:
     """A counter of informative words: without stop words, and without words that are in a single text."""
+    word = r"(?u)\b[^\W\d_]{3,}\b"
     for fewest in (2, 1):
-        counter = CountVectorizer(
-            stop_words="english", token_pattern=r"(?u)\b[^\W\d_]{3,}\b", min_df=fewest, max_features=_WORDS
-        )
+        counter = CountVectorizer(stop_words="english", token_pattern=word, min_df=fewest, max_features=_WORDS)
         try:
             return counter.fit(texts)
         except ValueError:  # no words are left
@@ -381,6 +380,3 @@ def sparkline(counts: Iterable[int]) -> str:
     counts = list(counts)
     top = max([*counts, 1])
     return "".join(" ▁▂▃▄▅▆▇█"[-(-8 * count // top)] for count in counts)
-
-
-__all__ = ["MISSING", "Cluster", "Trends", "distinctive_terms", "find_trends", "sparkline", "table"]

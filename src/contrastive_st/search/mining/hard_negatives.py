@@ -240,9 +240,8 @@ class HardNegatives:
         self.columns = ["anchor", "positive", *others[rules.output_format]]
         self.columns += [SCORES] if rules.output_scores and rules.output_format != "labeled-pair" else []
         self.types = _TYPES | ({"positive": pa.list_(pa.string())} if rules.output_format == "labeled-list" else {})
-        (anchors, positives), self.counts.left_out = pair_columns(
-            dataset, rules.anchor_column_name, rules.positive_column_name
-        )
+        named = rules.anchor_column_name, rules.positive_column_name
+        (anchors, positives), self.counts.left_out = pair_columns(dataset, *named)
         self.counts.columns = anchors.name, positives.name
         searched = [] if rules.corpus is None else [read_corpus(rules.corpus, rules.corpus_column)]
         self._pairs = KnownPairs(anchors, positives, searched, rules.include_positives)

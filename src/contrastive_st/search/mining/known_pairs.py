@@ -90,9 +90,8 @@ class Distinct:
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self.columns = columns
-        keys, first, number = np.unique(
-            np.concatenate([column.keys() for column in columns]), return_index=True, return_inverse=True
-        )
+        all_keys = np.concatenate([column.keys() for column in columns])
+        keys, first, number = np.unique(all_keys, return_index=True, return_inverse=True)
         order = np.argsort(first)
         self.keys, self.first = keys[order], first[order]
         self.number = np.argsort(order)[number]  # of each row
@@ -145,9 +144,8 @@ class KnownPairs:
         self.searched = int(number[: len(corpus[0]) if corpus else None].max()) + 1
         count = len(self.documents)
         self._pairs, self._rows = np.unique(self.anchors.number * count + number[-len(positives) :], return_index=True)
-        _, anchor, itself = np.intersect1d(
-            self.anchors.keys, self.documents.keys, assume_unique=True, return_indices=True
-        )
+        keys = self.anchors.keys, self.documents.keys
+        _, anchor, itself = np.intersect1d(*keys, assume_unique=True, return_indices=True)
         itself = anchor * count + itself
         self._barred = np.unique(itself) if include_positives else np.union1d(self._pairs, itself)
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple, TypeVar
+from typing import Any, LiteralString, NamedTuple, TypeVar
 from weakref import WeakSet
 
 import psycopg
@@ -22,9 +22,6 @@ from contrastive_st.search.index import Refused, Unreachable
 from contrastive_st.search.postgres import schema as store_schema
 from contrastive_st.search.postgres.dsn import complete, dsn_of, hide_password, split_schema, without_variables
 from contrastive_st.search.postgres.server import EmbeddedServer, default_store
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 #: By SQLSTATE, or its first two characters: the status of HTTP, what happened, and what to do
 _MEANINGS = {
@@ -160,7 +157,7 @@ class EmbeddedConnection(StoreConnection):
     """A connection to the embedded server, which takes nothing from the environment."""
 
     @classmethod
-    def connect(cls, conninfo: str = "", **kwargs: Any) -> Self:
+    def connect(cls, conninfo: str = "", **kwargs: Any) -> EmbeddedConnection:
         """Connect to an address of `EmbeddedServer`."""
         with without_variables():
             return super().connect(complete(conninfo), **kwargs)

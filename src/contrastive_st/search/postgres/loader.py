@@ -121,10 +121,8 @@ class StoreLoader:
             there = {id: (text, known) for id, text, known in self.store.database.rows(statement, (keys,))}
             for i, (key, text, item) in enumerate(zip(keys, map(storable, texts), metadata, strict=True)):
                 if key in there:
-                    former, metadata_there = there[key]
-                    states[i] = (
-                        "changed" if former != text else "unchanged" if same(metadata_there, item) else "relabelled"
-                    )
+                    former, held = there[key]
+                    states[i] = "changed" if former != text else "unchanged" if same(held, item) else "relabelled"
         return states
 
     def relabel(self, ids: Ids, metadata: Metadata) -> None:

@@ -246,18 +246,15 @@ _BY_INDEX = {
 }
 
 
-def nearest(tables: Tables, index: str, filter: Filter) -> Statement:
-    """`id, cosine, text, metadata` of the k nearest; `index` is `none` for an exact search."""
-    outer = f"""WITH nearest AS MATERIALIZED ({_BY_INDEX[index]})
-    SELECT n.id, 1 - n.distance, t.text, t.metadata FROM nearest AS n JOIN {{texts}} AS t ON t.id = n.id
+_COSINES = "SELECT n.id, 1 - n.distance FROM nearest AS n"
+_TEXTS = """SELECT n.id, 1 - n.distance, t.text, t.metadata FROM nearest AS n JOIN {texts} AS t ON t.id = n.id
     ORDER BY n.distance, n.id"""
-    return _compose(outer, tables, filter)
 
 
-def cosines(tables: Tables, index: str, filter: Filter) -> Statement:
-    """`id, cosine` of the k nearest."""
-    outer = f"WITH nearest AS MATERIALIZED ({_BY_INDEX[index]}) SELECT n.id, 1 - n.distance FROM nearest AS n"
-    return _compose(outer, tables, filter)
+def nearest(tables: Tables, index: str, filter: Filter, texts: bool) -> Statement:
+    """`id, cosine` of the k nearest, or also `text, metadata`; `index` is `none` for an exact search."""
+    outer = _TEXTS if texts else _COSINES
+    return _compose(f"WITH nearest AS MATERIALIZED ({_BY_INDEX[index]}) {outer}", tables, filter)
 
 
 def cosines_of(tables: Tables) -> Statement:

@@ -37,6 +37,9 @@ _KEEP = """UPDATE _spaces AS s SET index = c.index FROM collections AS c
 _ANSWER = """UPDATE collections AS c SET (model, fingerprint, dimension, index, space) =
     (SELECT model, fingerprint, dimension, index, space FROM _spaces AS s
     WHERE s.collection = c.tables AND s.space = %s) WHERE tables = %s"""
+_FIRST_SPACE = """INSERT INTO _spaces (collection, space, model, fingerprint, dimension, index)
+    SELECT tables, space, model, fingerprint, dimension, index FROM collections WHERE tables = %s
+    ON CONFLICT DO NOTHING"""
 _LIVE = "SELECT space FROM collections WHERE tables = %s"
 _NAMES = "SELECT name FROM collections WHERE tables = %s UNION SELECT name FROM _aliases WHERE collection = %s"
 
@@ -68,13 +71,7 @@ class StoreSpaces(Named):
             for one in known:
                 if one.fingerprint == space.fingerprint:
                     return one
-            if not connection.execute("SELECT FROM _spaces WHERE collection = %s", (now.tables.prefix,)).rowcount:
-                connection.execute(
-                    "INSERT INTO _spaces (collection, space, model, fingerprint, dimension, index)"
-                    " SELECT tables, space, model, fingerprint, dimension, index FROM collections"
-                    " WHERE tables = %s",
-                    (now.tables.prefix,),
-                )
+            if connection.execute(_FIRST_SPACE, (now.tables.prefix,)).rowcount:
                 follow(connection, now.tables.vectors, now.tables.texts)
             number = max(one.number for one in known) + 1
             connection.execute(

@@ -438,8 +438,7 @@ class VectorStore(StoreWrites):
         if graph == "binary":
             digits = (signs_of(query[None])[0] + np.uint8(ord("0"))).tobytes()
             parameters["code"] = Bit(digits.decode())  # text, because pgvector 0.4.0 takes no array with numpy 1
-        asked = self.tables, graph, filter
-        statement = queries.nearest(*asked) if texts else queries.cosines(*asked)
+        statement = queries.nearest(self.tables, graph, filter, texts)
         return connection.execute(statement, parameters, binary=True)
 
     def _parameter(self, query: Vectors) -> HalfVector | Vector:

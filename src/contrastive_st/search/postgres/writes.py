@@ -134,9 +134,8 @@ class StoreWrites(StoreSpaces):
     def tombstones(self, connection: StoreConnection, ids: Ids) -> Ids:
         """Those of the ids whose documents were deleted, in the open transaction."""
         statement = "SELECT id FROM _deleted WHERE collection = %s AND id = ANY(%s)"
-        return np.array(
-            [id for (id,) in connection.execute(statement, (self.tables.prefix, ids.tolist()))], dtype=np.int64
-        )
+        rows = connection.execute(statement, (self.tables.prefix, ids.tolist()))
+        return np.array([id for (id,) in rows], dtype=np.int64)
 
     def deleted(self) -> list[int]:
         """The ids of the documents that were deleted, and that `index` leaves out; the first deleted first."""

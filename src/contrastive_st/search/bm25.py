@@ -17,8 +17,9 @@ from contrastive_st.search.values import storable
 
 K1, B = 1.2, 0.75  # as in Lucene
 Ids = NDArray[np.int64]
+Floats = NDArray[np.float32]
 Postings = tuple[NDArray[np.uint32], NDArray[np.uint8]]  # numbers of documents in order; how often each has the lexeme
-_HEAD, _PAGE, _BLOCK = 4, 4_000, 1 << 21  # numbers before a header; bytes of a page; postings that are moved at a time
+_PAGE, _BLOCK = 4_000, 1 << 21  # bytes of a page; postings that are moved at a time
 _FEW = 8  # documents are looked up in a list that is so many times as long, instead of adding it up
 
 
@@ -134,12 +135,8 @@ def norms_of(lengths: NDArray[np.uint32], average: float) -> NDArray[np.float32]
 
 
 def best(
-    postings: Sequence[Postings],
-    norms: NDArray[np.float32],
-    total: int,
-    k: int,
-    chosen: NDArray[np.bool_] | None = None,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    postings: Sequence[Postings], norms: Floats, total: int, k: int, chosen: NDArray[np.bool_] | None = None
+) -> tuple[NDArray[np.int64], Floats]:
     """The numbers and scores of the k documents with the highest BM25, best first; of equal ones the lowest number.
 
     A lexeme weighs `log(1 + (N - n + 0.5) / (n + 0.5))` if n of N documents have it. The lists are added up beginning

@@ -22,16 +22,7 @@ from contrastive_st.errors import InputError, listed, one_line
 from contrastive_st.search import values
 from contrastive_st.search.column_types import Column, as_type, value_in
 from contrastive_st.search.document_readers import NOTES, READERS, Encrypted, front_matter, read_document
-from contrastive_st.search.folder import (
-    MISSING,
-    UNREADABLE,
-    Entry,
-    content_digest,
-    content_digests,
-    digest_of,
-    files_in,
-    files_like,
-)
+from contrastive_st.search.folder import MISSING, UNREADABLE, Entry, content_digests, digest_of, files_in, files_like
 from contrastive_st.search.index import Files
 from contrastive_st.search.report import LeftOut, Report
 from contrastive_st.search.splitting import FILES, LINES, WHOLE, is_list, split
@@ -70,6 +61,9 @@ class Document:
     whole: bool = False
 
 
+Read = Callable[["Report"], Iterator[Document]]
+
+
 @dataclass(frozen=True)
 class Corpus:
     """Documents in a fixed order, read as a stream, any number of times.
@@ -88,7 +82,7 @@ class Corpus:
 
     name: str
     state: str | Callable[[], str]
-    documents: Callable[[Report], Iterator[Document]]
+    documents: Read
     rows: int | None = None
     own_ids: bool = False
     mixed: bool = False
@@ -197,7 +191,7 @@ def open_corpus(
     if format_of(path) not in (known := (*TABLES, *READERS)):
         extension, formats = path.suffix or "no extension", ", ".join(known)
         raise InputError(f"{source}: no reader for {extension}; save or name it as one of {formats}")
-    state = lambda: digest_of([*choice.asked, Path(name).name, content_digest(path)])
+    state = lambda: digest_of([*choice.asked, Path(name).name, content_digests(name, {"": str(path)})[""]])
     read_file = functools.partial(choice.of_files, [Entry(str(path), path.name)], False, False)
     mixed = format_of(path) in READERS
     return Corpus(name, state, read_file, _estimated_rows(path), mixed=mixed, types=choice.decided)
@@ -346,11 +340,7 @@ def by_file(corpus: Corpus) -> Corpus:
 
 
 def _as(
-    corpus: Corpus,
-    read: Callable[[Report], Iterator[Document]],
-    how: Sequence[str],
-    again: Callable[[Corpus], Corpus],
-    own_ids: bool = False,
+    corpus: Corpus, read: Read, how: Sequence[str], again: Callable[[Corpus], Corpus], own_ids: bool = False
 ) -> Corpus:
     """The corpus read in another way, with other fingerprints of it and of its files."""
     way = digest_of(how)

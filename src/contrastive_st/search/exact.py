@@ -57,6 +57,7 @@ _CACHED = 1 << 18  # int8 numbers that are converted to float32 at a time: as ma
 _ROTATIONS = 2  # signs for each dimension: a sixteenth of float32
 _NO_VALUE = (list, dict, type(None))  # what a filter does not compare
 Rows = slice | Ids  # which rows
+Floats = NDArray[np.floating]
 Fill = Callable[[int, NDArray[np.generic]], None]
 
 
@@ -79,11 +80,7 @@ class Codes:
     """
 
     def __init__(
-        self,
-        stored: np.ndarray,
-        dimension: int,
-        ranges: NDArray[np.floating] | None = None,
-        rotation: NDArray[np.floating] | None = None,
+        self, stored: np.ndarray, dimension: int, ranges: Floats | None = None, rotation: Floats | None = None
     ) -> None:
         self.stored, self.ranges, self.rotation = stored, ranges, rotation
         self.precision = "int8" if stored.dtype == np.int8 else "ubinary"
@@ -475,9 +472,7 @@ def _make_codes(place: Path, vectors: Vectors, precision: str) -> None:
 
 
 @contextmanager
-def _new_array(
-    place: Path, precision: str, rows: int, dim: int
-) -> Iterator[Callable[[int, NDArray[np.generic]], None]]:
+def _new_array(place: Path, precision: str, rows: int, dim: int) -> Iterator[Fill]:
     """Write quantized or float32 vectors from some row on, into a file that appears when it is complete."""
     kinds = {
         "float32": (np.float32, (rows, dim)),

@@ -128,11 +128,6 @@ def content_digests(corpus: str, paths: Mapping[str, str], unread: set[str] | No
     return result
 
 
-def content_digest(path: Path) -> str:
-    """As `content_digests`, of one file."""
-    return content_digests(str(path.resolve()), {"": str(path)})[""]
-
-
 def digest_of(parts: Iterable[str]) -> str:
     """A digest of texts, which differs when one of them does."""
     digest = hashlib.blake2b(digest_size=16)

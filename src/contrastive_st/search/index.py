@@ -392,10 +392,8 @@ def check_model(index: Any, fingerprint: str | None, what: str) -> None:
         OtherModel: it is another model.
     """
     if fingerprint is not None and fingerprint != index.fingerprint:
-        ours = f"fingerprint {index.fingerprint[:8]}, not {fingerprint[:8]}"
-        raise OtherModel(
-            f"{what} has vectors of {index.model or 'another model'} ({ours}); give that --model, or index again"
-        )
+        made_by = f"{index.model or 'another model'} (fingerprint {index.fingerprint[:8]}, not {fingerprint[:8]})"
+        raise OtherModel(f"{what} has vectors of {made_by}; give that --model, or index again")
 
 
 def fuse(ids: Ids, cosines: NDArray[np.floating], shares: NDArray[np.floating], length: float) -> list[int]:
@@ -484,10 +482,8 @@ def check_filter(index: VectorIndex, filter: Filter, matched: bool) -> None:
 def _check_columns(index: VectorIndex, filter: Filter) -> None:
     for column in dict.fromkeys(condition.column for condition in filter.conditions()):
         if not index.count(Filter((Condition(column, "!=", (None,)),))):
-            there = one_line(", ".join(index.columns()), 300) or "none"
-            raise UnknownColumn(
-                f"no document has a value in the column {one_line(column, 60)!r}; the columns are: {there}"
-            )
+            shown, there = one_line(column, 60), one_line(", ".join(index.columns()), 300) or "none"
+            raise UnknownColumn(f"no document has a value in the column {shown!r}; the columns are: {there}")
 
 
 @dataclass(frozen=True)

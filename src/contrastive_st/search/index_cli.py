@@ -205,12 +205,7 @@ class Index(CollectionCommand):
         return None, {}
 
     def _into_store(
-        self,
-        made: Encoding,
-        fill: Callable[[Sink], Outcome],
-        started: float,
-        report: Report,
-        files: Files | None = None,
+        self, made: Encoding, fill: Callable[[Sink], Outcome], started: float, report: Report, files: Files | None
     ) -> None:
         """Fill the collection, which is made if it does not exist; build its index if all rows are there."""
         from contrastive_st.search.column_types import MIXED

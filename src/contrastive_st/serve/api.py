@@ -258,12 +258,10 @@ class _Routes:
         head, classes = classifier.head_, list(map(str, classifier.classes_))
         logits = head.logits(encoded.vectors)
         scores = logits if classifier.head == "means" else head.probabilities(logits)
-        predictions = [
-            schemas.Prediction(
-                labels=[classes[k] for k in chosen.nonzero()[0]], scores=dict(zip(classes, row, strict=True))
-            )
-            for chosen, row in zip(head.chosen(logits), scores.tolist(), strict=True)
-        ]
+        predictions = []
+        for chosen, row in zip(head.chosen(logits), scores.tolist(), strict=True):
+            labels, by_class = [classes[k] for k in chosen.nonzero()[0]], dict(zip(classes, row, strict=True))
+            predictions.append(schemas.Prediction(labels=labels, scores=by_class))
         return schemas.Classified(classifier=name, predictions=predictions)
 
     async def health(self) -> schemas.Health:

@@ -9,16 +9,7 @@ from typing import Annotated, Literal
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    FailFast,
-    Field,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
 from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -53,7 +44,7 @@ _IDS: _Schema = {"type": "array", "items": {"type": "integer", "minimum": 0}, "m
 _MANY: _Schema = {"type": "array", "minItems": 1, "description": f"{MOST_INPUTS:,} at most (413)"}
 Input = Annotated[
     object,
-    AfterValidator(_text_or_list),
+    BeforeValidator(_text_or_list),
     WithJsonSchema({"anyOf": [_TEXT, {**_MANY, "items": _TEXT}, _IDS, {**_MANY, "items": _IDS}]}),
 ]  # texts, or token ids of the model's tokenizer
 _Whole = BeforeValidator(_whole)  # 2.0 is an integer in JSON Schema

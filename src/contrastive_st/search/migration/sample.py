@@ -58,10 +58,7 @@ class Sample:
 
 
 def sample(
-    index: VectorIndex,
-    encoder: SentenceEncoder,
-    answers: Answers | None = None,
-    old_encoder: SentenceEncoder | None = None,
+    index: VectorIndex, encoder: SentenceEncoder, answers: Answers | None = None, former: SentenceEncoder | None = None
 ) -> Sample:
     """Encode random documents with a new model, and search them by both models.
 
@@ -69,7 +66,7 @@ def sample(
         index: the index.
         encoder: the new model.
         answers: queries with the ids of documents that answer them, all of which are in the sample.
-        old_encoder: the model of the index, for the queries of `answers`.
+        former: the model of the index, for the queries of `answers`.
 
     Returns:
         The rate, and nDCG@10 of both models.
@@ -95,8 +92,8 @@ def sample(
     if not new.any():
         raise InputError(f"{encoder.name} knows none of the tokens of the documents; choose another model")
     ndcgs = []
-    if answers and old_encoder:
-        for model, documents in ((old_encoder, unit_vectors(index.vectors(ids.tolist()))), (encoder, new)):
+    if answers and former:
+        for model, documents in ((former, unit_vectors(index.vectors(ids.tolist()))), (encoder, new)):
             queries = unit_vectors(np.asarray(model.encode_query(list(answers))))
             compare = lambda rows, part, queries=queries, held=documents: queries[rows] @ held[part].T
             nearest = top_k_in_blocks(compare, len(queries), len(documents), K, _BLOCK)[1]

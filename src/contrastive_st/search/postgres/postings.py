@@ -27,7 +27,6 @@ from contrastive_st.search.postgres.copying import END, SIGNATURE
 from contrastive_st.search.postgres.database import StoreConnection
 from contrastive_st.search.postgres.schema import Tables
 
-_HEADER = -1  # the page with the header of a segment
 _MOST = 1 << 18  # documents of a segment that was joined from others
 _SMALL = 1 << 17  # documents of a segment that is joined with others
 _MANY = 32  # small segments, from which on they are joined

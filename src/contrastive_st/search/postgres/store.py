@@ -131,12 +131,9 @@ class VectorStore(StoreWrites):
             if tables is None:
                 return False
             check_name(collection, new=True)
-            row = (collection, tables.prefix, model, fingerprint, dimension, storage, partitions)
-            connection.execute(
-                "INSERT INTO collections (name, tables, model, fingerprint, dimension, storage, partitions)"
-                " VALUES (%s, %s, %s, %s, %s, %s, %s)",
-                tuple(storable(item) if isinstance(item, str) else item for item in row),
-            )
+            columns = "name, tables, model, fingerprint, dimension, storage, partitions"
+            row = (collection, tables.prefix, *map(storable, (model, fingerprint)), dimension, storage, partitions)
+            connection.execute(f"INSERT INTO collections ({columns}) VALUES (%s, %s, %s, %s, %s, %s, %s)", row)
             create_tables(connection, tables, dimension, storage, partitions)
             create_view(connection, collection, tables)
             return True
@@ -348,9 +345,8 @@ class VectorStore(StoreWrites):
 
     def _rows(self, statement: LiteralString, parameters: Parameters) -> list[Any]:
         """The rows of a statement (`Tables.statement`)."""
-        return self.read(
-            lambda connection, now: connection.execute(now.tables.statement(statement), parameters).fetchall()
-        )
+        asked = lambda connection, now: connection.execute(now.tables.statement(statement), parameters).fetchall()
+        return self.read(asked)
 
     def _batch(self, which: LiteralString, parameters: Parameters) -> Batch:
         """Documents with their vectors."""
@@ -385,11 +381,11 @@ class VectorStore(StoreWrites):
         # In a pipeline, `execute` does not wait: the server searches by vectors while this process ranks by words.
         with connection.pipeline():
             view = self.words.view(connection, self.tables)
-            nearest = self._nearest(connection, query, many, filter, graph, ef)
+            nearest = self._nearest(connection, query, many, filter, graph, ef, texts=False)
             numbers, view, postings = self._by_words(connection, text, many, filter, graph == "none", view)
             near = nearest.fetchall()
         if len(near) < many and graph != "none":  # the index has stopped its scan early
-            near = self._nearest(connection, query, many, filter, "none", ef).fetchall()
+            near = self._nearest(connection, query, many, filter, "none", ef, texts=False).fetchall()
         cosines: dict[int, float] = dict(near)
         if others := [id for id in view.ids[numbers].tolist() if id not in cosines]:
             parameters = {"q": self._parameter(query), "ids": others}
@@ -422,14 +418,7 @@ class VectorStore(StoreWrites):
             connection.use({"hnsw.ef_search": max(ef, min(k, _MOST_EF)), "hnsw.iterative_scan": scan})
 
     def _nearest(
-        self,
-        connection: StoreConnection,
-        query: Vectors,
-        k: int,
-        filter: Filter,
-        graph: str,
-        ef: int,
-        texts: bool = False,
+        self, connection: StoreConnection, query: Vectors, k: int, filter: Filter, graph: str, ef: int, texts: bool
     ) -> Cursor[Any]:
         """Send the statement of the k nearest; in a pipeline, its rows are waited for when they are fetched."""
         parameters: dict[str, object] = {"q": self._parameter(query), "k": k, "many": max(ef, k)}

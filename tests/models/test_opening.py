@@ -235,3 +235,16 @@ def test_a_tokenizer_that_knows_no_length_trains_and_encodes(tokenizer, bert_con
     size = ["--output_dir", str(tmp_path / "out"), "--max_steps", "2", "--per_device_train_batch_size", "4"]
     assert main(["train", "cert", *given, *size]) == 0
     assert np.isfinite(SentenceEncoder(tmp_path / "out", pooling="mean").encode(long)).all()
+
+
+@pytest.mark.allow_warnings  # of sentence-transformers' model: that its pooler is drawn at random
+@pytest.mark.parametrize("folder", ["truncated", "two poolings"], indirect=True)
+def test_a_pooler_that_no_file_has_leaves_the_fingerprint_as_it_is(folder, tmp_path):
+    weights = load_file(folder / "model.safetensors")
+    kept = {name: tensor for name, tensor in weights.items() if "pooler" not in name}
+    assert len(kept) < len(weights)
+    save_file(kept, folder / "model.safetensors", {"format": "pt"})
+    encoder = SentenceEncoder(folder)
+    encoder.save_pretrained(tmp_path / "saved")
+    assert SentenceEncoder(folder).fingerprint == encoder.fingerprint
+    assert SentenceEncoder(tmp_path / "saved").fingerprint == encoder.fingerprint

@@ -28,6 +28,7 @@ from contrastive_st.models.saving import (
     RemoteCodeMixin,
     check_built,
     check_loaded,
+    settle_pooler,
     stored_dtype,
     weights_as,
     write_sentence_transformers,
@@ -348,6 +349,8 @@ class ForCL(_Base):
         after = [] if "dense" in kwargs else [key for key, _ in model.named_parameters() if key.startswith("after.")]
         lacking = set(after) - set(weight_types(folder)) if after else set()
         check_loaded(model, {*info["missing_keys"], *lacking}, name, folder)
+        if not getattr(model, "has_trained_head", False):
+            settle_pooler(model, folder)
         model.save_dtype = None if typed else stored_dtype(folder)
         model.name_or_path = model.config._name_or_path = str(name)
         if folder.parent.name == "snapshots":

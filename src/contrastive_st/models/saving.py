@@ -323,6 +323,24 @@ def check_built(
         raise InputError(f"{name}: its config.json describes {asked:,} weights, but its files have only {size:,} bytes")
 
 
+def settle_pooler(model: nn.Module, folder: Path) -> None:
+    """Give a pooler that is not in the files the same weights whenever they are opened.
+
+    transformers draws them at random: no embedding depends on them, but the hash of the model does, by which
+    collections and caches know it.
+
+    Args:
+        model: the loaded model.
+        folder: where its files are.
+    """
+    weights = [weight for name, weight in model.named_parameters() if "pooler" in name.split(".")]
+    if any("pooler" in key.split(".") or key.startswith("mlp.dense.") for key in weight_types(folder)):
+        return
+    with torch.no_grad():
+        for weight in weights:
+            nn.init.eye_(weight) if weight.dim() == 2 else weight.zero_()
+
+
 def check_loaded(model: PreTrainedModel, missing: Iterable[str], name: object, folder: Path) -> None:
     """Refuse a model with missing weights, which are initialised at random, with integers for floats, or with NaN.
 

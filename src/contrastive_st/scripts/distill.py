@@ -104,6 +104,8 @@ def _distill(args: Any, output: Path) -> JsonObject:
     if len(texts) < 2:
         raise InputError(f"--train_file has only {len(texts)} distinct text; give two or more")
     teacher = SentenceEncoder(args.teacher, pooling=args.pooling, precision="auto")
+    if not static:
+        teacher.truncate_dim = None  # a layer student learns all dimensions of its layers
     cache = args.cache or output.parent / f"{output.name}.teacher"
     vectors = teacher_vectors(teacher.encode, texts, cache, str(teacher.fingerprint), progress=progress_is_shown())
     torch.manual_seed(training.seed)

@@ -309,23 +309,17 @@ class SentenceCorpus(Dataset[Record]):
 
     def __getitems__(self, indices: Sequence[int]) -> list[Record]:
         """The rows of a batch, tokenized together; only the blocks that hold them are read."""
-        places = [self._place(index) for index in indices]
-        texts = [self.prompt + block["text"][row].as_py() for _, block, row in places]
-        ids = token_ids(self.tokenizer, texts, self.max_length)
-        return [
-            {
-                "input_ids": own,
-                "document": int(self._first_document[file]) + block["document"][row].as_py(),
-                "position": block["position"][row].as_py(),
-                **self._of_prompt,
-            }
-            for own, (file, block, row) in zip(ids, places, strict=True)
-        ]
+        rows = [self._sentence(index) for index in indices]
+        ids = token_ids(self.tokenizer, [self.prompt + row.pop("text") for row in rows], self.max_length)
+        return [{"input_ids": own, **row, **self._of_prompt} for own, row in zip(ids, rows, strict=True)]
 
-    def _place(self, index: int) -> tuple[int, pa.RecordBatch, int]:
+    def _sentence(self, index: int) -> Record:
+        """The text of a row, its document and its position."""
         file = int(np.searchsorted(self._first_row, index, side="right")) - 1
-        block, row = divmod(index - int(self._first_row[file]), BLOCK)
-        return file, self._block(file, block), row
+        number, place = divmod(index - int(self._first_row[file]), BLOCK)
+        block = self._block(file, number)
+        row = {name: block[name][place].as_py() for name in _SCHEMA.names}
+        return {**row, "document": int(self._first_document[file]) + row["document"]}
 
     def _open(self) -> None:
         options = pa.ipc.IpcReadOptions(use_threads=False)  # it may run in a forked worker

@@ -75,10 +75,9 @@ class Documents:
         sizes = np.array(every)
         if (count := int((sizes > 1).sum())) < 3:
             names = ", ".join(str(path) for path in paths)
-            raise InputError(
-                f"{names}: {count} documents of two sentences or more are too few, since a sentence is contrasted with "
-                "those of other documents; put a blank line between documents, or name them in a column doc"
-            )
+            why = "since a sentence is contrasted with those of other documents"
+            mend = "put a blank line between documents, or name them in a column doc"
+            raise InputError(f"{names}: {count} documents of two sentences or more are too few, {why}; {mend}")
         wanted = min(held_out, int(sizes.sum()) // 10)
         order = np.random.default_rng(seed).permutation(np.flatnonzero(sizes > 1))
         chosen = order[: min(int(np.searchsorted(np.cumsum(sizes[order]), wanted)) + 1, len(order) - 2)]

@@ -1,6 +1,5 @@
 """Ordered and streamed corpora: documents, positions, blocks, and one line for bad input."""
 
-import itertools
 import pickle
 
 import numpy as np
@@ -214,14 +213,6 @@ def test_a_conversion_that_fails_leaves_nothing_behind(tokenizer, tmp_path, monk
     with pytest.raises(InputError):
         SentenceCorpus(path, tokenizer, 8)
     assert [p.name for p in (tmp_path / "cache" / "contrastive_st").iterdir() if p.suffix != ".lock"] == []
-
-
-def test_real_documents_are_read_in_order(tokenizer, data_root):
-    corpus = SentenceCorpus(data_root / "novels.parquet", tokenizer, 32)
-    assert corpus[len(corpus) - 1]["document"] + 1 == 77
-    rows = corpus.__getitems__(range(400_000, 400_064))
-    steps = {b["position"] - a["position"] for a, b in itertools.pairwise(rows)}
-    assert steps <= {1, 2, 3}
 
 
 def test_raw_text_in_another_encoding_is_read_with_a_line(tmp_path, caplog):

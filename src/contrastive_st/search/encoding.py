@@ -130,7 +130,7 @@ def encode_file(
             with tqdm(
                 total=corpus.rows, initial=before, disable=not show_progress_bar, unit=" texts", desc="encode"
             ) as bar:
-                for piece in prefetch(_pieces(texts(), before)):
+                for piece in prefetch(in_chunks(islice(texts(), before, None), PIECE)):
                     if encoder.max_length is None:
                         vectors = encoder.encode(piece, normalize_embeddings=normalize)
                         unknown += int((~vectors.any(axis=1)).sum())
@@ -164,11 +164,6 @@ def _part_folder(output: Path) -> Iterator[Path]:
                     shutil.rmtree(scratch, ignore_errors=True)
                 with contextlib.suppress(OSError):  # the folder has other files
                     folder.rmdir()
-
-
-def _pieces(texts: Iterator[str], after: int = 0) -> Iterator[list[str]]:
-    """Lists of `PIECE` texts, after skipping the first texts."""
-    return in_chunks(islice(texts, after, None), PIECE)
 
 
 class _Growing:
@@ -235,7 +230,7 @@ class _Growing:
                 atomic_write(whole, overwrite=True) as path,
                 parquet.ParquetWriter(path, schema, use_dictionary=False) as writer,
             ):
-                for piece in _pieces(texts()):
+                for piece in in_chunks(texts(), PIECE):
                     stored = np.frombuffer(self.file.read(len(piece) * self.width * self.kind.itemsize), self.kind)
                     if len(stored) != len(piece) * self.width:
                         raise InputError("the source has changed since it was encoded; give --overwrite to start again")

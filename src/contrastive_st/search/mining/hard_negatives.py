@@ -140,9 +140,8 @@ class MiningCounts:
     def shown_columns(self) -> str:
         """Which columns were taken, for messages."""
         others = ", ".join(f"{name!r} ({why})" for name, why in self.left_out.items())
-        return "anchors: column {}, positives: column {}".format(*self.columns) + (
-            f", not used: {others}" if others else ""
-        )
+        unused = f", not used: {others}" if others else ""
+        return "anchors: column {}, positives: column {}{}".format(*self.columns, unused)
 
     def __str__(self) -> str:
         result = f"{self.negatives:,} negatives of {self.anchors:,} anchors in {self.rows:,} rows"

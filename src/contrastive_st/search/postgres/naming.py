@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from typing import Self
 
 _LOCK = 0x636F6E74726E616D  # seed of the advisory locks under which names are given
-_ROW = (
-    "SELECT tables, model, fingerprint, dimension, storage, partitions, index, language, space, types"
-    " FROM collections AS c "
-)
+_ROW = """SELECT tables, model, fingerprint, dimension, storage, partitions, index, language, space, types
+    FROM collections AS c """
 _BY_NAME = "WHERE name = %(name)s OR tables = (SELECT collection FROM _aliases AS a WHERE a.name = %(name)s)"
 _SPACE = (
     "SELECT space, model, fingerprint, dimension, index FROM _spaces WHERE collection = %(tables)s"

@@ -98,8 +98,7 @@ class StoreSpaces(Named):
 
     def lacking(self, space: Space) -> int:
         """How many documents have no vector in a space."""
-        within = self.within(space)
-        return int(self.database.run(within._lacking))
+        return int(self.database.run(self.within(space)._lacking))
 
     def put(self, space: Space, ids: Ids, texts: Sequence[str], vectors: Vectors) -> None:
         """Write vectors of those of the documents that still have these texts."""

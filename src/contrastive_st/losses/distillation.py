@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -94,15 +94,13 @@ class RelationalDistillationLoss(Loss):
             loss = loss + self.angle_weight * _angles(batch)
         return loss
 
-    def metrics(
-        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
-    ) -> dict[str, float]:
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> dict[str, float]:
         """Metrics of a batch for the training log.
 
         `accuracy`: how often the nearest other sentence is also the teacher's nearest. `candidates`: their number.
         `correlation`: Pearson correlation of the cosines of student and teacher.
         """
-        batch = _Batch.of(views, targets, None, gather)
+        batch = _Batch.of(views, targets, None, other.get("gather", LOCAL))
         part = measured_rows(batch.total)
         others = batch.others(part)
         student = cosine_scores(batch.student[part], batch.all_student)

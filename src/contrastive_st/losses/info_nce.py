@@ -87,29 +87,22 @@ class InfoNCE(Loss):
         Raises:
             InputError: no anchor has a negative, so there is nothing to learn from.
         """
-        loss = self._one_way(self._contrast(views, targets, text_hashes, gather, queue), gather)
+        given = {"gather": gather, "queue": queue}
+        loss = self._one_way(self._contrast(views, targets, text_hashes=text_hashes, **given), gather)
         if self.symmetric:
             guides, hashes = (x if x is None or x.dim() < 2 else x[:, [1, 0]] for x in (targets, text_hashes))
-            swapped = self._contrast(views[:, [1, 0]], guides, hashes, gather, queue)
+            swapped = self._contrast(views[:, [1, 0]], guides, text_hashes=hashes, **given)
             loss = (loss + self._one_way(swapped, gather)) / 2
         return loss
 
-    def metrics(
-        self,
-        views: Tensor,
-        targets: Tensor | None = None,
-        *,
-        text_hashes: Tensor | None = None,
-        gather: Gather = LOCAL,
-        queue: Queue | None = None,
-    ) -> dict[str, float]:
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> dict[str, float]:
         """Metrics of a batch for the training log.
 
         In-batch `accuracy`, the number of `candidates`, `temperature`, and `alignment`: the mean squared distance
         between the unit vectors of anchor and positive (Wang and Isola 2020). The accuracy is that of the first rows
         among all candidates; where these are passed around the ring, it is left out.
         """
-        contrast = self._contrast(views, targets, text_hashes, gather, queue)
+        contrast = self._contrast(views, targets, **other)
         anchor, positive = normalize(views[:, :2]).unbind(1)
         result = {
             "candidates": len(contrast.columns),
@@ -133,8 +126,7 @@ class InfoNCE(Loss):
             targets: as for the loss.
             other: `text_hashes`, `gather` and `queue`, as for the loss.
         """
-        hashes, gather, queue = other.get("text_hashes"), other.get("gather", LOCAL).whole(), other.get("queue")
-        contrast = self._contrast(views, targets, hashes, gather, queue)
+        contrast = self._contrast(views, targets, **{**other, "gather": other.get("gather", LOCAL).whole()})
         scores, _ = contrast.scores(contrast.anchors, contrast.candidates, slice(None), self)
         return scores, contrast.own
 
@@ -149,11 +141,9 @@ class InfoNCE(Loss):
         """Whether the loss accepts candidates from earlier batches: not if `symmetric`, where they would be anchors."""
         return not self.symmetric
 
-    def _contrast(
-        self, views: Tensor, targets: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
-    ) -> Contrast:
-        """The anchors and candidates of a batch."""
-        return Contrast.of(views, text_hashes, gather, queue)
+    def _contrast(self, views: Tensor, targets: Tensor | None, **other: Any) -> Contrast:
+        """The anchors and candidates of a batch; `other` are `text_hashes`, `gather` and `queue`."""
+        return Contrast.of(views, **other)
 
     def _one_way(self, contrast: Contrast, gather: Gather) -> Tensor:
         def rows_loss(anchors: Tensor, candidates: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
@@ -254,8 +244,8 @@ class Contrast:
     def of(
         cls,
         views: Tensor,
-        text_hashes: Tensor | None,
-        gather: Gather,
+        text_hashes: Tensor | None = None,
+        gather: Gather = LOCAL,
         queue: Queue | None = None,
         with_anchors: bool = False,
         with_positives: bool = False,

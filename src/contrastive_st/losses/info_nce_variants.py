@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -43,11 +43,9 @@ class DocumentInfoNCE(InfoNCE):
         """Describe what a step contrasts."""
         return f"{super().describe(anchors, num_views)}, but those of its own document"
 
-    def _contrast(
-        self, views: Tensor, targets: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
-    ) -> Contrast:
+    def _contrast(self, views: Tensor, targets: Tensor | None, **other: Any) -> Contrast:
         documents = check_shape("documents of the rows", targets, (len(views),), "NeighborPairCollator")
-        return Contrast.of(views, text_hashes, gather, queue, documents=documents)
+        return Contrast.of(views, documents=documents, **other)
 
 
 # --- InfoNCE with a consistency term between the two views: the loss of Cutoff.
@@ -77,18 +75,10 @@ class ConsistentInfoNCE(InfoNCE):
     citation: ClassVar[str] = cited("shen2020simple")
     js_weight: NotNegative = 1.0
 
-    def __call__(
-        self,
-        views: Tensor,
-        targets: Tensor | None = None,
-        *,
-        text_hashes: Tensor | None = None,
-        gather: Gather = LOCAL,
-        **other: Queue | None,
-    ) -> Tensor:
+    def __call__(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> Tensor:
         """The loss of one batch; arguments and errors are those of `InfoNCE`."""
-        loss = super().__call__(views, targets, text_hashes=text_hashes, gather=gather, **other)
-        return loss + self.js_weight * self.consistency(views, text_hashes, gather)
+        loss = super().__call__(views, targets, **other)
+        return loss + self.js_weight * self.consistency(views, other.get("text_hashes"), other.get("gather", LOCAL))
 
     def consistency(self, views: Tensor, text_hashes: Tensor | None = None, gather: Gather = LOCAL) -> Tensor:
         """The mean divergence over the sentences of all processes, 0 to ln 2."""
@@ -158,23 +148,17 @@ class GuidedInfoNCE(InfoNCE):
         below = f" less {self.margin:g}{' of it' if self.margin_strategy == 'relative' else ''}" if self.margin else ""
         return f"{super().describe(anchors, num_views)}, but those more similar than the positive{below} to the guide"
 
-    def _contrast(
-        self, views: Tensor, targets: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
-    ) -> Contrast:
+    def _contrast(self, views: Tensor, targets: Tensor | None, **other: Any) -> Contrast:
         targets = check_shape("the guide's vectors of the texts (GuidedRows)", targets, (*views.shape[:2], None))
+        queue: Queue | None = other.get("queue")
         if queue is not None and queue.guide is None:
             raise InputError("the queue has no embeddings of the guide; start a new queue with this loss")
-        contrast = Contrast.of(
-            views,
-            text_hashes,
-            gather,
-            queue,
-            with_anchors=self.contrast_anchors,
-            with_positives=self.contrast_positives,
-        )
+        also: dict[str, Any] = {"with_anchors": self.contrast_anchors, "with_positives": self.contrast_positives}
+        contrast = Contrast.of(views, **other, **also)
         unit, queued = normalize(targets.detach()), None if queue is None else queue.guide
         anchors = unit[:, : 1 + self.contrast_positives].flatten(1)
-        candidates = all_candidates(unit, queued, LOCAL if contrast.sizes else gather, self.contrast_anchors)
+        gather = LOCAL if contrast.sizes else other.get("gather", LOCAL)
+        candidates = all_candidates(unit, queued, gather, self.contrast_anchors)
         positive = (unit[:, 0] * unit[:, 1]).sum(1)
         relative = self.margin_strategy == "relative"
         return replace(contrast, guide=Guide(anchors, candidates, positive, self.margin, relative))

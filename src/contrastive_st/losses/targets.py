@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -304,15 +304,13 @@ class TargetsLoss(Loss):
         require(gather.sum(count) > 0, self._nothing, skips=True)
         return gather.mean(total, count)
 
-    def metrics(
-        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
-    ) -> dict[str, float]:
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> dict[str, float]:
         """Metrics of a batch for the training log.
 
         `accuracy`: how often the candidate with the highest score is a positive (for soft targets, the one with the
         greatest weight). `candidates`: their number. `positives`: the share of anchors that have a positive.
         """
-        rows = _Rows.of(self, views, targets, text_hashes, gather)
+        rows = _Rows.of(self, views, targets, **other)
         part = measured_rows(len(rows.candidates))  # among all candidates
         raw, allowed = rows.targets(part)
         scores = matmul_float32(self._vectors(views[part, 0]), rows.candidates)
@@ -420,7 +418,12 @@ class _Rows:
 
     @classmethod
     def of(
-        cls, loss: TargetsLoss, views: Tensor, targets: Tensor | None, text_hashes: Tensor | None, gather: Gather
+        cls,
+        loss: TargetsLoss,
+        views: Tensor,
+        targets: Tensor | None,
+        text_hashes: Tensor | None = None,
+        gather: Gather = LOCAL,
     ) -> _Rows:
         bags = loss.targets in BAGS
         collator = "CooccurrenceCollator" if bags else "ContextWindowCollator"

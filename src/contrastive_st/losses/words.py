@@ -7,7 +7,7 @@ The words of a row depend on that row alone, so their loss is a sum over rows. T
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -27,9 +27,7 @@ class WordsLoss(Loss, register=False):
 
     words_weight = 1.0
 
-    def __call__(
-        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
-    ) -> Tensor:
+    def __call__(self, views: Tensor, targets: Tensor | None = None, **other: object) -> Tensor:
         """Refuse: this loss is computed from words, not from views.
 
         Raises:
@@ -154,14 +152,10 @@ class ReconstructionLoss(Loss):
         contrast: Tensor = self.inner(views, self._of_inner(targets), text_hashes=text_hashes, gather=gather)
         return contrast + self.weight * gather.mean(*self._words(views, targets))
 
-    def metrics(
-        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
-    ) -> dict[str, float]:
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> dict[str, float]:
         """The metrics of `inner`, and `reconstruction`: the cross-entropy of the words."""
         total, count = self._words(views, targets)
-        result: dict[str, float] = self.inner.metrics(
-            views, self._of_inner(targets), text_hashes=text_hashes, gather=gather
-        )
+        result = self.inner.metrics(views, self._of_inner(targets), **other)
         return {**result, "reconstruction": (total / max(int(count), 1)).item()}
 
     def describe(self, anchors: int, num_views: int) -> str:

@@ -4,10 +4,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig
 from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.utils import can_return_tuple
+
+from .quickthoughts import PackedLSTM, Packing, WordModel
 
 
 class InferSentConfig(PreTrainedConfig):
@@ -48,7 +48,7 @@ class InferSentConfig(PreTrainedConfig):
         return 2 * self.hidden_size
 
 
-class InferSentModel(PreTrainedModel):
+class InferSentModel(WordModel):
     """A BiLSTM with max pooling: each feature is its maximum over the words of the sentence.
 
     Padding is left out of the maximum; the published code includes it as zeros, and takes features of zero or below for
@@ -62,52 +62,21 @@ class InferSentModel(PreTrainedModel):
     """
 
     config_class = InferSentConfig
-    base_model_prefix = ""
-    main_input_name = "input_ids"
 
     def __init__(self, config: InferSentConfig) -> None:
         super().__init__(config)
         self.word_embeddings = nn.Embedding(config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id)
         self.dropout = nn.Dropout(config.dropout)
-        self.lstm = nn.LSTM(config.embedding_size, config.hidden_size, batch_first=True, bidirectional=True)
+        self.lstm = PackedLSTM(config.embedding_size, config.hidden_size, bidirectional=True)
         self.post_init()
         self._freeze()
 
-    @classmethod
-    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
-        """As `PreTrainedModel.from_pretrained`, but frozen word vectors stay frozen."""
-        loaded = super().from_pretrained(*args, **kwargs)
-        (loaded[0] if isinstance(loaded, tuple) else loaded)._freeze()
-        return loaded
-
-    @can_return_tuple
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> BaseModelOutputWithPooling:
-        """Encode rows of word ids `[N, L]`, padded on the right.
-
-        Args:
-            input_ids: word ids.
-            attention_mask: 1 on real words; by default all words are real.
-
-        Returns:
-            `pooler_output [N, 2h]`, the embeddings, and `last_hidden_state [N, L, 2h]`, zero on padding.
-        """
-        return self.encode(input_ids, torch.ones_like(input_ids) if attention_mask is None else attention_mask)
-
     def encode(self, input_ids: Tensor, attention_mask: Tensor, lengths: Any = None) -> BaseModelOutputWithPooling:
-        """As `forward`; `lengths` `[N]` is the number of words of each row, if the host knows it without the mask."""
-        lengths = (attention_mask != 0).sum(1).cpu().numpy() if lengths is None else lengths
-        filled = (-lengths).argsort(kind="stable")[: (lengths > 0).sum()]  # longest first
-        some = torch.from_numpy(filled).to(input_ids.device, non_blocking=True)
-        words = self.dropout(self.word_embeddings(input_ids))
-        states = words.new_zeros(*input_ids.shape, 2 * self.config.hidden_size)
-        best = states[:, 0] if input_ids.shape[1] else words.new_zeros(len(input_ids), states.shape[2])
-        if len(some):
-            packed = pack_padded_sequence(words[some], torch.from_numpy(lengths[filled]), batch_first=True)
-            read, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=input_ids.shape[1])
-            padding = attention_mask[some, :, None] == 0
-            best = best.to(read.dtype).index_copy(0, some, read.masked_fill(padding, float("-inf")).amax(1))
-            states = states.to(read.dtype).index_copy(0, some, read)
-        return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=best)
+        """As `forward`; for `lengths` see `Packing`."""
+        packing = Packing(attention_mask, lengths)
+        states = self.lstm(self.dropout(self.word_embeddings(input_ids.flatten()[packing.source])), packing)
+        best = packing.pad(states, float("-inf")).amax(1) if len(states) else states
+        return BaseModelOutputWithPooling(last_hidden_state=packing.unpack(states), pooler_output=packing.rows(best))
 
     def set_word_vectors(self, vectors: Tensor) -> None:
         """Put vectors `[V, embedding_size]` into the word table; the row of the padding becomes zero.
@@ -122,14 +91,6 @@ class InferSentModel(PreTrainedModel):
         self.word_embeddings.weight = nn.Parameter(values)
         self.word_embeddings.num_embeddings = self.config.vocab_size = len(values)
         self._freeze()
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        """The word table."""
-        return self.word_embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding) -> None:  # type: ignore[override]
-        """Replace the word table."""
-        self.word_embeddings = value
 
     def _freeze(self) -> None:
         self.word_embeddings.requires_grad_(not self.config.frozen_words)

@@ -277,7 +277,49 @@ class _Recurrence(torch.autograd.Function):
         return d_inputs, d_weight, d_seen.sum(0).to(ctx.parameter), None, None
 
 
-class QuickThoughtsModel(PreTrainedModel):
+class WordModel(PreTrainedModel):
+    """Base of encoders over word vectors, whose frozen vectors stay frozen when they are opened."""
+
+    base_model_prefix = ""
+    main_input_name = "input_ids"
+    encode: Callable[..., BaseModelOutputWithPooling]
+
+    @classmethod
+    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
+        """As `PreTrainedModel.from_pretrained`, but frozen word vectors stay frozen."""
+        loaded = super().from_pretrained(*args, **kwargs)
+        (loaded[0] if isinstance(loaded, tuple) else loaded)._freeze()
+        return loaded
+
+    @can_return_tuple
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> BaseModelOutputWithPooling:
+        """Encode rows of word ids `[N, L]`.
+
+        Args:
+            input_ids: word ids, padded anywhere.
+            attention_mask: not zero on real words; by default all words are real.
+
+        Returns:
+            `pooler_output [N, d]`, the embeddings, and `last_hidden_state [N, L, d]`, the states, zero on padding.
+        """
+        return self.encode(input_ids, torch.ones_like(input_ids) if attention_mask is None else attention_mask)
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The word table."""
+        return self.word_embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:  # type: ignore[override]
+        """Replace the word table."""
+        self.word_embeddings = value
+
+    def _freeze(self) -> None:
+        """Freeze the word vectors that are not trained."""
+
+    def _init_weights(self, module: nn.Module) -> None:
+        init_weights(module, self.config.initializer_range)
+
+
+class QuickThoughtsModel(WordModel):
     """Two sentence encoders f and g, whose concatenated outputs are the sentence embedding `[f; g]`.
 
     The embedding of a sentence without words is zero. Nothing is computed for padding.
@@ -291,8 +333,6 @@ class QuickThoughtsModel(PreTrainedModel):
     """
 
     config_class = QuickThoughtsConfig
-    base_model_prefix = ""
-    main_input_name = "input_ids"
     word_weights: Tensor
 
     def __init__(self, config: QuickThoughtsConfig) -> None:
@@ -311,31 +351,13 @@ class QuickThoughtsModel(PreTrainedModel):
         self.post_init()
         self._freeze()
 
-    @classmethod
-    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
-        """As `PreTrainedModel.from_pretrained`, but the frozen table stays frozen."""
-        loaded = super().from_pretrained(*args, **kwargs)
-        (loaded[0] if isinstance(loaded, tuple) else loaded)._freeze()
-        return loaded
-
-    @can_return_tuple
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> BaseModelOutputWithPooling:
-        """Encode rows of word ids `[N, L]`.
-
-        Args:
-            input_ids: word ids, padded anywhere.
-            attention_mask: not zero on real words; by default all words are real.
-
-        Returns:
-            `pooler_output [N, 2h]`, the embeddings, and `last_hidden_state [N, L, 2h]`, the concatenated states of f
-            and g, zero on padding.
-        """
-        return self.encode(input_ids, torch.ones_like(input_ids) if attention_mask is None else attention_mask)
-
     def encode(
         self, input_ids: Tensor, attention_mask: Tensor, states: bool = True, lengths: Any = None
     ) -> BaseModelOutputWithPooling:
-        """As `forward`; if not `states`, `last_hidden_state` is None. For `lengths` see `Packing`."""
+        """As `forward`, with the vectors and states of f and g concatenated.
+
+        If not `states`, `last_hidden_state` is None. For `lengths` see `Packing`.
+        """
         packing = Packing(attention_mask, lengths)
         towers = [self.f, self.g] if self.config.towers == 2 else [self.f]
         words = self._look_up(input_ids.flatten()[packing.source])
@@ -421,9 +443,6 @@ class QuickThoughtsModel(PreTrainedModel):
             towers = [[*channels, part] for channels, part in zip(towers, parts, strict=True)]
         words = [torch.cat(channels, dim=-1) for channels in towers]
         return [own * self.word_weights[ids][:, None] for own in words] if self.config.word_weights else words
-
-    def _init_weights(self, module: nn.Module) -> None:
-        init_weights(module, self.config.initializer_range)
 
 
 @torch.no_grad()

@@ -1,12 +1,9 @@
 """The Skip-Thoughts encoder. This file is saved with checkpoints, so it imports only torch and transformers."""
 
-import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.utils import can_return_tuple
 
-from .quickthoughts import Packing, QuickThoughtsConfig, Tower, init_weights
+from .quickthoughts import Packing, QuickThoughtsConfig, Tower, WordModel
 
 
 class SkipThoughtsConfig(QuickThoughtsConfig):
@@ -36,7 +33,7 @@ class SkipThoughtsConfig(QuickThoughtsConfig):
         return self.hidden_size
 
 
-class SkipThoughtsModel(PreTrainedModel):
+class SkipThoughtsModel(WordModel):
     """A sentence encoder whose embedding is the last state of a GRU.
 
     The embedding of a sentence without words is zero. Nothing is computed for padding.
@@ -49,23 +46,12 @@ class SkipThoughtsModel(PreTrainedModel):
     """
 
     config_class = SkipThoughtsConfig
-    base_model_prefix = ""
-    main_input_name = "input_ids"
 
     def __init__(self, config: SkipThoughtsConfig) -> None:
         super().__init__(config)
         self.word_embeddings = nn.Embedding(config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id)
         self.f = Tower(config)
         self.post_init()
-
-    @can_return_tuple
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> BaseModelOutputWithPooling:
-        """Encode rows of word ids `[N, L]`, padded anywhere.
-
-        Returns:
-            `pooler_output [N, h]`, the embeddings, and `last_hidden_state [N, L, h]`, the states, zero on padding.
-        """
-        return self.encode(input_ids, torch.ones_like(input_ids) if attention_mask is None else attention_mask)
 
     def encode(self, input_ids: Tensor, attention_mask: Tensor, states: bool = True) -> BaseModelOutputWithPooling:
         """As `forward`; if not `states`, `last_hidden_state` is None."""
@@ -74,14 +60,3 @@ class SkipThoughtsModel(PreTrainedModel):
         return BaseModelOutputWithPooling(
             last_hidden_state=packing.unpack(result) if states else None, pooler_output=embeddings
         )
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        """The word table."""
-        return self.word_embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding) -> None:  # type: ignore[override]
-        """Replace the word table."""
-        self.word_embeddings = value
-
-    def _init_weights(self, module: nn.Module) -> None:
-        init_weights(module, self.config.initializer_range)

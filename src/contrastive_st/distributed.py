@@ -191,11 +191,11 @@ class Gather:
 
     def offset(self, rows: int) -> int:
         """Position of this process's first row among the gathered rows; `rows` is the number of rows on this one."""
-        return 0
+        return sum(self.sizes(rows)[: self.rank])
 
     def total(self, count: int) -> int:
-        """The sum of a count over all processes."""
-        return count
+        """The sum of a count over all processes, on the host."""
+        return sum(self.sizes(count))
 
     def sum(self, count: Tensor) -> Tensor:
         """The sum over all processes of a count, a tensor `[]` that stays on its device; without gradient."""
@@ -203,7 +203,7 @@ class Gather:
 
     def widest(self, width: int) -> int:
         """The greatest `width` of all processes."""
-        return width
+        return max(self.sizes(width))
 
     def uses_ring(self, numbers: int) -> bool:
         """Whether candidates of this many numbers in all are passed around the ring instead of gathered."""
@@ -276,23 +276,11 @@ class ProcessGather(Gather):
         gathered: Tensor = _AllGather.apply(rows, sizes or self.sizes(len(rows)), self.rank, self.group)
         return gathered
 
-    def offset(self, rows: int) -> int:
-        """The number of rows of the processes before this one."""
-        return sum(self.sizes(rows)[: self.rank])
-
-    def total(self, count: int) -> int:
-        """The sum of a count over the processes, on the host."""
-        return sum(self.sizes(count))
-
     def sum(self, count: Tensor) -> Tensor:
         """The sum of a count over the processes, on its device."""
         total = count.detach().clone()
         dist.all_reduce(total, group=self.group)
         return total
-
-    def widest(self, width: int) -> int:
-        """The greatest width of all processes."""
-        return max(self.sizes(width))
 
     def uses_ring(self, numbers: int) -> bool:
         """Whether this many numbers are too many to gather."""

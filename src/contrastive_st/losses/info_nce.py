@@ -279,23 +279,17 @@ class Contrast:
             documents_of[:, 2:] = -1  # hard negatives are meant to be negatives
             columns = torch.cat([columns, documents_of], -1)
             anchors_of = torch.cat([anchors_of, documents[:, None]], 1)
-        columns = all_candidates(
-            columns, None if queue is None else queue.text_hashes.flip(1), gather, with_anchors, sizes
-        )
+        held_texts = None if queue is None else queue.text_hashes.flip(1)
+        columns = all_candidates(columns, held_texts, gather, with_anchors, sizes)
         held = 0 if queue is None else len(queue.text_hashes)
         total = (len(columns) - held) // (num_views - 1 + with_anchors)
         unit, queued = normalize(views), None if queue is None else queue.embeddings
         around = queue is None and gather.uses_ring(len(columns) * views.shape[2])
-        return cls(
-            unit[:, : 1 + with_positives].flatten(1),
-            all_candidates(unit, queued, LOCAL if around else gather, with_anchors, sizes),
-            own,
-            total,
-            num_views - 2,
-            anchors_of,
-            torch.cat([columns, columns[:total]]) if with_positives else columns,
-            sizes=tuple(sizes) if around else (),
-        )
+        anchors = unit[:, : 1 + with_positives].flatten(1)
+        candidates = all_candidates(unit, queued, LOCAL if around else gather, with_anchors, sizes)
+        columns = torch.cat([columns, columns[:total]]) if with_positives else columns
+        ring = tuple(sizes) if around else ()
+        return cls(anchors, candidates, own, total, num_views - 2, anchors_of, columns, sizes=ring)
 
     def of_rank(self, rank: int, own: int) -> Contrast:
         """The columns of one process's candidates; the caller has the vectors. `own` is the rank of this process."""

@@ -232,9 +232,8 @@ def save_adapter(model: ForCL, folder: str | Path, state_dict: dict[str, Tensor]
         result[f"{key}.weight"] = result.pop(key)  # of DoRA; by peft's shorter name transformers would not load it
     tensors = {_PREFIX + key: tensor.detach().cpu().contiguous() for key, tensor in result.items()}
     config = copy.copy(backbone.peft_config[name])
-    write_tensors(
-        tensors, folder / ADAPTER_WEIGHTS, **{_BASE: getattr(config, _BASE)} if hasattr(config, _BASE) else {}
-    )
+    notes = {_BASE: getattr(config, _BASE)} if hasattr(config, _BASE) else {}
+    write_tensors(tensors, folder / ADAPTER_WEIGHTS, **notes)
     config.inference_mode = True
     config.target_modules = sorted(config.target_modules)  # peft keeps a set
     config.save_pretrained(str(folder))

@@ -133,7 +133,10 @@ def open_model(
     model = loaded[0] if isinstance(loaded, tuple) else loaded
     if checkpoint.adapter is not None:
         merge = not train if merge_adapter is None else merge_adapter
-        _add_adapter(model, checkpoint.adapter, name, merge)
+        open_adapter(getattr(model, "backbone", None), checkpoint.adapter, name, merge)
+        if not merge:
+            train_head(model)
+            model.save_dtype = None  # that of the base is not that of the adapter
     if head is not None:
         load_dense(head.folder, model.projection.dense)
     if issubclass(kind, ContrastiveMixin) and "dense" not in given and checkpoint.modules:
@@ -170,13 +173,6 @@ def _prefix_of_text_part(folder: Path, config: PreTrainedConfig, kind: type[Cont
     held = weight_types(folder)
     prefixes = {key.removesuffix(names[0]) for key in held if key.endswith(names[0])}
     return max(prefixes, key=lambda prefix: sum(prefix + name in held for name in names), default="")
-
-
-def _add_adapter(model: ForCL, adapter: Path, name: str, merge: bool) -> None:
-    open_adapter(getattr(model, "backbone", None), adapter, name, merge)
-    if not merge:
-        train_head(model)
-        model.save_dtype = None  # that of the base is not that of the adapter
 
 
 def _check_fixed(checkpoint: Checkpoint, pooling: str | None) -> None:

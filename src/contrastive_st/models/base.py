@@ -209,10 +209,7 @@ class ForCL(_Base):
 
     def add_head(self) -> None:
         """Create the head of the loss, such as a classifier, if it has one."""
-        if not self.settings.with_head:
-            return
-        head = self.settings.loss.make_head(self.embedding_dim)
-        if head is not None:
+        if self.settings.with_head and (head := self.settings.loss.make_head(self.embedding_dim)) is not None:
             self.loss_head = head
 
     def head_parameters(self) -> list[nn.Parameter]:
@@ -377,9 +374,8 @@ class ForCL(_Base):
                 self.write_other_loaders(save_directory, kwargs.get("state_dict"))
         if kwargs.get("is_main_process", True):
             mode = Path(save_directory, "config.json").stat().st_mode  # the mode according to the umask
-            for path in Path(save_directory).rglob("*.safetensors"):
-                if path.parent == Path(save_directory) or path.parent.name[:1].isdigit():
-                    path.chmod(mode)  # safetensors makes it readable for the owner only
+            for path in Path(save_directory).glob("*.safetensors"):
+                path.chmod(mode)  # safetensors makes it readable for the owner only
 
     def write_other_loaders(self, folder: str | Path, state_dict: dict[str, Tensor] | None) -> None:
         """Write the files that loaders other than transformers read."""

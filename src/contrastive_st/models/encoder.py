@@ -619,9 +619,8 @@ class SentenceEncoder:
 
     @max_length.setter
     def max_length(self, length: int | None) -> None:
-        self._max_length = self._running.length(
-            checked("max_length", length, Count | None) or self.checkpoint.max_length
-        )
+        asked = checked("max_length", length, Count | None) or self.checkpoint.max_length
+        self._max_length = self._running.length(asked)
         if length is not None:
             self._changed(max_length=length)
 

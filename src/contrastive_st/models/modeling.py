@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -193,11 +193,8 @@ class ContrastiveMixin(ForCL):
 
     def drop_mlm_head(self) -> None:
         """Remove the head of the auxiliary loss, before the trained encoder is saved."""
-        for name in [
-            name
-            for name, _ in self.named_children()
-            if self.writes_words and name not in (self.base_model_prefix, "after", "loss_head")
-        ]:
+        kept = (self.base_model_prefix, "after", "loss_head")
+        for name in [name for name, _ in self.named_children() if self.writes_words and name not in kept]:
             delattr(self, name)
         self._tied_weights_keys = None  # type: ignore[assignment]
         self.change_settings(do_mlm=False)
@@ -224,12 +221,6 @@ class ContrastiveMixin(ForCL):
         """Dimension of the embeddings: that of the last dense layer after the pooling, else of the encoder."""
         dense = self.settings.dense
         return int(dense[-1]["out_features"]) if dense else super().embedding_dim
-
-    @property
-    def cutoff_dim(self) -> int:
-        """Features of a token that a cutoff removes: those that the embedding layer gives."""
-        width: int = getattr(self.config, self.embedding_width)
-        return width
 
     @property
     def uses_head(self) -> bool:
@@ -263,11 +254,12 @@ class ContrastiveMixin(ForCL):
         if "input_ids" in rows and lengths is not None and self.packs(lengths):  # and no bucket of others
             packed, output = self._encode_packed(attention_mask, lengths, rows)
         else:
-            cut: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+            cut: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
             if settings.cutoff and self.training:
-                dim = self.cutoff_dim
-                factors, attention_mask = draw_cutoff(attention_mask, dim, settings.cutoff, settings.cutoff_ratio)
-                cut = scaled_output(self.backbone.get_submodule("embeddings"), factors)
+                width: int = getattr(self.config, self.embedding_width)
+                factors, attention_mask = draw_cutoff(attention_mask, width, settings.cutoff, settings.cutoff_ratio)
+                scale = lambda _, inputs, output: output * factors.to(output.dtype)
+                cut = self.backbone.get_submodule("embeddings").register_forward_hook(scale)  # until the block ends
             # a compiled model takes masks with padding alone, in all batches
             padded: bool | None = None  # not known
             if lengths is not None:
@@ -339,13 +331,10 @@ class ContrastiveMixin(ForCL):
     def most_packed(self) -> int:
         """Most tokens of a row that is packed; 0 if rows are not packed."""
         on_cpu = self.device.type == "cpu"
-        usual = self.length_bucketing and on_cpu
-        wanted = usual if self.unpadded is None else self.unpadded
-        if (
-            not (wanted and self.can_pack and (self.training or on_cpu))
-            or self.backbone._compiled_call_impl is not None
-        ):
-            return 0  # a model is compiled for rows that are not packed
+        wanted = (self.length_bucketing and on_cpu) if self.unpadded is None else self.unpadded
+        packs = wanted and self.can_pack and (self.training or on_cpu)
+        if not packs or self.backbone._compiled_call_impl is not None:  # which is for rows that are not packed
+            return 0
         within = getattr(self.config, "sliding_window", None)  # tokens to either side, in some layers
         return 1 << 30 if within is None else int(within) + 1
 
@@ -495,13 +484,3 @@ def draw_cutoff(attention_mask: Tensor, width: int, kind: str, ratio: float) -> 
         cut = draws.argsort(1).argsort(1) < count
     mask = attention_mask * ~cut
     return mask[..., None].float(), mask
-
-
-@contextlib.contextmanager
-def scaled_output(module: nn.Module, factors: Tensor) -> Iterator[None]:
-    """A context in which the output of `module` is multiplied by `factors`."""
-    handle = module.register_forward_hook(lambda _, inputs, output: output * factors.to(output.dtype))
-    try:
-        yield
-    finally:
-        handle.remove()

@@ -32,13 +32,7 @@ from contrastive_st.models.checkpoint import Checkpoint, most_tokens, of_setting
 from contrastive_st.models.configuration import LossConfig, asks_for_code
 from contrastive_st.models.families import family
 from contrastive_st.models.saving import settle_pooler, write_tokenizer, write_use
-from contrastive_st.models.wrapped import (
-    EncoderForCL,
-    check_modules,
-    features_of,
-    is_sentence_transformer,
-    modules_of,
-)
+from contrastive_st.models.wrapped import EncoderForCL, check_modules, features_of, is_sentence_transformer, modules_of
 from contrastive_st.speed import switch
 from contrastive_st.speed.products import all_modules, packed_products
 from contrastive_st.static_vectors import Reading, StaticTable, StaticVectors

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 else:
     _Base = object
 
-_MODULES = "sentence_transformers.models."
 Registered = TypeVar("Registered", bound="type[RemoteCodeMixin]")
 TRANSFORMER_FILE = "sentence_bert_config.json"
 
@@ -119,11 +118,10 @@ class RemoteCodeMixin(_Base):
     def write_other_loaders(self, folder: str | Path, state_dict: dict[str, Tensor] | None) -> None:
         """Write the code, and the files that tell sentence-transformers that `pooler_output` is the embedding."""
         classes: tuple[Any, ...] = (self.config_class, self.code_class)
-        for kind in classes:
-            own = inspect.getfile(kind)
+        for own in map(inspect.getfile, classes):
             for file in (own, *get_relative_import_files(own)):
                 shutil.copyfile(file, Path(folder) / Path(file).name)
-        write_pooler_output_module(folder, self.settings)
+        write_pooler_output_module(Path(folder), self.settings)
 
 
 def write_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> None:
@@ -171,21 +169,25 @@ def register(model_class: Registered) -> Registered:
     return model_class
 
 
-def write_pooler_output_module(folder: str | Path, settings: LossConfig | Checkpoint) -> None:
+def write_modules(folder: Path, *modules: tuple[str, str]) -> None:
+    """Write `modules.json` with the folder of each module, and its class in sentence-transformers."""
+    entries = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.{kind}"}
+        for i, (path, kind) in enumerate(modules)
+    ]
+    write_json(folder / "modules.json", entries)
+
+
+def write_pooler_output_module(folder: Path, settings: LossConfig | Checkpoint) -> None:
     """Write the files that make sentence-transformers use a model's `pooler_output` as the sentence embedding."""
-    files: dict[str, object] = {
-        "modules.json": [
-            {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"}
-        ],
-        TRANSFORMER_FILE: {
-            "transformer_task": "feature-extraction",
-            "modality_config": {"text": {"method": "forward", "method_output_name": "pooler_output"}},
-            "module_output_name": "sentence_embedding",
-        },
+    write_modules(folder, ("", "base.modules.transformer.Transformer"))
+    about = {
+        "transformer_task": "feature-extraction",
+        "modality_config": {"text": {"method": "forward", "method_output_name": "pooler_output"}},
+        "module_output_name": "sentence_embedding",
     }
-    for name, content in files.items():
-        write_json(Path(folder, name), content)
-    write_use(Path(folder), settings)
+    write_json(folder / TRANSFORMER_FILE, about)
+    write_use(folder, settings)
 
 
 def write_use(folder: Path, settings: LossConfig | Checkpoint, by_another: bool = False) -> None:
@@ -251,10 +253,7 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
     if settings.normalize:
         modules.append((f"{len(modules)}_Normalize", "Normalize"))
         (folder / modules[-1][0]).mkdir(exist_ok=True)
-    entries = [
-        {"idx": i, "name": str(i), "path": path, "type": _MODULES + name} for i, (path, name) in enumerate(modules)
-    ]
-    write_json(folder / "modules.json", entries)
+    write_modules(folder, *((path, f"models.{name}") for path, name in modules))
     write_use(folder, settings)
 
 

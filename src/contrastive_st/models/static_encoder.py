@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from scipy import sparse
 from tokenizers import Tokenizer, normalizers
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError, choice
@@ -24,15 +24,12 @@ from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import write_json
 from contrastive_st.models.architectures.static import STORAGES, StaticConfig, StaticModel, unit
 from contrastive_st.models.base import OwnArchitecture
-from contrastive_st.models.saving import register, write_tensors
+from contrastive_st.models.saving import register, write_modules, write_tensors
 from contrastive_st.options import checked
 from contrastive_st.prefetch import in_chunks
 from contrastive_st.static_vectors import Reading, StaticVectors
 from contrastive_st.tokens import each_text, flat_indices
 from contrastive_st.vectors import check_finite, unit_vectors
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 
 @register
@@ -197,11 +194,8 @@ def int8_rows(table: Tensor) -> tuple[Tensor, Tensor]:
 
 def write_static_modules(folder: Path, config: PreTrainedConfig) -> None:
     """Write `modules.json` for sentence-transformers, and the entries of `config.json` that model2vec reads."""
-    modules = [{"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}]
-    if config.normalize:
-        kind = "sentence_transformers.models.Normalize"
-        modules.append({"idx": 1, "name": "1", "path": "1_Normalize", "type": kind})
-    write_json(folder / "modules.json", modules)
+    after = [("1_Normalize", "models.Normalize")] if config.normalize else []
+    write_modules(folder, (".", "models.StaticEmbedding"), *after)
     (folder / "sentence_bert_config.json").unlink(missing_ok=True)
     edit_config(folder, normalize=config.normalize, max_length=config.reading.get("max_length"))
 

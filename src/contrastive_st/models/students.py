@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from tqdm.auto import tqdm
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write
@@ -25,10 +24,6 @@ from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.static_encoder import special_tokens
 from contrastive_st.prefetch import in_chunks
 from contrastive_st.vectors import check_finite, unit_vectors
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
 
 _COUNTS = ("num_hidden_layers", "n_layers")  # names of the number of layers in configs
 
@@ -86,7 +81,8 @@ def student_of(
     weights = kept_layers(model, layers)
     if vocabulary is not None:
         tokenizer, rows = trimmed_tokenizer(tokenizer, vocabulary)
-        name = embedding_name(model)
+        table = model.get_input_embeddings().weight
+        name = next(str(name) for name, weight in model.named_parameters() if weight is table)
         weights[name] = weights[name][torch.tensor(rows)].clone()
         config.vocab_size, config.pad_token_id = len(rows), tokenizer.pad_token_id
     # it learns from texts without prompts
@@ -120,12 +116,6 @@ def kept_layers(model: nn.Module, layers: Sequence[int]) -> dict[str, Tensor]:
         elif int(number) in layers:
             weights[f"{prefix}{list(layers).index(int(number))}.{rest}"] = tensor.clone()
     return weights
-
-
-def embedding_name(model: PreTrainedModel) -> str:
-    """The name of the weight of the token embeddings."""
-    wanted = model.get_input_embeddings().weight
-    return next(str(name) for name, weight in model.named_parameters() if weight is wanted)
 
 
 def trimmed_tokenizer(

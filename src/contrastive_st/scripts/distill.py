@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import platform
 import sys
 import tempfile
 import time
@@ -444,7 +443,7 @@ def metadata_of(
         "data": {"name": ", ".join(Path(file).name for file in files), "rows": rows},
         "hyper_parameters": {"student": args.student, "storage": args.storage, **static, **asdict(training)},
         "seed": training.seed,
-        "versions": {"python": platform.python_version(), **versions()},
+        "versions": versions(),
         "hardware": hardware(),
         "run": run,
     })  # fmt: skip

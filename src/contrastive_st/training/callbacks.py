@@ -13,14 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import (
-    PrinterCallback,
-    ProgressCallback,
-    SchedulerType,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-)
+from transformers import PrinterCallback, ProgressCallback, SchedulerType, TrainerCallback, TrainerControl, TrainerState
 from transformers.integrations.integration_utils import TensorBoardCallback
 
 from contrastive_st.device import peak_resident

@@ -182,13 +182,12 @@ class CheckpointTrainer(Trainer):
     def begin(self) -> None:
         """What is left to do when everything is loaded, before the first step."""
         self._opening.pop_all().close()
+        done = f"step {self.state.global_step} of {self.state.max_steps}"
         if self.finished_before:
             self.state.num_train_epochs = self._epochs
-            done = f"step {self.state.global_step} of {self.state.max_steps}"
             logger.warning(f"the run is finished ({done}); its weights are unchanged")
         elif self.resumed_from is not None:
             if is_first_process():
-                done = f"step {self.state.global_step} of {self.state.max_steps}"
                 logger.info(f"resumes from {self.resumed_from}, {done}")
             if self._is_new_in(self.resumed_from, _RATES):
                 # Continue with the rate, weight decay and betas of the arguments, not with those in the checkpoint.
@@ -299,9 +298,8 @@ class CheckpointTrainer(Trainer):
         if isinstance(model, EncoderForCL):
             write_tensors(model.trained_state(), checkpoint / TRAINED)
         elif has_adapter(model) and not self.is_fsdp_enabled:  # FSDP shards have them all
-            write_tensors(
-                {name: weight.detach().cpu() for name, weight in _trained(model).items()}, checkpoint / TRAINED
-            )
+            weights = {name: weight.detach().cpu() for name, weight in _trained(model).items()}
+            write_tensors(weights, checkpoint / TRAINED)
 
     # ------------------------------------------------------------------ resuming
 

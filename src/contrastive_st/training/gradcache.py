@@ -95,7 +95,8 @@ def gradcache_step(
     loss = loss.detach()
     for i, (rows, numbers, state, wanted) in enumerate(zip(chunks, buckets, states, gradients, strict=True)):
         last = i == len(chunks) - 1
-        with contextlib.nullcontext() if last else no_sync(), replayed(state):
+        with contextlib.nullcontext() if last else no_sync():
+            replay(state)
             embeddings = encode(**rows)
             total = (embeddings.to(wanted.dtype) * wanted).sum()
             if words is not None:
@@ -150,13 +151,11 @@ def random_state(device: torch.device) -> list[Tensor]:
     return states
 
 
-@contextlib.contextmanager
-def replayed(states: list[Tensor]) -> Iterator[None]:
-    """A context that starts from the given random states, so that the same random numbers are drawn again."""
+def replay(states: list[Tensor]) -> None:
+    """Go back to the given random states, so that the same random numbers are drawn again."""
     torch.set_rng_state(states[0])
     if len(states) > 1:
         torch.cuda.set_rng_state(states[1])
-    yield
 
 
 @contextlib.contextmanager

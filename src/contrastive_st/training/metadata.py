@@ -10,13 +10,13 @@ import os
 import platform
 import re
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Any, cast
 
 from torch import nn
 from transformers import TrainingArguments
 
+from contrastive_st.doctor import installed_version
 from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.redact import publishable, publishable_arguments
 from contrastive_st.files.writing import write_json
@@ -81,7 +81,7 @@ def training_metadata(trainer: CheckpointTrainer, clock: Clock, given: JsonObjec
         "arguments": dict(given.get("arguments", {})),
         "launch": {"argv": list(sys.argv), "processes": args.world_size},
         "seed": args.seed,
-        "versions": {"python": platform.python_version(), **versions()},
+        "versions": versions(),
         "hardware": hardware(),
         "run": {
             "steps": trainer.state.global_step, "of_steps": trainer.state.max_steps,
@@ -201,14 +201,9 @@ def hardware() -> JsonObject:
 
 
 def versions() -> dict[str, str]:
-    """The installed versions of the libraries that training uses."""
-    installed = {}
-    for package in _PACKAGES:
-        try:
-            installed[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return installed
+    """The versions of Python, and of the libraries that training uses and that are installed."""
+    installed = {name: version for name in _PACKAGES if (version := installed_version(name))}
+    return {"python": platform.python_version(), **installed}
 
 
 def _plain(value: object) -> object:

@@ -86,8 +86,8 @@ class MomentumQueue:
 
     def save(self, folder: str | Path) -> None:
         """Write everything to one file, each weight once."""
-        weights = {f"encoder.{name}": tensor for name, tensor in self.encoder.named_parameters()}
-        weights |= {f"encoder.{name}": tensor for name, tensor in self.encoder.named_buffers()}
+        every = (*self.encoder.named_parameters(), *self.encoder.named_buffers())
+        weights = {f"encoder.{name}": tensor for name, tensor in every}
         state = {name: tensor.contiguous() for name, tensor in {**weights, **self.state}.items()}
         state["seen"] = torch.tensor(self.seen)
         save_file(state, Path(folder, FILE))

@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 import torch.distributed as dist
-from accelerate.utils import (
-    DDPCommunicationHookType,
-    DistributedDataParallelKwargs,
-    DynamoBackend,
-    parse_flag_from_env,
-)
+from accelerate.utils import DDPCommunicationHookType, DistributedDataParallelKwargs, DynamoBackend, parse_flag_from_env
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -539,10 +534,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         """The batches of this process."""
         every: Any = self.eval_dataset
         data = every if eval_dataset is None else every[eval_dataset] if isinstance(eval_dataset, str) else eval_dataset
-        every_batch: DataLoader[object] = (
-            super().get_eval_dataloader() if data is None else self.validation.loader(data)
-        )
-        return every_batch
+        return super().get_eval_dataloader() if data is None else self.validation.loader(data)
 
     def get_test_dataloader(self, test_dataset: object) -> DataLoader[object]:
         """The batches of this process, as in validation: all rows, of which the metric is not computed."""

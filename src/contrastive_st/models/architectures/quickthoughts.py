@@ -93,9 +93,8 @@ class QuickThoughtsConfig(PreTrainedConfig):
         self.positions, self.max_position_embeddings = positions, max_position_embeddings
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
-                raise ValueError(
-                    f"unknown {name} {getattr(self, name)!r}; choose one of {', '.join(map(str, allowed))}"
-                )
+                names = ", ".join(map(str, allowed))
+                raise ValueError(f"unknown {name} {getattr(self, name)!r}; choose one of {names}")
         heads = num_attention_heads if encoder == "transformer" else 1 + bidirectional
         if hidden_size % heads or (encoder == "transformer" and positions == "sinusoidal" and hidden_size % 2):
             raise ValueError(f"hidden_size {hidden_size} cannot be split over {heads} heads or directions, or is odd")
@@ -410,9 +409,8 @@ class QuickThoughtsModel(WordModel):
             self.frozen_embeddings = self._get_resized_embeddings(self.frozen_embeddings, self.config.vocab_size)
             self._freeze()
         if self.config.word_weights:
-            self.word_weights = functional.pad(
-                self.word_weights, (0, self.config.vocab_size - len(self.word_weights)), value=1.0
-            )
+            more = self.config.vocab_size - len(self.word_weights)
+            self.word_weights = functional.pad(self.word_weights, (0, more), value=1.0)
         return resized
 
     def get_input_embeddings(self) -> nn.Embedding:
@@ -478,13 +476,10 @@ class Tower(nn.Module):
         elif config.encoder == "transformer":
             self.encoder = PackedTransformer(dim, config)
         else:
-            self.encoder = (PackedGRU if config.encoder == "gru" else PackedLSTM)(
-                dim,
-                config.hidden_size // (1 + config.bidirectional),
-                config.num_layers,
-                bidirectional=config.bidirectional,
-                dropout=config.dropout if config.num_layers > 1 else 0.0,
-            )
+            kind, hidden = PackedGRU if config.encoder == "gru" else PackedLSTM, config.hidden_size
+            between = config.dropout if config.num_layers > 1 else 0.0
+            both = {"bidirectional": config.bidirectional, "dropout": between}
+            self.encoder = kind(dim, hidden // (1 + config.bidirectional), config.num_layers, **both)
 
     def forward(self, words: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
         """The vectors of the rows and the states of their words."""

@@ -172,10 +172,10 @@ def test_every_script_is_here():
 
 
 @pytest.mark.allow_warnings
-@pytest.mark.parametrize("student", ["static", "layers=0"])
-@pytest.mark.parametrize(("rate", "storage", "words"), [
-    ("nan", "float32", "learning_rate nan: give a number above 0"), ("1e6", "float16", "nothing was saved"),
-    ("1e38", "float32", "nothing was saved"),
+@pytest.mark.parametrize(("student", "rate", "storage", "words"), [
+    ("layers=0", "nan", "float32", "learning_rate nan: give a number above 0"),
+    ("static", "1e6", "float16", "nothing was saved"), ("layers=0", "1e6", "float16", "nothing was saved"),
+    ("static", "1e38", "float32", "nothing was saved"),
 ])  # fmt: skip
 def test_a_student_that_diverges_is_not_saved(student, rate, storage, words, folder, capsys):
     write_data(folder, 60)

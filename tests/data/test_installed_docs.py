@@ -2,11 +2,9 @@
 
 import importlib
 import json
-import os
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -159,14 +157,6 @@ def test_workers_change_nothing(tree, monkeypatch):
     assert len(alone) == len(SOURCES) + 230
 
 
-def test_without_other_processes_it_reads_here(tree, monkeypatch):
-    (tree / "more").mkdir()
-    for i in range(120):
-        (tree / "more" / f"m{i}.py").write_text("")
-    monkeypatch.setattr(sys, "executable", str(tree / "no-such-python"))
-    assert len(installed_docs(roots=[tree], workers=2)) == len(SOURCES)
-
-
 def test_a_script_without_a_main_guard_can_call_it(tree, tmp_path):
     for i in range(120):
         (tree / f"m{i}.py").write_text("")
@@ -205,16 +195,6 @@ def test_the_second_call_reads_the_cache(installed, tmp_path, monkeypatch):
     assert len(installed) == 2, "other rules, other cache"
 
 
-def test_where_the_cache_is(installed, tmp_path, monkeypatch):
-    monkeypatch.setenv("CONTRASTIVE_ST_CACHE", str(tmp_path / "named"))
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    installed_docs()
-    assert len(list((tmp_path / "named").iterdir())) == 1
-    monkeypatch.delenv("CONTRASTIVE_ST_CACHE")
-    installed_docs()
-    assert len(list((tmp_path / "home/.cache/contrastive_st").iterdir())) == 1
-
-
 @pytest.mark.parametrize("content", ["", "[[1, 2", '{"a": 1}', '[["title"]]', "7"])
 def test_a_cache_that_is_not_whole_is_written_again(installed, tmp_path, content):
     pairs = installed_docs(tmp_path)
@@ -224,27 +204,11 @@ def test_a_cache_that_is_not_whole_is_written_again(installed, tmp_path, content
     assert [DocPair(*row) for row in json.loads(path.read_text())] == pairs
 
 
-def test_a_write_that_fails_leaves_no_file_and_gives_the_pairs(installed, tmp_path, monkeypatch, caplog):
-    def replace(*args):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(os, "replace", replace)
-    assert len(installed_docs(tmp_path / "cache")) == len(SOURCES)
-    assert list((tmp_path / "cache").iterdir()) == []
-    assert "disk full" in caplog.text
-
-
 def test_the_fingerprint_follows_what_is_installed(monkeypatch):
     before = MODULE.environment_fingerprint()
     assert before == MODULE.environment_fingerprint()
     monkeypatch.setattr(MODULE.importlib.metadata, "distributions", lambda **_: [])
     assert MODULE.environment_fingerprint() != before
-
-
-def test_the_roots_are_the_folders_of_this_interpreter():
-    roots = MODULE.installed_roots()
-    assert Path(pytest.__file__).resolve().is_relative_to(roots[0])
-    assert Path(json.__file__).resolve().is_relative_to(roots[-1])
 
 
 # ---- the split

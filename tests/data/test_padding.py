@@ -6,8 +6,8 @@ import pytest
 import torch
 from plain import in_double
 
-from contrastive_st import DropoutPairCollator, PairCollator
-from contrastive_st.data import CooccurrenceCollator, LabelledPairCollator
+from contrastive_st import PairCollator
+from contrastive_st.data import LabelledPairCollator
 from contrastive_st.models import families
 from contrastive_st.models.families import family as class_of
 from contrastive_st.tokens import in_order, training_buckets
@@ -32,14 +32,6 @@ def test_a_tokenizer_that_pads_on_the_left_changes_nothing(tokenizer, kind, mult
     }
     assert batch["input_ids"].shape[-1] == (multiple or 4)
     assert batch["attention_mask"][..., 0].all()
-
-
-def test_single_sentences_are_padded_on_the_right_too(tokenizer):
-    left = copy.deepcopy(tokenizer)
-    left.padding_side = "left"
-    rows = [{"input_ids": [2, 7, 3]}, {"input_ids": [2, 3]}]
-    for kind in (DropoutPairCollator, CooccurrenceCollator):
-        assert kind(left)(rows)["input_ids"][1, 0].tolist() == [2, 3, 0]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)

@@ -124,13 +124,6 @@ print(sorted(map(sorted, community_detection(vectors, 0.6, 2))))
     assert lite.code(code).splitlines() == ["[0]", "[(0, 1), (2, 3)]", "[[0, 1], [2, 3]]"]
 
 
-def test_grouping(lite, tmp_path):
-    (tmp_path / "texts.csv").write_text("id,text\n" + "".join(f"{i},the tide is high\n" for i in range(12)))
-    out = tmp_path / "groups.csv"
-    assert lite.run("group", tmp_path / "texts.csv", "-o", out).startswith("12 texts: the tide is high")
-    assert out.read_text().count("the tide is high\n") == 12
-
-
 def test_a_saved_classifier_labels_texts(lite, tmp_path):
     texts = ["a hot day", "the sun burns", "snow and ice", "a freezing night"]
     classifier = SentenceClassifier().fit(texts, ["warm", "warm", "cold", "cold"])

@@ -74,15 +74,6 @@ def test_what_is_no_fasta(text, kind, words, tmp_path):
         list(read_fasta(path, kind))
 
 
-def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
-        list(read_fasta(tmp_path / "none.fa", "dna"))
-    broken = tmp_path / "broken.fa.gz"
-    broken.write_bytes(gzip.compress(b">a\nACGT\n" * 99)[:-9])
-    with pytest.raises(InputError, match="download"):
-        list(read_fasta(broken, "dna"))
-
-
 # ------------------------------------------------------------------ k-mers
 
 

@@ -50,10 +50,3 @@ def test_the_classes_of_a_validation_file_are_those_of_training(tmp_path):
     given += ["--output_dir", str(tmp_path / "out"), "--overwrite_output_dir", "--validation_file"]
     with pytest.raises(InputError, match=r"held\.csv"):
         load("train").main([*given, labelled("held.csv", ["same", "equal"])])
-
-
-def test_labels_that_are_all_different_are_an_error_that_names_the_file(tmp_path):
-    path = tmp_path / "train.csv"
-    path.write_text("text,label\n" + "".join(f"{word},{word}\n" for word in WORDS[:9]))
-    with pytest.raises(InputError, match=r"train\.csv"):
-        load("train").main(["--train_file", str(path), *TINY.split(), "--output_dir", str(tmp_path / "out")])

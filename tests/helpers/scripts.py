@@ -19,10 +19,3 @@ def load(name, folder=EXAMPLES):
     module = sys.modules[name] = importlib.util.module_from_spec(spec)  # which dataclasses look up
     spec.loader.exec_module(module)
     return module
-
-
-def load_comparison():
-    """`compare.py` and `methods.py` of `benchmarks/`, whose folder is not on the path: it has a `training.py`."""
-    folder = EXAMPLES.parent / "benchmarks"
-    methods = sys.modules.get("methods") or load("methods", folder)
-    return sys.modules.get("compare") or load("compare", folder), methods

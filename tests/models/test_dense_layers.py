@@ -40,13 +40,6 @@ def test_the_config_alone_rebuilds_the_model(base, tmp_path):
         assert all(torch.equal(a, b) for a, b in zip(model.parameters(), own.parameters(), strict=True))
 
 
-def test_other_poolings_leave_the_layers_out_and_new_ones_can_be_added(base):
-    other = AutoModelForCL.from_pretrained(base, pooling="max")
-    assert (list(other.after), other.embedding_dim) == ([], 16)
-    new = AutoModelForCL.from_pretrained(base, dense=[{"out_features": 5, "activation": "Identity"}], truncate_dim=3)
-    assert (new.embedding_dim, new.settings.truncate_dim, len(new.after)) == (5, 3, 3)
-
-
 def test_heads_of_losses_have_the_dimension_after_the_dense_layers(base):
     model = AutoModelForCL.from_pretrained(base, loss="softmax", num_labels=3)
     ids = torch.randint(5, 20, (4, 2, 7))

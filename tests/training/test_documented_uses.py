@@ -1,13 +1,12 @@
 """The documented uses of transformers' Trainer, and evaluators of sentence-transformers, with `ContrastiveTrainer`."""
 
 import math
-import os
 from pathlib import Path
 
 import pytest
 import torch
 from datasets import Dataset
-from transformers import EarlyStoppingCallback, TrainerCallback
+from transformers import TrainerCallback
 
 from conftest import SENTENCES
 from contrastive_st import (
@@ -23,7 +22,6 @@ from contrastive_st import (
 )
 from contrastive_st.cli import main
 from contrastive_st.data import LabelledPairCollator
-from contrastive_st.errors import install
 
 pytestmark = pytest.mark.slow
 
@@ -123,14 +121,6 @@ def test_a_known_metric_costs_no_evaluation(wanted, make, rows):
     trainer.train()
     assert len(calls) == 2
     assert trainer.state.best_global_step
-
-
-@pytest.mark.allow_warnings
-def test_early_stopping_as_a_callback_chooses_the_metric_itself(make, rows):
-    trainer = make(eval_dataset=rows(), callbacks=[EarlyStoppingCallback(1)], eval_strategy="steps", eval_steps=1,
-                   learning_rate=1e-9)  # fmt: skip
-    trainer.train()
-    assert trainer.args.metric_for_best_model == "loss"
 
 
 def test_the_best_of_nothing_is_refused_in_one_line(make, capsys, tmp_path):
@@ -307,12 +297,6 @@ def test_one_pair_cannot_be_ranked(make, rows, caplog):
 # --- Other arguments.
 
 
-@pytest.mark.parametrize("strategy", ["group_by_length", "batch_rebalance"])
-def test_grouping_by_length_is_refused(strategy, make):
-    with pytest.raises(InputError, match=f"train_sampling_strategy {strategy}"):
-        make(train_sampling_strategy=strategy)
-
-
 def test_other_data_is_evaluated_under_its_prefix(make, rows):
     trainer = make(eval_dataset=rows())
     trainer.train()
@@ -375,14 +359,3 @@ def test_a_command_runs_where_it_is_told(pairs, capsys):
     assert "device cuda:99" in capsys.readouterr().err
     assert main(["similarity", "a cat", "a dog", "--device", "cpu"]) == 0
     assert main([*pairs, "--device", "cpu"]) == 0
-
-
-def test_an_extra_is_installed_from_the_clone():
-    command = install("app")
-    assert os.path.isfile(os.path.join(command.split("-e '")[1].split("[")[0], "pyproject.toml"))
-
-
-def test_the_first_line_of_the_readme_installs_what_it_shows():
-    readme = Path("README.md").read_text()
-    line = next(line for line in readme.splitlines() if line.startswith("pip install"))
-    assert {"app", "lora"} <= set(line.split("[")[1].split("]")[0].split(","))

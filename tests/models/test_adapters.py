@@ -239,7 +239,7 @@ def test_commands(adapter, tmp_path, capsys):
     assert "is not an adapter" in capsys.readouterr().err
     assert not (tmp_path / "again").exists()
     assert main(["push", str(adapter), "alice/adapter", "--dry_run"]) == 2
-    assert "a folder that others cannot open: merge it" in capsys.readouterr().err
+    assert "a base that others cannot open: merge it" in capsys.readouterr().err
 
 
 def test_an_adapter_of_a_model_of_the_hub_is_pushed_with_its_name(adapter):

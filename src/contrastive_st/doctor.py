@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import tempfile
@@ -10,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from contrastive_st.device import DEVICE
-from contrastive_st.errors import InputError, install
+from contrastive_st.errors import InputError, install, installed_version
 from contrastive_st.files.folders import default_model
 from contrastive_st.files.redact import without_secrets
 from contrastive_st.processors import affinity, quota, taken, usable
@@ -83,14 +82,6 @@ def facts() -> Iterator[tuple[str, str]]:
     there = "" if data is None or Path(data).is_dir() else " (no such folder)"
     yield "data", f"{_short(data)}{there}" if data else f"not found ({DATA_VARIABLE} not set)"
     yield "STS-B dev", _short(find_stsb("dev")) or "not found"
-
-
-def installed_version(name: str) -> str:
-    """The version of a distribution; empty if it is not installed."""
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 def _threads(number: int) -> str:

@@ -127,6 +127,16 @@ def install(extra: str = "") -> str:
     return f"pip install '{_WHOLE}{wanted}'"
 
 
+def installed_version(name: str) -> str:
+    """The version of a distribution; empty if it is not installed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
 def lacking(error: ModuleNotFoundError) -> str:
     """What to install for a module that the light distribution does without.
 

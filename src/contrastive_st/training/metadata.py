@@ -16,7 +16,7 @@ from typing import Any, cast
 from torch import nn
 from transformers import TrainingArguments
 
-from contrastive_st.doctor import installed_version
+from contrastive_st.errors import installed_version
 from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.redact import publishable, publishable_arguments
 from contrastive_st.files.writing import write_json

@@ -10,7 +10,6 @@ import pytest
 
 from contrastive_st.data.docstrings import pair_of
 from contrastive_st.data.documentation import DocPair, installed_docs, split_pairs
-from contrastive_st.errors import InputError
 
 MODULE = importlib.import_module("contrastive_st.data.documentation")  # the package has a function of that name
 TITLE = "Compute the height of the tide."
@@ -239,12 +238,6 @@ def test_training_pairs_share_nothing_with_held_out_ones():
     assert again == test, "the texts of the twins were to sort behind; choose others"
     assert not any({pair.title.casefold(), pair.text.casefold()} & held for pair in train)
     assert len(train) == 47
-
-
-@pytest.mark.parametrize("heldout", [-1, 50, 1000])
-def test_more_held_out_pairs_than_there_are(heldout):
-    with pytest.raises(InputError, match=f"heldout of 50 pairs {heldout}"):
-        split_pairs(PAIRS, heldout=heldout)
 
 
 def test_no_near_copy_crosses_the_split():

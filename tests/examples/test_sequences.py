@@ -105,12 +105,6 @@ def test_auto_tokenizer_opens_it(frame, tmp_path):
     assert (tokenizer.unk_token_id in ours[1]) == (frame == 0 or "XWA" in "VXWAA")
 
 
-def test_vocabulary_of_frequent_words():
-    tokenizer = kmer_tokenizer(4, "protein", sequences=["MKVLMKVL", "MKVLX"], vocab_size=8)
-    assert tokenizer.convert_ids_to_tokens(range(5, 8)) == ["MKVL", "KVLM", "LMKV"]
-    assert tokenizer("MKVLXMKV")["input_ids"] == [2, 5, 1, 3]
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -504,6 +504,14 @@ def test_a_limit_is_what_it_says(encoder):
         np.testing.assert_allclose(found[:6], units(encoder, texts[:6]), atol=1e-6)
 
 
+def test_one_element_that_is_no_text_is_one_error(encoder):
+    with client(encoder) as http:
+        for bad, number in ((["a", None, 5, None], 1), ([[5], ["a"]], 1), ([[5], [True]], 1), ([None], 0)):
+            error = http.post("/embed", json={"inputs": bad}).json()["error"]
+            assert error.startswith(f"element {number} of the input is ")
+            assert len(error) < 100
+
+
 def test_what_all_requests_hold_is_bounded(encoder, monkeypatch):
     monkeypatch.setattr(api.limits, "ALL_FLOATS", 16 * 3)
     with client(encoder) as http:

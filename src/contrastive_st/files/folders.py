@@ -87,6 +87,8 @@ def check_folder(folder: str | Path) -> Path:
             weights file or module is absolute or has `..`, a file is a pipe, or a size is out of all bounds.
     """
     folder = Path(folder)
+    if folder.is_dir():
+        _check_files(folder)
     roots = [folder.resolve()]
     if roots[0].parent.name == "snapshots":  # a Hub cache: snapshots/<commit>/<file> links to blobs/<hash> of the
         roots += [above / "blobs" for above in roots[0].parents[1:3]]  # repository, or to those that all share

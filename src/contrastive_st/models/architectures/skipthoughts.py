@@ -39,6 +39,7 @@ class SkipThoughtsModel(WordModel):
     The embedding of a sentence without words is zero. Nothing is computed for padding.
 
     Example:
+        >>> import torch
         >>> model = SkipThoughtsModel(SkipThoughtsConfig(vocab_size=50, embedding_size=4, hidden_size=8)).eval()
         >>> ids = torch.tensor([[2, 7, 8], [9, 0, 0], [0, 0, 0]])
         >>> model(ids, attention_mask=(ids > 0).long()).pooler_output.shape

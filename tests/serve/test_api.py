@@ -373,6 +373,7 @@ def test_only_a_client_among_others_waits_for_them():
             started = time.monotonic()
             await asyncio.gather(*(batcher.submit([[number]]) for number in range(clients)))
             seconds.append(time.monotonic() - started)
+            await asyncio.sleep(0.1)  # until the thread has ended its turn
         return seconds
 
     alone, _, after_others, again = asyncio.run(turns())

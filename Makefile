@@ -60,7 +60,7 @@ $(VENV)-min/.test: pyproject.toml constraints-min.txt
 
 # What depends on the versions of other libraries: models, the trainer, files, cards, the store and the API.
 VERSIONS := -m "not data" tests/serve/test_api.py tests/search/test_store.py tests/hub/test_cards.py tests/hub/test_convert.py \
-	$(patsubst %,tests/models/test_%.py,adapters contract decoders families loaders models opening other_families) \
+	$(patsubst %,tests/models/test_%.py,adapters contract decoders families loaders models opening) \
 	$(patsubst %,tests/training/test_%.py,callbacks optimizers own_parts trainer) \
 	$(patsubst %,tests/data/test_%.py,collators every_door mixture readers tokenize_roles wordpiece)
 test-min: $(VENV)-min/.test  ## tests of what depends on other libraries, offline, with their oldest versions

@@ -28,7 +28,7 @@ from contrastive_st.models.saving import (
     RemoteCodeMixin,
     check_built,
     check_loaded,
-    settle_pooler,
+    init_unused_pooler,
     stored_dtype,
     weights_as,
     write_sentence_transformers,
@@ -347,7 +347,7 @@ class ForCL(_Base):
         lacking = set(after) - set(weight_types(folder)) if after else set()
         check_loaded(model, {*info["missing_keys"], *lacking}, name, folder)
         if not getattr(model, "has_trained_head", False):
-            settle_pooler(model, folder)
+            init_unused_pooler(model, folder)
         model.save_dtype = None if typed else stored_dtype(folder)
         model.name_or_path = model.config._name_or_path = str(name)
         if folder.parent.name == "snapshots":

@@ -31,7 +31,7 @@ from contrastive_st.models.base import sentence_vectors
 from contrastive_st.models.checkpoint import Checkpoint, most_tokens, of_settings
 from contrastive_st.models.configuration import LossConfig, asks_for_code
 from contrastive_st.models.families import family
-from contrastive_st.models.saving import settle_pooler, write_tokenizer, write_use
+from contrastive_st.models.saving import init_unused_pooler, write_tokenizer, write_use
 from contrastive_st.models.wrapped import EncoderForCL, check_modules, features_of, is_sentence_transformer, modules_of
 from contrastive_st.speed import switch
 from contrastive_st.speed.products import all_modules, packed_products
@@ -92,7 +92,7 @@ def with_sentence_transformers(found: Checkpoint, device: torch.device) -> Opene
             raise InputError(f"{path} asks for an implementation (attn_implementation); remove it there")
     with about(found.name):
         source = SentenceTransformer(str(found.folder), device=str(device), trust_remote_code=False)
-    settle_pooler(source, found.model)
+    init_unused_pooler(source, found.model)
     own, tokenizer, recorded = in_memory(source, None)
     return own, tokenizer, replace(recorded, prompts=found.prompts, similarity=found.similarity)
 

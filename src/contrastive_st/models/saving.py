@@ -322,7 +322,7 @@ def check_built(
         raise InputError(f"{name}: its config.json describes {asked:,} weights, but its files have only {size:,} bytes")
 
 
-def settle_pooler(model: nn.Module, folder: Path) -> None:
+def init_unused_pooler(model: nn.Module, folder: Path) -> None:
     """Give a pooler that is not in the files the same weights whenever they are opened.
 
     transformers draws them at random: no embedding depends on them, but the hash of the model does, by which

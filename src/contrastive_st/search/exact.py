@@ -359,7 +359,10 @@ class ExactIndex:
             self._words = Segment.of(self.ids, texts, self.language)
             self._length = float(self._words.lengths.mean()) if len(self) else 0.0
             self._norms = norms_of(self._words.lengths, self._length)
-        chosen = None if rows is None else np.isin(np.arange(len(self)), rows)
+        chosen = None
+        if rows is not None:
+            chosen = np.zeros(len(self), np.bool_)
+            chosen[rows] = True
         postings = list(self._words.postings(query_keys(storable(text), self.language)))
         return best(postings, self._norms, len(self), k, chosen)[0], postings
 

@@ -191,10 +191,12 @@ def _tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest
         asked = {"truncation": longest is not None, "max_length": longest}
         rows: list[list[int]] = tokenizer(sound[:1], **asked)["input_ids"]  # this sets up the backend for the others
         backend = getattr(tokenizer, "backend_tokenizer", None)
+        if len(sound) == 1:
+            return rows
         if backend is not None and [row.ids for row in backend.encode_batch_fast(sound[:1])] == rows:
             rows += [row.ids for row in backend.encode_batch_fast(sound[1:])]
         else:  # a tokenizer that does more than its backend, or has none
-            rows += tokenizer(sound[1:], **asked)["input_ids"] if sound[1:] else []
+            rows += tokenizer(sound[1:], **asked)["input_ids"]
     return rows
 
 

@@ -71,6 +71,12 @@ def training_attention(
         _CHOSEN.choice, config._attn_implementation = before, "sdpa"
 
 
+def is_plain_sdpa(config: PreTrainedConfig) -> bool:
+    """Whether rows without a mask attend as torch's `scaled_dot_product_attention` does, and no rows are packed."""
+    name = config._attn_implementation
+    return name == "sdpa" or (name == NAME and _CHOSEN.choice.rows is None and not _CHOSEN.choice.kernels)
+
+
 def _attention(
     module: torch.nn.Module,
     query: Tensor,

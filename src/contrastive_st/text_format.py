@@ -18,14 +18,15 @@ class TextFormat:
         encoding: such as `cp1251`.
         delimiter: the character between the cells of a table.
         header: whether the first row of a table holds the names of its columns.
-        escapes: whether backslashes in a table are escapes, and quotes around the cells of one with tabs are marks.
+        escapes: whether backslashes in a table are escapes, and quotes around the cells of one with tabs are marks:
+            all of them, none, only backslashes before `quotes`, or what databases escape (`copy`), such as a line end.
         decimal: whether the decimal mark of its numbers is a `point` or a `comma`.
     """
 
     encoding: str | None = None
     delimiter: str | None = None
     header: bool | None = None
-    escapes: bool | None = None
+    escapes: bool | str | None = None
     decimal: str | None = None
 
 
@@ -35,8 +36,8 @@ TEXT_FORMAT_HELP = {
     "delimiter": "character between the cells of a table (default: as in its header line: , ; | or a tab)",
     "header": "whether the first row of a table holds the names of its columns: true or false (default: true if its "
     "cells are known names)",
-    "escapes": "whether backslashes in a table are escapes, and with tabs quotes are marks around cells: true or false "
-    "(default: false, or a question)",
+    "escapes": "whether backslashes in a table are escapes, and with tabs quotes are marks around cells: true, false, "
+    "quotes (a backslash before quotes alone) or copy (\\n is a line end; as databases write) (default: a question)",
     "decimal": "decimal mark of the numbers in a table: point or comma (default: point)",
 }
 #: How this process reads files of text
@@ -81,5 +82,7 @@ def add_text_format(name: str, value: str) -> None:
     if name == "decimal":
         given = choice("value of --decimal", value.lower(), ("point", "comma"))
     if name in ("header", "escapes"):
-        given = choice(f"value of --{name}", value.lower(), ("true", "false")) == "true"
+        others = ("quotes", "copy") if name == "escapes" else ()
+        given = choice(f"value of --{name}", value.lower(), ("true", "false", *others))
+        given = given if given in others else given == "true"
     set_text_format(replace(asked, **{name: given}))

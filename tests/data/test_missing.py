@@ -14,6 +14,7 @@ from contrastive_st.data.profile import MISSING
 from contrastive_st.data.reading import open_table
 from contrastive_st.data.reading.texts import corpus_texts
 from contrastive_st.errors import InputError
+from contrastive_st.text_format import reading_as
 
 
 @pytest.fixture
@@ -64,24 +65,26 @@ def test_a_missing_label_is_no_class(write, caplog):
     assert read_examples(signs)[0]["label"][:] == [0, 2, 1]
 
 
-def test_escapes_of_postgresql_are_read_where_a_cell_is_null(write):
+def test_escapes_of_postgresql_are_asked_for(write):
     written = 'text\tnote\nOne\\ntwo.\t\\N\n"Three" and\tC:\\\\new\n"Four."\t\\\\N\n'
-    table = open_table(write("a.tsv", written))
+    with reading_as(escapes="copy"):
+        table = open_table(write("a.tsv", written))
     assert [tuple(row.cells.values()) for row in table] == [
         ("One\ntwo.", None), ('"Three" and', "C:\\new"), ('"Four."', "\\N"),
     ]  # fmt: skip
-    assert table.notes == (
-        r"\n, \t and \\ in a cell are escapes, because a cell is \N, as \copy of PostgreSQL writes null",
-    )
-    latex = open_table(write("b.tsv", written + "Five.\t\\alpha\n"))  # no export
-    assert next(iter(latex)).cells["text"] == "One\\ntwo."
+    with pytest.raises(InputError, match="--escapes copy"):
+        list(open_table(write("b.tsv", written.replace('"', ""))))
+    latex = open_table(write("c.tsv", written.replace('"', "") + "Five.\t\\alpha\n"))  # no export
+    assert next(row.cells["text"] for row in latex) == "One\\ntwo."
 
 
 def test_escapes_of_a_database_are_asked_for(write):
     source = write("a.tsv", "question\tanswer\nWhy?\tone\\ntwo\nWho?\tC:\\\\dir\n")
     with pytest.raises(InputError, match="--escapes true"):
         read_texts(source, ["answer"])
-    assert read_texts(source, ["answer"], escapes=True)["answer"] == ["one\ntwo", "C:\\dir"]
+    with pytest.raises(InputError, match="before 'n'"):
+        read_texts(source, ["answer"], escapes=True)
+    assert read_texts(source, ["answer"], escapes="copy")["answer"] == ["one\ntwo", "C:\\dir"]
     assert read_texts(source, ["answer"], escapes=False)["answer"] == ["one\\ntwo", "C:\\\\dir"]
 
 

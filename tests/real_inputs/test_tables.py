@@ -136,7 +136,6 @@ READ = [
     ("ranked_list.parquet", RANKED, "scored_candidates", ("why 0?", "so 0", "no 0", [0.9, 0.1])),
     ("decimals.parquet", with_column([Decimal("0.25"), Decimal("0.5"), Decimal("1.00"), Decimal("0.75")], "score"), "scored_pairs", (*PAIRS[0].values(), 0.25)),
     ("half_scores.parquet", pa.table({**{n: [r[n] for r in PAIRS] for n in PAIR}, "score": pa.array(np.array([0.25, 0.5, 1, 0], np.float16))}), "scored_pairs", (*PAIRS[0].values(), 0.25)),
-    ("title_above.csv", "Survey of May\n\nanchor;positive;;\nwhy?;so;;\nwho?;me;;\n", "pairs", ("why?", "so")),
     ("metadata.jsonl", [{"content": f"text {i}", "meta": {"author": "me", "page": i}} for i in range(3)], "texts", ("text 0",)),
     ("objects_aside.jsonl", [{"content": f"text {i}", "extra": {"author": "me", "page": i}} for i in range(3)], "texts", ("text 0",)),
     ("large_strings.parquet", pa.table({"anchor": pa.array(["why?", "who?"], pa.large_string()), "positive": pa.array(["so", "me"]).dictionary_encode()}), "pairs", ("why?", "so")),
@@ -225,7 +224,6 @@ def test_what_is_recognized_is_logged(tmp_path, caplog):
     for name, content, words in (
         ("a.jsonl", LISTS, "read as a file of lists of labeled texts"),
         ("b.jsonl", TEVATRON, "read as a file of tevatron"),
-        ("c.csv", "# May\n" + SHEET, "1 lines above the names of the columns are skipped"),
         (
             "d.csv",
             "text,label\na b,-1\nc d,0\ne f,1\n",

@@ -35,11 +35,10 @@ NULL = r"\N"  # null in what \copy of PostgreSQL and SELECT INTO OUTFILE of MySQ
 _CHARACTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _OF_COPY = {"\\", "N", *_CHARACTERS}  # what comes after a backslash in what databases write
 _AFTER_BACKSLASH = re.compile(r"\\(.|$)", re.DOTALL)
-_ESCAPED_QUOTE = re.compile(r'\\"[^",;\t|\r\n]')
+_ESCAPED_QUOTE = re.compile(r'\\("[^",;\t|\r\n])')
 _EXCEL = re.compile(r'="(.*)"', re.DOTALL)  # how Excel writes a text that is like a number
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
 MAYBE_A_TABLE = "the lines have tabs inside: each is read as one text; if the file is a table, give --delimiter '\\t'"
-_SEP = re.compile(r"sep=(.)\r?\n?")  # the first line of a file for Excel
 _IN_QUOTES = re.compile(r'"(?:[^"]|"")*"')
 _IN_SPACES = re.compile(r'"[^" ]+"(?: "[^" ]+")+\s*')  # a header of write.table of R
 _BARE_WORD = re.compile(r"[^\s.!?]{1,40}")
@@ -74,28 +73,25 @@ class Dialect(NamedTuple):
         names: the columns.
         header: whether a row holds their names.
         quote: the mark around cells; blank if quotes are text.
-        skipped: lines before the table.
         spaced: whether blanks after a delimiter are not part of the cells.
         loose: whether cells beyond the columns are left out, which the files of QQP need.
-        escapes: what a backslash is an escape before: `any` character, `quotes`, those of a database (`copy`), or none.
+        escapes: what a backslash is an escape before: `any` mark, `quotes`, what databases escape (`copy`), or nothing;
+            None if that is asked about.
         decimal_commas: whether a comma in a number is its decimal mark.
         notes: what was detected, for messages.
         checked: whether a row that is like a header, or like what programs write around a table, is refused.
-        above: how many rows are above the first row of the table.
     """
 
     delimiter: str
     names: list[str]
     header: bool
     quote: str = '"'
-    skipped: int = 0
     spaced: bool = False
     loose: bool = False
-    escapes: str = ""
+    escapes: str | None = None
     decimal_commas: bool = False
     notes: tuple[str, ...] = ()
     checked: bool = True
-    above: int = 1
 
     def rows(self, lines: Iterable[str]) -> _csv.Reader:
         """The cells of each row. Strict, because otherwise a quote that is never closed takes in the rest."""
@@ -145,50 +141,50 @@ def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Seq
             if alike and set(wanted) <= set(names) and not (below and dialect.checked and is_aside(below[0], names)):
                 return dialect._replace(delimiter=delimiter, names=names)
     header = True if wanted and asked.header is None else asked.header
-    named = _SEP.fullmatch(first[0])
-    told = asked.delimiter or (named and named[1])
-    if not told:
+    if asked.header is None:
+        _ask_above(first, source, wanted)
+    if not asked.delimiter:
         ask_other(first, source)
-    skipped = 1 if named else _lines_above(first, told)
-    delimiter = told or _delimiter_of(first[skipped], source, usual)
-    cells = first[skipped].rstrip("\r\n").split(delimiter)
+    delimiter = asked.delimiter or _delimiter_of(first[0], source, usual)
+    cells = first[0].rstrip("\r\n").split(delimiter)
     spaced = len(cells) > 1 and all(cell[:1] == " " for cell in cells[1:])
     around = {cell[0] if len(cell) > 1 and cell[0] == cell[-1] else "" for cell in cells if cell}
-    quote, escapes = "'" if around == {"'"} and len(cells) > 1 else '"', ""
-    if delimiter == "\t" or asked.escapes:
-        quote, escapes = _marks_of(quote, around == {'"'}, lines, delimiter, loose, source)
-    dialect = dialect._replace(delimiter=delimiter, quote=quote, skipped=skipped, escapes=escapes, spaced=spaced)
-    rows, ends, reader = list[list[str]](), list[int](), dialect.rows(first[skipped:])
+    quote = "'" if around == {"'"} and len(cells) > 1 else '"'
+    escapes = ("any" if asked.escapes else "") if isinstance(asked.escapes, bool) else asked.escapes
+    if delimiter == "\t" and around != {quote} and escapes not in ("any", "quotes"):
+        in_quotes = (_IN_QUOTES.fullmatch(cell) for line in first for cell in line.rstrip("\r\n").split("\t"))
+        doubled = escapes is None and not loose and any(cell and '""' in cell[0][1:-1] for cell in in_quotes)
+        quote = quote * doubled
+    dialect = dialect._replace(delimiter=delimiter, quote=quote, escapes=escapes, spaced=spaced)
+    rows, ends, reader = list[list[str]](), list[int](), dialect.rows(first)
     with contextlib.suppress(csv.Error):  # the error names the row when it is read
         for row in reader:
             rows.append([cell.strip() for cell in row])
-            ends.append(skipped + reader.line_num)
+            ends.append(reader.line_num)
     if not rows:
-        rows, ends = [[cell.strip(f" {quote}") for cell in cells]], [skipped + 1]
+        rows, ends = [[cell.strip(f" {quote}") for cell in cells]], [1]
     if len(rows[0]) == 1 and any(_are_names(rows[0][0].split(one)) for one in _DELIMITERS):
         raise InputError(f"{source}: each row is one cell in quotes; {converted(WITHOUT_QUOTES, source)}")
     sts = not header and _is_sts(rows[0])
     for place, row in enumerate(rows[1:3] if dialect.checked and header is not False and not sts else [], 1):
         if is_aside(row, rows[0]):
             start = ends[0 if "ImportId" in row[0] else place - 1] + 1  # Qualtrics has two such rows
-            raise _aside_question(f"{source}, row {skipped + place + 1}", row, (start, ends[place]), source)
+            raise _aside_question(f"{source}, row {place + 1}", row, (start, ends[place]), source)
     if header is None and (header := False if sts else _is_header(rows[0])) is None:
         raise _header_question(rows, source, ends[0])
     names = list(STS_COLUMNS) if sts else [str(place) for place in range(len(rows[0]))]
     if header:
         names = _names_in(rows[0], source)
     notes = (
-        (f"{skipped} lines above the names of the columns are skipped", skipped and not named),
-        (r"\n, \t and \\ in a cell are escapes, because a cell is \N, as \copy of PostgreSQL writes null",
-         escapes == "copy" and not asked.escapes),
         (f"no header: columns {'as in the STS benchmark,' if sts else 'are numbered'} {', '.join(names)}", not header),
         ("blanks after a delimiter are not part of the cells", spaced),
-        (f"cells are separated by {_DELIMITERS.get(delimiter)}", delimiter not in (usual, told, _ONE_COLUMN)),
+        (f"cells are separated by {_DELIMITERS.get(delimiter)}",
+         delimiter not in (usual, asked.delimiter, _ONE_COLUMN)),
         ("one column: commas are text, because the first row has none",
          delimiter == _ONE_COLUMN and any("," in line for line in first)),
     )  # fmt: skip
-    said, above = tuple(note for note, holds in notes if holds), skipped + header
-    return dialect._replace(names=names, header=header, loose=loose or sts, notes=said, above=above)
+    said = tuple(note for note, holds in notes if holds)
+    return dialect._replace(names=names, header=header, loose=loose or sts, notes=said)
 
 
 def ask_other(top: Sequence[str], source: str) -> None:
@@ -199,14 +195,16 @@ def ask_other(top: Sequence[str], source: str) -> None:
             raise InputError(f"{source}: {what}" + f"; {converted(command, source, end)}" * bool(command))
 
 
-def _lines_above(lines: Sequence[str], asked: str | None) -> int:
-    """How many lines are above a header: those with one cell, above a line with two known names."""
+def _ask_above(lines: Sequence[str], source: str, wanted: Sequence[str]) -> None:
+    """Raise `InputError` if a line below the first is the header, with the command that leaves out those above."""
+    enough = len(wanted) or 2
     for number, line in enumerate(lines[:_ABOVE]):
-        for one in asked or _DELIMITERS:
-            if sum(map(has_role, line.rstrip("\r\n").split(one))) > 1:
-                alone = (len(above.rstrip("\r\n").split(one)) - above.count(one * 2) < 2 for above in lines[:number])
-                return number if all(alone) else 0
-    return 0
+        rows = [[cell.strip(' "') for cell in line.rstrip("\r\n").split(one)] for one in _DELIMITERS]
+        if any(sum(cell in wanted if wanted else has_role(cell) for cell in row) >= enough for row in rows):
+            if number:
+                command = converted(f"sed 1,{number}d", source)
+                raise InputError(f"{source}: line {number + 1} may be the header; {command}, or give --header true")
+            return
 
 
 def _delimiter_of(line: str, source: str, usual: str) -> str:
@@ -226,38 +224,11 @@ def _delimiter_of(line: str, source: str, usual: str) -> str:
     return best[0] if best else _ONE_COLUMN
 
 
-def _marks_of(mark: str, quoted: bool, lines: Lines, delimiter: str, loose: bool, source: str) -> tuple[str, str]:
-    """The mark around cells and the escapes, as `Dialect` has them, of a table with tabs or with `--escapes true`.
-
-    With tabs, quotes are marks if the names are `quoted` too, or if cells have doubled quotes or line ends in them.
-    """
-    asked, tabs = text_format.asked.escapes, delimiter == "\t"
-    after, null = set[str](), False
-    for line in lines():
-        if "\\" in line:
-            after.update(_AFTER_BACKSLASH.findall(line))
-            null = null or NULL in line.rstrip("\r\n").split("\t")
-    if after - {"N"} and after <= _OF_COPY and (asked or (asked is None and null and not quoted)):
-        return mark if quoted or not tabs else "", "copy"
-    if asked:
-        return mark, "any" if after <= {'"', "'", "\\", delimiter, "\r", "\n"} else "quotes"
-    in_quotes = (any(map(_IN_QUOTES.fullmatch, line.rstrip("\r\n").split("\t"))) for line in lines() if '"' in line)
-    if asked is None and not (quoted or loose) and any(in_quotes):
-        widths, needed = set[int](), False
-        with contextlib.suppress(csv.Error):
-            for row in filter(None, Dialect("\t", [], False).rows(lines())):
-                widths.add(len(row))
-                needed = needed or any('"' in cell or "\n" in cell for cell in row)
-            quoted = needed and len(widths) == 1
-            if len(widths) == 1 and not needed:
-                raise _escapes_question(source, "quotes are around cells")
-    return mark * quoted, ""
-
-
 def _escapes_question(where: str, what: str) -> InputError:
     """Ask whether marks are text, or are written as by `to_csv(escapechar=...)`, Excel, R, mysql and jq."""
-    mend = "if it is a mark or an escape, give --escapes true; if it is text, give --escapes false"
-    return InputError(f"{where}: {what}; {mend}")
+    mend = r"if \n is a line end, --escapes copy; if backslashes and quotes are text, --escapes false"
+    mend = f"if a backslash escapes quotes alone, --escapes quotes; {mend}"
+    return InputError(f"{where}: {what}; if it is a mark or an escape, give --escapes true; {mend}")
 
 
 def _is_header(cells: Sequence[str]) -> bool | None:
@@ -382,31 +353,35 @@ def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterat
         InputError: a row has more or fewer cells, a quote is not closed, or it is not clear whether a row is of the
             table or a backslash is an escape; the message names the row.
     """
-    names, asked, number, cells, after = dialect.names, text_format.asked, 0, list[str](), set[str]()
+    names, escapes, number, cells, after = dialect.names, dialect.escapes, 0, list[str](), set[str]()
     checked = dialect.header and dialect.checked
     several = checked and len(names) > 1
     known = [name if several and has_role(name) else None for name in names]
 
     def noted() -> Iterator[str]:
-        for line in islice(lines, dialect.skipped, None):
-            if "\\" in line and asked.escapes is None and not dialect.escapes:
+        for line in lines:
+            if "\\" in line and escapes in (None, "any"):
                 after.update(_AFTER_BACKSLASH.findall(line.rstrip("\r\n")))
-                if _ESCAPED_QUOTE.search(line):
-                    raise _escapes_question(f"{source}, row {number + 1}", "a backslash stands before a quote")
+                others = after - {dialect.delimiter, *"\"'\\", ""} if escapes else _ESCAPED_QUOTE.findall(line)
+                if others:
+                    raise _escapes_question(f"{source}, row {number + 1}", f"a backslash stands before {min(others)!r}")
+            text = dialect.quote or dialect.loose or escapes is not None
+            if '"' in line and not text and any(map(_IN_QUOTES.fullmatch, line.rstrip("\r\n").split("\t"))):
+                raise _escapes_question(f"{source}, row {number + 1}", "quotes are around a cell")
             yield line.lstrip("\ufeff") if line.startswith("\ufeff") else line  # of files that were joined
 
-    reader, end = dialect.rows(noted()), dialect.skipped
+    reader, end = dialect.rows(noted()), 0
     try:
-        for number, cells in enumerate(reader, 1 + dialect.skipped):
-            start, end = end + 1, reader.line_num + dialect.skipped
-            if number <= dialect.above:
+        for number, cells in enumerate(reader, 1):
+            start, end = end + 1, reader.line_num
+            if number <= dialect.header:
                 continue
             where = f"{source}, row {number}"
             again = cells == names or any(cell.strip() == name for cell, name in zip(cells, known, strict=False))
             if several and (again or (len(NAMES.intersection(map(str.lower, cells))) > 1 and _are_names(cells))):
                 raise _aside_question(where, cells, (start, end), source)
             if cells and len(cells) != len(names):
-                first = number == dialect.above + 1  # with a cell for its name, as R writes it, or all have one more
+                first = number == dialect.header + 1  # with a cell for its name, as R writes it, or all have one more
                 spare = dialect.loose and not (first and dialect.header)
                 if len(cells) < len(names) or (not spare and any(map(str.strip, cells[len(names) :]))):
                     raise InputError(f"{where}: {_wrong_count(cells, dialect, source, first, (start, end))}")
@@ -415,11 +390,11 @@ def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterat
     except csv.Error as error:
         mend = "close every quote, and double quotes inside a cell"
         raise InputError(f"{source}, row {number + 1}: {error}; {mend}") from error
-    if checked and number > dialect.above and is_aside(cells):
+    if checked and number > 1 and is_aside(cells):
         raise _aside_question(f"{source}, row {number}", cells, (start, end), source)
     # who escapes line ends writes no row on two lines
     dumped = after <= _OF_COPY and after & set("nrt\\" if dialect.delimiter == "\t" else "nrt")
-    if dumped and end == number:
+    if dumped and end == number and escapes is None:
         raise _escapes_question(source, f"a backslash stands before {min(dumped)!r}")
 
 
@@ -465,7 +440,7 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
     otherwise = dialect.escapes or dialect.decimal_commas or dialect.spaced or dialect.loose
     if otherwise or dialect.quote == "'" or dialect.delimiter not in ",;|\t" or "\n" in "".join(dialect.names):
         return None
-    options = pyarrow.csv.ReadOptions(column_names=dialect.names, skip_rows=dialect.above)
+    options = pyarrow.csv.ReadOptions(column_names=dialect.names, skip_rows=int(dialect.header))
     convert = pyarrow.csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()), include_columns=names, null_values=[NULL],
         strings_can_be_null=True,
@@ -483,7 +458,7 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
             if (counted := counting.result()) is None:
                 return None
             quotes, lines, slashes = counted
-            each_line = table is not None and len(table) + dialect.above == lines
+            each_line = table is not None and len(table) + dialect.header == lines
             if each_line or not quotes:
                 break
     if table is None or not (each_line or quotes):
@@ -497,6 +472,7 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
         if pc.any(known).as_py() or any(pc.any(pc.equal(table[name], name)).as_py() for name in names):
             return None
     odd = r'^="|\\[nrt"]' if quotes or slashes else ""  # a text as Excel writes it, an escape
+    odd = odd if dialect.quote else r'^=?".*"$|\\[nrt"\\]'
     if odd and any(pc.any(pc.match_substring_regex(column, odd)).as_py() for column in table.columns):
         return None
     held[""] = table

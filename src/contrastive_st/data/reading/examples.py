@@ -65,7 +65,7 @@ def read_examples(
     classes: Mapping[str, int] | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
-    escapes: bool | None = None,
+    escapes: bool | str | None = None,
     decimal: str | None = None,
 ) -> tuple[datasets.Dataset, ColumnRoles]:
     """Read rows for training and find the role of each of their columns.

@@ -123,7 +123,7 @@ def open_file(path: Path, source: str, columns: Columns = None) -> Table:
 
     plain = encoding.startswith("utf-8") and path.suffix.lower() not in content.COMPRESSED
     return Table(
-        source, "row", read, dialect.names, notes + dialect.notes, delimited=True, first=1 + dialect.above,
+        source, "row", read, dialect.names, notes + dialect.notes, delimited=True, first=1 + dialect.header,
         whole=partial(delimited.columns_of_csv, path, dialect, {}) if plain else None,
     )  # fmt: skip
 

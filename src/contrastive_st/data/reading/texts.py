@@ -26,7 +26,7 @@ def read_texts(
     header: bool | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
-    escapes: bool | None = None,
+    escapes: bool | str | None = None,
     decimal: str | None = None,
 ) -> datasets.Dataset:
     """Read one or more columns of text; white space around each cell is removed.
@@ -45,8 +45,9 @@ def read_texts(
             column, or if its cells are names that `ROLES` has.
         encoding: of files of text, such as `cp1251`; by default UTF-8, a byte order mark, or what is detected.
         delimiter: the character between the cells of a table; by default as in its header line: `,`, `;`, `|` or a tab.
-        escapes: whether backslashes in a table are escapes, and quotes around the cells of one with tabs are marks; by
-            default they are text, or that is asked for.
+        escapes: whether backslashes in a table are escapes, and quotes around the cells of one with tabs are marks:
+            True, False, "quotes" (a backslash before quotes alone) or "copy" (what databases escape, as a line end);
+            by default they are text, or that is asked for.
         decimal: the decimal mark of the numbers in a table, `point` or `comma`.
 
     Raises:

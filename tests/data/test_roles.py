@@ -92,7 +92,6 @@ def test_numbers_that_can_be_no_scores_are_left_out_without_a_name():
         ("a b", ["a", "a"], {}, "asked for twice"),
         ("a b", ["a=ancor"], {}, "unknown role 'ancor'"),
         ("a n", ["a", "n"], {"n": 3}, "'n' holds numbers, not sentences"),
-        ("a b c", ["a", "b", "c=score"], {}, "'c' holds text, not scores"),
     ],
 )
 def test_what_cannot_be_told_is_one_line_that_shows_how_to_name_it(names, columns, cells, message):
@@ -202,6 +201,14 @@ def test_what_nobody_embeds_is_left_out_and_said(beside):
 def test_a_known_column_that_holds_nothing_is_an_error(name, blank):
     with pytest.raises(InputError, match=f"column '{name}' is empty"):
         column_roles([{"anchor": f"a {i}", "answer" if name != "positive" else "": "b", name: blank} for i in range(3)])
+
+
+def test_a_score_that_is_a_text_is_an_error_with_its_row(tmp_path):
+    path = tmp_path / "t.csv"
+    for cell, mend in (("good", "write a number"), ("0,5", "give --decimal comma")):
+        path.write_text(f"a;b;c\nx;y;{cell}\n")
+        with pytest.raises(InputError, match=f"row 2: '{cell}' in column 'c' is not a score; .*{mend}"):
+            read_examples(str(path), ["a", "b", "c=score"])
 
 
 JSON = '{"anchor": "a", "positive": "b", "score": %s}\n'

@@ -223,7 +223,7 @@ def test_refused(name, content, words, tmp_path):
 def test_what_is_recognized_is_logged(tmp_path, caplog):
     for name, content, words in (
         ("a.jsonl", LISTS, "read as a file of lists of labeled texts"),
-        ("b.jsonl", TEVATRON, "read as a file of tevatron"),
+        ("b.jsonl", MEDI, "read as a file of MEDI"),
         (
             "d.csv",
             "text,label\na b,-1\nc d,0\ne f,1\n",

@@ -14,8 +14,6 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from contrastive_st.data.profile import (
-    as_number,
-    has_decimal_comma,
     held_by,
     is_blank,
     items_of,
@@ -57,7 +55,7 @@ class Role(NamedTuple):
 
 
 ROLES = (
-    Role(NEGATIVE, (TEXTS,), True, (), r"((hard_?)?neg(ative)?s?|hard)(_?\d+)?"),
+    Role(NEGATIVE, (TEXTS,), True, (), r"((hard_?)?neg(ative)?s?|hard|negative_passages|hard_negative_ctxs)(_?\d+)?"),
     Role(POSITIVE_SCORE, (NUMBERS,), True, (), r"pos(itive)?s?_?scores?"),
     Role(NEGATIVE_SCORE, (NUMBERS,), True, (), r"(hard_?)?neg(ative)?s?(_?\d+)?_?scores?(_?\d+)?"),
     Role(ANCHOR, (TEXTS,), False, (
@@ -69,7 +67,7 @@ ROLES = (
         "positive", "answer", "answers", "sentence2", "sentence_2", "sent1", "hypothesis", "text2", "text_2",
         "sentence_b", "question2", "second", "#2_string", "title2", "body2", "caption2", "pos", "back", "passage",
         "document", "response", "abstract", "body", "summary", "simplified", "compressed", "paraphrase", "evidence",
-        "non_english", "target", "tgt", "positives", "context",
+        "non_english", "target", "tgt", "positives", "context", "positive_passages", "positive_ctxs",
     )),
     Role(SCORES, (NUMBERS,), True, ("scores", "teacher_scores")),
     Role(SCORE, (NUMBERS,), True, ("score", "similarity", "similarity_score", "sim", "relatedness_score", "sts_score")),
@@ -110,8 +108,8 @@ _FLAG_EMBEDDING = ("query", "pos")  # columns with which FlagEmbedding has an in
 SCALES = {"relatedness_score": (1.0, 5.0), "sts_score": (0.0, 5.0)}
 #: Columns that are not used where the table has one of others: of the passage in SQuAD and DPR, or besides a label
 _BESIDES = {
-    "title": {"question", "query"}, "answers": {"positive"}, "label_text": {"label"}, "label_name": {"label"},
-    "relatedness_score": {"entailment_judgment", "entailment_label"},
+    "title": {"question", "query"}, "answers": {"positive", "positive_ctxs"}, "label_text": {"label"},
+    "label_name": {"label"}, "relatedness_score": {"entailment_judgment", "entailment_label"},
 }  # fmt: skip
 _OPENS = ("[", "(", "{")  # a list that is written as text
 _FIRST = 100  # rows whose cells must suit their roles; the others are refused where they are read
@@ -336,10 +334,6 @@ def column_roles(
             raise ask(f"column {name!r} holds lists or objects, not texts")
         if held[name] == NUMBERS and not target and not given.get(name):  # numbers may be texts, as in sums
             raise ask(f"column {name!r} holds numbers, not sentences")
-        if held[name] == TEXTS and role in (SCORE, *CANDIDATE_SCORES) and given.get(name):
-            comma = next((cell for row in first if has_decimal_comma(cell := row.get(name))), None)
-            what = f"column {name!r} holds text, not scores"
-            raise ask(what) if comma is None else InputError(f"{source}: {what}, as {comma!r}; {as_number(comma)}")
     refers = next((name for name in left_out if _REFERS.fullmatch(plain_name(name))), None)
     if refers and len(roles) == 1 and not given:
         what = f"{next(iter(roles))!r} is the only text; {refers!r} refers to others, which are not read"

@@ -13,8 +13,6 @@ from contrastive_st.data.reading.rows import Row, Table
 from contrastive_st.errors import InputError
 
 _FASTTEXT = "__label__"
-_PASSAGES = {"positive_passages": "positive", "negative_passages": "negative",
-             "positive_ctxs": "positive", "hard_negative_ctxs": "negative"}  # fmt: skip
 _LISTED = ("positive", "docs", "documents", "passages"), ("labels", "label", "scores")
 _MEDI = ("query", "pos")
 _OF_PRODIGY = ("answer", "accept", "options", "label", "spans", "tokens", "config", "view_id")
@@ -46,12 +44,6 @@ class Export(NamedTuple):
 def _has(*names: str, **kinds: type) -> Callable[[Record], bool]:
     """Whether a row has these columns, some with cells of a type."""
     return lambda row: {*names, *kinds} <= row.keys() and all(isinstance(row[name], kinds[name]) for name in kinds)
-
-
-def _passages(row: Record) -> Record:
-    """Lists of objects with title and text as lists of texts."""
-    texts = lambda own: [f"{one.get('title') or ''} {one.get('text') or ''}".strip() for one in own or []]
-    return {_PASSAGES.get(name, name): texts(cell) if name in _PASSAGES else cell for name, cell in row.items()}
 
 
 def _instructions(row: Record) -> Record:
@@ -172,8 +164,6 @@ EXPORTS = (
     Export("Prodigy", lambda row: any(names <= row.keys() for names in _HASHES_OR_OPTIONS),
            _prodigy, "prodigy db-out DATASET --answer accept exports the labels"),
     Export("spaCy", _has("text", cats=dict), _spacy, "write the labels that you mean"),
-    Export("tevatron", _has("query", "positive_passages"), _passages),
-    Export("DPR", _has("question", "positive_ctxs"), _passages),
     Export("MEDI", lambda row: all(isinstance(row.get(n), list) and len(row[n]) == 2 for n in _MEDI), _instructions),
     Export("fastText", lambda row: row.keys() == {"text"} and str(row["text"]).startswith(_FASTTEXT), _fasttext),
     Export("sets of paraphrases", lambda row: row.keys() == {"set"} and isinstance(row["set"], list),
@@ -188,9 +178,8 @@ def plain_rows(table: Table) -> Table:
 
     Example:
         >>> from contrastive_st.data.reading import in_memory
-        >>> rows = [{"query": "Why?", "positive_passages": [{"docid": "1", "title": "", "text": "So."}]}]
-        >>> [row.cells for row in plain_rows(in_memory(rows))]
-        [{'query': 'Why?', 'positive': ['So.']}]
+        >>> [row.cells for row in plain_rows(in_memory([["Why?", "So.", "No."]]))]
+        [{'anchor': 'Why?', 'positive': 'So.', 'negative_1': 'No.'}]
     """
     first = next(iter(table), None)
     export = first and next((one for one in EXPORTS if one.tells(first.cells)), None)

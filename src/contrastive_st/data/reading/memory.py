@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from contrastive_st.data.profile import Record, is_missing
+from contrastive_st.data.profile import is_missing
 from contrastive_st.data.reading.delimited import distinct
 from contrastive_st.data.reading.objects import row_of
 from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows, numbered
@@ -65,9 +65,7 @@ def in_memory(source: object, name: str = "the data", split: str = "train") -> T
     if hasattr(source, "columns") and not named and arrow:
         import pyarrow as pa  # here, because texts are read without it
 
-        table = pa.table(source)
-        names = distinct(table.column_names, name)
-        return Table(name, "row", lambda: arrow_rows(table.to_batches(BATCH)), names)
+        return of_arrow(pa.table(source), name)
     rows = list(_of_columns(source, name) if named else _of_items(source, name))
     return Table(name, "row", lambda: iter(rows))
 
@@ -82,7 +80,7 @@ def splits_in(source: object) -> Mapping[str, object] | None:
 def of_dataset(data: datasets.Dataset, source: str) -> Table:
     """The rows of a data set, as indexing it gives them."""
     if data.format["type"] == "custom":
-        return Table(source, "row", lambda: numbered(_transformed(data)))
+        return Table(source, "row", lambda: numbered({name: _python(row[name]) for name in row} for row in data))
     data = visible(data)
     plain = data.with_format("arrow")
     return Table(
@@ -90,6 +88,12 @@ def of_dataset(data: datasets.Dataset, source: str) -> Table:
         schema=data.features.arrow_schema, whole=data.with_format(None).select_columns,
         classes=classes_of(data.features),
     )  # fmt: skip
+
+
+def of_arrow(data: pa.Table, source: str) -> Table:
+    """The rows of a table of Arrow, which may be mapped from disk."""
+    names, classes = distinct(data.column_names, source), stored_classes(data.schema)
+    return Table(source, "row", lambda: arrow_rows(data.to_batches(BATCH)), names, classes=classes)
 
 
 def visible(data: datasets.Dataset) -> datasets.Dataset:
@@ -115,12 +119,6 @@ def stored_classes(schema: pa.Schema) -> dict[str, list[str]]:
     with contextlib.suppress(ValueError):  # a type that `datasets` does not have
         return classes_of(datasets.Features.from_arrow_schema(schema))
     return {}
-
-
-def _transformed(data: datasets.Dataset) -> Iterator[Record]:
-    for batch in data.iter(batch_size=BATCH):
-        for cells in zip(*batch.values(), strict=True):
-            yield dict(zip(batch, map(_python, cells), strict=True))
 
 
 def _of_columns(source: Any, name: str) -> Iterator[Row]:

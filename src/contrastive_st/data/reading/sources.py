@@ -63,21 +63,15 @@ def files_of(source: Source, split: str = "train") -> list[Path] | None:
     with reading(source):
         if path.is_dir():
             return None if is_saved(path) else _shards(path, str(source), split)
-        if path.exists() or path.is_symlink():
-            return [path if format_of(path) in TABLES else _known(path, str(source))]
-    if set("*?[") & set(str(source)):
-        result = sorted(Path(one) for one in glob.glob(str(path), recursive=True) if Path(one).is_file())
-        if not result:
+        files = [path] if path.exists() or path.is_symlink() else []
+    if not files and set("*?[") & set(str(source)):
+        files = sorted(Path(one) for one in glob.glob(str(path), recursive=True) if Path(one).is_file())
+        if not files:
             raise MissingData(f"{source}: no file matches; check the pattern (seen from {Path.cwd()})")
-        return [_known(one, str(one)) for one in result]
-    return None
-
-
-def _known(path: Path, source: str) -> Path:
-    if format_of(path) in TABLES:
-        return path
-    known = ", ".join(TABLES)
-    raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; save it as one of {known}")
+    if other := next((one for one in files if format_of(one) not in TABLES), None):
+        what = f"no reader for {other.suffix or 'no extension'}; save it as one of {', '.join(TABLES)}"
+        raise InputError(f"{other}: {what}")
+    return files or None
 
 
 def _shards(folder: Path, source: str, split: str) -> list[Path]:

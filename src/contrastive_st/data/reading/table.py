@@ -171,30 +171,20 @@ def _arrow(path: Path, source: str) -> Table:
     import pyarrow.parquet as pq
 
     def batches() -> Iterator[pa.RecordBatch]:
-        if content.format_of(path) == ".parquet":
-            with pq.ParquetFile(path, memory_map=True) as file:
-                yield from file.iter_batches(BATCH)
-            return
-        with pa.memory_map(str(path)) as mapped:
-            yield from _ipc(mapped)[1]
+        with pq.ParquetFile(path, memory_map=True) as file:
+            yield from file.iter_batches(BATCH)
 
-    with pa.memory_map(str(path)) as mapped:
-        schema = pq.read_schema(mapped) if content.format_of(path) == ".parquet" else _ipc(mapped)[0]
-    names, classes = delimited.distinct(schema.names, source), memory.stored_classes(schema)
-    return Table(source, "row", lambda: arrow_rows(batches()), names, classes=classes)
-
-
-def _ipc(mapped: pa.NativeFile) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The schema and the batches of an Arrow file, or of a stream in a file, as `datasets` writes it."""
-    import pyarrow as pa
-
+    if content.format_of(path) == ".parquet":
+        schema = pq.read_schema(path)
+        names, classes = delimited.distinct(schema.names, source), memory.stored_classes(schema)
+        return Table(source, "row", lambda: arrow_rows(batches()), names, classes=classes)
+    mapped = pa.memory_map(str(path))
     try:
         reader = pa.ipc.open_file(mapped)
-        return reader.schema, (reader.get_batch(i) for i in range(reader.num_record_batches))
-    except pa.ArrowInvalid:
+    except pa.ArrowInvalid:  # a stream in a file, as `datasets` writes it
         mapped.seek(0)
-        stream = pa.ipc.open_stream(mapped)
-        return stream.schema, iter(stream)
+        reader = pa.ipc.open_stream(mapped)
+    return memory.of_arrow(reader.read_all(), source)
 
 
 def _beir(folder: Path, source: str, split: str) -> Table:

@@ -143,7 +143,7 @@ def column_of(table: Table, column: str | int | None) -> str:
 
 
 def corpus_texts(source: object, column: str | int | None = None) -> list[str]:
-    """The texts of `read_corpus` as a list; without `datasets` or pyarrow, unless the source is one of theirs.
+    """The texts of `read_corpus` as a list, read without `datasets`.
 
     Example:
         >>> import pathlib, tempfile
@@ -155,11 +155,6 @@ def corpus_texts(source: object, column: str | int | None = None) -> list[str]:
     """
     table = open_table(source, columns=column)
     name = column_of(table, column)
-    if table.whole is not None:
-        from contrastive_st.data.reading.columns import columns_of
-
-        texts: list[str] = columns_of(table, [name])[name][:]
-        return texts
     return [row[name] for row in rows_with_text(table, name)]
 
 

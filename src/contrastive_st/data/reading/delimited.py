@@ -152,9 +152,12 @@ def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Seq
     quote = "'" if around == {"'"} and len(cells) > 1 else '"'
     escapes = ("any" if asked.escapes else "") if isinstance(asked.escapes, bool) else asked.escapes
     if delimiter == "\t" and around != {quote} and escapes not in ("any", "quotes"):
-        in_quotes = (_IN_QUOTES.fullmatch(cell) for line in first for cell in line.rstrip("\r\n").split("\t"))
-        doubled = escapes is None and not loose and any(cell and '""' in cell[0][1:-1] for cell in in_quotes)
-        quote = quote * doubled
+        asking = lines() if escapes is None and not (loose or _is_sts(cells)) else ()
+        others = (cell for line in asking if '"' in line for cell in line.rstrip("\r\n").split("\t"))
+        in_quotes = next(filter(_IN_QUOTES.fullmatch, others), "")
+        if in_quotes and '""' not in in_quotes[1:-1]:
+            raise _escapes_question(source, f"quotes are around {shown(in_quotes)}")
+        quote = quote if in_quotes else ""
     dialect = dialect._replace(delimiter=delimiter, quote=quote, escapes=escapes, spaced=spaced)
     rows, ends, reader = list[list[str]](), list[int](), dialect.rows(first)
     with contextlib.suppress(csv.Error):  # the error names the row when it is read
@@ -365,9 +368,6 @@ def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterat
                 others = after - {dialect.delimiter, *"\"'\\", ""} if escapes else _ESCAPED_QUOTE.findall(line)
                 if others:
                     raise _escapes_question(f"{source}, row {number + 1}", f"a backslash stands before {min(others)!r}")
-            text = dialect.quote or dialect.loose or escapes is not None
-            if '"' in line and not text and any(map(_IN_QUOTES.fullmatch, line.rstrip("\r\n").split("\t"))):
-                raise _escapes_question(f"{source}, row {number + 1}", "quotes are around a cell")
             yield line.lstrip("\ufeff") if line.startswith("\ufeff") else line  # of files that were joined
 
     reader, end = dialect.rows(noted()), 0
@@ -472,7 +472,7 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
         if pc.any(known).as_py() or any(pc.any(pc.equal(table[name], name)).as_py() for name in names):
             return None
     odd = r'^="|\\[nrt"]' if quotes or slashes else ""  # a text as Excel writes it, an escape
-    odd = odd if dialect.quote else r'^=?".*"$|\\[nrt"\\]'
+    odd = odd if dialect.quote else r'^="|\\[nrt"\\]'
     if odd and any(pc.any(pc.match_substring_regex(column, odd)).as_py() for column in table.columns):
         return None
     held[""] = table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from contrastive_st.data.profile import is_missing
 from contrastive_st.data.reading.delimited import distinct
-from contrastive_st.data.reading.objects import row_of
+from contrastive_st.data.reading.objects import rows_of
 from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows, numbered
 from contrastive_st.errors import InputError, choice
 
@@ -131,19 +131,13 @@ def _of_columns(source: Any, name: str) -> Iterator[Row]:
 
 
 def _of_items(source: object, name: str) -> Iterator[Row]:
-    kind = None
-    for number, item in enumerate(_items(source, name), 1):
+    def plain(item: Any) -> Any:
         item = _python(item)
         if isinstance(item, tuple):
             item = item._asdict() if hasattr(item, "_asdict") else list(item)
-        if isinstance(item, Mapping):
-            item = {str(label): _python(cell) for label, cell in item.items()}
-        cells = {"text": None} if item is None else row_of(item)
-        kind = kind or (str if item is None else type(item))
-        if cells is None or kind is not (str if item is None else type(item)):
-            wanted = "give rows that are all dictionaries, all texts, or all lists of cells"
-            raise InputError(f"{name}, row {number} is of the type {type(item).__name__}; {wanted}")
-        yield Row(number, cells)
+        return {str(label): _python(cell) for label, cell in item.items()} if isinstance(item, Mapping) else item
+
+    return rows_of(enumerate(map(plain, _items(source, name)), 1), f"{name}, row")
 
 
 def _items(source: object, name: str) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -64,32 +64,37 @@ def json_table(path: Path, source: str, lines: Callable[[], Iterator[str]], note
         what = f"has {size:,} bytes, and what is not an object per line is read as a whole, up to {most:,}"
         raise InputError(f"{source} {what}; write one object per line")
 
-    def items() -> Iterator[tuple[int, object]]:
+    def items() -> Iterator[tuple[int, Any]]:
         if not by_line:
-            yield from enumerate(_of_whole("".join(lines()), source), 1)
-            return
-        for number, line in enumerate(lines(), 1):
-            if line.strip():
-                yield number, parse_json(line.rstrip(), source, number)
-
-    def rows() -> Iterator[Row]:
-        kind = None
-        for number, item in items():
-            kind = kind or type(item)
-            if type(item) is not kind or (row := row_of(item)) is None:
-                wanted = "a list of cells" if kind is list else "a text" if kind is str else "an object"
-                raise InputError(f"{source}, {unit} {number} is not {wanted}; write one {{...}} per row")
-            yield Row(number, row)
+            return enumerate(_of_whole("".join(lines()), source), 1)
+        written = ((number, line.rstrip()) for number, line in enumerate(lines(), 1) if line.strip())
+        return ((number, parse_json(line, source, number)) for number, line in written)
 
     unit = "line" if by_line else "object"
-    return Table(source, unit, rows, None, notes)
+    return Table(source, unit, lambda: rows_of(items(), f"{source}, {unit}"), None, notes)
 
 
-def row_of(item: object) -> Record | None:
-    """The cells of a row: an object, a text, or a list of cells, named by their positions; None if it is not a row."""
-    if isinstance(item, list) and item and not any(isinstance(cell, (dict, list)) for cell in item):
-        return {str(number): cell for number, cell in enumerate(item)}
-    return item if isinstance(item, dict) else {"text": item} if isinstance(item, str) else None
+def rows_of(items: Iterable[tuple[int, Any]], where: str) -> Iterator[Row]:
+    """Numbered items as rows: objects, texts or null, or lists of cells, which are named by their positions.
+
+    Args:
+        items: all of one type.
+        where: what is before the number of a row in messages.
+
+    Raises:
+        InputError: an item is of another type than the first one, or is not a row.
+    """
+    kind = None
+    for number, item in items:
+        own = str if item is None else type(item)
+        kind = kind or own
+        cells: Record | None = item if own is dict else {"text": item} if own is str else None
+        if own is list and item and not any(isinstance(cell, (dict, list)) for cell in item):
+            cells = {str(place): cell for place, cell in enumerate(item)}
+        if own is not kind or cells is None:
+            wanted = "a list of cells" if kind is list else "a text" if kind is str else "an object"
+            raise InputError(f"{where} {number} is not {wanted}; write one {{...}} per row")
+        yield Row(number, cells)
 
 
 def _of_whole(text: str, source: str) -> Sequence[object]:

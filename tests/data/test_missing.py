@@ -88,6 +88,14 @@ def test_escapes_of_a_database_are_asked_for(write):
     assert read_texts(source, ["answer"], escapes=False)["answer"] == ["one\\ntwo", "C:\\\\dir"]
 
 
+def test_a_backslash_that_is_text_is_text_in_every_column(write):
+    source = write("a.csv", "question,answer\nWhy?,so\nWho?,one\\ntwo\n")
+    for columns in (["answer"], ["question", "answer"], None):
+        with pytest.raises(InputError, match="--escapes false"):
+            read_texts(source, columns)
+        assert read_texts(source, columns, escapes=False)["answer"] == ["so", "one\\ntwo"]
+
+
 def test_a_column_that_a_file_lacks_is_the_reason(write, caplog):
     triplets = write("a.csv", "anchor,positive,hard_neg\na,b,c\n")
     pairs = write("b.csv", "anchor,positive\nd,e\nf,g\n")

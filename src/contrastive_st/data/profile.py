@@ -196,12 +196,8 @@ def as_number(cell: object) -> str:
         >>> as_number("0,5"), as_number("half")
         ('if the comma is its decimal mark, give --decimal comma', 'write a number')
     """
-    return "if the comma is its decimal mark, give --decimal comma" if has_decimal_comma(cell) else "write a number"
-
-
-def has_decimal_comma(cell: object) -> bool:
-    """Whether a cell is a text that is a number if a comma is the decimal mark."""
-    return isinstance(cell, str) and "," in cell and number_of(cell.replace(",", ".")) is not None
+    comma = isinstance(cell, str) and "," in cell and number_of(cell.replace(",", ".")) is not None
+    return "if the comma is its decimal mark, give --decimal comma" if comma else "write a number"
 
 
 def score_in(cell: object, where: str) -> float:

@@ -133,12 +133,14 @@ def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Seq
     first, asked = list(islice(lines(), _SHOWN)), text_format.asked
     if not first:  # of a compressed file
         raise InputError(f"{source}: the file is empty; it needs at least one sentence")
-    dialect = Dialect(",", [], True, decimal_commas=asked.decimal == "comma", checked=asked.header is not True)
-    if usual == "," and wanted and asked.header is not False and not asked.escapes:
+    escapes = ("any" if asked.escapes else "") if isinstance(asked.escapes, bool) else asked.escapes
+    commas, checked = asked.decimal == "comma", asked.header is not True
+    dialect = Dialect(",", [], True, escapes=escapes, decimal_commas=commas, checked=checked)
+    if usual == "," and wanted and asked.header is not False and not escapes:
         for delimiter in asked.delimiter or ",;|":
             names, *below = csv.reader(first[:2], delimiter=delimiter)
             alike = len(set(names)) == len(names) > 1 and "" not in names and {*map(len, below)} <= {len(names)}
-            if alike and set(wanted) <= set(names) and not (below and dialect.checked and is_aside(below[0], names)):
+            if alike and set(wanted) <= set(names) and not (below and checked and is_aside(below[0], names)):
                 return dialect._replace(delimiter=delimiter, names=names)
     header = True if wanted and asked.header is None else asked.header
     if asked.header is None:
@@ -150,7 +152,6 @@ def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Seq
     spaced = len(cells) > 1 and all(cell[:1] == " " for cell in cells[1:])
     around = {cell[0] if len(cell) > 1 and cell[0] == cell[-1] else "" for cell in cells if cell}
     quote = "'" if around == {"'"} and len(cells) > 1 else '"'
-    escapes = ("any" if asked.escapes else "") if isinstance(asked.escapes, bool) else asked.escapes
     if delimiter == "\t" and around != {quote} and escapes not in ("any", "quotes"):
         asking = lines() if escapes is None and not (loose or _is_sts(cells)) else ()
         others = (cell for line in asking if '"' in line for cell in line.rstrip("\r\n").split("\t"))
@@ -158,7 +159,7 @@ def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Seq
         if in_quotes and '""' not in in_quotes[1:-1]:
             raise _escapes_question(source, f"quotes are around {shown(in_quotes)}")
         quote = quote if in_quotes else ""
-    dialect = dialect._replace(delimiter=delimiter, quote=quote, escapes=escapes, spaced=spaced)
+    dialect = dialect._replace(delimiter=delimiter, quote=quote, spaced=spaced)
     rows, ends, reader = list[list[str]](), list[int](), dialect.rows(first)
     with contextlib.suppress(csv.Error):  # the error names the row when it is read
         for row in reader:
@@ -169,7 +170,7 @@ def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Seq
     if len(rows[0]) == 1 and any(_are_names(rows[0][0].split(one)) for one in _DELIMITERS):
         raise InputError(f"{source}: each row is one cell in quotes; {converted(WITHOUT_QUOTES, source)}")
     sts = not header and _is_sts(rows[0])
-    for place, row in enumerate(rows[1:3] if dialect.checked and header is not False and not sts else [], 1):
+    for place, row in enumerate(rows[1:3] if checked and header is not False and not sts else [], 1):
         if is_aside(row, rows[0]):
             start = ends[0 if "ImportId" in row[0] else place - 1] + 1  # Qualtrics has two such rows
             raise _aside_question(f"{source}, row {place + 1}", row, (start, ends[place]), source)
@@ -389,6 +390,7 @@ def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterat
             yield number, cells or [""] * len(names)
     except csv.Error as error:
         mend = "close every quote, and double quotes inside a cell"
+        mend += ", or if quotes are text, give --escapes false" * (dialect.delimiter == "\t")
         raise InputError(f"{source}, row {number + 1}: {error}; {mend}") from error
     if checked and number > 1 and is_aside(cells):
         raise _aside_question(f"{source}, row {number}", cells, (start, end), source)
@@ -409,10 +411,8 @@ def _wrong_count(cells: Sequence[str], dialect: Dialect, source: str, first: boo
     """What is wrong with a row, the `first` or another, that has more or fewer cells than there are columns."""
     named = _DELIMITERS.get(dialect.delimiter, "the delimiter")
     mend = "add the missing cells" if len(cells) < len(dialect.names) else f"quote cells that hold {named}"
-    if any(cell.endswith("\\") for cell in cells) and not dialect.escapes:
-        mend = f"if a backslash stands before {named} or line ends inside cells, give --escapes true"
-    elif not dialect.quote:
-        mend += f"; if quotes are around cells that hold {named} or line ends, give --escapes true"
+    if not dialect.escapes and (not dialect.quote or any(cell.endswith("\\") for cell in cells)):
+        mend += f"; if quotes or backslashes mark {named} and line ends inside cells, give --escapes true"
     if first and len(cells) == len(dialect.names) + 1:  # as R writes row names
         name = f"{dialect.quote}id{dialect.quote}{dialect.delimiter}".replace("\t", "\\t")
         command = f"sed '1s/^/{name}/'"

@@ -53,6 +53,14 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """So too after each file, for the modules that its tests have imported."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 def pytest_terminal_summary(terminalreporter):
     """What tests recorded: how many snippets of README and docs ran, and why others did not; how many meetings held."""
     passed = [report for report in terminalreporter.stats.get("passed", []) if report.when == "call"]
@@ -85,7 +93,8 @@ def _no_transformers_warnings(request):
 
     handler = Handler(logging.WARNING)
     logger = logging.getLogger("transformers")
-    transformers.utils.logging.set_verbosity_warning()
+    if logger.level != logging.WARNING:  # to set it clears what thousands of loggers have cached
+        transformers.utils.logging.set_verbosity_warning()
     logger.addHandler(handler)
     yield
     logger.removeHandler(handler)

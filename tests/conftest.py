@@ -1,5 +1,6 @@
 """Shared fixtures: tiny models from configs, a tiny tokenizer, the real data where it is at hand. No network."""
 
+import functools
 import gc
 import os
 
@@ -13,8 +14,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import torch
-import transformers
 
 SENTENCES = [
     "the cat sat on the mat",
@@ -29,8 +28,16 @@ SENTENCES = [
 
 os.fsync = lambda descriptor: None  # what tests write needs to survive no loss of power
 
-#: Where tests marked `cuda` run: on a GPU where there is one. `cpu` runs them on the CPU, to see that they do run.
-DEVICE = os.environ.get("CONTRASTIVE_ST_TEST_DEVICE") or ("cuda" if torch.cuda.is_available() else None)
+# Here and below, torch and transformers are imported where they are used: the process that only gives out the tests
+# of several workers starts them seconds earlier.
+
+
+@functools.cache
+def device_name():
+    """Where tests marked `cuda` run: on a GPU, if there is one. `cpu` runs them on the CPU, to see that they do run."""
+    import torch
+
+    return os.environ.get("CONTRASTIVE_ST_TEST_DEVICE") or ("cuda" if torch.cuda.is_available() else None)
 
 
 def pytest_configure(config):
@@ -41,7 +48,7 @@ def pytest_collection_modifyitems(items):
     """The files that take long come first, so that both workers end at about the same time."""
     first = tuple(f"tests/{folder}/" for folder in ("integration", "meetings", "training", "speed", "models"))
     items.sort(key=lambda item: not item.nodeid.startswith(first))
-    if DEVICE is None:
+    if device_name() is None:
         for item in items:
             if "cuda" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="no GPU is at hand"))
@@ -71,11 +78,15 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture
 def device():
-    return torch.device(DEVICE)
+    import torch
+
+    return torch.device(device_name())
 
 
 @pytest.fixture(autouse=True)
 def _seeded():
+    import torch
+
     torch.manual_seed(0)
 
 
@@ -85,6 +96,8 @@ def _no_transformers_warnings(request):
     if "allow_warnings" in request.keywords:
         yield
         return
+    import transformers
+
     records = []
 
     class Handler(logging.Handler):
@@ -144,6 +157,34 @@ def _one_initdb():
     from store_places import quick_servers
 
     with quick_servers():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_small_model():
+    """The small model of the package is read from its files once; what opens it has a table and caches of its own.
+
+    Commands in other processes read it, and so do tests of its files, which are copies of them.
+    """
+    from contrastive_st.files.folders import SHIPPED
+    from contrastive_st.static_vectors import StaticVectors
+
+    read, small = StaticVectors.from_pretrained, SHIPPED.resolve()
+
+    @functools.cache
+    def first():
+        return read(small)
+
+    def opened(cls, folder, name=None):
+        if cls is not StaticVectors or Path(folder).resolve() != small:
+            return read.__func__(cls, folder, name)
+        made = first()
+        return cls(
+            made.embeddings.copy(), made.tokenizer, made.weights, made.normalize, Path(folder), name, made.reading
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StaticVectors, "from_pretrained", classmethod(opened))
         yield
 
 

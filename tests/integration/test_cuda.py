@@ -11,12 +11,13 @@ import torch
 from ranks import relative_error, together
 from transformers import AutoModel
 
-from conftest import DEVICE, SENTENCES, save_both
+from conftest import SENTENCES, device_name, save_both
 from contrastive_st import AutoModelForCL, BertForCL, PairCollator, SentenceEncoder
 from contrastive_st.speed.packing import PackedRows
 from training.test_trainer import trainer_for
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow]
+DEVICE = device_name()
 
 
 @pytest.fixture(scope="module")

@@ -61,6 +61,12 @@ def similarity_of(model: nn.Module) -> str:
     return str(getattr(name, "value", name))
 
 
+def truncate_dim_of(model: nn.Module) -> int | None:
+    """How many first dimensions of its vectors a model in training gives once it encodes; None for all."""
+    own: int | None = getattr(own_module(model), "truncate_dim", None)  # a SentenceTransformer
+    return own or getattr(getattr(model, "settings", None), "truncate_dim", None)
+
+
 class Evaluation:
     """Calls an evaluator and flattens the mapping that it returns.
 

@@ -33,7 +33,7 @@ from contrastive_st.models.base import text_hashes
 from contrastive_st.random_state import preserved_random_state
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.checkpoints import CheckpointTrainer
-from contrastive_st.training.evaluator import Evaluation, similarity_of
+from contrastive_st.training.evaluator import Evaluation, similarity_of, truncate_dim_of
 from contrastive_st.training.gradcache import Batch, encode_chunks, encoder_of
 from contrastive_st.training.momentum import TOKEN_KEYS
 from contrastive_st.training.planning import PlanningCollator
@@ -55,6 +55,7 @@ def validation_metrics(
     gather: Gather = LOCAL,
     similarity: str = "cosine",
     part: str | None = None,
+    truncate_dim: int | None = None,
 ) -> dict[str, float]:
     """The measure that fits the rows, of embeddings in the space that is used after training.
 
@@ -80,6 +81,7 @@ def validation_metrics(
         gather: collects the rows of all processes; each one computes the ranks of its own.
         similarity: how two vectors are compared, a key of `contrastive_st.vectors.SIMILARITIES`.
         part: the data set of a mixture that the rows are of.
+        truncate_dim: vectors are compared by their first dimensions, this many.
 
     Example:
         >>> views = torch.tensor([[[1.0, 0.0], [0.6, 0.8]], [[0.0, 1.0], [0.0, 1.0]]])  # the first finds its own
@@ -88,6 +90,8 @@ def validation_metrics(
     """
     loss_fn, dim = loss_fn.in_use(part)
     views, kind = views[..., :dim], loss_fn.measure(views.shape[1], targets)
+    if kind != "accuracy":  # of a head, which reads all dimensions
+        views = views[..., :truncate_dim]
     if kind == "mrr":
         ranks = gather(positive_ranks(views, text_hashes, gather, similarity)).double().cpu()
         return {"mrr": (1 / ranks).mean().item(), "accuracy": (ranks == 1).double().mean().item()}
@@ -207,7 +211,7 @@ class _Found:
             views, hashes, targets = kept
             self.kept.append((views[:count], hashes[:count], None if targets is None else targets[:count]))
 
-    def metrics(self, loss_fn: Loss, gather: Gather, similarity: str, part: str | None) -> dict[str, float]:
+    def metrics(self, loss_fn: Loss, gather: Gather, part: str | None, **compared: Any) -> dict[str, float]:
         """The mean loss, and the metrics; a collective call."""
         result = dict[str, float]()
         if self.loss is not None:
@@ -215,7 +219,8 @@ class _Found:
         if self.kept:
             views, hashes, targets = zip(*self.kept, strict=True)
             wanted = None if targets[0] is None else torch.cat(targets)
-            result |= validation_metrics(torch.cat(views), wanted, torch.cat(hashes), loss_fn, gather, similarity, part)
+            found = torch.cat(views), wanted, torch.cat(hashes)
+            result |= validation_metrics(*found, loss_fn, gather, part=part, **compared)
         return result
 
 
@@ -406,8 +411,9 @@ class Validation:
 
     def metrics(self) -> dict[str, float]:
         """The metrics of each part by its name, and their means; a collective call."""
-        loss_fn, gather, similarity = self.trainer.core.loss_fn, default_gather(), similarity_of(self.trainer.core)
-        every = {part: own.metrics(loss_fn, gather, similarity, part) for part, own in self._found.items()}
+        core, gather = self.trainer.core, default_gather()
+        compared = {"similarity": similarity_of(core), "truncate_dim": truncate_dim_of(core)}
+        every = {part: own.metrics(core.loss_fn, gather, part, **compared) for part, own in self._found.items()}
         self._found = {}
         if None in every:
             return every[None]

@@ -79,20 +79,26 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
             f"--train_file holds {KINDS[rows.kind].words}, which --loss {settings['loss']} does not train; choose "
             f"{', '.join(suitable(rows.kind))}"
         )
+    if (settings["loss"] == "guided_info_nce") != (own.guide is not None):
+        raise InputError("--guide and --loss guided_info_nce belong together: give both, or neither")
     settings = loss_class(settings["loss"]).settings_from(rows.texts) | settings
     model, tokenizer = scripts.open_encoder(
         encoder, scripts.every_text(rows.texts), training.resume_from_checkpoint, **matryoshka.over(settings)
     )
     tokens = scripts.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
+    validated = scripts.validation_parts(rows, model, tokenizer, training)
     if own.guide:
-        every = list(scripts.every_text(rows.texts))
-        tokens = GuidedRows(tokens, rows.texts, EmbeddingStore(as_encoder(own.guide), every, own_cache("embeddings")))
+        sides = [side for side in (rows.texts, rows.held_out) if side is not None]
+        every = [text for side in sides for text in scripts.every_text(side)]
+        guide = EmbeddingStore(as_encoder(own.guide), every, own_cache("embeddings"))
+        tokens = GuidedRows(tokens, rows.texts, guide)
+        if rows.held_out is not None and rows.held_out_kind == rows.kind:  # others have no loss
+            validated["eval_dataset"] = GuidedRows(validated["eval_dataset"], rows.held_out, guide)
 
     # training; the validation rows and, if CONTRASTIVE_ST_DATA has it, STS-B dev
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=tokens, data_collator=rows.collator(tokenizer),
-        processing_class=tokenizer, evaluator=sts_evaluator(tokenizer),
-        **scripts.validation_parts(rows, model, tokenizer, training),
+        processing_class=tokenizer, evaluator=sts_evaluator(tokenizer), **validated,
     )  # fmt: skip
     scripts.describe_data(trainer, data.train_file, data, encoder, loss, own, licence=rows.texts.info.license)
     return scripts.finish(trainer)

@@ -33,7 +33,11 @@ def table(path, num_columns):
             "--matryoshka_dims 16 4 --matryoshka_weights 1 0.5 --chunk_size 3 --loss consistent_info_nce --js_weight 1",
         ),
         (1, "--guide static-minilm --margin 0.1 --chunk_size 3"),
-        (3, "--guide static-minilm --margin_strategy relative --matryoshka_dims 16 8 --momentum_queue 6"),
+        (
+            3,
+            "--guide static-minilm --margin_strategy relative --matryoshka_dims 16 8 --momentum_queue 6 "
+            "--validation_split 0.3",
+        ),
     ],
 )
 def test_dimensions_and_a_guide(num_columns, flags, tmp_path, monkeypatch):
@@ -146,7 +150,7 @@ def test_candidates_with_scores(flags, scale, tmp_path):
     assert {"eval_loss", "eval_mrr"} <= set(results["after"])
 
 
-@pytest.mark.parametrize("flags", ["", "--guide static-minilm"])
+@pytest.mark.parametrize("flags", ["", "--guide static-minilm --validation_split 0.4"])
 def test_lists_of_negatives_without_scores(flags, tmp_path, monkeypatch):
     monkeypatch.setenv("CONTRASTIVE_ST_CACHE", str(tmp_path / "cache"))
     rows = [{"query": text, "pos": [SENTENCES[i - 1]], "neg": SENTENCES[i - 3 : i - 2 + i % 2]}

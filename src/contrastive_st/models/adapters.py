@@ -199,6 +199,19 @@ def has_adapter(model: object) -> bool:
     return bool(getattr(getattr(model, "backbone", None), "peft_config", None))
 
 
+def with_merged_adapter(model: ForCL) -> ForCL:
+    """A model without an adapter: itself, or a copy with the adapter added to its weights."""
+    if not has_adapter(model):
+        return model
+    model = copy.deepcopy(model)
+    for layer in list(_adapted(model.backbone)):
+        if not layer.merged:
+            layer.merge(safe_merge=True)
+        name = next(name for name, module in model.backbone.named_modules() if module is layer)
+        model.backbone.set_submodule(name, layer.get_base_layer())
+    return model
+
+
 def train_head(model: ForCL) -> None:
     """Make the projection head of a model with an adapter trainable if the pooling uses it, and freeze dense layers.
 
@@ -276,6 +289,7 @@ def open_adapter(backbone: object, folder: Path, name: object, merge: bool = Fal
         )
     with about(f"the adapter {name} of {base}"):
         if merge:
+            trains = {id(weight) for weight in backbone.parameters() if weight.requires_grad}
             holder = peft.PeftModel(backbone, config)
             result = peft.set_peft_model_state_dict(holder, {_PREFIX + key: x for key, x in weights.items()})
         else:
@@ -287,6 +301,8 @@ def open_adapter(backbone: object, folder: Path, name: object, merge: bool = Fal
             raise InputError(f"the adapter {name} does not fit its base {base}: only one of the two has {strange[0]}")
         if merge:
             holder.merge_and_unload(safe_merge=True)
+            for weight in backbone.parameters():  # which peft has frozen
+                weight.requires_grad_(id(weight) in trains)
 
 
 def _check_type(config: PeftConfig, name: object) -> None:

@@ -19,6 +19,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write
+from contrastive_st.models.adapters import with_merged_adapter
 from contrastive_st.models.auto import AutoModelForCL, load_tokenizer
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.static_encoder import special_tokens
@@ -68,6 +69,7 @@ def student_of(
         tokenizer = load_tokenizer(teacher)
         if max_length:
             tokenizer.model_max_length = min(max_length, tokenizer.model_max_length)
+    model = with_merged_adapter(model)
     config = copy.deepcopy(model.config)
     total = int(getattr(config, "num_hidden_layers", 0))
     layers = list(range(total) if layers is None else layers)
@@ -88,7 +90,10 @@ def student_of(
     # it learns from texts without prompts
     own: dict[str, object] = {"prompts": {}, "default_prompt_name": None, "truncate_dim": None}
     student = AutoModelForCL.from_config(config, **{**own, **settings})
-    student.load_state_dict({k: v for k, v in weights.items() if k in student.state_dict()}, strict=False)
+    own_weights = {k: v for k, v in weights.items() if k in student.state_dict()}
+    missing, _ = student.load_state_dict(own_weights, strict=False)
+    if drawn := [name for name in missing if name.startswith(f"{student.base_model_prefix}.")]:
+        raise InputError(f"the teacher has no weight {drawn[0]}; give a checkpoint folder")
     return SentenceEncoder(student, tokenizer)
 
 

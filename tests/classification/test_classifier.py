@@ -19,6 +19,7 @@ from contrastive_st import SentenceClassifier, SentenceEncoder
 from contrastive_st.classification.settings import TuningSettings
 from contrastive_st.classification.tuning import LinearLoss, tune_on_pairs
 from contrastive_st.errors import InputError, one_line
+from contrastive_st.models import AutoModelForCL, add_lora
 from contrastive_st.models.protocol import FunctionEncoder
 
 WARM = ["a hot day", "the sun burns", "summer heat", "a warm evening", "sunny weather"]
@@ -221,9 +222,9 @@ def test_an_encoder_that_cannot_be_trained_is_refused():
         SentenceClassifier("static-minilm", tune=True, batch_size=0).fit(TEXTS, LABELS)
 
 
-@pytest.mark.parametrize("tune", [False, True], ids=["layer", "whole"])
-def test_the_differentiable_head_learns_with_the_encoder_or_alone(checkpoint, tune, tmp_path):
-    encoder = SentenceEncoder(checkpoint)
+@pytest.mark.parametrize(("tune", "dim"), [(False, None), (True, None), (True, 8)])
+def test_the_differentiable_head_learns_with_the_encoder_or_alone(checkpoint, tune, dim, tmp_path):
+    encoder = SentenceEncoder(checkpoint, truncate_dim=dim)
     before = encoder.fingerprint
     classifier = SentenceClassifier(encoder, head="differentiable", tune=tune, max_steps=1).fit(TEXTS, LABELS)
     assert encoder.fingerprint == before
@@ -290,6 +291,9 @@ def test_another_encoder_is_refused_by_name(checkpoint, tmp_path):
         SentenceClassifier.from_pretrained(tmp_path / "saved", encoder=checkpoint)
     classifier = SentenceClassifier(checkpoint).fit(TEXTS, LABELS)
     classifier.save_pretrained(checkpoint)
+    with pytest.raises(InputError, match="settings"):
+        SentenceClassifier(SentenceEncoder(checkpoint, max_length=4)).fit(TEXTS, LABELS).save_pretrained(checkpoint)
+    SentenceClassifier.from_pretrained(checkpoint)
     encoder = SentenceEncoder(checkpoint)
     with torch.no_grad():
         next(encoder.model.parameters()).add_(1)
@@ -311,6 +315,15 @@ def test_a_folder_of_the_same_encoder_holds_several_classifiers(checkpoint):
     with pytest.raises(InputError, match="'verbs'"):
         SentenceClassifier.from_pretrained(checkpoint, name="verbs")
     assert SentenceEncoder(checkpoint).encode(NEW).shape[0] == 2
+
+
+def test_an_adapter_is_tuned_and_its_folder_holds_a_classifier(checkpoint, tmp_path):
+    adapted = add_lora(AutoModelForCL.from_pretrained(checkpoint), r=2)
+    SentenceEncoder(adapted, SentenceEncoder(checkpoint).tokenizer).save_pretrained(tmp_path / "adapter")
+    SentenceClassifier(tmp_path / "adapter").fit(TEXTS, LABELS).save_pretrained(tmp_path / "adapter")
+    opened = SentenceClassifier.from_pretrained(tmp_path / "adapter")
+    tuned = SentenceClassifier(tmp_path / "adapter", tune=True, max_steps=1).fit(TEXTS, LABELS)
+    assert tuned.encoder_.fingerprint != opened.encoder_.fingerprint
 
 
 def test_a_folder_of_setfit_says_that_its_classifier_is_a_pickle(checkpoint):

@@ -22,7 +22,8 @@ from contrastive_st.classification.settings import TuningSettings
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import CLASSIFIER, local_folder
 from contrastive_st.files.reading import JsonObject, read_json
-from contrastive_st.files.writing import atomic_write, write_files
+from contrastive_st.files.writing import OPENED_BY, atomic_write, write_files
+from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.models.protocol import Encoder, as_encoder, open_encoder
 from contrastive_st.options import Positive, check_options
 from contrastive_st.tokens import items_in_order
@@ -246,11 +247,13 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         self._check_fitted()
         check_name(name)
         folder = Path(folder)
-        if (folder / "config.json").is_file():
-            own = getattr(self.encoder_, "folder", None)
-            opened = self.encoder_ if own is not None and folder.samefile(own) else open_encoder(folder)
+        if any((folder / file).is_file() for file in OPENED_BY):
+            found = Checkpoint.find(folder)  # of the settings of the folder, which those of the encoder may replace
+            recorded = found.pooling or found.is_table or found.foreign
+            opened = open_encoder(folder, pooling=None if recorded else getattr(self.encoder_, "pooling", None))
             if opened.fingerprint != self.encoder_.fingerprint:
-                raise InputError(f"{folder} holds another encoder than {self.encoder_.name}; choose a new folder")
+                what = f"{folder} holds another encoder than {self.encoder_.name}, or one with other settings"
+                raise InputError(f"{what}; choose a new folder")
             write_files(folder, self._files(name, str(self.encoder_.fingerprint)))
         else:
             if not hasattr(self.encoder_, "save_pretrained"):

@@ -26,7 +26,7 @@ from contrastive_st.classification.settings import TuningSettings
 from contrastive_st.data import LabelledPairCollator
 from contrastive_st.errors import InputError
 from contrastive_st.files.reading import JsonObject
-from contrastive_st.losses import CosineSimilarityLoss
+from contrastive_st.losses import CosineSimilarityLoss, MatryoshkaLoss
 from contrastive_st.losses.functional import normalize
 from contrastive_st.models.base import ForCL
 from contrastive_st.models.encoder import SentenceEncoder
@@ -65,7 +65,8 @@ def tune_on_pairs(
     logger.info(f"training {encoder.name} on {len(pairs):,} pairs of {len(texts):,} texts, {steps:,.0f} steps")
     rows = _rows(tuned, texts, pairs, scores)
     with tempfile.TemporaryDirectory() as folder:
-        model = contrastive(tuned.model, CosineSimilarityLoss())
+        of_first = MatryoshkaLoss(CosineSimilarityLoss(), (tuned.dimension,))  # of the dimensions that it gives
+        model = contrastive(tuned.model, of_first if tuned.truncate_dim else CosineSimilarityLoss())
         _train(model, tuned.tokenizer, rows, _arguments(settings, folder))
     return tuned
 
@@ -138,7 +139,8 @@ class LinearLoss(nn.Module):
 
     def forward(self, views: Tensor, targets: Tensor) -> Tensor:
         """The mean loss of views `[B, 1, d]` and targets with weights: `[B, 2]`, or `[B, 2, K]` of 0 and 1."""
-        logits, (labels, weights) = self.linear(normalize(views[:, 0])), targets.unbind(1)
+        vectors = normalize(views[:, 0, : self.linear.in_features])  # of an encoder that gives the first dimensions
+        logits, (labels, weights) = self.linear(vectors), targets.unbind(1)
         if self.multi_label:
             return functional.binary_cross_entropy_with_logits(logits, labels, weights)
         return (weights * functional.cross_entropy(logits, labels.long(), reduction="none")).mean()

@@ -167,7 +167,7 @@ def write_files(folder: str | Path, files: Mapping[str, bytes]) -> list[Path]:
 
 
 #: A model is opened by one of these files, the last of them first
-_OPENED_BY = ("modules.json", "adapter_config.json", "config.json")
+OPENED_BY = ("modules.json", "adapter_config.json", "config.json")
 _WEIGHTS = ("model*.safetensors*", "adapter_model*.safetensors*")
 #: Of a tokenizer that is replaced: transformers would read them with the new files
 _TOKENIZER = ("vocab.*", "merges.txt", "added_tokens.json", "special_tokens_map.json", "chat_template.jinja",
@@ -207,10 +207,10 @@ def replace_model(folder: str | Path) -> Iterator[Path]:
             _to_disk(scratch, folder.stat().st_mode & 0o666)
             new = {path.relative_to(scratch) for path in scratch.rglob("*") if path.is_file()}
             if new:  # none where sharded weights are only saved in checkpoints
-                last = [Path(name) for name in _OPENED_BY if Path(name) in new]
+                last = [Path(name) for name in OPENED_BY if Path(name) in new]
                 patterns = (*_WEIGHTS, *(_TOKENIZER if Path("tokenizer_config.json") in new else ()))
                 stale = (path for pattern in patterns for path in folder.glob(pattern) if Path(path.name) not in new)
-                for path in [*(folder / name for name in reversed(_OPENED_BY)), *stale]:
+                for path in [*(folder / name for name in reversed(OPENED_BY)), *stale]:
                     path.unlink(missing_ok=True)
                 for name in [*sorted(new.difference(last)), *last]:
                     (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -187,8 +187,6 @@ CASES += [
     ("quotes_after_blanks.csv", in_quotes([("anchor", "positive"), *ROWS], ", "), "pairs", PAIR),
     ("missing_of_stata.csv", table(sentence1=TEXTS, sentence2=OTHERS, score=[*SCORES[:5], "."]) * 6, "scored_pairs", (*PAIR, 0.5)),
     ("dashes.csv", table(anchor=TEXTS, positive=["---", *OTHERS[1:]]), "pairs", (TEXTS[0], "---")),
-    ("pretty_objects.json", "\n".join(json.dumps(row, indent=2) for row in FRAME.to_dict("records")), "pairs", PAIR),
-    ("columns_of_lists.json", json.dumps(FRAME.to_dict("list")), "pairs", PAIR),
     ("index_label.csv", FRAME.to_csv(index_label=False), "pairs", PAIR),
     ("orient_index.json", FRAME.to_json(orient="index"), "pairs", PAIR),
     ("orient_index_unknown.json", pd.DataFrame(UNKNOWN["pairs"][0]).to_json(orient="index"), "pairs", PAIR),

@@ -1,8 +1,9 @@
-"""Rows of JSON: one per line, a list of them, or an object that has this list; objects, lists or texts."""
+"""Rows of JSON: one per line, a list of them, one after the other, or one object with all; objects, lists or texts."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -11,15 +12,11 @@ from typing import Any
 from contrastive_st.data.profile import Record
 from contrastive_st.data.reading import content
 from contrastive_st.data.reading.rows import Row, Table
+from contrastive_st.data.roles import has_role
 from contrastive_st.data.suggestions import PYTHON_AS_JSON, converted, paths_of_rows, rows_at
 from contrastive_st.errors import InputError, first_line, listed
 
-#: For jq, the rows of an object that `DataFrame.to_json` has written, by its `orient`
-_OF_PANDAS = {
-    "split": ".columns as $names | .data[] | [$names, .] | transpose | map({(.[0]): .[1]}) | add",
-    "columns": ". as $all | [.[]][0] | keys_unsorted[] | . as $row | $all | map_values(.[$row])",
-    "index": ".[]",
-}
+_SPACE = re.compile(r"\s*")
 
 
 def parse_json(text: str, source: str, line: int = 1) -> Any:
@@ -38,8 +35,6 @@ def parse_json(text: str, source: str, line: int = 1) -> Any:
         mend = "write one object per line, or a list of objects"
         if text.startswith("{'"):
             mend = f"it is written as by Python; {converted(PYTHON_AS_JSON, source, '.jsonl')}"
-        elif what == "Extra data":
-            mend = f"if objects stand one after the other, {converted('jq -c .', source, '.jsonl')}"
         where = f"{source}, line {line + getattr(error, 'lineno', 1) - 1}"
         raise InputError(f"{where}: invalid JSON ({what}); {mend}") from error
 
@@ -98,22 +93,42 @@ def rows_of(items: Iterable[tuple[int, Any]], where: str) -> Iterator[Row]:
 
 
 def _of_whole(text: str, source: str) -> Sequence[object]:
-    """The items of a list, the rows that an object holds under one name, or the one row that it is."""
-    item = parse_json(text, source)
-    if isinstance(item, list):
-        return item
-    values = list(item.values()) if isinstance(item, dict) else [text]
-    if any(isinstance(value, str) and " " in value for value in values):  # a text: it is a row
-        return [item]
-    lists = [value for value in values if isinstance(value, list)]
-    objects = [value for value in lists if value and all(isinstance(one, dict) for one in value)]
-    if len(lists) == len(objects) == 1:
-        return objects[0]
-    if paths := list(paths_of_rows(item)):
+    if text.lstrip().startswith("["):
+        result: Sequence[object] = parse_json(text, source)
+        return result
+    objects, decoder, place = [], json.JSONDecoder(), 0
+    while (place := _SPACE.match(text, place).end()) < len(text):  # type: ignore[union-attr]
+        try:
+            item, place = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            parse_json(text[place:], source, text.count("\n", 0, place) + 1)
+            raise
+        objects.append(item)
+    if len(objects) != 1 or not isinstance(objects[0], dict) or not objects[0]:
+        return objects
+    has_text = any(isinstance(value, str) and " " in value for value in objects[0].values())  # then it is a row
+    rows = _columns(objects[0], has_text)
+    if rows is None and not has_text and (paths := list(paths_of_rows(objects[0]))):
         raise InputError(f"{source} has the tables {listed(paths)}; to read {paths[0]}, {rows_at(paths[0], source)}")
-    if values and all(isinstance(value, (list, dict)) for value in values):
-        numbered = isinstance(values[0], list) or all(map(str.isdecimal, values[0]))
-        orient = "split" if {"columns", "data"} <= item.keys() else "columns" if numbered else "index"
-        mend = rows_at(_OF_PANDAS[orient], source)
-        raise InputError(f"{source} is one object, not rows; if pandas wrote it with orient={orient!r}, {mend}")
-    return [item]
+    return objects if rows is None else rows
+
+
+def _columns(item: Record, has_text: bool) -> list[Record] | None:
+    """The rows of one object: a list of them under a name, or as pandas writes them; None if it is a row."""
+    columns, data = item.get("columns", ""), item.get("data", "")  # `orient="split"` of pandas
+    split = isinstance(columns, list) and isinstance(data, list)
+    if split and all(isinstance(row, list) and len(row) == len(columns) for row in data):
+        return [dict(zip(map(str, columns), row, strict=True)) for row in data]
+    lists = [value for value in item.values() if isinstance(value, list)]
+    objects = [value for value in lists if value and all(isinstance(one, dict) for one in value)]
+    if len(lists) == len(objects) == 1 and not has_text:
+        return list(objects[0])
+    inner = next(iter(item.values())).keys() if all(isinstance(value, dict) for value in item.values()) else ()
+    if inner and all(value.keys() == inner for value in item.values()):
+        if all(map(str.isdecimal, inner)):
+            return [{name: cells[number] for name, cells in item.items()} for number in inner]
+        if all(map(str.isdecimal, item)) or (any(map(has_role, inner)) and not any(map(has_role, item))):
+            return list(item.values())
+    if len(lists) == len(item) and len(objects) < 2 and len({len(value) for value in lists}) == 1 and len(lists[0]) > 1:
+        return [dict(zip(item, cells, strict=True)) for cells in zip(*lists, strict=True)]
+    return None

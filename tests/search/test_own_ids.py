@@ -75,6 +75,15 @@ def test_unchanged_rows_are_left_alone_and_changed_ones_are_updates(index):
     assert by_id(there(index)) == by_id(changed)
 
 
+def test_the_column_named_id_has_the_ids_whatever_metadata_are_kept(index):
+    index(ROWS, "--metadata", "year")
+    changed = [ROWS[0], {**ROWS[1], "text": "a dog ran along the pier"}, ROWS[2]]
+    assert "0 of 3 rows added, 1 updated, 2 unchanged" in index(changed, "--metadata", "year", "--id_column", "id")[1]
+    with index.open() as found:
+        hits = found.get(["talk-1", 2])
+    assert [(hit.own_id, hit.metadata) for hit in hits] == [("talk-1", {"year": 1999}), (2, {"year": 2004})]
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [({"id": 2, "text": "twice"}, r"line 4 has the id 2 of .*corpus\.jsonl, line 2; make"),

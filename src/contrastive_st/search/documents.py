@@ -49,6 +49,7 @@ class Document:
         file: the name of its file in a folder.
         number: its row in that file.
         whole: it is all of that file.
+        ids: the cell of the column of ids, by its name, also if that is not among the metadata; empty if there is none.
     """
 
     text: str
@@ -59,6 +60,7 @@ class Document:
     file: str = ""
     number: int = 0
     whole: bool = False
+    ids: Mapping[str, object] = field(default_factory=dict)
 
 
 Read = Callable[["Report"], Iterator[Document]]
@@ -114,6 +116,7 @@ def open_corpus(
     types: Mapping[str, str] | None = None,
     former_types: Mapping[str, str] | None = None,
     where: str | None = None,
+    id_column: str = "id",
 ) -> Corpus:
     """Open a corpus: a document for each row of a table, each line of a list of sentences, and each other text.
 
@@ -132,6 +135,7 @@ def open_corpus(
         types: the types of columns (`column_types.TYPES`), in place of those that all their cells in the tables have.
         former_types: of an index that has documents already; what is text there stays text.
         where: a DSN, for the rows of a SELECT on that server, which is the source then.
+        id_column: a column whose cells `identified` finds, whatever metadata are kept.
 
     Returns:
         The corpus; its documents are read when `read` is called.
@@ -151,7 +155,7 @@ def open_corpus(
     source = str(source)
     shown = source if where is None else "--query"
     lines = lines if where is None else None
-    choice = _Choice(shown, columns, metadata, lines, dict(types or {}), dict(former_types or {}))
+    choice = _Choice(shown, columns, metadata, lines, dict(types or {}), dict(former_types or {}), id_column)
     if where is not None:
         from contrastive_st.search.postgres.query import query_rows
 
@@ -265,7 +269,7 @@ def cut(corpus: Corpus, into: str) -> Corpus:
 
 
 def identified(corpus: Corpus, column: str = "id") -> Corpus:
-    """The corpus with ids from a column of its metadata (see `as_id`).
+    """The corpus with ids from a column of its metadata, or from its `id_column` (see `as_id`).
 
     So a row that has changed replaces the former one where it is indexed again, and one that has not is left alone.
 
@@ -282,14 +286,16 @@ def identified(corpus: Corpus, column: str = "id") -> Corpus:
         rows: dict[int, int] = {}
         for document in corpus.read(report):
             where = document.where or f"{corpus.name}, row {document.row + 1}"
-            given, _ = values.given_and_own(document.metadata)
+            given = {**values.given_and_own(document.metadata)[0], **document.ids}
             cell = next((cell for name, cell in given.items() if values.nfc(name) == values.nfc(column)), None)
             try:
+                cell = values.plain(cell)
                 id = values.as_id(cell)
             except InputError as error:
-                there = ", ".join(given) or "nothing"
+                there = ", ".join(given) or "none"
                 fault = f"there is no {column}" if cell is None else error
-                raise InputError(f"{where}: {fault}; or give another --id_column (the metadata are {there})") from error
+                advice = f"give another --id_column (of {there}), or '' for ids of rows or paths"
+                raise InputError(f"{where}: {fault}; {advice}") from error
             if (former := rows.setdefault(id, document.row)) != document.row:
                 first = next((one.where for one in corpus.read() if one.row == former), "") or f"row {former + 1}"
                 raise InputError(f"{where} has the {column} {str(cell)[:60]} of {first}; make them different, or give "
@@ -371,6 +377,7 @@ class _Choice:
     lines: bool | None
     types: Mapping[str, str]
     former: Mapping[str, str]
+    id_column: str
     decided: dict[str, str] = field(default_factory=dict)  # the types of columns, when the tables have been read for it
     why: dict[str, str] = field(default_factory=dict)  # they are text, of such that could be something else
 
@@ -471,7 +478,16 @@ class _Choice:
             kept = self._kept(table, number, cells, columns, report) if text else {}
             if file:
                 kept.setdefault("file", file)
-            yield Document(text, values.as_held(kept), first + place, None, table.where(number), file, place, whole)
+            where, ids = table.where(number), self._ids(table, cells)
+            yield Document(text, values.as_held(kept), first + place, None, where, file, place, whole, ids)
+
+    def _ids(self, table: Table, cells: Mapping[str, object]) -> dict[str, object]:
+        """The cell of the column of ids of a row, by its name, as it is written unless `types` has its type."""
+        name = next((name for name in cells if values.nfc(name) == values.nfc(self.id_column)), None)
+        if name is None:
+            return {}
+        cell = None if table.delimited and is_blank(cells[name]) else cells[name]
+        return {name: as_type(values.plain(cell), self.types[name]) if cell and name in self.types else cell}
 
     def _columns(self, table: Table, cells: Mapping[str, object], folder: bool) -> list[str]:
         """The columns of the texts of a table, of which this is the first row."""

@@ -170,12 +170,12 @@ class Index(CollectionCommand):
         former = {} if self.output or self.replace else self._recorded[1]
         read = partial(
             open_corpus, column=self.columns, metadata=self.metadata, types=parse_types(self.types or ()),
-            former_types=former, hub_split=self.hub_split, lines=lines,
+            former_types=former, hub_split=self.hub_split, lines=lines, id_column=self.id_column or "id",
         )  # fmt: skip
         corpus = read(self.query, where=str(self.store or default_store())) if self.query else read(self.corpus)
         # a missing column is an error before a model is loaded and the corpus is registered
         first = next(corpus.read(Report(self.strict)), None)
-        has_ids = first is not None and "id" in first.metadata and not corpus.mixed
+        has_ids = first is not None and bool(first.ids) and "id" not in (self.columns or ()) and not corpus.mixed
         folder = bool(corpus.files.digests)
         whole = self.split_into in ("whole", "files")
         used = self.id_column is None and has_ids and (whole or not folder)  # in a folder, parts have a file

@@ -140,6 +140,9 @@ def test_a_mistyped_column_is_named_and_leaves_nothing_behind(place, tmp_path, c
     assert "there is no collection" in refused(capsys, "similar", "0", *where)
     assert '"maintenance_work_mem": "lots"' in refused(capsys, *command, "--build_memory", "lots")
     assert main([*map(str, command), "--columns", "title"]) == 0
+    assert "--storage" in refused(capsys, *command, "--columns", "title", "--storage", "vector")
+    assert main([*map(str, command), "--columns", "title", "--replace"]) == 0  # all are encoded again
+    assert "0 of 2 rows added, 2 updated" in capsys.readouterr().err
     assert "unknown column 'txet'" in refused(capsys, *command, "--columns", "txet")
     assert "give --replace" in refused(capsys, *command, "--columns", "text")
 
@@ -149,12 +152,13 @@ def test_a_mistyped_column_is_named_and_leaves_nothing_behind(place, tmp_path, c
     [
         ("--shard_rows=0", "--shard_rows 0: give"), (f"--shard_rows={2**70}", f"--shard_rows {2**70}: give"),
         ("--partitions=0", "--partitions 0: give"), ("--partitions=5000", "--partitions 5000: give"),
-        ("--collection=A B", "is not a valid name"),
+        ("--collection=A B", "is not a valid name"), ("--output=shards --language=german", "--language"),
     ],
 )  # fmt: skip
 def test_index_refuses_an_option_before_it_reads_or_loads(flag, words, capsys):
     """The corpus and the model are not there, and are not missed."""
-    assert words in refused(capsys, "index", "none.txt", "-m", "none", flag)
+    flags = flag.split(" --")
+    assert words in refused(capsys, "index", "none.txt", "-m", "none", flags[0], *(f"--{one}" for one in flags[1:]))
 
 
 def test_a_first_index_that_fails_leaves_no_collection(place, tmp_path, capsys, monkeypatch, bert_config, tokenizer):
@@ -268,6 +272,7 @@ def test_names_that_collide_are_refused(place, capsys):
 
 
 def test_collections_are_described_and_deleted(place, shards, capsys):
+    assert "--split_into" in refused(capsys, "index", shards, "--store", place, "--split_into", "lines")
     store = ["--store", place]
     assert main(["index", shards, *store, "--collection", "talks"]) == 0
     capsys.readouterr()

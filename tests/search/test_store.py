@@ -15,6 +15,7 @@ from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import as_filter
 from contrastive_st.search.index import Unreachable
 from contrastive_st.search.opening import open_index
+from contrastive_st.search.postgres.database import Database
 from contrastive_st.search.postgres.loader import StoreLoader
 from contrastive_st.search.postgres.schema import VERSION
 from contrastive_st.search.postgres.store import VectorStore
@@ -224,7 +225,7 @@ def test_a_binary_graph_has_the_code_of_every_document_after_any_write(place):
         loader.add(shard, (np.arange(rows.start, rows.stop), TEXTS[rows], METADATA[rows], VECTORS[rows]))
         loader.close()
 
-    with new_store(place, "coded", storage="vector", partitions=3) as store:
+    with new_store(Database(place), "coded", storage="vector", partitions=3) as store:
         store.upsert(range(100), TEXTS[:100], VECTORS[:100])
         store.build_index("binary")
         add(0, slice(100, 150))

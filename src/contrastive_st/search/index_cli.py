@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from contrastive_st.search.ingest import Outcome
     from contrastive_st.search.report import Report
     from contrastive_st.search.shards import Encoding
+
+
+#: What is decided when texts are encoded
+_OF_TEXTS = ("model", "columns", "metadata", "types", "id_column", "hub_split", "split_into", "pooling", "sync")
 
 
 @dataclass
@@ -127,7 +131,9 @@ class Index(CollectionCommand):
         check_name(self.collection)
         started, report, shown = time.perf_counter(), Report(self.strict), progress_is_shown()
         if self.corpus and Path(self.corpus).expanduser().joinpath(RECORD).is_file():
-            shards = ShardFolder(self.corpus)
+            shards, usual = ShardFolder(self.corpus), {spec.name: spec.default for spec in fields(self)}
+            if given := [f"--{name}" for name in _OF_TEXTS if getattr(self, name) != usual[name]]:
+                raise InputError(f"{self.corpus} has vectors and their texts already; leave out {', '.join(given)}")
             self._into_store(shards.encoding, partial(load_shards, shards, progress=shown), started, report, None)
             return
         corpus, encoder = self._corpus(), self._encoder
@@ -154,6 +160,9 @@ class Index(CollectionCommand):
             yield f"--storage {self.storage}: {'shards' if self.output else 'the store'} can hold {', '.join(storages)}"
         if self.id_column and self.installed_docs:
             yield "--id_column needs a corpus with columns; leave one of the options out"
+        if self.output and (self.language or self.build_memory or self.partitions > 1):
+            yield ("--language, --build_memory and --partitions are of a collection; leave --output out, or give them "
+                   "when the shards are indexed")  # fmt: skip
         if self.output and (self.sync or self.replace or self.restore):
             yield ("--sync, --replace and --restore work with a store; leave --output out, or remove its folder to "
                    "encode everything again")  # fmt: skip
@@ -222,6 +231,14 @@ class Index(CollectionCommand):
                         store.drop(only_unused=True)
 
                 failed.callback(drop_unused)
+            asked = {"storage": self.storage or store.storage, "partitions": self.partitions}
+            own = {"storage": store.storage, "partitions": store.partitions}
+            if asked != own and asked != {**own, "partitions": 1}:  # 1 is also what was not asked for
+                kind = f"{store.storage} in {store.partitions} partitions"
+                raise InputError(
+                    f"collection {store.collection!r} holds {kind}; leave out --storage and --partitions, or index "
+                    "into another collection and --swap it with this one"
+                )
             store.check_build(self.index, self.language, self.build_memory)  # now, not after encoding
             if self.language:
                 store.decide_language([], self.language)

@@ -64,6 +64,7 @@ class StoreLoader:
         self.store: StoreWrites = store.now()  # it stays with its tables, whatever name they get
         self.source, self.own_ids = storable(source), own_ids
         self.afresh, self.sync, self.files = replace or restore, sync, files or Files()
+        self.replace = replace
         self.removed = self.kept = 0
         self.types = types or {}
         self.kind = _HASHED if self.files.hashed else _OWN if own_ids else ""
@@ -122,7 +123,8 @@ class StoreLoader:
             for i, (key, text, item) in enumerate(zip(keys, map(storable, texts), metadata, strict=True)):
                 if key in there:
                     former, held = there[key]
-                    states[i] = "changed" if former != text else "unchanged" if same(held, item) else "relabelled"
+                    differs = self.replace or former != text
+                    states[i] = "changed" if differs else "unchanged" if same(held, item) else "relabelled"
         return states
 
     def relabel(self, ids: Ids, metadata: Metadata) -> None:

@@ -98,7 +98,7 @@ class VectorStore(StoreWrites):
     @classmethod
     def create(
         cls,
-        where: str | Path | None = None,
+        where: str | Path | Database | None = None,
         collection: str = "documents",
         *,
         model: str,
@@ -138,7 +138,7 @@ class VectorStore(StoreWrites):
             create_view(connection, collection, tables)
             return True
 
-        database = Database(where, pool, setup=True)
+        database = where if isinstance(where, Database) else Database(where, pool, setup=True)
         with ExitStack() as failed:
             failed.callback(database.close)
             made = collection not in cls.names(database) and database.transact(make)

@@ -96,6 +96,13 @@ def test_rows_without_an_id_of_their_own_are_named(tmp_path, row, words):
         list(identified(open_corpus(write(tmp_path, [*ROWS, row]))).read())
 
 
+@pytest.mark.parametrize("first", [{"id": None}, {}], ids=["null", "missing"])
+def test_a_first_row_without_an_id_is_at_fault_as_any_other(index, first):
+    code, said = index([{**first, "text": "none"}, *ROWS])
+    assert (code, "line 1: there is no id" in said or "line 1 has none" in said) == (2, True), said
+    assert index([{**first, "text": "none"}, *ROWS], "--id_column", "")[0] == 0
+
+
 def test_whole_numbers_are_ids_however_they_are_written(tmp_path):
     pa.parquet.write_table(pa.table({"id": [1.0, 2.0], "text": ["one", "two"]}), tmp_path / "a.parquet")
     (tmp_path / "a.csv").write_text("id,text\n1.0,one\n2.0,two\n")

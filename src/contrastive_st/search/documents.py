@@ -305,6 +305,26 @@ def identified(corpus: Corpus, column: str = "id") -> Corpus:
     return _as(corpus, read, ["ids", column], lambda rest: identified(rest, column), own_ids=True)
 
 
+def without_ids(corpus: Corpus) -> Corpus:
+    """The corpus, whose documents have no ids of their own, because the first row of its table has none.
+
+    Raises:
+        InputError: when it is read: a later row of a table has an id.
+    """
+
+    def read(report: Report) -> Iterator[Document]:
+        without: dict[str, str] = {}  # by file, where its first row is, if that has no id
+        for document in corpus.read(report):
+            first = without.setdefault(document.file, "" if document.ids else document.where)
+            for column, cell in document.ids.items() if first else ():
+                if cell is not None:
+                    raise InputError(f"{document.where} has the {column} {str(cell)[:60]}, and {first} has none; give "
+                                     "each row one, or --id_column '' for ids of rows or paths")  # fmt: skip
+            yield document
+
+    return replace(corpus, documents=read, rest=lambda files: without_ids(corpus.without(files)))
+
+
 def by_file(corpus: Corpus) -> Corpus:
     """The documents of a folder, or parts of the rows of a table, with ids that do not depend on what else is in it.
 

@@ -196,6 +196,8 @@ def test_where_nothing_says_how_it_pools_every_door_says_the_same(folder, tmp_pa
     mean = SentenceEncoder(folder, pooling="mean").encode(SENTENCES)
     np.testing.assert_allclose(encoded(folder, tmp_path, "--pooling", "mean"), mean, atol=1e-6)
     assert cosines(indexed(folder, tmp_path, "--pooling", "mean"), mean) >= 0.99999
+    assert main(["search", SENTENCES[1], "--store", f"{out}/shards", "-k", "1", "--json"]) == 0  # with the same pooling
+    assert json.loads(capsys.readouterr().out)["text"] == SENTENCES[1]
     start = AutoModelForCL.from_pretrained(folder, pooling="mean")
     assert cosines(SentenceEncoder(start, load_tokenizer(folder)).encode(SENTENCES), mean) >= 0.99999
 

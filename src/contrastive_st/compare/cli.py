@@ -63,8 +63,7 @@ class Compare(StoreCommand):
         from contrastive_st.compare.report import Comparison
         from contrastive_st.files.folders import default_model
         from contrastive_st.files.writing import check_target, write_files
-        from contrastive_st.models.protocol import open_encoder
-        from contrastive_st.search.opening import open_index
+        from contrastive_st.search.opening import open_index, open_recorded
         from contrastive_st.search.reranking import open_cross_encoder
 
         folder = check_target(self.output, self.overwrite, parents=True)
@@ -83,7 +82,7 @@ class Compare(StoreCommand):
         at = lambda share: of_models + share * 60 * self.minutes
         for name in dict.fromkeys([base, *recorded, *(self.models or ())]):
             try:
-                systems.append(make.encoder_system(search, open_encoder(name), name, at(_OF_MODELS * shorter)))
+                systems.append(make.encoder_system(search, open_recorded(name), name, at(_OF_MODELS * shorter)))
                 note(f"{name}: {systems[-1].rate:,.0f} texts a second")
             except InputError as error:
                 if name == base or (name not in recorded and "--minutes" not in str(error)):
@@ -115,12 +114,16 @@ class Compare(StoreCommand):
 
     def _commands(self, best: System, column: str) -> list[str]:
         """What to run to search with a system."""
+        from contrastive_st.search.opening import name_and_pooling
+
+        name, pooling = name_and_pooling(best.model)
+        model = ["--model", name, *(["--pooling", pooling] if pooling else [])]
         store = ["--store", self.store] if self.store else []
         query = '"pad a batch of sequences to the same length"' if self.installed_docs else '"YOUR QUERY"'
         search = " ".join(["contrastive-st search", query, shlex.join([*best.options, *store])]).strip()
         if self.collection:
-            command = ["migrate", self.collection, "--model", best.model, *store]
+            command = ["migrate", self.collection, *model, *store]
             return [f"contrastive-st {shlex.join(command)}", f"{search} --collection {shlex.quote(self.collection)}"]
         columns = ["--columns", column] if column else []
         source = ["--installed_docs"] if self.installed_docs else [self.corpus]
-        return [f"contrastive-st {shlex.join(['index', *source, *columns, '--model', best.model, *store])}", search]
+        return [f"contrastive-st {shlex.join(['index', *source, *columns, *model, *store])}", search]

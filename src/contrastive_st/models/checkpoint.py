@@ -213,7 +213,8 @@ def unknown_pooling(checkpoint: Checkpoint) -> InputError:
         )
     return InputError(
         f"{name} does not record how it pools tokens into a sentence vector (no modules.json, not trained by this "
-        "package); give --pooling, for example mean or cls_before_pooler, or last for a decoder"
+        "package); give --pooling, for example mean or cls_before_pooler, or last for a decoder, or save it with one: "
+        f"contrastive-st convert {name} FOLDER --to package --pooling mean"
     )
 
 

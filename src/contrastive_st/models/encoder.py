@@ -124,11 +124,12 @@ class SentenceEncoder:
     """
 
     __slots__ = (
-        "__weakref__", "_fingerprint", "_max_length", "_model", "_rounded", "_static", "_tokenizer", "checkpoint",
-        "folder", "name", "precision",
+        "__weakref__", "_fingerprint", "_max_length", "_model", "_rounded", "_static", "_tokenizer", "asked_pooling",
+        "checkpoint", "folder", "name", "precision",
     )  # fmt: skip
     folder: Path | None
     name: str
+    asked_pooling: str | None  # in place of the recorded one: by its name alone it is not opened with that again
     checkpoint: Checkpoint
     _model: ForCL | GraphVectors | None  # None for a static model, until its torch model is asked for
     _static: StaticVectors | None
@@ -161,7 +162,7 @@ class SentenceEncoder:
             raise TypeError(f"SentenceEncoder() got an unexpected keyword argument {min(unknown)!r}")
         model = default_model() if model is None else model
         self.folder, self.name, self._model, self._static = None, "model", None, None
-        self._fingerprint, self._tokenizer, self._rounded = None, None, None
+        self._fingerprint, self._tokenizer, self._rounded, self.asked_pooling = None, None, None, None
         if isinstance(model, (str, Path)):
             self.checkpoint = Checkpoint.find(model, revision, token=token, **hub)
             if backend not in (None, self.checkpoint.exported or "torch"):
@@ -172,6 +173,7 @@ class SentenceEncoder:
             if self.checkpoint.exported and not local:  # the graph is downloaded too
                 patterns = (*ENCODER, f"{self.checkpoint.exported}/*")
                 self.checkpoint = Checkpoint.find(model, revision, token=token, **{**hub, "patterns": patterns})
+            self.asked_pooling = None if pooling == self.checkpoint.pooling else pooling
             self._open(device, pooling, precision)
         else:
             self._hold(model, tokenizer)

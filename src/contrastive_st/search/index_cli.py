@@ -202,10 +202,10 @@ class Index(CollectionCommand):
 
     @cached_property
     def _encoder(self) -> SentenceEncoder:
-        from contrastive_st.models.protocol import open_encoder
+        from contrastive_st.search.opening import open_recorded
 
-        recorded = None if self.model or self.output else self._recorded[0]
-        encoder = open_encoder(self.model or recorded, precision=self.precision, pooling=self.pooling)
+        recorded = "" if self.model or self.output else self._recorded[0]
+        encoder = open_recorded(recorded, self.model, precision=self.precision, pooling=self.pooling)
         if recorded:
             note(f"model: {encoder.name}, which made collection {self.collection!r}")
         elif self.model is None:
@@ -213,13 +213,13 @@ class Index(CollectionCommand):
         return encoder
 
     @cached_property
-    def _recorded(self) -> tuple[str | None, Mapping[str, str]]:
+    def _recorded(self) -> tuple[str, Mapping[str, str]]:
         """The model and the types of columns that the collection records, if there is one."""
         from contrastive_st.search.opening import open_index
 
         with suppress(InputError), closing(open_index(self.store, self.collection)) as index:
             return index.model, index.types()
-        return None, {}
+        return "", {}
 
     def _into_store(
         self, made: Encoding, fill: Callable[[Sink], Outcome], started: float, report: Report, files: Files | None

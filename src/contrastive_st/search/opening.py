@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_POOLING = " --pooling "  # in the name of a model that an index records, before the pooling that was asked for
+
 #: Indexes in files, by module and class. `is_at` tells whether a path is one; any other name is that of a database
 FILE_INDEXES = ("exact.ExactIndex",)
 
@@ -105,10 +107,44 @@ def open_database(where: str | Path | None = None) -> Database:
 
 
 def model_name(encoder: SentenceEncoder) -> str:
-    """What an index records: the folder of its model; the name of the one in this package, whose folder may move."""
+    """What an index records: the folder of its model; the name of the one in this package, whose folder may move.
+
+    A pooling that was asked for, and that the model does not record, is written as for commands: `out/bert --pooling
+    mean`. `open_recorded` reads it.
+    """
     from contrastive_st.files.folders import SHIPPED
 
-    return str(encoder.name if encoder.folder in (None, SHIPPED) else encoder.folder.absolute())
+    name = str(encoder.name if encoder.folder in (None, SHIPPED) else encoder.folder.absolute())
+    return name if encoder.asked_pooling is None else f"{name}{_POOLING}{encoder.asked_pooling}"
+
+
+def name_and_pooling(recorded: str) -> tuple[str, str | None]:
+    """The name of a model and the pooling that was asked for, by what an index records.
+
+    Example:
+        >>> name_and_pooling("out/bert --pooling mean"), name_and_pooling("static-minilm")
+        (('out/bert', 'mean'), ('static-minilm', None))
+    """
+    name, _, pooling = recorded.partition(_POOLING)
+    return name, pooling or None
+
+
+def open_recorded(
+    recorded: str, model: str | SentenceEncoder | None = None, *, pooling: str | None = None, **options: Any
+) -> SentenceEncoder:
+    """Open the model of an index, by what `model_name` says of it.
+
+    Args:
+        recorded: what the index records.
+        model: a model in its place, such as the same one in another folder.
+        pooling: in place of the recorded one.
+        options: further options of `SentenceEncoder`.
+
+    Raises:
+        InputError: as for `SentenceEncoder`.
+    """
+    name, given = name_and_pooling(recorded)
+    return open_encoder(model or name or None, pooling=pooling or given, **options)
 
 
 def open_collection(
@@ -138,7 +174,7 @@ def open_encoder_for(index: VectorIndex, model: str | SentenceEncoder | None = N
     Raises:
         InputError: the model cannot be opened, or is not of this index.
     """
-    encoder = open_encoder(model or index.model or None, **{"precision": "auto", **options})
+    encoder = open_recorded(index.model, model, **{"precision": "auto", **options})
     check_model(index, encoder.fingerprint, "the index")
     return encoder
 

@@ -122,6 +122,11 @@ class Api(StoreCommand):
         "maximum number of tokens waiting for a model; further requests are rejected (status 429)", default=1 << 20
     )
 
+    def conflicts(self) -> Iterator[str]:
+        """Yield a pooling that no model would have."""
+        if self.pooling and not self.model and (self.index or self.classifier):
+            yield "--pooling is for models that are named before --index; an index opens its model as it was made"
+
     def run(self) -> None:
         """Serve until SIGINT or SIGTERM."""
         require("the API", "api", "fastapi", "uvicorn", "orjson", "prometheus_client")

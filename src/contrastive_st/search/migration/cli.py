@@ -71,7 +71,7 @@ class Migrate(StoreCommand):
 
         from contrastive_st.models.protocol import open_encoder
         from contrastive_st.search.migration.moving import Move, finish, roll_back
-        from contrastive_st.search.opening import model_name, open_index, writable
+        from contrastive_st.search.opening import model_name, open_index, open_recorded, writable
 
         with closing(open_index(self.store, self.collection)) as opened:
             index: Any = writable(opened, str(self.store or "the store"))
@@ -79,7 +79,7 @@ class Migrate(StoreCommand):
                 note("removed: the vectors of " + ", ".join(space.model for space in finish(index)))
                 return
             if self.rollback:
-                back = roll_back(index, lambda model: open_encoder(model, precision=self.precision))
+                back = roll_back(index, lambda model: open_recorded(model, precision=self.precision))
                 note(f"searches use {back.model} again; all other vectors are removed")
                 return
             encoder = open_encoder(self.model, precision=self.precision, pooling=self.pooling)

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -169,6 +170,15 @@ def test_values_inside_objects_are_counted_and_objects_are_not():
         with pytest.raises(InputError, match=f"--by {column}: .*is not one value.* such as {column}.NAME") as error:
             find_trends(index, column)
         assert held in str(error.value)
+
+
+@pytest.mark.parametrize(("first", "step"), [("3.0", "0.1"), ("-0.35", "0.05"), ("1700000000.5", "1")])
+def test_a_number_is_counted_in_the_range_that_contains_it(first, step):
+    numbers = [float(Decimal(first) + i * Decimal(step)) for i in range(21)]
+    groups = group_values(dict.fromkeys(numbers, 1))
+    for number in numbers:
+        low, high = map(float, groups.names[groups.of[number]].split(" to "))
+        assert low <= number < high
 
 
 def test_many_values_become_few():

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,16 +92,19 @@ def group_values(counted: Mapping[object, int], every: str | None = None) -> Gro
         names = [name.get(every, str)(number) for number in range(first, last + 1)]
         number_in = {value: number - first for value, number in periods.items()}
     elif len(numbers) == len(values):
-        low, high = min(numbers.values()), max(numbers.values())
-        whole, width = all(number.is_integer() for number in numbers.values()), 1.0
+        # as decimals, as they are written: 4.1 / 0.1 is less than 41 in floats
+        exact = {value: Decimal(repr(number)) for value, number in numbers.items()}
+        low, high, width = min(exact.values()), max(exact.values()), Decimal(1)
+        whole = all(number.is_integer() for number in numbers.values())
         if not whole or high - low >= MOST:  # the next larger of 1, 2, 5, 10, 20, ... times a power of ten
-            least = (high - low) / (MOST - 2) or 1.0
-            power = 10.0 ** math.floor(math.log10(least))
+            least = (high - low) / (MOST - 2) or Decimal(1)
+            power = Decimal(10) ** least.adjusted()
             width = next(step * power for step in (1, 2, 5, 10) if step * power >= least)
         first = math.floor(low / width)
         starts = range(first, math.floor(high / width) + 1)
-        names = [f"{i}" if whole and width == 1 else f"{i * width:g} to {(i + 1) * width:g}" for i in starts]
-        number_in = {value: math.floor(n / width) - first for value, n in numbers.items()}
+        edge = lambda i: repr(float(i * width)).removesuffix(".0")
+        names = [f"{i}" if whole and width == 1 else f"{edge(i)} to {edge(i + 1)}" for i in starts]
+        number_in = {value: math.floor(number / width) - first for value, number in exact.items()}
     elif len(dates) == len(values):
         for length, rest in ((10, ""), (7, ""), (4, ""), (3, "0s"), (2, "00s")):
             names = sorted({date[:length] + rest for date in dates.values()})

@@ -87,10 +87,11 @@ class MixtureLoss(Wrapper):
         return result
 
     def describe(self, anchors: int, num_views: int) -> str:
-        """Describe what a step compares."""
-        return "one of these per step: " + "; ".join(
-            f"{name}: {loss.describe(anchors, max(num_views, 2))}" for name, loss in self.tasks.items()
-        )
+        """Describe what a step compares, for the data set of the batch: others have other numbers of texts."""
+        words = f"one of {', '.join(self.tasks)} per step"
+        if self.task is None:
+            return words
+        return f"{words}; of {self.task}: {self.tasks[self.task].describe(anchors, max(num_views, 2))}"
 
     def truncated(self, views: Tensor, targets: Tensor | None, dim: int) -> tuple[Tensor, Tensor | None]:
         """Views truncated to their first `dim` dimensions, and the targets for them, by the loss of the data set."""

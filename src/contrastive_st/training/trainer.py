@@ -350,10 +350,11 @@ class ContrastiveTrainer(CheckpointTrainer):
     def _remember(self, views: Tensor, targets: Tensor | None, hashes: Tensor, queue: Queue | None) -> None:
         if self._last_views is None:
             loss_fn = self.core.loss_fn
-            if targets is None or loss_fn.task_of(targets) is not None:  # scored pairs may be of equal texts
+            task = None if targets is None else loss_fn.task_of(targets)
+            if targets is None or task is not None:  # scored pairs may be of equal texts
                 check_views(views, hashes)
             anchors, processes = default_gather().total(len(views)), world_size()
-            words = loss_fn.describe(anchors, views.shape[1])
+            words = loss_fn.of_task(task).describe(anchors, views.shape[1])
             words += f" and the last {self.args.momentum_queue} positives" if self.queue else ""
             logger.info(f"{words}, from {processes} process{'es' if processes > 1 else ''}")
         self._last_views = views, targets, hashes, queue

@@ -8,6 +8,7 @@ import pytest
 import torch
 from refusals import refused
 from safetensors.torch import load_file, save_file
+from small_checkpoints import sentence_transformers_folder
 from transformers import BertModel, DistilBertConfig, RobertaConfig
 
 from conftest import SENTENCES, save_both
@@ -106,6 +107,16 @@ def test_roberta_too_and_families_that_simcse_has_not(tokenizer, tmp_path):
 
 
 @pytest.mark.allow_warnings  # transformers reports the weight that is missing
+def test_a_dense_layer_in_a_pickle_is_converted_too(bert_config, tokenizer, tmp_path):
+    made = tmp_path / "old", BertModel(bert_config), tokenizer, ("mean_tokens",)
+    source = sentence_transformers_folder(*made, dense=[(5, "Tanh")])
+    expected = embed(source)
+    for file in source.rglob("model.safetensors"):
+        torch.save(load_file(file), file.with_name("pytorch_model.bin"))
+        file.unlink()
+    np.testing.assert_allclose(embed(convert(source, tmp_path / "new", "package")), expected, atol=1e-6)
+
+
 def test_pooling_is_never_guessed(bert_config, tokenizer, tmp_path, capsys):
     untouched = copy.deepcopy(bert_config)
     source = published(BertForCL(bert_config), tokenizer, tmp_path / "unsup-simcse-bert", "backbone", False)

@@ -61,7 +61,7 @@ def convert(
     """
     destination = Path(destination)
     choice("to", to, ("package", "simcse", "backbone"))
-    patterns = (*ENCODER, "pytorch_model*.bin", "pytorch_model.bin.index.json")
+    patterns = (*ENCODER, "pytorch_model*.bin", "pytorch_model.bin.index.json", "[0-9]*_*/pytorch_model*.bin")
     with only_writer(destination, flag="", parents=True), tempfile.TemporaryDirectory() as scratch:
         folder = local_folder(source, revision, patterns=patterns, token=token)
         opened = in_safetensors(folder, Path(scratch, "opened"), source)
@@ -147,21 +147,23 @@ def in_safetensors(folder: Path, scratch: Path, name: object) -> Path:
     Raises:
         InputError: the pickle contains anything except tensors.
     """
-    pickles = sorted(folder.glob("pytorch_model*.bin"))
-    if any(folder.glob("*.safetensors")) or not pickles:
+    pickles = [*folder.glob("pytorch_model*.bin"), *folder.glob("[0-9]*_*/pytorch_model*.bin")]  # of dense layers, too
+    bare = sorted({path.parent for path in pickles if not any(path.parent.glob("*.safetensors"))})
+    if not bare:
         check_weights(folder, name)
         return folder
     shutil.copytree(folder, scratch, ignore=shutil.ignore_patterns("pytorch_model*"))
-    tensors: dict[str, Tensor] = {}
-    for path in pickles:
-        try:
-            content = torch.load(path, map_location="cpu", weights_only=True)
-            tensors |= {key: tensor.detach().clone().contiguous() for key, tensor in content.items()}
-        except Exception as error:  # the bytes may come from anywhere, so any exception is possible
-            raise InputError(
-                f"{name}: {path.name} is damaged, or holds more than tensors and could run code; it was not opened"
-            ) from error
-    write_tensors(tensors, scratch / "model.safetensors")
+    for place in bare:
+        tensors: dict[str, Tensor] = {}
+        for path in sorted(place.glob("pytorch_model*.bin")):
+            try:
+                content = torch.load(path, map_location="cpu", weights_only=True)
+                tensors |= {key: tensor.detach().clone().contiguous() for key, tensor in content.items()}
+            except Exception as error:  # the bytes may come from anywhere, so any exception is possible
+                raise InputError(
+                    f"{name}: {path.name} is damaged, or holds more than tensors and could run code; it was not opened"
+                ) from error
+        write_tensors(tensors, scratch / place.relative_to(folder) / "model.safetensors")
     return scratch
 
 

@@ -177,6 +177,8 @@ class SentenceEncoder:
             self._open(device, pooling, precision)
         else:
             self._hold(model, tokenizer)
+            if pooling not in (None, self.pooling):
+                raise InputError(f"the model has pooling {self.pooling}; to choose {pooling}, open a folder or name")
         self.name = name or self.name
         if max_length is not None or not isinstance(model, SentenceEncoder):
             self.max_length = max_length
@@ -622,9 +624,9 @@ class SentenceEncoder:
     @max_length.setter
     def max_length(self, length: int | None) -> None:
         asked = checked("max_length", length, Count | None) or self.checkpoint.max_length
-        self._max_length = self._running.length(asked)
-        if length is not None:
-            self._changed(max_length=length)
+        before, self._max_length = getattr(self, "_max_length", None), self._running.length(asked)
+        if length is not None or before not in (None, self._max_length):
+            self._changed(max_length=self._max_length if length is None else length)
 
     max_seq_length = max_length
 

@@ -63,12 +63,13 @@ def student_of(
         3
     """
     if isinstance(teacher, SentenceEncoder):
-        model, tokenizer = teacher.model, teacher.tokenizer
+        model, tokenizer = teacher.model, copy.copy(teacher.tokenizer)
+        tokenizer.model_max_length = teacher.max_length or tokenizer.model_max_length
     else:
         model = AutoModelForCL.from_pretrained(teacher, **({} if pooling is None else {"pooling": pooling}))
         tokenizer = load_tokenizer(teacher)
-        if max_length:
-            tokenizer.model_max_length = min(max_length, tokenizer.model_max_length)
+    if max_length:
+        tokenizer.model_max_length = min(max_length, tokenizer.model_max_length)
     model = with_merged_adapter(model)
     config = copy.deepcopy(model.config)
     total = int(getattr(config, "num_hidden_layers", 0))
@@ -89,6 +90,7 @@ def student_of(
         config.vocab_size, config.pad_token_id = len(rows), tokenizer.pad_token_id
     # it learns from texts without prompts
     own: dict[str, object] = {"prompts": {}, "default_prompt_name": None, "truncate_dim": None}
+    own |= {} if pooling is None else {"pooling": pooling}
     student = AutoModelForCL.from_config(config, **{**own, **settings})
     own_weights = {k: v for k, v in weights.items() if k in student.state_dict()}
     missing, _ = student.load_state_dict(own_weights, strict=False)
@@ -109,7 +111,8 @@ def kept_layers(model: nn.Module, layers: Sequence[int]) -> dict[str, Tensor]:
         ['layer.0.bias', 'layer.0.weight', 'layer.1.bias', 'layer.1.weight']
     """
     total = model.config.num_hidden_layers  # type: ignore[union-attr]
-    lists = [name for name, part in model.named_modules() if isinstance(part, nn.ModuleList) and len(part) == total]
+    parts = ((name, part) for name, part in model.named_modules() if not name.startswith("loss_head."))  # of a decoder
+    lists = [name for name, part in parts if isinstance(part, nn.ModuleList) and len(part) == total]
     if not lists:
         raise InputError(f"{type(model).__name__} has no list of {total} layers, so no layer can be left out")
     prefix = f"{min(lists, key=len)}."
@@ -152,7 +155,13 @@ def trimmed_tokenizer(
     chosen = sorted((number, token) for token, number in old.items() if token in kept | single)
     new = {token: number for number, (_, token) in enumerate(chosen)}
     state["model"]["vocab"] = new
-    state["added_tokens"] = [{**token, "id": new[token["content"]]} for token in state["added_tokens"]]
+    for token in state["added_tokens"]:  # which may be in the vocabulary, or after it
+        if token["content"] in kept and token["content"] not in new:
+            chosen.append((token["id"], token["content"]))
+    ids = {token: number for number, (_, token) in enumerate(chosen)}
+    state["added_tokens"] = [
+        {**token, "id": ids[token["content"]]} for token in state["added_tokens"] if token["content"] in ids
+    ]
     for token in around:
         token["ids"] = [new[name] for name in token["tokens"]]
     for side in ("sep", "cls"):

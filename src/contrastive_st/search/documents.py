@@ -8,10 +8,11 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from contrastive_st import text_format
 from contrastive_st.data.profile import is_blank
 from contrastive_st.data.reading import TABLES, Row, Table, hub_commit, is_saved, open_table, splits_of, stored
 from contrastive_st.data.reading.content import check_file, decode, format_of, open_bytes, path_of, reading
@@ -406,7 +407,8 @@ class _Choice:
         """The options as texts: with others, a corpus is another one."""
         lines = [] if self.lines is None else [f"lines={self.lines}"]
         types = [f"{name}={kind}" for name, kind in sorted(self.types.items())]
-        return [*(self.columns or ["None"]), str(self.metadata), *lines, *types]
+        read = [f"{name}={value}" for name, value in asdict(text_format.asked).items() if value is not None]
+        return [*(self.columns or ["None"]), str(self.metadata), *lines, *types, *read]
 
     def of_files(self, entries: Sequence[Entry], folder: bool, some: bool, report: Report) -> Iterator[Document]:
         """The documents of the files of a folder, or of one file; `some`: others are in the index already."""

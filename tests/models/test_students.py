@@ -67,10 +67,23 @@ def test_all_layers_are_the_teacher_and_fewer_are_those_layers(family, tmp_path)
     assert np.isfinite(student.encode(texts)).all()
 
 
+def test_the_settings_of_an_open_teacher_are_those_of_the_student():
+    own = SentenceEncoder(teacher("bert").model, tokenizer(), max_length=7)
+    assert student_of(own, [0, 3]).max_length == 7
+    student = student_of(own, [0, 3], max_length=5, pooling="max")
+    assert (student.max_length, student.pooling, own.max_length) == (5, "max", 7)
+    own = AutoModelForCL.from_config(FAMILIES["bert"](), pooling="mean", loss="tsdae")  # its decoder has layers, too
+    student = student_of(SentenceEncoder(own, tokenizer()), [0, 3], loss="embedding_distillation").model.state_dict()
+    name = "bert.encoder.layer.{}.output.dense.weight"
+    torch.testing.assert_close(student[name.format(1)], own.state_dict()[name.format(3)])
+
+
 def test_a_trimmed_vocabulary_reads_kept_words_the_same():
     own = teacher("bert")
-    student = student_of(own, [0, 1, 2, 3], vocabulary=["the", "cat", "sat"])
-    np.testing.assert_allclose(student.encode(["the cat sat"]), own.encode(["the cat sat"]), atol=1e-6)
+    own.tokenizer.add_tokens(["covid", "flu"])
+    own.model.resize_token_embeddings(len(own.tokenizer), mean_resizing=False)
+    student = student_of(own, [0, 1, 2, 3], vocabulary=["the", "cat", "sat", "flu"])
+    np.testing.assert_allclose(student.encode(["the cat sat flu"]), own.encode(["the cat sat flu"]), atol=1e-6)
     assert len(student.tokenizer) < len(WORDS)
     assert student.model.get_input_embeddings().weight.shape[0] == len(student.tokenizer)
     assert student.tokenizer("zzz a")["input_ids"][0] == student.tokenizer.cls_token_id

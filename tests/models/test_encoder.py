@@ -121,8 +121,12 @@ def test_attributes_of_sentence_transformers_are_those_of_the_vectors(encoder, t
     encoder.max_seq_length = 4
     np.testing.assert_array_equal(encoder.encode(long), one.encode(long))
     assert (encoder.max_length, encoder.max_seq_length) == (4, 4)
+    cut = encoder.fingerprint
     encoder.max_length = None
+    assert encoder.fingerprint != cut
     np.testing.assert_array_equal(encoder.encode(long), whole)
+    with pytest.raises(InputError, match="pooling"):
+        SentenceEncoder(encoder, pooling="max")
     encoder.truncate_dim = 8
     np.testing.assert_array_equal(encoder.encode(long), whole[:8])
     np.testing.assert_array_equal(encoder.encode(long, truncate_dim=12), whole[:12])

@@ -19,6 +19,7 @@ from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search import encoding
 from contrastive_st.search.encoding import encode_file
+from contrastive_st.text_format import TextFormat, add_text_format, set_text_format
 from contrastive_st.vectors import quantization_ranges, quantize, unit_vectors
 
 TEXTS = [f"the {word} cat sat on mat number {i}" for i in range(4) for word in ("old", "", "grey")]  # 12
@@ -163,6 +164,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path, monkeypatch, source, 
         (lambda path, ranges: {"precision": "ubinary"}, "precision"),
         (lambda path, ranges: {"ranges": ranges}, "ranges"),
         (lambda path, ranges: path.write_text("other\ntexts\n") and {}, "source"),
+        (lambda path, ranges: add_text_format("encoding", "latin-1") or {}, "source"),
     ],
 )
 def test_what_was_begun_with_something_else_is_not_gone_on_with(tmp_path, monkeypatch, source, change, word):
@@ -175,6 +177,7 @@ def test_what_was_begun_with_something_else_is_not_gone_on_with(tmp_path, monkey
     encode_file(source, output, overwrite=True, **options)
     fresh = tmp_path / "fresh.npy"
     encode_file(source, fresh, **options)
+    set_text_format(TextFormat())
     assert output.read_bytes() == fresh.read_bytes()
 
 

@@ -218,7 +218,11 @@ def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test
         encoder = as_encoder(classifier.encoder)  # before it was tuned
         y = np.searchsorted(classifier.classes_, examples.labels)
         x, held = encoder.encode(examples.texts), encoder.encode(test.texts)
-        same = {} if classifier.tune or classifier.lexical else {"logistic": "logistic regression", "means": "mean classifier"}
+        same = (
+            {}
+            if classifier.tune or classifier.lexical
+            else {"logistic": "logistic regression", "means": "mean classifier"}
+        )
         for name, predict in METHODS.items():
             if name == same.get(classifier.head):
                 continue

@@ -1,6 +1,7 @@
 """Exact search against a plain loop, in memory and over a folder of shards."""
 
 import itertools
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from store_places import unit_vectors
 from contrastive_st.errors import InputError
 from contrastive_st.search import exact
 from contrastive_st.search.exact import Codes, ExactIndex
+from contrastive_st.search.ingest import load_shards
 from contrastive_st.search.shards import Encoding, ShardFolder
 from contrastive_st.vectors import dequantize, quantization_ranges, quantize
 
@@ -161,7 +163,13 @@ def test_shards_appear_whole_and_are_shared_out(shards, tmp_path):
     assert [second.claim(i) for i in (3, 4, 5)] == [True, False, True]
     np.testing.assert_array_equal(folder.read(folder.paths()[1])[3], vectors[20:40])
     assert folder.finish(3, 50)
+    assert ShardFolder(folder.folder).missing() == ""
     assert not folder.finish(4, 70)
+    with pytest.raises(InputError, match=r"is incomplete \(shards: 3 of 4\)"):  # at the end, as in the middle
+        load_shards(ShardFolder(folder.folder), second)
+    record = folder.folder / "encoding.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "shards": None}))  # as a former version has it
+    assert ShardFolder(folder.folder).missing() == ""
 
 
 def test_faults_are_named(shards, tmp_path):

@@ -38,6 +38,7 @@ def shards(tmp_path):
     folder = ShardFolder(tmp_path / "shards", Encoding("m", "f", 8, "corpus", "mark", 20))
     texts, metadata = [f"{HOSTILE} {i}" for i in range(4)], [{"k": HOSTILE, "year": i} for i in range(4)]
     folder.add(0, (np.arange(4), texts, metadata, vectors))
+    assert folder.finish(1)
     return str(folder.folder)
 
 
@@ -240,6 +241,7 @@ def test_vectors_without_a_direction_are_not_stored(tmp_path, value):
             index_corpus(texts_corpus("corpus", ["a", "b", "c"]), Broken(), folder)
         assert folder.paths() == []
     folder.add(0, (np.arange(2), ["a", "b"], [{}, {}], np.full((2, 16), value, np.float32)))
+    assert folder.finish(1)
     with pytest.raises(InputError, match="NaN"):
         load_shards(folder, ShardFolder(tmp_path / "other", folder.encoding))
 

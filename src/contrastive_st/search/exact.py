@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import mmap
 from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +51,8 @@ from contrastive_st.vectors import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+logger = logging.getLogger(__name__)
 
 OVERSAMPLE = 40  # candidates of the first pass for each hit; benchmarks/quantized.py shows others
 _BLOCK = 32_768  # rows that are multiplied at a time: 48 MB at 384 dimensions
@@ -209,6 +212,8 @@ class ExactIndex:
         shards = ShardFolder(folder)
         made = shards.encoding
         check_model(made, fingerprint, str(folder))
+        if missing := shards.missing():
+            logger.warning(missing)
         place = _laid_out(shards)
         with pa.memory_map(str(place / "documents.arrow")) as file:
             table = pa.ipc.open_file(file).read_all()

@@ -118,12 +118,17 @@ def index_corpus(
 
 
 def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> Outcome:
-    """Load shards that were encoded before, without a model."""
-    outcome = Outcome()
-    numbers = []
+    """Load shards that were encoded before, without a model.
+
+    Raises:
+        InputError: shards of the corpus are missing.
+    """
+    if missing := folder.missing():
+        raise InputError(missing)
+    outcome, shards = Outcome(), 0
     with tqdm(total=len(folder.paths()), disable=not progress, unit=" shards", desc="load") as bar:
         for shard, (ids, texts, metadata, vectors) in folder.batches():
-            numbers.append(shard)
+            shards += 1
             outcome.rows += len(ids)
             gone = int(sink.deleted(ids).sum())
             outcome.states["deleted"] += gone
@@ -134,9 +139,7 @@ def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> O
                 sink.add(shard, (ids, texts, metadata, vectors))
                 outcome.encoded += sum(state in ("new", "changed") for state in states)
             bar.update(1)
-    if numbers != list(range(len(numbers))):
-        raise InputError(f"{folder.folder} is incomplete; finish encoding the corpus first")
-    outcome.complete, outcome.removed = sink.finish(len(numbers)), sink.removed
+    outcome.complete, outcome.removed = sink.finish(shards), sink.removed
     return outcome
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Set
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,8 @@ class Encoding:
     precision: str = "float32"
     own_ids: bool = False
     types: dict[str, str] = field(default_factory=dict)  # of the columns of the metadata, if they were decided
+    #: How many the whole corpus has; 0 until a process has read it to its end, None in folders of former versions
+    shards: int | None = field(default=None, compare=False)
 
 
 class ShardFolder(Sink):
@@ -64,7 +66,7 @@ class ShardFolder(Sink):
         self.folder, self.rank, self.world = Path(folder).expanduser(), rank, world
         record = self.folder / RECORD
         if encoding is not None and not record.exists():
-            write_json(record, asdict(encoding))
+            write_json(record, asdict(replace(encoding, shards=0)))
         if not record.is_file():
             raise InputError(f"{folder} has no encoded vectors (no {RECORD})")
         with about(record):
@@ -74,7 +76,7 @@ class ShardFolder(Sink):
             other = ", ".join(
                 "the corpus has changed, or is read with other options" if name == "corpus_fingerprint"
                 else f"{name} {theirs[name]}, not {ours[name]}"
-                for name in ours if ours[name] != theirs[name]
+                for name in ours if ours[name] != theirs[name] and name != "shards"
             )  # fmt: skip
             raise InputError(f"{folder} does not fit: {other}; remove it to start again, or choose another --output")
 
@@ -103,8 +105,19 @@ class ShardFolder(Sink):
             pq.write_table(table, path, use_dictionary=["metadata"])
 
     def finish(self, shards: int, unread: Set[str] = frozenset()) -> bool:
-        """Whether all shards exist; called when the corpus has been read to its end."""
+        """Whether all shards exist; called when the corpus has been read to its end, and records their number."""
+        if self.encoding.shards != shards:
+            self.encoding = replace(self.encoding, shards=shards)
+            write_json(self.folder / RECORD, asdict(self.encoding))
         return len(self.paths()) == shards
+
+    def missing(self) -> str:
+        """A line that says that shards are missing; blank if all are there, as far as the folder knows."""
+        numbers, total = [self._number(path) for path in self.paths()], self.encoding.shards
+        if numbers == list(range(len(numbers) if total is None else total)):
+            return ""
+        of_all = f" of {total:,}" if total else ""
+        return f"{self.folder} is incomplete (shards: {len(numbers):,}{of_all}); finish encoding the corpus first"
 
     def paths(self) -> list[Path]:
         """The existing shards, in their order."""
@@ -113,7 +126,7 @@ class ShardFolder(Sink):
     def batches(self) -> Iterator[tuple[int, Batch]]:
         """Each shard's number with its documents."""
         for path in self.paths():
-            yield int(path.stem.removeprefix("shard-")), self.read(path)
+            yield self._number(path), self.read(path)
 
     def read(self, path: Path) -> Batch:
         """Ids, texts, metadata and unit vectors of one file; quantized vectors are decoded."""
@@ -144,6 +157,9 @@ class ShardFolder(Sink):
 
     def _path(self, shard: int) -> Path:
         return self.folder / f"shard-{shard:06}.parquet"
+
+    def _number(self, path: Path) -> int:
+        return int(path.stem.removeprefix("shard-"))
 
 
 def read_table(path: Path) -> tuple[pa.Table, np.ndarray]:

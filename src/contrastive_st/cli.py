@@ -168,11 +168,9 @@ class Similarity(Options):
 
         first, *others = self.sentences
         if not others:
-            from contrastive_st.data.reading.content import utf8
+            from contrastive_st.data.reading.content import stdin_texts
 
-            for number, line in enumerate(sys.stdin.buffer, 1):
-                if text := utf8(line, f"stdin, line {number}", "convert it first (iconv -t UTF-8)").strip():
-                    others.append(text)
+            others = stdin_texts()
         if not others:
             raise InputError("nothing to compare with: give a second sentence, or sentences on stdin, one per line")
         encoder = open_encoder(self.model, pooling=self.pooling)

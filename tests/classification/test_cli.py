@@ -152,7 +152,7 @@ def test_several_labels_are_printed_together_and_are_lists_in_files(tmp_path, ca
     rows = [f"the {word} is old,animal|pet" for word in ANIMALS] + [f"the {word} is old,tool" for word in TOOLS]
     write(tmp_path / "nouns.csv", ["text,label", *rows, "nothing,"])
     run("--train_file", tmp_path / "nouns.csv", "--separator", "|", "-o", tmp_path / "nouns")
-    monkeypatch.setattr("sys.stdin", io.StringIO("the old horse\n\n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("the old\u2028horse\n\n".encode())))
     run("-", "-o", tmp_path / "nouns")
     labels, scores, text = capsys.readouterr().out.rstrip("\n").split("\t")
     assert text == "the old horse"

@@ -99,11 +99,13 @@ def test_a_static_student_of_a_roberta(work, tmp_path, capsys):
     assert (tmp_path / "s" / "model.safetensors").stat().st_mode & 0o044  # others may read it, as the umask says
 
 
-def test_a_layer_student_learns_all_dimensions_of_a_teacher_that_truncates(work, tmp_path):
-    SentenceEncoder(work / "teacher", truncate_dim=5).save_pretrained(tmp_path / "short")
+def test_a_layer_student_learns_the_directions_in_all_dimensions_of_a_teacher(work, tmp_path):
+    teacher = SentenceEncoder(work / "teacher", truncate_dim=5, similarity_fn_name="dot")
+    teacher.save_pretrained(tmp_path / "short")
     options = arguments(work, tmp_path / "s", "--student", "layers=2", "--steps", "1", "--cache", str(tmp_path / "v"))
     main([str(tmp_path / "short"), *options[1:]])
-    assert SentenceEncoder(tmp_path / "s").dimension == 12
+    student = SentenceEncoder(tmp_path / "s")
+    assert (student.dimension, student.similarity_fn_name) == (12, "cosine")
 
 
 def test_a_layer_student_of_a_roberta_learns(work, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -261,11 +260,12 @@ def _each(labels: Sequence[str | list[str]]) -> list[str]:
 def _input(source: str, columns: Sequence[str] | None) -> tuple[list[dict[str, str]], str]:
     """The rows of stdin or of a file, with a text, and their column of text: as --columns say, or as in any corpus."""
     from contrastive_st.data.reading import open_table
+    from contrastive_st.data.reading.content import stdin_texts
     from contrastive_st.data.reading.texts import rows_with_text
     from contrastive_st.data.text_columns import text_column
 
     if source == "-":
-        return [{"text": line.strip()} for line in sys.stdin.read().splitlines() if line.strip()], "text"
+        return [{"text": text} for text in stdin_texts()], "text"
     asked = [column for column in columns or () if not column.endswith("=label")]
     table = open_table(source, columns=asked)
     column = text_column(table, () if table.is_lines else asked)

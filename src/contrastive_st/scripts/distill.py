@@ -111,8 +111,8 @@ def _distill(args: Any, output: Path) -> JsonObject:
     if source is None:
         encoder, targets = fitted_static(args, teacher, texts, vectors)
     else:
-        loss, targets = EmbeddingDistillationLoss.name, vectors
-        encoder = student_of(source, layers, pooling=args.pooling, max_length=args.max_length, loss=loss)
+        targets, learns = vectors, {"loss": EmbeddingDistillationLoss.name, "similarity": "cosine"}  # directions alone
+        encoder = student_of(source, layers, pooling=args.pooling, max_length=args.max_length, **learns)
         if encoder.dimension != vectors.shape[1]:
             raise InputError(f"{source} has {encoder.dimension} dimensions and the teacher {vectors.shape[1]}")
     read = reader_of(encoder)

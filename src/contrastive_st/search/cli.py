@@ -210,7 +210,7 @@ class Delete(StoreCommand):
         if self.ids:
             with about(f"--ids {self.ids}"):
                 content = sys.stdin.buffer.read() if self.ids == "-" else Path(self.ids).expanduser().read_bytes()
-            lines = decode(content, f"--ids {self.ids}")[0].splitlines()
+            lines = decode(content, f"--ids {self.ids}")[0].replace("\r\n", "\n").split("\n")
             ids = {as_id(line): line.strip() for line in lines if line.strip()}
         with closing(open_index(self.store, self.collection)) as opened:
             index = writable(opened, str(self.store or "the store"))

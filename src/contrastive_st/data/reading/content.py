@@ -12,6 +12,7 @@ import lzma
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
@@ -233,6 +234,13 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     if note := encoding_note(encoding):
         logger.warning(f"{path}: {note}")
     return enumerate((line.rstrip("\r\n") for line in text_lines(path_of(path), str(path), encoding)), 1)
+
+
+def stdin_texts() -> list[str]:
+    r"""The texts of stdin, one for each line that is not blank, as a file of them is read: lines end with `\n`."""
+    lines = enumerate(sys.stdin.buffer, 1)
+    texts = (utf8(line, f"stdin, line {number}", "convert it first (iconv -t UTF-8)").strip() for number, line in lines)
+    return [text for text in texts if text]
 
 
 def utf8(text: bytes, where: str, mend: str = "save the file in UTF-8") -> str:

@@ -149,7 +149,7 @@ class Encode(Options):
 
 @dataclass
 class Similarity(Options):
-    """print the cosine similarity of two sentences, or of one sentence and each line of stdin
+    """print the similarity of two sentences (the cosine, or what the model records), or of one and each line of stdin
 
     contrastive-st similarity "a cat sat" "a feline rested"
     """

@@ -82,6 +82,7 @@ def test_a_trimmed_vocabulary_reads_kept_words_the_same():
     own = teacher("bert")
     own.tokenizer.add_tokens(["covid", "flu"])
     own.model.resize_token_embeddings(len(own.tokenizer), mean_resizing=False)
+    own.model.change_settings(do_mlm=True)
     student = student_of(own, [0, 1, 2, 3], vocabulary=["the", "cat", "sat", "flu"])
     np.testing.assert_allclose(student.encode(["the cat sat flu"]), own.encode(["the cat sat flu"]), atol=1e-6)
     assert len(student.tokenizer) < len(WORDS)

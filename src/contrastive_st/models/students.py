@@ -91,6 +91,7 @@ def student_of(
     # it learns from texts without prompts
     own: dict[str, object] = {"prompts": {}, "default_prompt_name": None, "truncate_dim": None}
     own |= {} if pooling is None else {"pooling": pooling}
+    own |= {"do_mlm": False} if getattr(model.settings, "do_mlm", False) else {}
     student = AutoModelForCL.from_config(config, **{**own, **settings})
     own_weights = {k: v for k, v in weights.items() if k in student.state_dict()}
     missing, _ = student.load_state_dict(own_weights, strict=False)

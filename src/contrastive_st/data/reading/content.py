@@ -238,9 +238,12 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
 def stdin_texts() -> list[str]:
     r"""The texts of stdin, one for each line that is not blank, as a file of them is read: lines end with `\n`."""
-    lines = enumerate(sys.stdin.buffer, 1)
-    texts = (utf8(line, f"stdin, line {number}", "convert it first (iconv -t UTF-8)").strip() for number, line in lines)
-    return [text for text in texts if text]
+    content = sys.stdin.buffer.read()
+    encoding = encoding_of(io.BytesIO(content), "stdin")
+    if note := encoding_note(encoding):
+        logger.warning(f"stdin: {note}")
+    with reading("stdin"):
+        return [text for line in content.decode(encoding).split("\n") if (text := line.strip())]
 
 
 def utf8(text: bytes, where: str, mend: str = "save the file in UTF-8") -> str:

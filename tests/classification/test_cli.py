@@ -161,9 +161,10 @@ def test_several_labels_are_printed_together_and_are_lists_in_files(tmp_path, ca
     assert "on 9 texts" in capsys.readouterr().out
     written = []
     for ending in (".jsonl", ".parquet", ".csv"):
-        run(tmp_path / "nouns.csv", "-o", tmp_path / "nouns", "--predictions", tmp_path / f"out{ending}")
+        out = "-o", tmp_path / "nouns", "--predictions", tmp_path / f"out{ending}"
+        run(tmp_path / "nouns.csv", *out, "--separator", ";")
         cells = [row.cells["predicted_label"] for row in open_table(tmp_path / f"out{ending}")]
-        written.append([cell.split("|") if cell else [] for cell in cells] if ending == ".csv" else cells)
+        written.append([cell.split(";") if cell else [] for cell in cells] if ending == ".csv" else cells)
     assert written[0] == written[1] == written[2]
     assert any(len(labels) > 1 for labels in written[0])
 

@@ -113,7 +113,7 @@ class Classify(TuningSettings):
         label, score = (name if name not in taken else f"predicted_{name}" for name in ("label", "score"))
         cells: Sequence[tuple[object, object]] = result  # lists, if a text may have several labels
         if self.predictions.endswith(".csv"):
-            cells = [_shown(*found) for found in result]
+            cells = [_shown(*found, self.separator or "|") for found in result]
         elif not classifier.multi_label_:
             cells = [(labels[0], scores[0]) for labels, scores in result]
         labelled = [{**row, label: one, score: value} for row, (one, value) in zip(rows, cells, strict=True)]
@@ -196,9 +196,9 @@ def _labels(classifier: SentenceClassifier, texts: Sequence[str]) -> list[tuple[
     ]
 
 
-def _shown(labels: Sequence[object], scores: Sequence[float]) -> tuple[str, str]:
-    """The labels and the scores of a text, each separated by `|`."""
-    return "|".join(map(str, labels)), "|".join(f"{score:.4f}" for score in scores)
+def _shown(labels: Sequence[object], scores: Sequence[float], separator: str = "|") -> tuple[str, str]:
+    """The labels and the scores of a text, each in one cell."""
+    return separator.join(map(str, labels)), separator.join(f"{score:.4f}" for score in scores)
 
 
 def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test: LabelledTexts) -> None:

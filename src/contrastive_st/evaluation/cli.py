@@ -122,7 +122,7 @@ class Evaluate(_Models):
             say(report.table())
             if self.output:
                 note("\nwritten: " + ", ".join(str(path) for path in report.save(self.output)))
-            if self.card:
+            if self.card and report.models[0] not in report.failures:
                 write_metadata(report, report.models[0], self.card)
                 write_files(Path(self.card).parent, eval_results(report, report.models[0]))
         if report.failures:

@@ -113,7 +113,7 @@ class ShardFolder(Sink):
 
     def missing(self) -> str:
         """A line that says that shards are missing; blank if all are there, as far as the folder knows."""
-        numbers, total = [self._number(path) for path in self.paths()], self.encoding.shards
+        numbers, total = [int(path.stem.removeprefix("shard-")) for path in self.paths()], self.encoding.shards
         if numbers == list(range(len(numbers) if total is None else total)):
             return ""
         of_all = f" of {total:,}" if total else ""
@@ -126,7 +126,7 @@ class ShardFolder(Sink):
     def batches(self) -> Iterator[tuple[int, Batch]]:
         """Each shard's number with its documents."""
         for path in self.paths():
-            yield self._number(path), self.read(path)
+            yield int(path.stem.removeprefix("shard-")), self.read(path)
 
     def read(self, path: Path) -> Batch:
         """Ids, texts, metadata and unit vectors of one file; quantized vectors are decoded."""
@@ -157,9 +157,6 @@ class ShardFolder(Sink):
 
     def _path(self, shard: int) -> Path:
         return self.folder / f"shard-{shard:06}.parquet"
-
-    def _number(self, path: Path) -> int:
-        return int(path.stem.removeprefix("shard-"))
 
 
 def read_table(path: Path) -> tuple[pa.Table, np.ndarray]:

@@ -10,6 +10,7 @@ import contextlib
 import weakref
 from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any, TypeGuard, cast
 
@@ -29,7 +30,7 @@ _OPS = torch.ops.mkldnn
 _EACH_PIXEL = ([0, 0], [1, 1], [1, 1], 1)  # padding, stride, dilation and groups of such a convolution
 _OF_BERT = {"BertLayer", "RobertaLayer", "XLMRobertaLayer", "CamembertLayer", "ElectraLayer"}
 _ENCODERS = {name.replace("Layer", "Encoder") for name in _OF_BERT}
-_NOT_ASKED = ("position_ids", "use_cache")  # what an encoder is given that changes nothing in its layers
+_NOT_ASKED = {"position_ids", "use_cache"}  # what an encoder is given that changes nothing in its layers
 _JOINED = ("attention.self.query", "attention.self.key", "attention.self.value")
 _OTHERS = ("attention.output.dense", "intermediate.dense", "output.dense")
 _OF_DECODERS = ("encoder_attention_mask", "past_key_values")
@@ -45,17 +46,17 @@ class _Kept:
     """
 
     def __init__(self, modules: list[nn.Module]) -> None:
-        places = {module: place for place, module in enumerate(modules)}
+        places = dict(zip(modules, range(len(modules)), strict=True))
         linears = [module for module in places if _packs(module)]
         whole = {module: _Whole(module) for module in places if _is_of_bert(module)}
-        inside = {x for module in whole for x in all_modules(module)}
+        inside = set(chain.from_iterable(map(all_modules, whole)))
         self.products: list[tuple[int, _Product | _Whole | _Layers]] = [(places[x], y) for x, y in whole.items()]
         self.products += [(places[x], _Product(x.weight, x.bias)) for x in linears if x not in inside]
-        for module in filter(_is_encoder, places):
-            layers = list(cast("nn.ModuleList", module.layer))  # a layer may be there twice
-            if layers and whole.keys() >= set(layers):
-                self.products.append((places[module], _Layers([whole[layer] for layer in layers])))
-        self.linears = [places[x] for x in linears]
+        for module in places:
+            layers = list(cast("nn.ModuleList", module.layer)) if _is_of_transformers(module, _ENCODERS) else []
+            if layers and whole.keys() >= set(layers):  # a layer may be there twice
+                self.products.append((places[module], _Layers(list(map(whole.__getitem__, layers)))))
+        self.linears = list(map(places.__getitem__, linears))
         self.state = _state(modules, self.linears)
         # views as integers, since numpy has no bfloat16; biases are copied by whole layers alone
         copied: list[tuple[Tensor, int]] = [(x.weight, max(x.in_features - 1, 1)) for x in linears]
@@ -144,7 +145,8 @@ def _packs(module: nn.Module) -> TypeGuard[nn.Linear]:
 
 def _is_of_bert(module: Any) -> bool:
     """Whether a module is a layer that computes what BERT's does, from weights that are packed."""
-    if not _is_of_transformers(module, _OF_BERT):
+    kind = type(module)
+    if kind.__name__ not in _OF_BERT or not kind.__module__.startswith("transformers.models."):
         return False
     parts = all_modules(module)[1:]
     hooks = [hook for part in parts for hook in (*part._forward_hooks.values(), *part._forward_pre_hooks.values())]
@@ -155,25 +157,23 @@ def _is_of_bert(module: Any) -> bool:
     return plain and packs and not module.is_decoder
 
 
-def _is_encoder(module: nn.Module) -> bool:
-    """Whether a module calls layers of BERT one after the other."""
-    return _is_of_transformers(module, _ENCODERS) and not _has_hooks(module) and "forward" not in vars(module)
-
-
 def _is_of_transformers(module: nn.Module, names: Set[str]) -> bool:
+    """Whether a module is of one of these classes of transformers, and computes what they do."""
     kind = type(module)
-    return kind.__name__ in names and kind.__module__.startswith("transformers.models.")
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks)
+    plain = not module._forward_hooks and not module._forward_pre_hooks and "forward" not in vars(module)
+    return kind.__name__ in names and kind.__module__.startswith("transformers.models.") and plain
 
 
 def _state(modules: list[nn.Module], linears: list[int]) -> list[object]:
     """Modules with their hooks, and of those at some places where their numbers are and how often they were written."""
-    hooks = [(id(x), len(x._forward_hooks), len(x._forward_pre_hooks), "forward" in x.__dict__) for x in modules]
-    own = [x for place in linears for x in modules[place]._parameters.values() if x is not None]
-    return [*hooks, *((x.data_ptr(), 0 if x.is_inference() else x._version) for x in own)]
+    state: list[object] = [
+        (id(x), len(x._forward_hooks), len(x._forward_pre_hooks), "forward" in x.__dict__) for x in modules
+    ]
+    for place in linears:
+        for weight in modules[place]._parameters.values():
+            if weight is not None:
+                state.append((weight.data_ptr(), 0 if weight.is_inference() else weight._version))
+    return state
 
 
 class _Layers:
@@ -184,13 +184,14 @@ class _Layers:
 
     def of(self, encoder: Any, x: Tensor, attention_mask: Tensor | None = None, *rest: Any, **options: Any) -> Any:
         """What the encoder returns. Rows that need a mask, and layers whose states are asked for, are left to it."""
-        config = encoder.layer[0].attention.self.config
-        other = [y for name, y in options.items() if name not in _NOT_ASKED and y is not None and y is not False]
-        asked = attention_mask is not None or any(y is not None for y in (*rest, *other)) or not is_plain_sdpa(config)
-        if encoder.training or asked or any(map(_has_hooks, encoder.layer)) or not self.layers[0].joined.fits(x):
+        joined, given = self.layers[0].joined, set(map(options.get, options.keys() - _NOT_ASKED)) - {None}
+        plain = attention_mask is None and not (rest or given or encoder.training or torch.is_autocast_enabled("cpu"))
+        for layer in encoder.layer:  # which transformers may have given hooks meanwhile
+            plain = plain and not layer._forward_hooks and not layer._forward_pre_hooks
+        if not (plain and x.dtype == joined.bias.dtype and is_plain_sdpa(encoder.layer[0].attention.self.config)):
             return type(encoder).forward(encoder, x, attention_mask, *rest, **options)
-        for layer in self.layers:
-            x = layer.states(x, layer.attend)
+        for whole in self.layers:
+            x = whole.states(x)
         return SimpleNamespace(last_hidden_state=x, past_key_values=None)  # which the model reads of an encoder
 
 
@@ -210,20 +211,26 @@ class _Whole:
         attention = layer.attention.self
         name, own = attention.config._attn_implementation, {k: v for k, v in options.items() if k not in _OF_DECODERS}
         more = any(y is not None for y in (*rest, *map(options.get, _OF_DECODERS)))
-        if layer.training or more or name == "eager" or not self.joined.fits(x):
+        fits = x.dtype == self.joined.bias.dtype and not torch.is_autocast_enabled("cpu")
+        if layer.training or more or name == "eager" or not fits:
             plain: Tensor = type(layer).forward(layer, x, attention_mask, *rest, **options)
             return plain
         own |= {"dropout": 0.0, "scaling": self.scaling}
         return self.states(x, lambda *rows: ALL_ATTENTION_FUNCTIONS[name](attention, *rows, attention_mask, **own)[0])
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Attention of rows without a mask: `[N, heads, L, d]` to `[N, L, heads, d]`."""
-        return scaled_dot_product_attention(query, key, value, scale=self.scaling).transpose(1, 2)
+    def states(self, x: Tensor, attend: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None) -> Tensor:
+        """The states of the tokens after the layer.
 
-    def states(self, x: Tensor, attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
-        """The states of the tokens after the layer."""
-        rows = self.joined(x).view(*x.shape[:2], 3, -1, self.size).permute(2, 0, 3, 1, 4)
-        x = self.after(self.attended(attend(*rows.unbind()).reshape(x.shape)) + x)
+        Args:
+            x: before it, `[N, L, d]`.
+            attend: attention, `[N, heads, L, d]` to `[N, L, heads, d]`; by default that of rows without a mask.
+        """
+        query, key, value = self.joined(x).view(*x.shape[:2], 3, -1, self.size).permute(2, 0, 3, 1, 4).unbind()
+        if attend is None:
+            attended = scaled_dot_product_attention(query, key, value, scale=self.scaling).transpose(1, 2)
+        else:
+            attended = attend(query, key, value)
+        x = self.after(self.attended(attended.reshape(x.shape)) + x)
         result: Tensor = self.last(self.narrow(self.activate(self.wide(x))) + x)
         return result
 
@@ -237,8 +244,8 @@ class _Product:
         # without a bias the bits of a row would depend on the number of rows
         self.bias = weight.new_zeros(self.out) if bias is None else bias.detach()
         packed = _OPS._reorder_linear_weight(weight, _ROWS)
-        product, bias = _OPS._linear_pointwise.default, self.bias
-        self.linear = lambda x: product(x, packed, bias, "none", [], "")
+        usual = {"attr": "none", "scalars": [], "algorithm": ""}
+        self.linear = partial(_OPS._linear_pointwise.default, W=packed, B=self.bias, **usual)
         self.kernel: Tensor | None = None
         if weight.dtype == torch.bfloat16 and self.inner > _IN_ONE_PIECE and has_amx():
             shape = [1, self.inner, _IMAGE, 1]
@@ -247,11 +254,9 @@ class _Product:
     def of(self, layer: nn.Linear, x: Tensor) -> Tensor:
         """What the layer returns."""
         # a model in training brings its own autocast
-        return self(x) if self.fits(x) else linear(x, layer.weight, layer.bias)
-
-    def fits(self, x: Tensor) -> bool:
-        """Whether the product takes these numbers."""
-        return x.dtype == self.bias.dtype and not torch.is_autocast_enabled("cpu")
+        # a model in training brings its own autocast
+        fits = x.dtype == self.bias.dtype and not torch.is_autocast_enabled("cpu")
+        return self(x) if fits else linear(x, layer.weight, layer.bias)
 
     def __call__(self, x: Tensor) -> Tensor:
         if self.kernel is None or x.numel() <= _FEW * self.inner:

@@ -31,6 +31,7 @@ _EACH_PIXEL = ([0, 0], [1, 1], [1, 1], 1)  # padding, stride, dilation and group
 _OF_BERT = {"BertLayer", "RobertaLayer", "XLMRobertaLayer", "CamembertLayer", "ElectraLayer"}
 _ENCODERS = {name.replace("Layer", "Encoder") for name in _OF_BERT}
 _NOT_ASKED = {"position_ids", "use_cache"}  # what an encoder is given that changes nothing in its layers
+_NO_LAYERS: Any = SimpleNamespace(layer=())  # an encoder that gives its input back
 _JOINED = ("attention.self.query", "attention.self.key", "attention.self.value")
 _OTHERS = ("attention.output.dense", "intermediate.dense", "output.dense")
 _OF_DECODERS = ("encoder_attention_mask", "past_key_values")
@@ -192,7 +193,8 @@ class _Layers:
             return type(encoder).forward(encoder, x, attention_mask, *rest, **options)
         for whole in self.layers:
             x = whole.states(x)
-        return SimpleNamespace(last_hidden_state=x, past_key_values=None)  # which the model reads of an encoder
+        # in the output that the encoder makes itself, whose fields change with releases
+        return type(encoder).forward(_NO_LAYERS, x, attention_mask, **options)
 
 
 class _Whole:

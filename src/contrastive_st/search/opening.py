@@ -115,7 +115,8 @@ def model_name(encoder: SentenceEncoder) -> str:
     from contrastive_st.files.folders import SHIPPED
 
     name = str(encoder.name if encoder.folder in (None, SHIPPED) else encoder.folder.absolute())
-    return name if encoder.asked_pooling is None else f"{name}{_POOLING}{encoder.asked_pooling}"
+    pooling = getattr(encoder, "asked_pooling", None)  # which encoders of other libraries have not
+    return name if pooling is None else f"{name}{_POOLING}{pooling}"
 
 
 def name_and_pooling(recorded: str) -> tuple[str, str | None]:

@@ -15,7 +15,7 @@ from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.tokens import bucket_rows, padded_widths
-from contrastive_st.vectors import SIMILARITIES
+from contrastive_st.vectors import SIMILARITIES, unit_vectors
 
 
 @pytest.fixture
@@ -37,6 +37,8 @@ def test_unit_vectors_similarity_and_bf16(encoder):
     np.testing.assert_allclose(encoder.similarity(SENTENCES, SENTENCES), unit @ unit.T, atol=1e-6)
     half = encoder.encode(SENTENCES, normalize_embeddings=True, dtype=torch.bfloat16)
     assert (half * unit).sum(1).min() > 0.999
+    states = encoder.encode(SENTENCES, output_value="token_embeddings", dtype=torch.bfloat16)
+    np.testing.assert_allclose(unit_vectors([one.mean(0).numpy() for one in states]), half, atol=1e-6)
 
 
 def test_buckets_are_a_permutation_within_their_limits():

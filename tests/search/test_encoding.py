@@ -12,11 +12,12 @@ import pytest
 from datasets import Dataset
 
 from conftest import save_both
-from contrastive_st import BertForCL
+from contrastive_st import BertForCL, StaticEncoder
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
 from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import open_encoder
+from contrastive_st.models.static_encoder import static_tokenizer
 from contrastive_st.search import encoding
 from contrastive_st.search.encoding import encode_file
 from contrastive_st.text_format import TextFormat, add_text_format, set_text_format
@@ -120,22 +121,20 @@ class Killed(Exception):
 
 def stopped(monkeypatch, source, output, after, **options):
     """A run that ends after so many pieces; after all three, when all is encoded and the output has no name yet."""
-    encode, calls = SentenceEncoder.encode, []
+    encode, calls = SentenceEncoder.encode_rows, []
 
-    def count(self, texts, **how):
-        if isinstance(texts, str):  # to see how wide a vector is
-            return encode(self, texts, **how)
+    def count(self, rows, prompt):
         if len(calls) == after:
             raise Killed
-        calls.append(texts)
-        return encode(self, texts, **how)
+        calls.append(rows)
+        return encode(self, rows, prompt)
 
     def never(self, texts):
         self._settle()
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(SentenceEncoder, "encode", count)
+        patch.setattr(SentenceEncoder, "encode_rows", count)
         patch.setattr(encoding._Growing, "finish", never)
         with pytest.raises(Killed):
             encode_file(source, output, **options)
@@ -234,9 +233,11 @@ def test_stdin_goes_on_too_and_has_a_row_a_line(tmp_path, monkeypatch, wanted):
     np.testing.assert_array_equal(np.array(table["embedding"].to_pylist()), wanted)
 
 
-def test_texts_without_a_known_token_are_counted(tmp_path, capsys):
+def test_texts_without_a_known_token_are_counted(tmp_path, capsys, tokenizer):
     path = tmp_path / "texts.txt"
     path.write_text("a cat\n\U0001f600\n\nrain\n", encoding="utf-8")
-    assert encode_file(str(path), tmp_path / "vectors.npy").unknown == 2
+    table = StaticEncoder.from_table(np.ones((len(tokenizer), 8)))  # with a vector of the unknown token, too
+    model = save_both(table, static_tokenizer(tokenizer), tmp_path / "ones")
+    assert encode_file(str(path), tmp_path / "vectors.npy", str(model)).unknown == 2
     assert main(["encode", str(path), "-o", str(tmp_path / "again.npy")]) == 0
     assert "2 of the encoded texts are blank or have no token that the model knows" in capsys.readouterr().err

@@ -282,7 +282,7 @@ class Running:
             return [torch.from_numpy(table.token_vectors(row)) for row in rows]
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         result: dict[int, Tensor] = {}
-        with self.ready(None):
+        with self.ready(run.dtype):
             for bucket in self._buckets(lengths, run.limits):
                 output = self._output([rows[i] for i in bucket], 0)
                 states = getattr(output, "last_hidden_state", None)

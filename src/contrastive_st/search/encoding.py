@@ -126,22 +126,16 @@ def encode_file(
             "ranges": None if given is None else hashlib.blake2b(given.tobytes(), digest_size=16).hexdigest(),
         }  # fmt: skip
         with contextlib.closing(_Growing(output, folder, made_of, encoder.dimension, given, overwrite)) as growing:
-            before, truncated, unknown = growing.rows, 0, 0
+            before, truncated, unknown, prompt = growing.rows, 0, 0, encoder.prompt_text()
             with tqdm(
                 total=corpus.rows, initial=before, disable=not show_progress_bar, unit=" texts", desc="encode"
             ) as bar:
                 for piece in prefetch(in_chunks(islice(texts(), before, None), PIECE)):
-                    if encoder.max_length is None:
-                        vectors = encoder.encode(piece, normalize_embeddings=normalize)
-                        unknown += int((~vectors.any(axis=1)).sum())
-                    else:
-                        prompt = encoder.prompt_text()
-                        rows = encoder.token_rows(piece, prompt)
-                        vectors = encoder.encode_rows(rows, prompt)
-                        vectors = unit_vectors(vectors) if normalize else vectors
-                        truncated += len(encoder.truncated(piece, rows, prompt))
-                        unknown += int((~encoder.known_rows(rows, prompt)).sum())
-                    growing.add(vectors)
+                    rows = encoder.token_rows(piece, prompt)
+                    vectors = encoder.encode_rows(rows, prompt)
+                    truncated += len(encoder.truncated(piece, rows, prompt))
+                    unknown += int((~encoder.known_rows(rows, prompt)).sum())
+                    growing.add(unit_vectors(vectors) if normalize else vectors)
                     bar.update(len(piece))
                 growing.finish(texts)
             return Encoded(growing.rows, encoder.dimension, growing.rows - before, truncated, unknown)

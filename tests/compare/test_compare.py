@@ -193,7 +193,7 @@ def test_hybrid_search_and_reranking_are_those_of_the_index(table, tmp_path):
     reranked = reranked_system(search, hybrid, Letters(), "letters", 20, math.inf)
     assert reranked.options == ("--hybrid", "--rerank", "letters", "--rerank_top", "20")
     for number, query in enumerate(search.queries[:25]):
-        hits = index.search(encoder.encode_query(query), 30, text=query)[0]
+        hits = index.search(encoder.encode_query(query), 100, text=query)[0][:30]
         for system, found in ((hybrid, hits), (reranked, rerank(query, hits, Letters(), 20))):
             assert np.argsort(-system.scores[number])[:30].tolist() == [hit.id for hit in found]
     with pytest.raises(InputError, match="--rerank_top"):

@@ -115,7 +115,7 @@ def test_every_way_of_asking_gives_the_order_of_the_cross_encoder(where, hybrid,
     text = QUERY if hybrid else None
 
     def wanted(top, filter=None):
-        first = index.search(encoder.encode_query([QUERY])[0], 50, filter=filter, text=text)[0]
+        first = index.search(encoder.encode_query([QUERY])[0], 100, filter=filter, text=text)[0]
         scores = cross.predict([(QUERY, hit.text) for hit in first[:top]])
         order = np.argsort(-scores, kind="stable")[:5]
         return [(first[i].own_id, pytest.approx(float(scores[i]), abs=1e-6)) for i in order]

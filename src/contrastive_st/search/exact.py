@@ -33,10 +33,11 @@ from contrastive_st.search.index import (
     check_model,
     check_search,
     fuse,
+    nearest_to,
 )
 from contrastive_st.search.lexemes import language_of, query_keys
 from contrastive_st.search.shards import RECORD, ShardFolder, read_table
-from contrastive_st.search.values import GIVEN, OWN_ID, Row, as_documents, as_id, as_ids, given_and_own, storable
+from contrastive_st.search.values import GIVEN, OWN_ID, Row, as_documents, as_ids, given_and_own, storable
 from contrastive_st.vectors import (
     buckets,
     dequantize,
@@ -261,14 +262,14 @@ class ExactIndex:
         near = self._nearest(queries, max(k, FUSED), rows, codes, oversample)[0][0]
         words, postings = self._by_words(text, max(k, FUSED), rows)
         union = np.union1d(near, words)
+        first = np.isin(union, [*near[:FUSED], *words[:FUSED]])
         cosines = self._rows(union) @ queries[0]
-        order = fuse(union, cosines, shares(postings, self._norms, len(self), union), self._length)[:k]
+        order = fuse(union, cosines, shares(postings, self._norms, len(self), union), self._length, first)[:k]
         return [self._hits(union[order], cosines[order])]
 
     def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
         """The k documents nearest to document `id`, without itself; see `VectorIndex.similar`."""
-        vector = self.vectors([id])[0]
-        return [hit for hit in self.search(vector, k + 1, filter=filter)[0] if hit.id != as_id(id)][:k]
+        return nearest_to(self, id, k, filter)
 
     def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.filters import RANGES, Condition, Filter, Filterable, as_filter
-from contrastive_st.search.values import Row, as_ids, given_and_own, one_line, own_id
+from contrastive_st.search.values import Row, as_id, as_ids, given_and_own, one_line, own_id
 from contrastive_st.vectors import unit_vectors
 
 logger = logging.getLogger(__name__)
@@ -109,8 +109,8 @@ class VectorIndex(Protocol):
             vectors: one query `[d]` or several `[Q, d]`; they need not be unit vectors.
             k: number of hits; there are fewer if fewer documents match.
             filter: conditions on the metadata, as above.
-            text: the query as text, for a hybrid ranking by cosine and by words (`fuse`). `score` is still the cosine.
-                For one query only.
+            text: the query as text, for a hybrid ranking by cosine and by words (`fuse`). `score` is still the cosine,
+                by which such hits are not ordered. For one query only.
             exact: compare with every vector, even if there is a graph or there are codes.
             ef_search: candidates that a graph keeps; other indexes ignore it.
 
@@ -301,6 +301,12 @@ def check_k(k: object) -> int:
     return int(k)
 
 
+def nearest_to(index: VectorIndex, id: Id, k: int, filter: Filterable) -> list[Hit]:
+    """What `VectorIndex.similar` returns, by the vector of the document; 100,000 hits are at most 99,999 others."""
+    hits = index.search(index.vectors([id])[0], min(check_k(k) + 1, MOST_HITS), filter=filter)[0]
+    return [hit for hit in hits if hit.id != as_id(id)][:k]
+
+
 def all_known(ids: Sequence[Id], known: Collection[int]) -> list[int]:
     """The numbers of the ids of documents, which must be known.
 
@@ -396,7 +402,13 @@ def check_model(index: Any, fingerprint: str | None, what: str) -> None:
         raise OtherModel(f"{what} has vectors of {made_by}; give that --model, or index again")
 
 
-def fuse(ids: Ids, cosines: NDArray[np.floating], shares: NDArray[np.floating], length: float) -> list[int]:
+def fuse(
+    ids: Ids,
+    cosines: NDArray[np.floating],
+    shares: NDArray[np.floating],
+    length: float,
+    first: NDArray[np.bool_] | Literal[True] = True,
+) -> list[int]:
     """The places of the candidates of a hybrid search, best first.
 
     Their order is that of the sum of two softmaxes, of the cosines and of the words. If one half tells its best
@@ -408,6 +420,8 @@ def fuse(ids: Ids, cosines: NDArray[np.floating], shares: NDArray[np.floating], 
         cosines: to the query.
         shares: of the words of the query (`bm25.shares`).
         length: mean number of words of a document of the collection.
+        first: which of them are the `FUSED` best of either half. The softmaxes are over these, and the others stand
+            behind them, in the order of the same sum: so the order of the first ones is the same for every k.
 
     Example:
         >>> fuse(np.array([7, 8, 9]), np.array([0.41, 0.40, 0.39]), np.array([0.1, 0.2, 0.9]), 12)
@@ -416,10 +430,11 @@ def fuse(ids: Ids, cosines: NDArray[np.floating], shares: NDArray[np.floating], 
 
     def softmax(values: NDArray[np.floating]) -> NDArray[np.float64]:
         powers = np.exp((np.asarray(values, np.float64) - values.max(initial=-np.inf)) / _SCALE)
-        return np.asarray(powers / powers.sum())
+        return np.asarray(powers / powers.sum(where=first))
 
     scores = softmax(cosines) + math.sqrt(length / _SHORT) * softmax(shares)
-    return [int(place) for place in np.lexsort((ids, -scores))]
+    behind = ~np.broadcast_to(first, ids.shape)
+    return [int(place) for place in np.lexsort((ids, -scores, behind))]
 
 
 class UnknownColumn(InputError):

@@ -29,6 +29,7 @@ from contrastive_st.search.index import (
     check_model,
     check_search,
     fuse,
+    nearest_to,
 )
 from contrastive_st.search.lexemes import UNKNOWN_LANGUAGE, query_keys
 from contrastive_st.search.postgres import schema as queries
@@ -41,7 +42,7 @@ from contrastive_st.search.postgres.postings import View, Words
 from contrastive_st.search.postgres.predicates import as_jsonpath, paths_of, subject_of
 from contrastive_st.search.postgres.schema import create_tables, create_view
 from contrastive_st.search.postgres.writes import StoreWrites
-from contrastive_st.search.values import GIVEN, OWN_ID, as_id, as_ids, given_and_own, one_line, storable
+from contrastive_st.search.values import GIVEN, OWN_ID, as_ids, given_and_own, one_line, storable
 
 EF_SEARCH = 200  # candidates that HNSW keeps: more candidates give a higher recall and take longer
 EXACT_ROWS = 20_000  # with fewer matching documents the search is exact: tens of milliseconds
@@ -277,9 +278,7 @@ class VectorStore(StoreWrites):
 
     def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
         """The k documents nearest to document `id`, without itself; see `VectorIndex.similar`."""
-        now = self.now()
-        hits = now.search(now.vectors([id])[0], k + 1, filter=filter)[0]
-        return [hit for hit in hits if hit.id != as_id(id)][:k]
+        return nearest_to(self.now(), id, k, filter)
 
     def vectors(self, ids: Sequence[Id]) -> Vectors:
         """The vectors of these documents, `[n, d]`, in that order."""
@@ -394,8 +393,9 @@ class VectorStore(StoreWrites):
         ids, values = np.array(list(cosines), np.int64), np.array(list(cosines.values()))
         ids, values = ids[~np.isnan(values)], values[~np.isnan(values)]
         scores, (places, known) = np.zeros(len(ids)), view.places(ids)
+        first = np.isin(ids, [*(id for id, _ in near[:FUSED]), *view.ids[numbers[:FUSED]]])
         scores[known] = shares(postings, view.norms, view.total, places)
-        order = ids[fuse(ids, values, scores, view.length)[:k]].tolist()
+        order = ids[fuse(ids, values, scores, view.length, first)[:k]].tolist()
         statement = self.tables.statement("SELECT id, text, metadata FROM {texts} WHERE id = ANY(%s)")
         texts = {id: rest for id, *rest in connection.execute(statement, (order,))}
         return [Hit.of(id, float(cosines[id]), *texts[id]) for id in order if id in texts]

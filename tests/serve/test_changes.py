@@ -179,4 +179,10 @@ def test_a_folder_of_shards_cannot_be_changed(tmp_path, capsys):
     flags = ["--index", str(tmp_path / "shards"), "--port", "0", "--write_token_file", str(tmp_path / "token")]
     assert "shards is a folder of shards, which cannot be changed" in refused(capsys, "api", *flags)
     assert "--write_token_file" in refused(capsys, "api", "--port", "0", "--write_token_file", str(tmp_path / "none"))
+    for what, *command in (
+        ("indices", "serve", "a/x", "x"),
+        ("indices", "api", "--index", "a/x", "--index", "x"),
+        ("classifiers", "api", "--classifier", "a/x", "--classifier", "b/x"),
+    ):
+        assert f"2 {what} are called x; rename a folder" in refused(capsys, *command)
     assert "its model as it was made" in refused(capsys, "api", "--index", "shards", "--pooling", "mean")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,13 @@ from contrastive_st.options import Count, option
 from contrastive_st.search.cli import RERANK_HELP, ModelPrecision, StoreCommand
 
 _HOST = "address to serve on; 127.0.0.1 can be reached only from this machine"
+
+
+def _same_names(what: str, given: Iterable[str]) -> Iterator[str]:
+    """Yield a last name that several of these have, of which only one could be asked for."""
+    for name, count in Counter(Path(one).name for one in {*given}).items():
+        if count > 1:
+            yield f"{count} {what} are called {name}; rename a folder"
 
 
 @dataclass
@@ -42,7 +50,8 @@ class Serve(StoreCommand):
     )
 
     def conflicts(self) -> Iterator[str]:
-        """Yield models without an index."""
+        """Yield indices of one name, and models without an index."""
+        yield from _same_names("indices", self.index)
         if self.model and len(self.model) != len({*self.index}):
             yield f"{len(self.model)} --model for {len({*self.index})} indices; give one for each, in order, or none"
 
@@ -123,7 +132,9 @@ class Api(StoreCommand):
     )
 
     def conflicts(self) -> Iterator[str]:
-        """Yield a pooling that no model would have."""
+        """Yield indices or classifiers of one name, and a pooling that no model would have."""
+        yield from _same_names("indices", self.index or ())
+        yield from _same_names("classifiers", self.classifier or ())
         if self.pooling and not self.model and (self.index or self.classifier):
             yield "--pooling is for models that are named before --index; an index opens its model as it was made"
 

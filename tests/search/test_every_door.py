@@ -1,6 +1,8 @@
 """One filter finds the same documents by every door: Python, the commands, the page, the HTTP API."""
 
+import io
 import json
+import sys
 
 import pytest
 from refusals import refused
@@ -64,7 +66,7 @@ def api(shards):
         yield client
 
 
-def test_what_cannot_match_is_said_by_every_door(shards, api, capsys):
+def test_what_cannot_match_is_said_by_every_door(shards, api, capsys, monkeypatch):
     line = "no document meets topic=see; the column has: sea, sky, town, old"
     assert main(["search", "of the", "--store", shards, "--filter", "topic=see"]) == 0
     assert "no hits" in capsys.readouterr().err
@@ -76,5 +78,7 @@ def test_what_cannot_match_is_said_by_every_door(shards, api, capsys):
     assert unknown in json.dumps(answer.json(), ensure_ascii=False)
     silent = {"query": "\U0001f991", "filter": ["yaer=1"]}  # a query of which the model knows no token
     assert api.post("/search", json=silent).status_code == answer.status_code
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\ufeff\U0001f991\n".encode())))
+    assert "the tokens of '\U0001f991';" in refused(capsys, "search", "-", "--store", shards)
     with pytest.raises(InputError, match=unknown):
         open_index(shards).search(open_encoder_for(open_index(shards)).encode("x"), filter="yaer!=1")

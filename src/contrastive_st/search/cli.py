@@ -141,11 +141,12 @@ class Search(_HitsCommand):
 
     def hits(self, index: VectorIndex) -> Sequence[Hit]:
         """The hits of the query."""
+        from contrastive_st.data.reading.content import stdin_texts
         from contrastive_st.search.index import at_least
         from contrastive_st.search.opening import open_encoder_for, query_vector
         from contrastive_st.search.reranking import open_cross_encoder, rerank, unscored
 
-        query = sys.stdin.buffer.read().decode("utf-8", "replace") if self.query == "-" else self.query
+        query = "\n".join(stdin_texts()) if self.query == "-" else self.query
         encoder = open_encoder_for(index, self.model)
         cross_encoder = open_cross_encoder(self.rerank) if self.rerank else None
         vector, text = query_vector(encoder, query), query if self.hybrid else None

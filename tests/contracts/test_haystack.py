@@ -1,6 +1,7 @@
 """The document store under Haystack's own tests of one."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 
 from haystack import Document
 from haystack.document_stores.errors import DuplicateDocumentError
+from haystack.document_stores.types import DuplicatePolicy
+from haystack.errors import FilterError
 from haystack.testing.document_store import DocumentStoreBaseTests
 
 from contrastive_st import InputError
@@ -35,7 +38,7 @@ class TestDocumentStore(DocumentStoreBaseTests):
         store = ContrastiveDocumentStore("wide", place, "haystack")
         yield store
         store.store.drop()
-        store.store.close()
+        store.close()
 
     @staticmethod
     def assert_documents_are_equal(received, expected):
@@ -58,7 +61,9 @@ def test_a_duplicate_is_named(place):
     store.write_documents([b])
     with pytest.raises(DuplicateDocumentError, match="'b'"):
         store.write_documents([a, b])
-    store.store.close()
+    assert store.write_documents([other, a, replace(a, content="four")], DuplicatePolicy.SKIP) == 1
+    assert {one.content for one in store.filter_documents()} == {"one", "two"}
+    store.close()
 
 
 def test_a_pipeline_finds_what_was_written(place):
@@ -75,6 +80,8 @@ def test_a_pipeline_finds_what_was_written(place):
             assert [one.content for one in store.filter_documents(filters)] == wanted
             hits = ContrastiveRetriever(place, "pipeline").run(vector, filters)["documents"]
             assert [one.content for one in hits] == wanted
+    with pytest.raises(FilterError, match="number"):
+        store.filter_documents({"field": "meta.id", "operator": "==", "value": True})
     with pytest.raises(InputError, match="vectors"):
         ContrastiveDocumentStore("model_cards/minilm-1-layer", place, "pipeline")
-    store.store.close()
+    store.close()

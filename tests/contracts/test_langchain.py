@@ -41,7 +41,7 @@ class TestVectorStore(VectorStoreIntegrationTests):
         store = ContrastiveVectorStore("static-minilm", place, "langchain")
         yield store
         store.store.drop()
-        store.store.close()
+        store.close()
 
 
 def test_hits_by_marginal_relevance_differ_from_each_other(place):
@@ -55,7 +55,7 @@ def test_hits_by_marginal_relevance_differ_from_each_other(place):
     assert found(fetch_k=2, lambda_mult=0.3)[1] != "d"
     assert len(found(fetch_k=1)) == 2
     store.store.drop()
-    store.store.close()
+    store.close()
 
 
 def test_the_vector_store_is_a_collection_like_others(place):
@@ -82,6 +82,9 @@ def test_the_vector_store_is_a_collection_like_others(place):
     with open_index(place, "shared") as index:
         query = open_encoder_for(index).encode_query(["a cat"])
         assert index.search(query)[0][0].own_id == "b"
+    for numbers in ({"ids": ["d"]}, {"ids": list("defg")}, {"metadatas": [{}]}, {"metadatas": [{}] * 5}):
+        with pytest.raises(InputError, match="3 texts, "):
+            store.add_texts(texts, **numbers)
     with pytest.raises(InputError, match="vectors"):
         ContrastiveVectorStore("model_cards/minilm-1-layer", place, "shared")
-    store.store.close()
+    store.close()

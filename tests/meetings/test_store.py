@@ -362,7 +362,7 @@ class Meetings(RuleBasedStateMachine):
         for http in getattr(self, "clients", {}).values():
             http.__exit__(None, None, None)
         for chain in getattr(self, "chains", {}).values():
-            chain.store.close()
+            chain.close()
         for place, names in enumerate(getattr(self, "names", ())):
             for name in names:
                 VectorStore(WORLD.databases[place][0], name).drop()

@@ -151,7 +151,7 @@ def test_adapters_leave_the_metadata_alone(place):
     assert [score for _, score in chain.similarity_search_with_score("tide", k=9, min_score=scores[0])] == scores[:1]
     chain.add_texts(["snow", "rain"], [{}, {}], ids=["a ", "a"])  # the last text of an id counts
     assert [one.page_content for one in chain.get_by_ids(["a"])] == ["rain"]
-    chain.store.close()
+    chain.close()
 
     hay = ContrastiveDocumentStore(where=place, collection="hay")
     hay.write_documents([Document(id="a", content="the tide rises", meta=MINE), Document(id=name, content="rain")])
@@ -165,7 +165,7 @@ def test_adapters_leave_the_metadata_alone(place):
     assert hay.write_documents([again, again], DuplicatePolicy.OVERWRITE) == 2
     hay.delete_documents([composed])
     assert hay.count_documents() == 1
-    hay.store.close()
+    hay.close()
 
 
 def test_front_matter_keeps_a_file_of_its_own(tmp_path):

@@ -265,6 +265,10 @@ class ContrastiveDocumentStore(_Described):
         self._encoder = SentenceEncoder(model, precision="auto")
         self.store = open_collection(self._encoder, where, collection)
 
+    def close(self) -> None:
+        """Close the collection."""
+        self.store.close()
+
     def count_documents(self) -> int:
         """How many documents there are."""
         return len(self.store)
@@ -276,7 +280,7 @@ class ContrastiveDocumentStore(_Described):
             FilterError: the filter is at fault.
         """
         try:
-            chosen = translate_filters(filters) if filters else None
+            chosen = translate_filters(filters).of_types(self.store.types()) if filters else None
         except InputError as error:
             raise FilterError(str(error)) from error
         hits = (hit for ids, *_ in self.store.scan() for hit in self.store.get(ids.tolist()))
@@ -302,7 +306,9 @@ class ContrastiveDocumentStore(_Described):
         """
         if not isinstance(documents, list) or not all(isinstance(document, Document) for document in documents):
             raise ValueError("write_documents takes a list of documents")
-        new = {as_id(document.id): document for document in documents}
+        # of several with one id, the last one counts, as in OVERWRITE; with SKIP the first
+        ordered = reversed(documents) if policy == DuplicatePolicy.SKIP else documents
+        new = {as_id(document.id): document for document in ordered}
         known = set(self.store.known(list(new)))
         if policy == DuplicatePolicy.SKIP:
             new = {id: document for id, document in new.items() if id not in known}

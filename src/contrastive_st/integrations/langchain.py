@@ -21,7 +21,7 @@ from contrastive_st.models.protocol import warn_of_unknown
 from contrastive_st.search.filters import Filterable
 from contrastive_st.search.index import Hit, at_least
 from contrastive_st.search.opening import open_collection
-from contrastive_st.search.values import Row, as_id
+from contrastive_st.search.values import Row, as_id, check_lengths
 
 
 class ContrastiveEmbeddings(Embeddings):
@@ -94,6 +94,10 @@ class ContrastiveVectorStore(VectorStore):
         self._embedding = embedding
         self.store = open_collection(self._embedding.encoder, where, collection)
 
+    def close(self) -> None:
+        """Close the collection."""
+        self.store.close()
+
     @property
     def embeddings(self) -> Embeddings:
         """What embeds the texts and queries."""
@@ -110,11 +114,15 @@ class ContrastiveVectorStore(VectorStore):
         """Insert texts, or replace those with the same ids; return the ids.
 
         `batch_size`, which LangChain's `index` passes, has no effect: the encoder makes its batches by length.
+
+        Raises:
+            InputError: the numbers of texts, ids and metadatas differ.
         """
         content = list(texts)
         names = [name or str(uuid4()) for name in ids or [None] * len(content)]
-        last = {as_id(name): place for place, name in enumerate(names)}  # the last text of an id counts
         given = metadatas or [{}] * len(content)
+        check_lengths(texts=len(content), ids=len(names), metadatas=len(given))
+        last = {as_id(name): place for place, name in enumerate(names)}  # the last text of an id counts
         rows = [content[i] for i in last.values()], self._embedding.embed_documents([content[i] for i in last.values()])
         self.store.upsert([names[i] for i in last.values()], *rows, [given[i] for i in last.values()])
         return names

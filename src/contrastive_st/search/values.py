@@ -301,11 +301,12 @@ def as_metadata(given: object, count: int) -> list[Row]:
     if given is None:
         return [{} for _ in range(count)]
     items = as_list("metadata", given, Mapping)
-    _check_lengths(documents=count, metadata=len(items))
+    check_lengths(documents=count, metadata=len(items))
     return [as_held({storable(str(key)): plain(value) for key, value in item.items()}) for item in items]
 
 
-def _check_lengths(**lengths: int) -> None:
+def check_lengths(**lengths: int) -> None:
+    """Raise an `InputError` that tells these numbers of texts, ids and the like, if they differ."""
     if len({*lengths.values()}) > 1:
         given = ", ".join(f"{length} {name}" for name, length in lengths.items())
         raise InputError(f"{given}: give one of each for every document")
@@ -341,7 +342,7 @@ def as_documents(
     """
     given = ids if isinstance(ids, np.ndarray) else as_list("ids", ids)
     numbers, kept = as_ids(given), as_list("texts", texts, str)
-    _check_lengths(ids=len(numbers), texts=len(kept), vectors=vectors)
+    check_lengths(ids=len(numbers), texts=len(kept), vectors=vectors)
     if len(np.unique(numbers)) < len(numbers):
         raise InputError("an id is given twice; give each document once")
     items = as_metadata(metadata, len(numbers))

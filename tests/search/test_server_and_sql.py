@@ -48,11 +48,14 @@ def test_the_last_user_stops_it_and_a_killed_one_comes_back(place):
     assert postmaster(place) != pid
     with psycopg.connect(second.dsn) as connection:
         assert connection.execute("SELECT x FROM kept").fetchall() == [(7,)]
-    second.close()
-    deadline = time.monotonic() + 20
-    while (place / "pgdata" / "postmaster.pid").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    open_and_end = (
+        "import os, sys; from contrastive_st.search.postgres.database import Database\n"
+        "database = Database(sys.argv[1]); forked = os.fork(); forked and os.wait(); database.rows('SELECT 1')"
+    )
+    for last in (False, True):
+        done = subprocess.run([sys.executable, "-c", open_and_end, place], capture_output=True, check=True)
+        assert (done.stderr, (place / "pgdata" / "postmaster.pid").exists()) == (b"", not last)
+        second.close()
 
 
 def test_no_other_account_can_hold_the_locks(place):

@@ -6,6 +6,7 @@ nothing has to be cleaned up and no list of process ids can become stale.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import importlib.util
 import math
@@ -58,8 +59,8 @@ def default_store() -> str:
 class EmbeddedServer:
     """A PostgreSQL with pgvector in `folder`, reached over a socket that only this account can open.
 
-    It starts when the first process opens it and stops when the last user closes it; users that were killed do not
-    count. A server that was killed is started again and recovers from its write-ahead log.
+    It starts when the first process opens it and stops when the last user closes it, or ends without that; users that
+    were killed do not count. A server that was killed is started again and recovers from its write-ahead log.
 
     Args:
         folder: folder of the data (`pgdata`) and two lock files; created if it is missing.
@@ -90,6 +91,7 @@ class EmbeddedServer:
                 f"chmod o+x {closed}, choose another folder, or run as another user"
             )
         fcntl.flock(self._users, fcntl.LOCK_SH)
+        atexit.register(self.close)
         with ExitStack() as failed:
             failed.callback(self.close)
             with self._alone():
@@ -101,6 +103,7 @@ class EmbeddedServer:
         """Release the server; the last user stops it. May be called twice."""
         import fcntl
 
+        atexit.unregister(self.close)
         if self._users.closed:
             return
         if self._process != os.getpid():  # after a fork, both have the same lock: it is the other's to release

@@ -22,7 +22,6 @@ from contrastive_st.terminal import columns
 _COLUMNS = (
     "model", "task", "split", "metric", "aggregation", "value", "x100 +-", "n", "pooling", "max_length", "note"
 )  # fmt: skip
-_PAIRS_MAIN = ("test", "average_precision", "all")
 #: Groups whose average is reported in papers, and what it is an average of
 AVERAGED = {"sts": "STS sets", "transfer": "SentEval tasks", "nanobeir": "NanoBEIR sets"}
 
@@ -78,14 +77,15 @@ class Report:
         """
         if group not in AVERAGED or sum(task.group == group for task in self.tasks) < 2:
             return None
-        every = [self.main(model, task) for task in tasks().values() if task.group == group]
-        result = [f for f in every if f.value is not None and not f.note]
-        missing = [f.task for f in every if f not in result]
+        sets = {task.name: task for task in tasks().values() if task.group == group}
+        asked = [task for task in self.tasks if task.group == group]  # a set of the user may have the name of another
+        result = [f for f in (self.main(model, task) for task in asked) if f.value is not None and not f.note]
+        missing = [name for name in sets if name not in {f.task for f in result}]
         note = f"without {', '.join(missing)}" if missing else ""
-        count = f"{len(result)} of {len(every)}" if missing else f"{len(every)}"
+        count = f"{len(result)} of {len(sets)}" if missing else f"{len(sets)}"
         value = sum(f.value for f in result if f.value is not None) / len(result) if result else None
         name, n = f"mean of {count} {AVERAGED[group]}", sum(f.n for f in result)
-        return Score(name, every[0].split, every[0].metric, value, "mean of tasks", n, note=note, model=model)
+        return Score(name, *asked[0].main[:2], value, "mean of tasks", n, note=note, model=model)
 
     def rows(self) -> list[list[Score]]:
         """The rows of the table: a row per main score or average, a column per model."""
@@ -128,6 +128,7 @@ class Report:
         averages = [self.average(m, g) for m in self.models for g in dict.fromkeys(t.group for t in self.tasks)]
         content = {
             "source": self.source,
+            "tasks": [{"name": task.name, "group": task.group, "main": task.main} for task in self.tasks],
             "scores": [score.as_row() for score in self.scores],
             "averages": [score.as_row() for score in averages if score is not None],
             "failures": self.failures,
@@ -153,8 +154,11 @@ class Report:
         content = read_json(Path(path), dict)
         with about(path):
             scores = [Score(**row) for row in content["scores" if "scores" in content else "figures"]]
-            known, names = tasks(), dict.fromkeys(score.task for score in scores)
-            chosen = [known.get(name) or _own_task(name, [f for f in scores if f.task == name]) for name in names]
+            by_task: dict[str, list[Score]] = {}
+            for score in scores:
+                by_task.setdefault(score.task, []).append(score)
+            chosen = [_task(one["name"], one["group"], one["main"]) for one in content.get("tasks", ())]
+            chosen = chosen or [_task_of_before(name, own) for name, own in by_task.items()]
             others = (dict(content[name]) for name in ("failures", "seconds"))
             return cls(str(content["source"]), chosen, scores, *others)
 
@@ -179,13 +183,27 @@ class Report:
         return ["", "Correlations and scores from 0 to 1 are x100; data: " + self.source, *lines]
 
 
-def _own_task(name: str, scores: Sequence[Score]) -> Task:
-    """A task of the user (`--pairs`, `--retrieval`), restored from its scores, without data."""
-    searched = next((f.metric for f in scores if f.metric.startswith("mrr@")), None)
-    group, main = ("retrieval", ("test", searched, "among")) if searched else ("pairs", _PAIRS_MAIN)
-    if any(f.metric == "spearman" for f in scores):
-        group, main = "similarity", ("test", "spearman", "all")
-    return Task(name, group, lambda _: Splits({}, {}), lambda parts, embed: [], main, ".")
+def _task(name: str, group: str, main: Sequence[str]) -> Task:
+    """A task that was evaluated, without its data."""
+    split, metric, aggregation = main
+    return Task(name, group, lambda _: Splits({}, {}), lambda parts, embed: [], (split, metric, aggregation), ".")
+
+
+def _task_of_before(name: str, scores: Sequence[Score]) -> Task:
+    """The task of a report of before, which has the scores alone: a set of papers only where they are its alone.
+
+    (The user's own data have one split, and no aggregates. Those of a folder are as those of a set of NanoBEIR.)
+    """
+    known = tasks().get(name)
+    own = all(score.split == "test" and score.aggregation.startswith(("all", "among")) for score in scores)
+    if known is not None and not own:
+        return known
+    metric = next((f.metric for f in scores if f.metric == "spearman" or f.metric.startswith("mrr@")), None)
+    if metric == "spearman":
+        return _task(name, "similarity", ("test", metric, "all"))
+    if metric:
+        return _task(name, "retrieval", ("test", metric, "among"))
+    return _task(name, "pairs", ("test", "average_precision", "all"))
 
 
 # --- The scores as the Hub's `model-index` metadata, for the head of a model card.

@@ -217,13 +217,9 @@ def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test
         encoder = as_encoder(classifier.encoder)  # before it was tuned
         y = np.searchsorted(classifier.classes_, examples.labels)
         x, held = encoder.encode(examples.texts), encoder.encode(test.texts)
-        same = (
-            {}
-            if classifier.tune or classifier.lexical
-            else {"logistic": "logistic regression", "means": "mean classifier"}
-        )
+        same = {"logistic": "logistic regression", "means": "mean classifier"}.get(classifier.head)
         for name, predict in METHODS.items():
-            if name == same.get(classifier.head):
+            if name == same and not (classifier.tune or classifier.lexical):
                 continue
             predicted[name] = classifier.classes_[predict(x, y, examples.texts, held, test.texts)]
     wide = max(map(len, predicted))

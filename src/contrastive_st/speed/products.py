@@ -256,7 +256,6 @@ class _Product:
     def of(self, layer: nn.Linear, x: Tensor) -> Tensor:
         """What the layer returns."""
         # a model in training brings its own autocast
-        # a model in training brings its own autocast
         fits = x.dtype == self.bias.dtype and not torch.is_autocast_enabled("cpu")
         return self(x) if fits else linear(x, layer.weight, layer.bias)
 

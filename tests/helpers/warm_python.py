@@ -24,6 +24,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 #: Imported before the fork. None of them reads an environment variable that tests set, and none starts a thread.
@@ -47,6 +49,8 @@ LATER = ("TORCHELASTIC_", "TORCH_NCCL_", "HF_TOKEN")
 #: Variables by which a command of this package makes other libraries silent; one that ran in the process of the tests
 #: has left them there, and they are no matter of the processes that tests start
 LEFT = {"TRANSFORMERS_VERBOSITY", "HF_DATASETS_DISABLE_PROGRESS_BARS"} - set(os.environ)
+#: Names the folder of the executables that all workers share
+SHARED = "CONTRASTIVE_ST_WARM"
 LOADED_BY_PACKAGE = ("HF_", "TRANSFORMERS_", "DATASETS_", "SENTENCE_TRANSFORMERS_", "XDG_", "HOME")
 
 CLIENT = """#!{executable} -IS
@@ -75,15 +79,41 @@ os._exit(status)
 """
 
 
+def share() -> None:
+    """Start both for the workers of pytest-xdist, beside what they import; called where the tests are given out."""
+    folder = Path(os.environ.setdefault(SHARED, tempfile.mkdtemp(prefix="warm")))
+
+    def start():
+        executable = sys.executable
+        for name, modules, loaded in (("python", WARM, LOADED), ("package", PACKAGE, LOADED + LOADED_BY_PACKAGE)):
+            executable = _executable(executable, modules, loaded)
+            (folder / "part").symlink_to(executable)
+            (folder / "part").rename(folder / name)
+
+    atexit.register(shutil.rmtree, folder)
+    threading.Thread(target=start, daemon=True).start()
+
+
+def _shared(name: str) -> str | None:
+    """The executable that the process which gives out the tests has started, once it has."""
+    for _ in range(600 if SHARED in os.environ else 0):
+        if (path := Path(os.environ[SHARED], name)).exists():
+            return os.readlink(path)
+        time.sleep(0.1)
+    return None
+
+
 @functools.cache
 def python() -> str:
     """The executable; where processes cannot be forked, that of this interpreter."""
-    return _executable(sys.executable, WARM, LOADED)
+    return _shared("python") or _executable(sys.executable, WARM, LOADED)
 
 
 @functools.cache
 def python_with_package(*others: str) -> str:
     """The executable of processes that have imported this package, and other modules; see above."""
+    if not others and (shared := _shared("package")):
+        return shared
     starts_by, modules = (python_with_package(), others) if others else (python(), PACKAGE)
     return _executable(starts_by, modules, LOADED + LOADED_BY_PACKAGE)
 

@@ -264,7 +264,7 @@ class StaticVectors(StaticTable):
             InputError: the folder does not hold a static model, or a file of it is damaged.
         """
         from safetensors import safe_open
-        from tokenizers import Tokenizer
+        from tokenizers import Tokenizer, normalizers, processors
 
         folder = Path(folder)
         with about(folder):
@@ -287,8 +287,16 @@ class StaticVectors(StaticTable):
             raise InputError(f"{folder}: {tokens} tokens but {len(table)} vectors; save it again")
         if reading.left_out is not None:  # other loaders count it: zeros do not turn the mean
             table[reading.left_out] = 0
+        weights = tensors.get("weights")
+        if config.get("model_type") != "static":  # as in a copy by this package, whose fingerprint is this one's
+            if weights is not None and table.dtype == np.float32:
+                table, weights = table * weights[:, None].astype(np.float32), None
+            elif weights is None and table.dtype == np.float16:
+                weights = np.ones(len(table), np.float32)
+            tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
+            tokenizer.normalizer = tokenizer.normalizer or normalizers.Sequence([])
         normalize = bool(config.get("normalize", False))
-        return cls(table, tokenizer, tensors.get("weights"), normalize, folder, name, reading)
+        return cls(table, tokenizer, weights, normalize, folder, name, reading)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a folder that opens here, in `SentenceEncoder` and in model2vec: a copy of the one it was loaded from.

@@ -140,6 +140,7 @@ def test_equal_vectors_and_not_trained(stack, transformer, tmp_path):
         encoder = SentenceEncoder(model)
         np.testing.assert_allclose(encoder.encode(SENTENCES), wanted, atol=1e-5)
     np.testing.assert_allclose(vectors(written_back(encoder, tmp_path / "again")), wanted, atol=1e-5)
+    assert SentenceEncoder(tmp_path / "again").fingerprint == encoder.fingerprint
     with pytest.raises(InputError, match=f"{named}.*--pooling"):
         AutoModelForCL.from_pretrained(tmp_path / "peer")
 

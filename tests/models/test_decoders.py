@@ -116,8 +116,11 @@ def test_every_loader_gives_the_same_embeddings(family, pooling, bidirectional, 
     assert json.loads((tmp_path / "config.json").read_text())["is_causal"] is not bidirectional
     opened = AutoModelForCL.from_pretrained(tmp_path)
     assert type(opened) is family
+    other = copy.deepcopy(model)
+    other.config.is_causal = bidirectional
     for encoder in (SentenceEncoder(opened, tokenizer), SentenceEncoder(tmp_path)):
         np.testing.assert_allclose(encoder.encode(SENTENCES), ours, rtol=0, atol=2e-6)
+        assert encoder.fingerprint != SentenceEncoder(other, tokenizer).fingerprint
     plain = AutoModel.from_pretrained(tmp_path).eval()
     batch = AutoTokenizer.from_pretrained(tmp_path)(SENTENCES, padding=True, truncation=True, return_tensors="pt")
     batch.pop("token_type_ids", None)

@@ -187,6 +187,19 @@ def test_checkpoints_that_are_used_otherwise_have_no_mean(save, tmp_path, change
     assert not (tmp_path / "soup").exists()
 
 
+def test_modules_that_sentence_transformers_runs_are_compared_too(save, tmp_path):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules
+
+    stack = [modules.Transformer(str(save("base", 0))), modules.Pooling(16, ("mean", "max")), modules.LayerNorm(32)]
+    for name, parts in {"plain": stack, "unit": [*stack, modules.Normalize()]}.items():
+        SentenceTransformer(modules=parts, device="cpu").save_pretrained(str(tmp_path / name))
+    plain, unit = tmp_path / "plain", tmp_path / "unit"
+    assert SentenceEncoder(plain).fingerprint != SentenceEncoder(unit).fingerprint
+    with pytest.raises(InputError, match=r"step 4 of the computation is Normalize .* and nothing in plain"):
+        model_soup([plain, unit], tmp_path / "soup")
+
+
 def test_an_existing_folder_stays(save, tmp_path, capsys):
     folders = [str(save(name, seed)) for seed, name in enumerate("ab")]
     assert main(["soup", *folders, "-o", folders[0]]) == 2

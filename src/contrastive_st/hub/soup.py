@@ -20,7 +20,7 @@ from contrastive_st.files.redact import publishable
 from contrastive_st.files.writing import atomic_write, only_writer
 from contrastive_st.hub.cards import write_card
 from contrastive_st.models.encoder import SentenceEncoder
-from contrastive_st.models.running import model_hash
+from contrastive_st.models.running import computation, model_hash
 from contrastive_st.training.metadata import read_training_metadata, write_training_metadata
 
 _OF_TRAINING = ("architectures", "auto_map", "contrastive", "dtype", "torch_dtype", "transformers_version", "use_cache")
@@ -119,7 +119,7 @@ def _traits(encoder: SentenceEncoder) -> dict[str, str]:
         "architecture": str(config.get("model_type")),
         "pooling": encoder.pooling,
         **of_config,
-        "layers after the pooling": ", ".join(map(str, getattr(encoder.model, "after", ()))) or "none",
+        **{f"step {number} of the computation": step for number, step in enumerate(computation(encoder.model), 1)},
         "tokenizer": model_hash({}, encoder.tokenizer)[:8],
         "maximum length": str(encoder.max_length),
         "prompts": str(dict(sorted(encoder.prompts.items()))),

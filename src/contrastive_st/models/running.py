@@ -32,7 +32,14 @@ from contrastive_st.models.checkpoint import Checkpoint, most_tokens, of_setting
 from contrastive_st.models.configuration import LossConfig, asks_for_code
 from contrastive_st.models.families import family
 from contrastive_st.models.saving import init_unused_pooler, write_tokenizer, write_use
-from contrastive_st.models.wrapped import EncoderForCL, check_modules, features_of, is_sentence_transformer, modules_of
+from contrastive_st.models.wrapped import (
+    EncoderForCL,
+    check_modules,
+    features_of,
+    is_sentence_transformer,
+    modules_of,
+    settings_of_modules,
+)
 from contrastive_st.speed import switch
 from contrastive_st.speed.products import all_modules, packed_products
 from contrastive_st.static_vectors import Reading, StaticTable, StaticVectors
@@ -61,6 +68,12 @@ _BUCKETS: dict[str, dict[str, float]] = {
     "cpu": {"min_tokens": 2048, "max_tokens": 2048},
     "cuda": {"max_padding": 0.05, "min_tokens": 32_768, "max_tokens": 131_072},
 }
+#: What configs say that decides vectors with the same weights, and what is as usual
+_USUAL: dict[str, tuple[object, ...]] = {
+    "is_causal": (True,), "is_decoder": (False,), "use_bidirectional_attention": (False,),  # of transformers
+    "normalize": (True,), "left_out": (), "characters": (0,),  # of static models
+    "readout": ("last",), "positions": ("sinusoidal",),  # of word models
+}  # fmt: skip
 _PRECISIONS = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 _TOKENIZING = threading.Lock()  # copies of a tokenizer share state that only one thread may use at a time
 _TURNS: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDictionary()
@@ -201,7 +214,7 @@ class Running:
 
     def hash(self, max_length: int | None, truncate_dim: int | None, prompt: str, *others: object) -> str:
         """A hash (32 hexadecimal digits) of the weights, the tokenizer and what else decides the vectors."""
-        decides = (self.pooling, max_length, truncate_dim, prompt, *map(str, getattr(self.model, "after", ())))
+        decides = (self.pooling, max_length, truncate_dim, prompt, *computation(self.model))
         return model_hash(self.model.state_dict(), self.tokenizer, *decides, *others)
 
     @property
@@ -458,6 +471,7 @@ class _Modules(nn.Module):
         self.settings_of_calls: dict[str, dict[str, int]] = getattr(first, "processing_kwargs", {})
         modes = [getattr(module, "pooling_mode", None) for module in modules]
         self.pooling = next((mode for mode in modes if isinstance(mode, str)), "sentence-transformers' own")
+        self.after = settings_of_modules(source)
 
     @property
     def device(self) -> torch.device:
@@ -487,6 +501,23 @@ class _Modules(nn.Module):
         features = self.encoder(features_of(self.encoder, input_ids, attention_mask, text_mask))
         states = features.get("token_embeddings")
         return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=features["sentence_embedding"])
+
+
+def computation(model: Any) -> list[str]:
+    """What decides the vectors of a model besides its weights, tokenizer and pooling, where it is not as usual.
+
+    These are the layers after the pooling, or the modules of sentence-transformers, and what its config says. Of a
+    model without anything of the kind it is an empty list: a fingerprint does not change when a name joins `_USUAL`.
+    """
+    config = getattr(model, "config", None)
+    says = {**vars(config), **getattr(config, "reading", {})} if config is not None else {}
+    values = [(name, says.get(name)) for name in _USUAL]
+    rope = getattr(config, "rope_parameters", None) or {}
+    for of_layers in (rope, *rope.values()):  # of all layers, or of each kind of them
+        if isinstance(of_layers, dict) and of_layers.get("rope_type", "default") != "default":
+            values.append(("rope_parameters", sorted(of_layers.items())))
+    unusual = [f"{name} {value}" for name, value in values if value not in (None, *_USUAL.get(name, ()))]
+    return [*map(str, getattr(model, "after", ())), *unusual]
 
 
 def model_hash(weights: dict[str, Tensor], tokenizer: PreTrainedTokenizerBase, *settings: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +95,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
             of_model: Any = encoder
             own = {"prompts": dict(of_model.prompts), "default_prompt_name": of_model.default_prompt_name}
             settings = {**own, "include_prompt": whole, **settings}
+            self.after = settings_of_modules(encoder)
         else:
             settings = {"include_prompt": "text_mask" not in self.takes, **settings}
         self.name_or_path = self.config._name_or_path = str(getattr(encoder, "name_or_path", "") or "")
@@ -278,6 +280,15 @@ def modules_of(source: Any) -> list[nn.Module]:
     for module in source:
         routes = [list(route) for route in getattr(module, "sub_modules", {}).values()]
         result += routes[0] if routes and all(route == routes[0] for route in routes) else [module]
+    return result
+
+
+def settings_of_modules(source: nn.Module) -> list[str]:
+    """The class of each module of a model of sentence-transformers, and its settings that are set, but for dropout."""
+    result = []
+    for module in cast("list[Any]", modules_of(source)):
+        held = {name: x for name, x in module.get_config_dict().items() if x is not None and name != "dropout"}
+        result.append(f"{type(module).__name__} {json.dumps(held, sort_keys=True, default=str)}")
     return result
 
 

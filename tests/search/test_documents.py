@@ -214,9 +214,13 @@ def test_the_types_of_columns_are_decided_over_the_whole_file(tmp_path):
     assert line in report.lines()[0]
     with pytest.raises(InputError, match=r"a\.csv, row 303: column 'size': 'two' is not a number"):
         list(open_corpus(path, types={"size": "number"}).read())
-    given = open_corpus(path, types={"version": "number", "price": "text"}, former_types={"draft": "text"})
-    assert list(given.read())[-1].metadata["version"] == 1.1
-    assert next(given.read()).metadata["draft"] == "true", "as in the collection"
+    recorded = {"draft": "text", "version": "number", "size": "number"}
+    *_, last = open_corpus(path, types={"zip": "number", "price": "text"}, former_types=recorded).read()
+    kept = {"version": 1.1, "draft": "true", "size": "two"}  # as in the collection, where each cell can be that
+    assert last.metadata == {**kept, "zip": 1067, "price": "3.25", "day": "2024-05-03"}
+    (tmp_path / "a.jsonl").write_text('{"text": "One.", "version": "1.10", "draft": true, "size": "two"}\n')
+    assert next(open_corpus(tmp_path / "a.jsonl", former_types=recorded).read(report)).metadata == kept
+    assert "type of the collection (--types sets another): column version; column draft" in report.lines()[0]
 
 
 def test_sentences_and_passages():

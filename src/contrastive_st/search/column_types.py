@@ -132,6 +132,22 @@ def as_type(value: object, kind: str) -> object:
     return result
 
 
+def as_recorded(value: object, recorded: str) -> object:
+    """A value as one of the type that its column has in an index, if it can be that; else as it is.
+
+    Example:
+        >>> as_recorded("1.50", "number"), as_recorded("cheap", "number"), as_recorded(7, "text"), as_recorded(None, "text")
+        (1.5, 'cheap', '7', None)
+    """  # noqa: E501
+    there = type_of(value)
+    kind = "list" if recorded.startswith(LIST) and not isinstance(value, list) else recorded.removeprefix(LIST)
+    if there is None or there == recorded or there.endswith(OBJECT) or kind not in TYPES:
+        return value
+    with suppress(InputError):
+        return as_type(value, kind)
+    return value
+
+
 _A = {"number": "a number", "date": "a date", "boolean": "true or false", "list": "a list", "text": "text"}
 
 
@@ -177,6 +193,7 @@ class Column:
         ('text', '1.10')
     """
 
+    recorded: str | None = None  # its type in the index, which it keeps if each cell can be of it (`as_recorded`)
     left: list[str] = field(default_factory=lambda: list(_WRITTEN))
     why: str = ""  # the first cell that is not written as its number is, where all cells are numbers
     _integers: bool = False
@@ -201,10 +218,17 @@ class Column:
             self._numeric = NUMBER.fullmatch(text) is not None
             self.why = self.why or ("" if "number" in left else str(cell)) if self._numeric else ""
         self.left, self._seen = left, True
+        if self.recorded and joined((self.recorded, type_of(as_recorded(text, self.recorded)))) != self.recorded:
+            self.recorded = None
 
     @property
     def type(self) -> str | None:
         """The type of the column; None if it has no values."""
+        return self.recorded if self.recorded and self._seen else self.written
+
+    @property
+    def written(self) -> str | None:
+        """The type as which its cells are written; None if it has no values."""
         written = None if not self._seen else self.left[0] if self.left else "text"
         return self._items or LIST + "text" if written == "list" else written
 

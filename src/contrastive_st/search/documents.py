@@ -21,7 +21,7 @@ from contrastive_st.data.roles import named_columns
 from contrastive_st.data.text_columns import text_column
 from contrastive_st.errors import InputError, listed, one_line
 from contrastive_st.search import values
-from contrastive_st.search.column_types import Column, as_type, value_in
+from contrastive_st.search.column_types import MIXED, Column, as_recorded, as_type, value_in
 from contrastive_st.search.document_readers import NOTES, READERS, Encrypted, front_matter, read_document
 from contrastive_st.search.folder import MISSING, UNREADABLE, Entry, content_digests, digest_of, files_in, files_like
 from contrastive_st.search.index import Files
@@ -33,6 +33,7 @@ _LONGEST_DOCUMENT = 1 << 24  # bytes; a larger text file is a list, unless `line
 _SAMPLE = 4 << 20  # bytes in which lines are counted to estimate their number in a file
 _FIRST = 200  # lines by which a text file is a list or a document
 _DOCUMENT, _PAGE = "document", "page"  # what a row of a document is called in messages
+_RECORDED = "the collection"  # why a column has another type than its cells are written as
 BLANK, ENCRYPTED = "blank", "encrypted"
 SCANNED = "pages without text, as of a scan (recognize their text first)"
 
@@ -134,7 +135,7 @@ def open_corpus(
         lines: whether each line of a text file is a document; by default `is_list` decides for each. If it
             is False, a file of pages is one document too.
         types: the types of columns (`column_types.TYPES`), in place of those that all their cells in the tables have.
-        former_types: of an index that has documents already; what is text there stays text.
+        former_types: of an index that has documents already; values that can be of them are of them.
         where: a DSN, for the rows of a SELECT on that server, which is the source then.
         id_column: a column whose cells `identified` finds, whatever metadata are kept.
 
@@ -156,7 +157,8 @@ def open_corpus(
     source = str(source)
     shown = source if where is None else "--query"
     lines = lines if where is None else None
-    choice = _Choice(shown, columns, metadata, lines, dict(types or {}), dict(former_types or {}), id_column)
+    former = {name: kind for name, kind in (former_types or {}).items() if kind != MIXED}
+    choice = _Choice(shown, columns, metadata, lines, dict(types or {}), former, id_column)
     if where is not None:
         from contrastive_st.search.postgres.query import query_rows
 
@@ -400,7 +402,7 @@ class _Choice:
     former: Mapping[str, str]
     id_column: str
     decided: dict[str, str] = field(default_factory=dict)  # the types of columns, when the tables have been read for it
-    why: dict[str, str] = field(default_factory=dict)  # they are text, of such that could be something else
+    why: dict[str, str] = field(default_factory=dict)  # the cell or the collection for which they have not another
 
     @property
     def asked(self) -> list[str]:
@@ -467,15 +469,14 @@ class _Choice:
                     texts = texts or self._columns(table, row.cells, bool(file.name))
                     for name, cell in row.cells.items():
                         if name not in (*texts, *values.OWN, *self.types) and name in (self.metadata or row.cells):
-                            columns.setdefault(name, Column()).see(cell)
+                            columns.setdefault(name, Column(recorded=self.former.get(name))).see(cell)
             except Exception:  # parsers raise a dozen kinds of errors for damaged files
                 if not file.name:
                     raise
         for name, seen in columns.items():
             if seen.type:
-                stays = self.former.get(name) == "text"
-                self.decided[name] = "text" if stays else seen.type
-                self.why[name] = "the collection" if stays and seen.type != "text" else seen.why and repr(seen.why)
+                self.decided[name] = seen.type
+                self.why[name] = _RECORDED if seen.type != seen.written else seen.why and repr(seen.why)
         self.decided.update(self.types)
 
     def _of_table(self, table: Table, first: int, report: Report, file: str, named: set[str]) -> Iterator[Document]:
@@ -533,9 +534,16 @@ class _Choice:
         """The metadata of a row."""
 
         def value(name: str, cell: object) -> object:
+            if (table.delimited or name in self.types) and is_blank(cell):
+                return None
             if name in self.types:
-                return None if is_blank(cell) else as_type(values.plain(cell), self.types[name])
-            return value_in(cell, self.decided.get(name), table.delimited)
+                return as_type(values.plain(cell), self.types[name])
+            written = table.delimited and self.why.get(name) != _RECORDED
+            found = value_in(cell, self.decided.get(name), written)
+            held = found if written else as_recorded(found, self.former.get(name, ""))
+            if held != found:
+                report.say("values get the type of the collection (--types sets another)", f"column {name}")
+            return held
 
         kept = {}
         for name, cell in cells.items():

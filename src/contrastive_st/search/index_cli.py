@@ -259,7 +259,8 @@ class Index(CollectionCommand):
             where = f"{len(store):,} documents in collection {store.collection!r} of {store.database.shown}"
             _report(outcome, started, where, report)
             if mixed := [name for name, kind in store.types().items() if MIXED in kind]:
-                note(f"columns with values of several types, which filters compare as each is: {', '.join(mixed)}")
+                note(f"columns with values of several types, which filters compare as each is: {', '.join(mixed)} "
+                     "(--types COLUMN=TYPE refuses other values)")  # fmt: skip
             kept = self.index == store.index != "none" and outcome.encoded < len(store) // 10  # rows entered it
             now = store.now()
             wanted = self.index, self.language or now.language

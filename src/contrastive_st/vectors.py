@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -21,13 +21,16 @@ Compare = Callable[[slice, slice], NDArray[np.floating]]  # queries and candidat
 _Passed = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.floating]]  # queries, numbers, scores
 
 
-def unit_vectors(vectors: ArrayLike, dtype: DTypeLike | None = None, of: str | None = None) -> np.ndarray:
+def unit_vectors(
+    vectors: ArrayLike, dtype: DTypeLike | None = None, of: str | None = None, names: Sequence[object] = ()
+) -> np.ndarray:
     """Divide each row of `[N, d]` by its length; a row of zeros stays zero.
 
     Args:
         vectors: `[N, d]`.
         dtype: type of the result; by default that of the vectors, but at least float32.
         of: what the vectors are, for the error message. If given, a row that is zero, NaN or infinite is an error.
+        names: of the rows, for the error message; by default their numbers.
 
     Raises:
         InputError: `of` is given and a row is zero, NaN or infinite.
@@ -40,7 +43,9 @@ def unit_vectors(vectors: ArrayLike, dtype: DTypeLike | None = None, of: str | N
     rows = np.asarray(rows, dtype=dtype or np.promote_types(rows.dtype, np.float32))
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     if of is not None and not (sound := np.isfinite(lengths) & (lengths > 0)).all():
-        raise InputError(f"{of}: vector {int(np.argmin(sound))} is zero, NaN or infinite; leave it out")
+        row = int(np.argmin(sound))
+        which = f"vector {row}" if len(names) <= row else f"the vector of {names[row]!r}"
+        raise InputError(f"{of}: {which} is zero, NaN or infinite; leave it out")
     return np.asarray(rows / np.maximum(lengths, 1e-12))
 
 

@@ -85,6 +85,8 @@ def test_the_vector_store_is_a_collection_like_others(place):
     for numbers in ({"ids": ["d"]}, {"ids": list("defg")}, {"metadatas": [{}]}, {"metadatas": [{}] * 5}):
         with pytest.raises(InputError, match="3 texts, "):
             store.add_texts(texts, **numbers)
+    with pytest.raises(InputError, match="the vector of 'b' is zero"):
+        store.add_texts(["rain", "\U0001f991"], ids=["a", "b"])
     with pytest.raises(InputError, match="vectors"):
         ContrastiveVectorStore("model_cards/minilm-1-layer", place, "shared")
     store.close()

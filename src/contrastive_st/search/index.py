@@ -269,8 +269,8 @@ def at_least(hits: list[Hit], min_score: float | None) -> tuple[list[Hit], list[
     return strong, [f"left out: {weak} of {len(hits)} hits, with a score below {min_score:.2f}"] if weak else []
 
 
-def as_queries(vectors: ArrayLike, dimension: int) -> Vectors:
-    """One vector `[d]` or several `[Q, d]` as unit vectors `[Q, d]`.
+def as_queries(vectors: ArrayLike, dimension: int, names: Sequence[object] = ()) -> Vectors:
+    """One vector `[d]` or several `[Q, d]` as unit vectors `[Q, d]`; `names` are for the message of a fault.
 
     Raises:
         InputError: the shape or dimension is wrong, or a vector is NaN, infinite or zero.
@@ -284,7 +284,7 @@ def as_queries(vectors: ArrayLike, dimension: int) -> Vectors:
     if array.ndim != 2 or array.shape[1] != dimension:
         shape = " x ".join(map(str, array.shape))
         raise InputError(f"the index needs vectors of {dimension} dimensions, not {shape}; use the model that made it")
-    return unit_vectors(array, np.float64, of="the vectors given").astype(np.float32)
+    return unit_vectors(array, np.float64, of="the vectors given", names=names).astype(np.float32)
 
 
 def check_k(k: object) -> int:

@@ -63,13 +63,13 @@ class Index(CollectionCommand):
         "text, with the name of each before its cell; of a folder, those that a table has",
     )  # fmt: skip
     metadata: list[str] | None = option(
-        "columns to keep as metadata (default: all with short values, except the text and the id)",
+        "columns to keep as metadata (default: all with short values, except the text)",
         nargs="*",
         metavar="COLUMN",
     )
     types: list[str] | None = option(
-        "types of columns of the metadata, such as price=number: number, date, text, boolean or list (default: for "
-        "each column of a table, the one that all of its cells have; the command prints it)",
+        "types of columns of the metadata, such as price=number: number, date, text, boolean or list (default: that "
+        "of the collection, or else of all cells of the column in a table; the command prints it)",
         nargs="*",
         metavar="COLUMN=TYPE",
     )

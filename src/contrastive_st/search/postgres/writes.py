@@ -69,8 +69,8 @@ class StoreWrites(StoreSpaces):
             InputError: the numbers differ, an id is given twice, or a vector is zero, NaN or infinite.
         """
         rows = np.asarray(vectors, dtype=np.float32)
-        unit = as_queries(rows, self.dimension) if len(rows) else np.empty((0, self.dimension), dtype=np.float32)
         given = ids if isinstance(ids, np.ndarray) else values.as_list("ids", ids)
+        unit = as_queries(rows, self.dimension, given) if len(rows) else np.empty((0, self.dimension), dtype=np.float32)
         numbers, kept, items = values.as_documents(given, texts, metadata, len(unit))
 
         def work(connection: StoreConnection) -> Counter[str]:

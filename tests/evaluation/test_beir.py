@@ -1,5 +1,7 @@
 """Retrieval in BEIR's layout: trec_eval's figures, one-line errors, the command line, in training."""
 
+import itertools
+
 import numpy as np
 import pytest
 from datasets import Dataset, DatasetDict
@@ -7,11 +9,11 @@ from small_files import put
 
 from contrastive_st import InputError
 from contrastive_st.data.reading import MissingData, open_table
-from contrastive_st.evaluation import SuiteEvaluator, evaluate
+from contrastive_st.evaluation import SuiteEvaluator, evaluate, retrieval_evaluator
 from contrastive_st.evaluation.datasets import hub_sets
 from contrastive_st.evaluation.datasets.user_data import read_retrieval
 from contrastive_st.evaluation.scorers.retrieval import graded_metrics
-from contrastive_st.evaluation.tasks import beir_task
+from contrastive_st.evaluation.tasks import beir_task, retrieval_task
 
 CORPUS = {
     "d1": ("Tides", "The moon raises the tide twice a day."), "d2": ("", "A river runs to the sea."),
@@ -207,8 +209,11 @@ def test_nano_sets_are_read_by_name(monkeypatch):
 def test_in_training(folder, bert_config, tokenizer):
     from contrastive_st import BertForCL
 
-    model = BertForCL(bert_config, pooling="mean").eval()
+    model, texts = BertForCL(bert_config, pooling="mean", similarity="dot").eval(), " ".join(map(" ".join, CORPUS.values())).split()
     assert set(SuiteEvaluator(tokenizer, [beir_task(folder)], ".")(model)) == {"set_ndcg@10"}
+    pairs = [(f"{a} {b}", b) for a, b in itertools.pairwise(dict.fromkeys(map(str.lower, texts)))]
+    found = retrieval_evaluator(tokenizer, *zip(*pairs, strict=True))(model)
+    assert found["mrr@10"] == SuiteEvaluator(tokenizer, [retrieval_task("own", pairs)], ".")(model)["own_mrr@10"]
 
 
 def test_documents_without_a_word_are_ranked_last(folder):

@@ -40,7 +40,7 @@ from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.evaluation.suite import run as run_tasks
 from contrastive_st.evaluation.tasks import beir_task, choose, own_pairs_task, retrieval_task, similarity_task
 from contrastive_st.files.folders import SHIPPED
-from contrastive_st.models.protocol import as_encoder, open_encoder
+from contrastive_st.models.protocol import FunctionEncoder, as_encoder, open_encoder
 
 PAIRS = [pair(np.random.default_rng(seed)) for seed in range(40)]
 CORPUS = {"d1": "the moon raises the tide", "d2": "a river runs to the sea", "d3": "a gauge reads the level"}
@@ -211,8 +211,8 @@ def test_evaluators_take_any_model_and_the_arguments_of_sentence_transformers(mo
     assert float(rows[0]["own_spearman"]) == found[0]["own_spearman"]
 
 
-@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
-def test_own_data_are_compared_as_the_model_records(similarity):
+@pytest.mark.parametrize(("similarity", "mrr"), [("cosine", 1), ("dot", 0.5), ("euclidean", 1)])
+def test_own_data_are_compared_as_the_model_records(similarity, mrr):
     first, second, scores = map(list, zip(*PAIRS, strict=True))
     encoder = SentenceEncoder(similarity_fn_name=similarity)
     rows = pair_rows(list(zip(first, second, strict=True)), scores)
@@ -220,6 +220,10 @@ def test_own_data_are_compared_as_the_model_records(similarity):
     found = run_tasks(encoder, [task], {"own": task.load(".")})
     wanted = spearmanr(encoder.similarity_pairwise(first, second).round(6), scores).statistic
     assert {score.metric: score.value for score in found}["spearman"] == pytest.approx(wanted, abs=1e-4)
+    vectors = {"ask": [1.0, 0.0], "near": [1.0, 0.2], "long": [5.0, 5.0]}
+    encoder = FunctionEncoder("m", lambda texts: np.array([vectors[t] for t in texts]), similarity_fn_name=similarity)
+    task = retrieval_task("faq", [("ask", "near")], others=["long"])
+    assert evaluate([encoder], [task], ".").main("m", task).value == mrr
 
 
 def test_triplets_and_cutoffs_are_those_of_sentence_transformers(checkpoint):

@@ -77,7 +77,7 @@ def lexical_systems(search: Search) -> Iterator[System]:
 
 
 def encoder_system(search: Search, encoder: SentenceEncoder, name: str, deadline: float) -> System:
-    """An encoder, compared by cosine.
+    """An encoder, compared by cosine, as `search` does, whatever similarity it records.
 
     Args:
         search: the test.

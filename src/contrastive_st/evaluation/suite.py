@@ -22,7 +22,7 @@ from contrastive_st.evaluation.datasets.senteval import Splits, find_stsb, read_
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.evaluation.scorers import Score
-from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
+from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, relevant_rows
 from contrastive_st.evaluation.tasks import Task, chosen, similarity_task, unused
 from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import Encoder, as_encoder
@@ -246,11 +246,13 @@ def retrieval_evaluator(
         A function from a model in training to its metrics.
     """
 
+    relevant = relevant_rows([[number] for number in range(len(queries))])
+
     def evaluate(model: nn.Module) -> dict[str, float]:
         encoder = SentenceEncoder(model, tokenizer)
-        result = encoder.encode_query(list(queries), normalize_embeddings=True)
-        sought = encoder.encode_document(list(documents), normalize_embeddings=True)
-        return retrieval_metrics(ranks_of_own(result, sought))
+        asked, sought = encoder.encode_query(list(queries)), encoder.encode_document(list(documents))
+        metrics = [("mrr", 10), ("recall", 10)]
+        return ranking_metrics(asked, sought, relevant, similarity=encoder.similarity_fn_name, metrics=metrics)
 
     return evaluate
 

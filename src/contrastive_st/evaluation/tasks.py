@@ -321,7 +321,7 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10, oth
     relevance = [Judgement(query, document, 1.0, name) for query, document in pairs]
     corpus, asked = ({text: text for text in texts} for texts in (documents, queries))
     splits = retrieval_splits(corpus, asked, relevance, name, queries.keys() & documents.keys())
-    score = partial(retrieval.score_beir, k=k, similarity="cosine", lexical=False)
+    score = partial(retrieval.score_beir, k=k, lexical=False)
     return Task(name, "retrieval", lambda _: splits, score, ("test", f"mrr@{k}", "among"), _OWN)
 
 

@@ -54,23 +54,6 @@ def reciprocal_ranks(ranks: NDArray[np.int64], k: int = 10) -> NDArray[np.float6
     return np.where(ranks <= k, 1 / ranks, 0.0)
 
 
-def retrieval_metrics(ranks: NDArray[np.int64], k: int = 10) -> dict[str, float]:
-    """`mrr@k` and `recall@k`, each from 0 to 1, of one relevant document a query.
-
-    Args:
-        ranks: `[N]`, from 1.
-        k: number of documents that are considered.
-
-    Returns:
-        The metrics by name.
-
-    Example:
-        >>> retrieval_metrics(np.array([1, 2, 50]), k=10)
-        {'mrr@10': 0.5, 'recall@10': 0.6666666666666666}
-    """
-    return {f"mrr@{k}": float(reciprocal_ranks(ranks, k).mean()), f"recall@{k}": float((ranks <= k).mean())}
-
-
 def ranking_metrics(
     queries: NDArray[np.floating],
     documents: NDArray[np.floating],

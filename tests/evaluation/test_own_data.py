@@ -201,14 +201,17 @@ def test_evaluators_take_any_model_and_the_arguments_of_sentence_transformers(mo
         first, second, scores, name="own", batch_size=4, main_similarity="euclidean", write_csv=True, truncate_dim=3,
         show_progress_bar=False,
     )  # fmt: skip
+    put(tmp_path, "out", {"own_results.csv": "epoch,steps,own_mse\n0,5,0.25\n"})
+    assert evaluator(lambda texts: np.ones((len(texts), 3)), tmp_path / "out") == {}  # undefined
     found = [evaluator(model=made, output_path=tmp_path / "out", epoch=1, steps=step) for step in (10, 20)]
     encoder = as_encoder(made)
     a, b = (np.asarray(encoder.encode(list(texts)))[:, :3] for texts in (first, second))
     wanted = spearmanr((-np.linalg.norm(a - b, axis=1)).round(6), scores).statistic
     assert found[0]["own_spearman"] == pytest.approx(wanted, abs=1e-4)
     rows = list(csv.DictReader((tmp_path / "out" / "own_results.csv").read_text().splitlines()))
-    assert [(row["epoch"], row["steps"]) for row in rows] == [("1", "10"), ("1", "20")]
-    assert float(rows[0]["own_spearman"]) == found[0]["own_spearman"]
+    shown = [(row["epoch"], row["steps"], row["own_mse"], row["own_spearman"]) for row in rows]
+    assert shown[:2] == [("0", "5", "0.25", ""), ("-1", "-1", "", "")]
+    assert shown[2:] == [("1", step, "", str(found[0]["own_spearman"])) for step in ("10", "20")]
 
 
 @pytest.mark.parametrize(("similarity", "mrr"), [("cosine", 1), ("dot", 0.5), ("euclidean", 1)])

@@ -25,6 +25,7 @@ from contrastive_st.evaluation.datasets.senteval import BINARY, Rows, Splits
 from contrastive_st.evaluation.datasets.user_data import read_scored_pairs, retrieval_splits, scored
 from contrastive_st.evaluation.suite import run
 from contrastive_st.evaluation.tasks import Task, beir_task, own_pairs_task, pair_task, similarity_task, triplet_task
+from contrastive_st.files.writing import atomic_write
 from contrastive_st.former import with_former_names
 from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import as_encoder, with_options
@@ -48,7 +49,8 @@ class TaskEvaluator:
         query_prompt_name: name of a recorded prompt for queries.
         corpus_prompt: prompt of documents, instead of the one that the model records.
         corpus_prompt_name: name of a recorded prompt for documents.
-        write_csv: append the metrics to `NAME_results.csv` in the folder `output_path` of a call, if it has one.
+        write_csv: append the metrics to `NAME_results.csv` in the folder `output_path` of a call, if it has one; an
+            undefined metric is blank, and so are the new columns of a file that has others.
 
     Raises:
         InputError: an unknown similarity.
@@ -115,15 +117,8 @@ class TaskEvaluator:
             scores = run(with_options(encoder, **self._options), [task], {task.name: self.splits})
         result = {f"{score.task}_{score.metric}": score.value for score in scores if score.value is not None}
         if output_path is not None and self.write_csv and processes()[0] == 0:
-            path = Path(output_path, f"{self.task.name}_results.csv")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            row = {"epoch": epoch, "steps": steps, **result}
-            is_new = not path.is_file()
-            with open(path, "a", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, row.keys())
-                if is_new:
-                    writer.writeheader()
-                writer.writerow(row)
+            row = {"epoch": epoch, "steps": steps, **{f"{score.task}_{score.metric}": score.value for score in scores}}
+            _add_row(Path(output_path, f"{self.task.name}_results.csv"), row)
         return result
 
 
@@ -336,6 +331,19 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         made = cls.__new__(cls)
         TaskEvaluator.__init__(made, beir_task(folder, name, k), **options)
         return made
+
+
+def _add_row(path: Path, row: Mapping[str, object]) -> None:
+    """Append a row to a csv file. Columns that the row or the file alone has are blank in the others."""
+    rows: list[Mapping[str, object]] = []
+    if path.is_file():
+        with open(path, newline="", encoding="utf-8") as before:
+            rows += csv.DictReader(before, restkey="without a name")
+    rows.append(row)
+    with atomic_write(path, overwrite=True, parents=True) as new, open(new, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, dict.fromkeys(name for one in rows for name in one))
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def _rows(columns: Sequence[Sequence[str]], labels: Sequence[object], name: str) -> Rows:

@@ -83,6 +83,7 @@ def test_pairs_that_are_labelled_0_are_none(tmp_path):
     search = read_search(write_table(tmp_path / "pairs.csv", rows, names))
     assert search.left_out["pairs whose is_duplicate is 0"] == 400
     assert set(search.queries) <= {query for label, query, _ in rows if label}
+    assert (search.made, search.column) == ("the column question1 of each", "question2")
     grades = [(label + 1, *row) for label, *row in rows]
     assert main(["compare", write_table(tmp_path / "grades.csv", grades, names), "-o", str(tmp_path / "out")]) == 2
 

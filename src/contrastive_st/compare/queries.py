@@ -44,7 +44,7 @@ class _Read(NamedTuple):
     title: str
     text: str
     id: str
-    is_pair: bool = False  # the title and the text are columns of a table
+    asked: str = ""  # the column of the title, which is a query as it is
     column: str = ""  # the column of the text
 
 
@@ -148,7 +148,7 @@ def read_search(
     documents = list(itertools.islice(read, MOST))
     left_out = Counter({f"and more documents after the first {MOST:,}": 1} if next(read, None) else {})
     left_out += report.counts
-    made = [((one.title, one.text) if one.is_pair else made_pair(one.title, one.text), one.id) for one in documents]
+    made = [((one.title, one.text) if one.asked else made_pair(one.title, one.text), one.id) for one in documents]
     pairs = [DocPair(*pair, id) for pair, id in made if pair and all(pair)]
     left_out["texts too short for a query and a text"] = len(made) - len(pairs)
     unique = unique_pairs(pairs)
@@ -156,7 +156,9 @@ def read_search(
     ranked = sorted(unique, key=lambda pair: (hashlib.sha256(pair.text.encode("utf-8", "replace")).digest(), pair))
     size = min(_SEARCHED, max(2 * LEAST, len(ranked) // 3))
     if queries is None:
-        held, rest, how = ranked[:size], ranked[size:], "the title or the first line of each"
+        held, rest = ranked[:size], ranked[size:]
+        column = next((one.asked for one in documents), "")
+        how = f"the column {column} of each" if column else "the title or the first line of each"
         near, kept = near_pairs(held, held), list[int]()
         for i in range(len(held)):  # near copies of each other make a query ambiguous
             if not near[i, kept].any():
@@ -239,8 +241,8 @@ def _documents(source: str, columns: Sequence[str] | None, report: Report) -> It
         if mark == 0:
             report.counts[f"pairs whose {alike} is 0"] += 1
         elif text:
-            is_pair = POSITIVE in names
-            yield _Read(query if is_pair else "", text, str(cells.get("id", number)), is_pair, column)
+            asked = names[ANCHOR] if POSITIVE in names else ""
+            yield _Read(query if asked else "", text, str(cells.get("id", number)), asked, column)
 
 
 def _text(cell: object) -> str:

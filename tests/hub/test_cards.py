@@ -27,7 +27,7 @@ from contrastive_st import (
 )
 from contrastive_st.cli import main
 from contrastive_st.errors import one_line
-from contrastive_st.evaluation.report.report import Report
+from contrastive_st.evaluation.report.report import Report, write_metadata
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.tasks import retrieval_task, tasks
 from contrastive_st.files.folders import SHIPPED
@@ -223,6 +223,23 @@ def test_a_card_edited_by_hand_is_kept(checkpoint, capsys):
     assert "My own words" in card.read_text()
     assert main(["card", str(checkpoint), "--overwrite"]) == 0
     assert "My own words" not in card.read_text()
+
+
+def test_metrics_stay_with_the_weights_that_they_are_of(checkpoint, trained, tokenizer, caplog):
+    """Those of `evaluate --card`, which is no edit by hand."""
+    add_report(checkpoint)
+    write_card(checkpoint)
+    write_metadata(Report.read(checkpoint / "evaluation" / "report.json"), "tiny", checkpoint / "README.md")
+    shutil.rmtree(checkpoint / "evaluation")
+    SentenceEncoder(trained).save_pretrained(checkpoint)
+    write_card(checkpoint)
+    assert len(metadata(checkpoint).eval_results) == 3
+    assert "edited" not in caplog.text
+    SentenceEncoder(BertForCL(tiny_bert(tokenizer)), tokenizer).save_pretrained(checkpoint)
+    assert metadata(checkpoint).eval_results is None
+    assert not (checkpoint / ".eval_results").exists()
+    assert "other weights than those of its scores: .eval_results is now .eval_results.old, README.md" in caplog.text
+    assert write_card(checkpoint)
 
 
 def test_a_card_elsewhere_has_the_name_of_the_checkpoint(checkpoint, tmp_path):

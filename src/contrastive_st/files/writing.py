@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import importlib
 import json
+import logging
 import os
 import secrets
 import shutil
@@ -15,6 +17,9 @@ from typing import Any
 from safetensors import SafetensorError
 
 from contrastive_st.errors import InputError
+from contrastive_st.files.redact import log_failures
+
+logger = logging.getLogger(__name__)
 
 
 def own_cache(name: str = "") -> Path:
@@ -181,7 +186,8 @@ def replace_model(folder: str | Path) -> Iterator[Path]:
     It is for a folder that has other files too, such as the checkpoints of a run, and so cannot be renamed as a whole
     (`atomic_write`). All files are on the disk before the first one is moved. Those by which a model is opened are
     removed before, and moved last: a process that is killed leaves the former model, one that does not open, or the new
-    one; never parts of both.
+    one; never parts of both. The scores of other weights are put aside: `evaluation` becomes `evaluation.old`,
+    and a card loses its metrics.
 
     Yields:
         The temporary folder, in `folder`; what a killed process left there is removed.
@@ -209,7 +215,10 @@ def replace_model(folder: str | Path) -> Iterator[Path]:
             if new:  # none where sharded weights are only saved in checkpoints
                 last = [Path(name) for name in OPENED_BY if Path(name) in new]
                 patterns = (*_WEIGHTS, *(_TOKENIZER if Path("tokenizer_config.json") in new else ()))
-                stale = (path for pattern in patterns for path in folder.glob(pattern) if Path(path.name) not in new)
+                stale = [path for pattern in patterns for path in folder.glob(pattern) if Path(path.name) not in new]
+                former = [path.name for pattern in _WEIGHTS for path in folder.glob(pattern)]
+                if filecmp.cmpfiles(scratch, folder, former, shallow=False)[0] != former:  # not the same weights again
+                    _forget_scores(folder)
                 for path in [*(folder / name for name in reversed(OPENED_BY)), *stale]:
                     path.unlink(missing_ok=True)
                 for name in [*sorted(new.difference(last)), *last]:
@@ -220,6 +229,26 @@ def replace_model(folder: str | Path) -> Iterator[Path]:
             shutil.rmtree(scratch, ignore_errors=True)
             if is_new and not any(folder.iterdir()):
                 folder.rmdir()
+
+
+def _forget_scores(folder: Path) -> None:
+    """Put the scores of former weights aside."""
+    from contrastive_st.files.cards import CARD, EVAL_RESULTS, EVALUATION, read_head, with_head
+
+    told, card = [], folder / CARD
+    with log_failures(f"the scores of former weights stay in {folder}"):
+        for path in (folder / EVALUATION, folder / EVAL_RESULTS):
+            if path.is_dir():
+                old = path.with_name(f"{path.name}.old")
+                shutil.rmtree(old, ignore_errors=True)
+                os.replace(path, old)
+                told.append(f"{path.name} is now {old.name}")
+        if card.is_file() and (head := read_head(card)).pop("model-index", None):
+            with atomic_write(card, overwrite=True) as file:
+                file.write_bytes(with_head(card, head))
+            told.append(f"{CARD} has no metrics (a new one: contrastive-st card {folder})")
+    if told:
+        logger.warning(f"{folder} has other weights than those of its scores: {', '.join(told)}")
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ Markdown template is escaped to plain text, and every expression in a Python tem
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -19,10 +18,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 import jinja2
-from huggingface_hub import ModelCard, ModelCardData, hf_hub_url
+from huggingface_hub import ModelCardData, hf_hub_url
 
 from contrastive_st.errors import InputError, about
 from contrastive_st.evaluation.report.report import Report, eval_results, model_index
+from contrastive_st.files.cards import CARD, EVALUATION, marked, read_head, was_edited
 from contrastive_st.files.folders import ADAPTER, CLASSIFIER, check_folder, read_export
 from contrastive_st.files.markdown import as_block, as_code, as_text
 from contrastive_st.files.reading import JsonObject, read_json
@@ -32,7 +32,6 @@ from contrastive_st.plots import training_curve_png
 from contrastive_st.training.metadata import TRAINING_METADATA, read_training_metadata
 from contrastive_st.training.methods import Method, method_of
 
-EVALUATION = "evaluation"  # the folder that `contrastive-st evaluate --output` wrote
 CURVE = "training_curve.png"
 
 
@@ -164,7 +163,6 @@ class CheckpointMetadata:
 
 
 logger = logging.getLogger(__name__)
-CARD = "README.md"
 _SOURCES = ("config.json", ADAPTER, "modules.json", "tokenizer_config.json", TRAINING_METADATA, CURVE)
 _SENTENCES = ["A sentence.", "Another one."]
 #: What the Hub's page offers to try an English model on
@@ -177,10 +175,8 @@ _WIDGET = {
     ],
     "text-classification": [{"text": "A cat sat on the mat."}, {"text": "Taxes rose again this year."}],
 }
-_OF_AUTHOR = ("language", "license", "datasets", "tags", "widget")
+_OF_AUTHOR = ("language", "license", "datasets", "tags", "widget", "model-index")
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
-_HEAD = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
-_MARK = re.compile(r"\n<!-- contrastive-st card ([0-9a-f]{16}) -->\n\Z")
 
 
 @dataclass(frozen=True)
@@ -273,7 +269,9 @@ def card_files(
         logger.warning("%s was written or edited by hand; it is left as it is", target)
         return files
     called = name or folder.resolve().name
-    kept = {name: value for card in (folder / CARD, *before, target) for name, value in _of_author(card).items()}
+    own = _of_author(folder / CARD)
+    scored = {"model-index": own.get("model-index", ())}  # another card may be of other weights
+    kept = own | {name: value for card in (*before, target) for name, value in _of_author(card).items()} | scored
     with about(f"{folder}: the records of the model in this folder"):
         drawn = curve is not None or (folder / CURVE).is_file()
         head = ModelCardData(
@@ -282,7 +280,7 @@ def card_files(
         text = body(checkpoint, called, drawn)
     if checkpoint.report:
         files |= eval_results(*checkpoint.report)
-    return {CARD: _marked(f"---\n{head.to_yaml()}\n---\n\n{text}").encode(), **files}
+    return {CARD: marked(f"---\n{head.to_yaml()}\n---\n\n{text}").encode(), **files}
 
 
 def body(checkpoint: CheckpointMetadata, name: str, curve: bool) -> str:
@@ -367,23 +365,6 @@ def _templates(finalize: Callable[[object], str]) -> jinja2.Environment:
     return result
 
 
-def was_edited(card: Path) -> bool:
-    """Whether there is a card with text that differs from what this package wrote.
-
-    (Metadata without a text, and the template that transformers pushes, do not count as edited.)
-    """
-    if not card.is_file():
-        return False
-    text = card.read_text(encoding="utf-8", errors="replace")
-    if not _HEAD.sub("", text).strip() or "[More Information Needed]" in text:
-        return False
-    return _marked(_MARK.sub("", text)) != text
-
-
-def _marked(text: str) -> str:
-    return f"{text}\n<!-- contrastive-st card {hashlib.sha256(text.encode()).hexdigest()[:16]} -->\n"
-
-
 def _metadata(checkpoint: CheckpointMetadata, name: str, data: CardData, before: JsonObject, curve: bool) -> JsonObject:
     base, trained_on = checkpoint.training.get("base_model", {}), checkpoint.training.get("data", {})
     datasets = [*data.datasets, *([trained_on["name"]] if trained_on.get("from") == "hub" else [])]
@@ -410,6 +391,8 @@ def _metadata(checkpoint: CheckpointMetadata, name: str, data: CardData, before:
     if checkpoint.report:
         index = model_index(*checkpoint.report, name=name)
         result["model-index"] = index if index[0]["results"] else None
+    else:  # of `evaluate --card`
+        result["model-index"] = [{**one, "name": name} for one in before.get("model-index", ())]
     return {key: value for key, value in result.items() if value}
 
 
@@ -417,12 +400,9 @@ def _of_author(card: Path) -> JsonObject:
     """The entries of earlier cards that only the author knows; a new card keeps them."""
     if not card.is_file() or was_edited(card):
         return {}
-    result = ModelCard.load(card, ignore_metadata_errors=True).data.to_dict()
-    languages = result.get("language")
-    if languages is not None:  # Norwegian, which is `no`, is False in YAML
-        languages = languages if isinstance(languages, list) else [languages]
-        result["language"] = ["no" if one is False else one for one in languages]
-    return {name: result[name] for name in _OF_AUTHOR if result.get(name)}
+    head = read_head(card)
+    head |= {name: [head[name]] for name in ("language", "datasets", "tags") if isinstance(head.get(name), str)}
+    return {name: head[name] for name in _OF_AUTHOR if head.get(name)}
 
 
 def _curve(folder: Path, log_history: Sequence[Mapping[str, object]] | None) -> bytes | None:

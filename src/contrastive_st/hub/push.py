@@ -12,6 +12,7 @@ from huggingface_hub.errors import EntryNotFoundError
 from huggingface_hub.utils import filter_repo_objects
 
 from contrastive_st.errors import InputError
+from contrastive_st.files.cards import CARD, EVALUATION, was_edited
 from contrastive_st.files.download import RESUMING, hub_errors
 from contrastive_st.files.folders import (
     ADAPTER,
@@ -25,7 +26,7 @@ from contrastive_st.files.folders import (
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.redact import log_failures
 from contrastive_st.files.writing import atomic_write, check_target
-from contrastive_st.hub.cards import CARD, EVALUATION, CardData, CheckpointMetadata, card_files, was_edited
+from contrastive_st.hub.cards import CardData, CheckpointMetadata, card_files
 
 logger = logging.getLogger(__name__)
 EVERYTHING = (*ENCODER, "*.md", "*.png", "*.svg", "*.py")  # of what `push` pushes

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
-from huggingface_hub import ModelCard, ModelCardData
 
 from contrastive_st.errors import about
 from contrastive_st.evaluation.datasets.senteval import Splits
 from contrastive_st.evaluation.scorers import NOT_RUN, Score
 from contrastive_st.evaluation.tasks import Task, tasks
+from contrastive_st.files.cards import EVAL_RESULTS, read_head, with_head
 from contrastive_st.files.markdown import as_text
 from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.writing import atomic_write, write_files
@@ -254,18 +254,16 @@ def write_metadata(report: Report, model: str, path: str | Path) -> None:
         model: the name of the model in the report.
         path: the model card.
     """
-    card = ModelCard.load(path)
-    data = card.data.to_dict()
-    before: JsonObject = next(iter(data.get("model-index") or []), {})
+    head = read_head(Path(path))
+    with about(path):
+        before: JsonObject = next(iter(head.get("model-index") or []), {})
     [index] = model_index(report, model, name=before.get("name"))
     new = {key for result in index["results"] for key in _scored(result)}
     for result in reversed(before.get("results", [])):
         metrics = [metric for key, metric in _scored(result).items() if key not in new]
         index["results"][:0] = [{**result, "metrics": metrics}] if metrics else []
-    data["model-index"] = [index]
-    card.data = ModelCardData(ignore_metadata_errors=False, **data)
     with atomic_write(path, overwrite=True) as file:
-        card.save(file)
+        file.write_bytes(with_head(Path(path), head | {"model-index": [index]}))
 
 
 def _scored(result: JsonObject) -> dict[tuple[object, ...], JsonObject]:
@@ -274,7 +272,6 @@ def _scored(result: JsonObject) -> dict[tuple[object, ...], JsonObject]:
     return {(*dataset, metric["type"], metric.get("config")): metric for metric in result["metrics"]}
 
 
-FOLDER = ".eval_results"
 _SPLITS = {"nanobeir": "train"}  # what mteb calls the one split of a set of NanoBEIR
 _NAMES = {  # those that mteb calls otherwise
     "STSB": ("STSBenchmark", "mteb/stsbenchmark-sts"),
@@ -326,7 +323,7 @@ def eval_results(report: Report, model: str) -> dict[str, bytes]:
                 "value": round(100 * score.value, 5),
                 "notes": _notes(score, report.source),
             }
-            result[f"{FOLDER}/{name}.yaml"] = yaml.safe_dump([entry], sort_keys=False).encode()
+            result[f"{EVAL_RESULTS}/{name}.yaml"] = yaml.safe_dump([entry], sort_keys=False).encode()
     return result
 
 

@@ -114,13 +114,15 @@ def test_the_trainer_goes_by_names(mixed, tokenizer, bert_config, tmp_path):
 
 
 def test_a_class_is_one_whatever_its_spelling(tmp_path, caplog):
-    cells = {"True": 1, "FALSE": 0, "true": 1, "caf\u00e9": 2, "cafe\u0301": 2, "Tea": 3, "tea": 4}
+    cells = {"True": 1, "FALSE": 0, "true": 1, "caf\u00e9": 2, "cafe\u0301": 2, "Tea": 3, "tea": 4,
+             "1.1": 5, "1.10": 6}  # fmt: skip
     path = tmp_path / "a.csv"
     path.write_text("text,label\n" + "".join(f"on {i},{cell}\n" for i, cell in enumerate(cells)), encoding="utf-8")
     rows, _ = read_examples(path)
     names = class_names(rows)
     assert [len({row["label"] for row in rows if names[row["label"]].lower() in own})
-            for own in (("true",), ("false",), ("caf\u00e9", "cafe\u0301"), ("tea",))] == [1, 1, 1, 2]  # fmt: skip
+            for own in (("true",), ("false",), ("caf\u00e9", "cafe\u0301"), ("tea",), ("1.1", "1.10"))
+    ] == [1, 1, 1, 2, 2]  # fmt: skip
     assert "differ in capitals alone" in caplog.text
 
 

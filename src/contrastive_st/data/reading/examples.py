@@ -298,7 +298,7 @@ def _value(cell: str) -> float | str:
 
 def _spelled(cell: str) -> float | str:
     """One spelling of a class: 1.0 is 1, True is TRUE, and a letter is one whether its accent is apart or not."""
-    if profile.NUMBER.fullmatch(cell):
+    if _is_class(cell):  # 1.10 is not 1.1
         return float(cell)
     return cell.lower() if cell.lower() in profile.BOOLEANS else unicodedata.normalize("NFC", cell)
 

@@ -284,6 +284,46 @@ def pad_rows(
     return torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64))
 
 
+def token_types(tokenizer: PreTrainedTokenizerBase, mask: Tensor) -> Tensor | None:
+    """The types of the tokens of rows with one text each; None if all are 0, as those of most tokenizers are.
+
+    That of XLNet gives another type to a special token after the text.
+
+    Args:
+        tokenizer: any tokenizer of transformers.
+        mask: the attention mask `[N, L]` of rows that are padded on the right.
+
+    Returns:
+        Types `[N, L]`, int64, 0 on padding.
+
+    Example:
+        >>> import torch
+        >>> from contrastive_st.data import word_tokenizer
+        >>> print(token_types(word_tokenizer(["cat"]), torch.ones(1, 2)))
+        None
+    """
+    if "token_type_ids" not in tokenizer.model_input_names:
+        return None
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        one = tokenizer("a", return_special_tokens_mask=True)
+        types, special = one["token_type_ids"], one["special_tokens_mask"]
+    else:  # which is not changed by this, so that others may use it meanwhile
+        encoded = backend.encode("a")
+        types, special = encoded.type_ids, encoded.special_tokens_mask
+    if not any(types):
+        return None
+    of_text = [place for place, is_special in enumerate(special) if not is_special] or [0]
+    result: Tensor = mask * types[of_text[0]]
+    places = mask.cumsum(1)
+    left = mask.sum(1, keepdim=True) - places
+    for number, kind in enumerate(types[: of_text[0]], 1):
+        result = result.where(places != number, kind * mask)
+    for number, kind in enumerate(reversed(types[of_text[-1] + 1 :])):
+        result = result.where(left != number, kind * mask)
+    return result
+
+
 # --- Prompts: a prompt is put before every text of one role (query, document), in training and in use.
 
 #: Names that the prompts of queries and of documents may have; the first that exists is used

@@ -1,10 +1,13 @@
 """What users of transformers expect of a model: outputs, keywords, adapters; and encoders of encoder-decoders."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
+from tokenizers.processors import TemplateProcessing
 
 from conftest import SENTENCES, save_both
 from contrastive_st import (
@@ -16,6 +19,7 @@ from contrastive_st import (
     StaticEncoder,
 )
 from contrastive_st.cli import main
+from contrastive_st.data import PairCollator
 from contrastive_st.models import (
     InferSentBiLSTM,
     InferSentConfig,
@@ -143,20 +147,31 @@ def test_tables_are_resized_whole(name, size, tmp_path):
 
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize("config", [
-    transformers.XLNetConfig(d_model=16, n_layer=1, n_head=2, d_inner=32),  # which has no maximum length
+    transformers.XLNetConfig(d_model=16, n_layer=1, n_head=2, d_inner=32, initializer_range=1.0),  # without a limit
     transformers.MambaConfig(hidden_size=16, num_hidden_layers=1),  # which names its layers `backbone`
+    transformers.BertConfig(**BERT, initializer_range=1.0),
 ])  # fmt: skip
-def test_other_families_as_sentence_transformers_runs_them(config, tokenizer, tmp_path):
+def test_families_as_sentence_transformers_runs_them(config, tokenizer, tmp_path):
+    """With a tokenizer that gives types to special tokens, as that of XLNet does."""
     library = pytest.importorskip("sentence_transformers")
     from sentence_transformers.sentence_transformer import modules
 
     config.vocab_size = len(tokenizer)
+    types = TemplateProcessing(single="[CLS]:1 $A:0 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    names, backend = tokenizer.model_input_names, copy.deepcopy(tokenizer.backend_tokenizer)
+    backend.post_processor = types
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="[PAD]", model_input_names=names
+    )
     save_both(transformers.AutoModel.from_config(config), tokenizer, tmp_path / "base")
     stack = [modules.Transformer(str(tmp_path / "base")), modules.Pooling(16)]
     peer = library.SentenceTransformer(modules=stack, device="cpu")
     peer.save_pretrained(str(tmp_path / "peer"), create_model_card=False)
-    wanted = peer.eval().encode(SENTENCES, show_progress_bar=False)
-    np.testing.assert_allclose(SentenceEncoder(tmp_path / "peer").encode(SENTENCES), wanted, atol=1e-5)
+    wanted, encoder = peer.eval().encode(SENTENCES, show_progress_bar=False), SentenceEncoder(tmp_path / "peer")
+    for own in (encoder, SentenceEncoder(peer)):
+        np.testing.assert_allclose(own.encode(SENTENCES), wanted, atol=1e-5)
+    batch = PairCollator(encoder.tokenizer)([{"input_ids": encoder.token_rows(SENTENCES)}])
+    np.testing.assert_allclose(encoder.model(**batch).views[0].detach(), wanted, atol=1e-5)
 
 
 @pytest.mark.allow_warnings

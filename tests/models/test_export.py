@@ -1,9 +1,12 @@
 """Exported encoders: the vectors of the model, whoever runs the graph; int8 near to them; a folder that opens alone."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 from small_checkpoints import sentence_transformers_folder
+from tokenizers.processors import TemplateProcessing
 from transformers import AutoConfig, BertConfig, BertModel
 
 from conftest import SENTENCES
@@ -48,8 +51,11 @@ def cosines(a, b):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_and_pooling_has_the_vectors_of_the_model(family, tokenizer, tmp_path):
-    """Lengths and batches that the exporter never saw; one graph that both run."""
-    encoder = encoder_of(family, tokenizer)
+    """Lengths and batches that the exporter never saw, types of tokens; one graph that both run."""
+    encoder = encoder_of(family, copy.deepcopy(tokenizer))
+    encoder.tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="[CLS]:1 $A:0 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
     wanted = encoder.encode(TEXTS)
     assert cosines(wanted[0], wanted[1]) < 0.999, "vectors too alike to tell a fault"
     opened = SentenceEncoder(export(encoder, tmp_path / "onnx"))

@@ -21,7 +21,7 @@ from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBas
 from contrastive_st.data.profile import Record
 from contrastive_st.errors import InputError, choice
 from contrastive_st.options import Options, Share
-from contrastive_st.tokens import pad_rows
+from contrastive_st.tokens import pad_rows, token_types
 
 # --- Collators of single sentences whose positives are other sentences of the batch: neighbours, or those that share
 # --- words.
@@ -174,7 +174,9 @@ def _column(rows: Sequence[Record], name: str, mend: str) -> list[object]:
 def pad_sentences(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Record]) -> dict[str, Tensor]:
     """Pad rows with one text each to `input_ids` and `attention_mask` `[B, 1, L]`; an empty text is all padding."""
     padded, mask = pad_rows([texts_of(row, 1, 1)[0] for row in rows], tokenizer.pad_token_id)
-    return {"input_ids": padded[:, None], "attention_mask": mask[:, None]}
+    types = token_types(tokenizer, mask)
+    typed = {} if types is None else {"token_type_ids": types[:, None]}
+    return {"input_ids": padded[:, None], "attention_mask": mask[:, None], **typed}
 
 
 @dataclass
@@ -280,7 +282,8 @@ class PairCollator:
         shape = (len(views), counts.pop(), -1)
         batch = {"input_ids": ids, "attention_mask": mask}
         if "token_type_ids" in self.tokenizer.model_input_names:
-            batch["token_type_ids"] = torch.zeros_like(batch["input_ids"])
+            types = token_types(self.tokenizer, mask)
+            batch["token_type_ids"] = torch.zeros_like(ids) if types is None else types
         if self.do_mlm:
             batch["mlm_input_ids"], batch["mlm_targets"] = self._mask(batch["input_ids"])
         batch = {name: tensor.view(shape) for name, tensor in batch.items()}

@@ -39,6 +39,7 @@ from contrastive_st.models.checkpoint import BACKENDS
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.graph import EMBEDDING, INPUTS, STATES, Arrays, GraphVectors, open_session
 from contrastive_st.models.read_back import check_read_back
+from contrastive_st.tokens import token_types
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
@@ -108,14 +109,14 @@ class _Whole(nn.Module):
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         super().__init__()
-        self.model = encoder.model
+        self.model, self.tokenizer = encoder.model, encoder.tokenizer
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Encode `[N, L]` to vectors `[N, d]` and token states `[N, L, width]`."""
-        text = {} if text_mask is None else {"text_mask": text_mask}
-        output = self.model(input_ids, attention_mask=attention_mask, **text)
+        types = token_types(self.tokenizer, attention_mask) if self.model.takes_types else None
+        output = self.model(input_ids, attention_mask=attention_mask, text_mask=text_mask, token_type_ids=types)
         return output.pooler_output.float(), output.last_hidden_state
 
 

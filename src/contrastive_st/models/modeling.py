@@ -223,6 +223,11 @@ class ContrastiveMixin(ForCL):
         return int(dense[-1]["out_features"]) if dense else super().embedding_dim
 
     @property
+    def takes_types(self) -> bool:
+        """Whether the types of tokens decide its vectors."""
+        return getattr(self.config, "type_vocab_size", 0) > 1 or self.config.model_type == "xlnet"
+
+    @property
     def uses_head(self) -> bool:
         """Whether the embedding goes through the head in the current mode (training or evaluation)."""
         return self.settings.pooling == "cls" and (self.training or not self.settings.mlp_only_train)
@@ -235,7 +240,7 @@ class ContrastiveMixin(ForCL):
     # ------------------------------------------------------------------ inside
 
     def _rows(self, input_ids: Tensor, attention_mask: Tensor | None, *args: Any, **other: Any) -> Inputs:
-        if getattr(self.config, "type_vocab_size", 0) <= 1:
+        if not self.takes_types:
             other.pop("token_type_ids", None)
         return super()._rows(input_ids, attention_mask, *args, **other)
 

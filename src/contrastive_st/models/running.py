@@ -54,6 +54,7 @@ from contrastive_st.tokens import (
     prompt_length,
     rows_of_one_length,
     token_ids,
+    token_types,
     tokenizer_state,
 )
 
@@ -344,6 +345,8 @@ class Running:
         )
         if packs or (device.type != "cpu" and getattr(self.model, "takes_lengths", False)):
             text["lengths"] = lengths
+        if getattr(self.model, "takes_types", False) and (types := token_types(self.tokenizer, mask)) is not None:
+            text["token_type_ids"] = types
         self.check_rows(rows)
         return self.model(ids, attention_mask=mask, **text)
 
@@ -457,6 +460,8 @@ def usable(asked: str | torch.device | None) -> torch.device:
 class _Modules(nn.Module):
     """The modules of a `SentenceTransformer` as a model with `pooler_output`."""
 
+    takes_types = True
+
     def __init__(self, source: SentenceTransformer) -> None:
         super().__init__()
         check_modules(source)
@@ -496,9 +501,13 @@ class _Modules(nn.Module):
         self.encoder.save_pretrained(str(folder))
 
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        text_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
     ) -> BaseModelOutputWithPooling:
-        features = self.encoder(features_of(self.encoder, input_ids, attention_mask, text_mask))
+        features = self.encoder(features_of(self.encoder, input_ids, attention_mask, text_mask, token_type_ids))
         states = features.get("token_embeddings")
         return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=features["sentence_embedding"])
 

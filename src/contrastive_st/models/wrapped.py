@@ -72,7 +72,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
     base_model_prefix = "encoder"
     settings_class = EncoderSettings
     supports_gradient_checkpointing = False
-    takes_lengths = True
+    takes_lengths = takes_types = True
     length_bucketing = True
     bucket_options: ClassVar[dict[str, float]] = {}  # for `contrastive_st.tokens.bucket_rows`
 
@@ -151,7 +151,8 @@ class EncoderForCL(ForCL, PreTrainedModel):
     def _encode(self, attention_mask: Tensor, lengths: NDArray[np.int64] | None = None, **rows: Tensor) -> Any:
         ids, text_mask = rows["input_ids"], rows.get("text_mask")
         if is_sentence_transformer(self.encoder):
-            output = self.encoder(features_of(self.encoder, ids, attention_mask, text_mask))
+            types = rows.get("token_type_ids")
+            output = self.encoder(features_of(self.encoder, ids, attention_mask, text_mask, types))
         else:
             other = {name: rows[name] for name in self.takes if rows.get(name) is not None}
             output = self.encoder(input_ids=ids, attention_mask=attention_mask, **other)
@@ -257,13 +258,16 @@ def own_module(model: Any) -> Any:
     return model.encoder if plain else model
 
 
-def features_of(encoder: nn.Module, ids: Tensor, mask: Tensor, text_mask: Tensor | None) -> dict[str, Tensor | int]:
+def features_of(
+    encoder: nn.Module, ids: Tensor, mask: Tensor, text_mask: Tensor | None, types: Tensor | None
+) -> dict[str, Tensor | int]:
     """The features that a `SentenceTransformer` takes; those of its `StaticEmbedding` are ids without padding."""
     if type(modules_of(encoder)[0]).__name__ == "StaticEmbedding":
         lengths = (mask != 0).sum(1)
         return {"input_ids": ids[mask != 0], "offsets": lengths.cumsum(0) - lengths}
     before = {} if text_mask is None else {"prompt_length": int((mask - text_mask).sum(1).max())}
-    return {"input_ids": ids, "attention_mask": mask, **before}
+    typed = {} if types is None else {"token_type_ids": types}
+    return {"input_ids": ids, "attention_mask": mask, **before, **typed}
 
 
 def recorded_modules(source: nn.Module) -> Checkpoint:

@@ -74,10 +74,11 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
     # model: the loss is one that trains such rows
     settings = loss.settings("guided_info_nce" if own.guide else KINDS[rows.kind].loss)
-    if settings["loss"] not in suitable(rows.kind):
+    fitting = scripts.suiting(encoder, suitable(rows.kind))
+    if settings["loss"] not in fitting:
         raise InputError(
             f"--train_file holds {KINDS[rows.kind].words}, which --loss {settings['loss']} does not train; choose "
-            f"{', '.join(suitable(rows.kind))}"
+            f"{', '.join(fitting)}"
         )
     if (settings["loss"] == "guided_info_nce") != (own.guide is not None):
         raise InputError("--guide and --loss guided_info_nce belong together: give both, or neither")

@@ -3,6 +3,7 @@ from .encoder import (
     open_encoder as open_encoder,
     recorded_pooling as recorded_pooling,
     small_bert as small_bert,
+    suiting as suiting,
     with_dropout as with_dropout,
 )
 from .parser import TrainingParser as TrainingParser

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -11,6 +11,7 @@ from transformers import BertConfig, PreTrainedConfig, PreTrainedTokenizerBase
 from contrastive_st.data import check_max_length, train_wordpiece
 from contrastive_st.errors import InputError
 from contrastive_st.files.reading import JsonObject
+from contrastive_st.losses.base import loss_class
 from contrastive_st.models import AutoModelForCL, BertForCL
 from contrastive_st.models.adapters import add_lora
 from contrastive_st.models.auto import load_config, load_tokenizer
@@ -59,6 +60,31 @@ def no_prompts(args: EncoderArguments, what: str) -> JsonObject:
     return {"prompts": {}, "include_prompt": True}
 
 
+def suiting(args: EncoderArguments, losses: Sequence[str]) -> list[str]:
+    """Those of the losses that suit the encoder to start from.
+
+    Args:
+        args: which encoder.
+        losses: names of losses that train the data.
+
+    Raises:
+        InputError: none of them does.
+    """
+    if args.model_name_or_path is None:
+        return list(losses)
+    checkpoint = Checkpoint.find(args.model_name_or_path)
+    kind = None if checkpoint.is_table else family(load_config(checkpoint).model_type)
+    if kind is None or not kind.suitable_losses:
+        return list(losses)
+    result = [loss for loss in losses if loss in kind.suitable_losses or not loss_class(loss).of_package]
+    if not result:
+        raise InputError(
+            f"{checkpoint.name} cannot be trained further from such data, since {kind.__name__} does not learn by "
+            f"{', '.join(losses)}; start from a transformer or a static model"
+        )
+    return result
+
+
 def open_encoder(
     args: EncoderArguments,
     texts: Iterable[str],
@@ -93,6 +119,8 @@ def open_encoder(
         model: ForCL = BertForCL(config, **{"pooling": pooling or "mean", **settings})
     else:
         checkpoint = Checkpoint.find(args.model_name_or_path)
+        if "loss" in settings:
+            suiting(args, [str(settings["loss"])])
         if pooling is not None and args.pooling is None and checkpoint.pooling is None:
             settings["pooling"] = pooling
         config = None if checkpoint.table_alone else with_dropout(load_config(checkpoint), args.dropout)

@@ -157,6 +157,9 @@ READ = [
     ("quora_train.txt", 'is_duplicate\tquestion1\tquestion2\r\n1\tHow, "so"?\tHow?\r\n0\tWhy?\tWho?\r\n', "labelled_pairs", ('How, "so"?', "How?", 1)),
     ("msr_paraphrase_train.txt", '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\tHe said "no\tShe said\n', "labelled_pairs", ('He said "no', "She said", 1)),
     ("first_second.csv", 'first,second,score\n"Well, a",b,0.25\n', "scored_pairs", ("Well, a", "b", 0.25)),
+    ("nan_in_a_list.csv", [{"query": f"q {i}", "positive": f"a {i}", "neg": "['no', nan]" if i == 1 else "['no', 'not']"} for i in range(3)], "triplets", ("q 0", "a 0", "no", "not")),
+    ("braces.csv", "anchor,positive\nwhy a,{name}\nwhy b,{city}\n", "pairs", ("why a", "{name}")),
+    ("years.csv", "anchor,positive\nwhen?,(1984)\nwhy?,so\n", "pairs", ("when?", "(1984)")),
     ("label_list.jsonl", [{"anchor": "why?", "positive": "so", "negative": "no", "label": [0.9, 0.1]}] * 3, "scored_candidates", ("why?", "so", "no", [0.9, 0.1])),
 ]  # fmt: skip
 
@@ -198,6 +201,8 @@ REFUSED = [
     ("beyond.tsv", "sentence1\tsentence2\tscore\na\tb\t4.2\n", "row 2: '4.2' in column 'score'"),
     ("minus_seven.tsv", "sentence1\tsentence2\tlabel\na\tb\t-7\n", "row 2: '-7' in column 'label' is not a class"),
     ("infinite_class.tsv", "sentence1\tsentence2\tlabel\na\tb\t1\nc\td\tinf\n", "row 3: 'inf' in column 'label' is not a class"),
+    ("text_among_lists.csv", [{"query": f"q {i}", "positive": f"a {i}", "neg": "one text" if i == 1 else "['no', 'not']"} for i in range(3)], """row 3: 'one text' in column 'neg', and "['no', 'not']" above: one is a list"""),
+    ("list_among_texts.csv", "anchor,positive\nwhy?,so\nwhat?,\"['a', 'b']\"\n", "row 3: \"['a', 'b']\" in column 'positive', and 'so' above: one is a list"),
     ("multi_label.jsonl", [{"text": f"t {i}", "labels": ["a", "b"]} for i in range(3)], "lists of labels"),
 ]  # fmt: skip
 

@@ -25,7 +25,7 @@ _ID = re.compile(r"(.*_)?(id|docid|url|uri|lang|language|source)|.*Id", re.IGNOR
 _SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can have one alone
 _STRING = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _ITEM = re.compile(rf"(?:np\.str_\()?({_STRING}|[^\s\"'{{}}\[\](),]+)\)?", re.DOTALL)
-_NULLS = ("NULL", "null", "None")
+_NULLS = ("NULL", "null", "None", "nan")
 
 
 def number_of(cell: object) -> float | None:

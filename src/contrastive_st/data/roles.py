@@ -222,6 +222,11 @@ class ColumnRoles:
         """The column of the score or the label, or None."""
         return next((name for name, role in self.columns.items() if role in (SCORE, LABEL)), None)
 
+    def items(self, name: str, cell: object) -> list[Any]:
+        """The items of a cell: of a list in a column of lists; else the cell alone."""
+        items = _listed(cell, self.columns[name]) if name in self.lists else None
+        return [simple(cell)] if items is None else items
+
     @property
     def labels(self) -> list[str]:
         """The columns of labels: one, or several of 0 and 1."""
@@ -318,8 +323,12 @@ def column_roles(
         else:
             named[name] = role = None if role == UNUSED else role
             maybe = role and _ROLE[role].lists and any(not isinstance(c, str) or c.strip()[:1] in _OPENS for c in cells)
-            items = [items_of(simple(cell)) for cell in cells] if maybe else []
-            if items and (None not in items or (role == LABEL and any(items))):
+            items = [_listed(cell, role) for cell in cells] if maybe else []
+            mixed = None in items and any(held_by(own) in _ROLE[str(role)].holds for own in items if own)
+            if mixed and role != LABEL:
+                odd = next(i for i, own in enumerate(items) if (own is None) is not (items[0] is None))
+                raise _mixed(rows, name, cells[0], cells[odd], source)
+            if items and (mixed or None not in items):
                 lists.append(name)
                 cells = [item for own in items for item in own or ()]
             held[name] = held_by(cells)
@@ -369,6 +378,20 @@ def named_columns(columns: Columns, names: Sequence[str], source: str) -> dict[s
             raise InputError(f"{source}: column {name!r} is asked for twice; name each column once")
         given[name] = role
     return given
+
+
+def _listed(cell: object, role: str | None) -> list[Any] | None:
+    """The items of a cell that holds a list; None for another. Texts in braces, as positives may be, are no lists."""
+    cell = simple(cell)
+    return None if role == POSITIVE and str(cell).strip()[:1] == "{" else items_of(cell)
+
+
+def _mixed(rows: Any, name: str, first: object, other: object, source: str) -> InputError:
+    """The error for a column in which some cells are written as lists, and another one is not."""
+    number = next((number for number, row in enumerate(rows) if getattr(row, "cells", row).get(name) == other), 0)
+    where = rows.where(number + rows.first) if hasattr(rows, "where") else f"{source}, row {number + 1}"
+    mend = 'write both as lists, such as ["a text"], or both as texts, or leave the row out'
+    return InputError(f"{where}: {shown(other)} in column {name!r}, and {shown(first)} above: one is a list; {mend}")
 
 
 def _neither_text_nor_score(cells: Sequence[object]) -> str:

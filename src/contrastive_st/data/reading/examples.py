@@ -342,7 +342,7 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
         rows: list[tuple[list[str], list[float]]] = []
         for number, cells in some:
             before = len(rows)
-            rows += _candidates(cells, by_role, roles.lists, table.where(number))
+            rows += _candidates(cells, by_role, roles, table.where(number))
             if len(rows) == before:
                 dropped.add(number, cells)
         total += len(some)
@@ -367,7 +367,7 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
 
 
 def _candidates(
-    cells: Mapping[str, object], by_role: Mapping[str, Sequence[str]], lists: Sequence[str], where: str
+    cells: Mapping[str, object], by_role: Mapping[str, Sequence[str]], roles: ColumnRoles, where: str
 ) -> Iterator[tuple[list[str], list[float]]]:
     """For each positive of a row its texts, which are anchor, positive and negatives, and the scores of the last two.
 
@@ -376,9 +376,7 @@ def _candidates(
 
     def items_in(role: str) -> list[tuple[object, str]]:
         """The items of all columns of a role, each with the name of its column."""
-        held = [(profile.simple(cells.get(name)), name) for name in by_role.get(role, ())]
-        listed = [(profile.items_of(cell) if name in lists else None, cell, name) for cell, name in held]
-        return [(item, name) for items, cell, name in listed for item in ([cell] if items is None else items)]
+        return [(item, name) for name in by_role.get(role, ()) for item in roles.items(name, cells.get(name))]
 
     def score(item: object, name: str) -> float:
         number = None if isinstance(item, bool) else profile.number_of(item)

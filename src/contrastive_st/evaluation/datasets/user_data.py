@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contrastive_st.data.profile import is_blank, items_of, score_in, simple
+from contrastive_st.data.profile import is_blank, score_in, simple
 from contrastive_st.data.reading import TABLES, MissingData, Table, is_saved, open_table, splits_of
 from contrastive_st.data.reading.content import COMPRESSED
 from contrastive_st.data.reading.relevance import TREC, Entry, Judgement, entries, judgements
@@ -85,7 +85,7 @@ def _pairs(table: Table, roles: ColumnRoles) -> Iterator[tuple[list[list[str]], 
         where = table.where(number)
         texts: list[list[str]] = []
         for name in roles.texts:
-            given = items_of(cells.get(name)) or [] if name in roles.lists else [cells.get(name)]
+            given = roles.items(name, cells.get(name))
             texts.append([tidy(str(simple(cell))) for cell in given if not is_blank(cell)])
             if not texts[-1] and roles.columns[name] != NEGATIVE:
                 raise InputError(f"{where}: a text is blank; remove the row or fill it")

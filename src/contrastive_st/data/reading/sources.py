@@ -7,12 +7,14 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from contrastive_st.data.pair_sets import BY_NAME
 from contrastive_st.data.reading.content import MissingData, format_of, path_of, reading
-from contrastive_st.errors import InputError, about, choice
+from contrastive_st.errors import InputError, about, choice, listed
 from contrastive_st.files.reading import read_json
 
 TABLES = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow")
@@ -65,7 +67,7 @@ def files_of(source: Source, split: str = "train") -> list[Path] | None:
             return None if is_saved(path) else _shards(path, str(source), split)
         files = [path] if path.exists() or path.is_symlink() else []
     if not files and set("*?[") & set(str(source)):
-        files = sorted(Path(one) for one in glob.glob(str(path), recursive=True) if Path(one).is_file())
+        files = _with_rows(sorted(Path(one) for one in glob.glob(str(path), recursive=True) if Path(one).is_file()))
         if not files:
             raise MissingData(f"{source}: no file matches; check the pattern (seen from {Path.cwd()})")
     if other := next((one for one in files if format_of(one) not in TABLES), None):
@@ -79,8 +81,7 @@ def _shards(folder: Path, source: str, split: str) -> list[Path]:
     splits = _files_in(folder)
     files = list(splits)
     if any(splits.values()):
-        there = sorted({str(one) for one in splits.values()})
-        wanted = choice("split", _SPLIT_OF.get(split, split), there, source)
+        wanted = choice("split", _SPLIT_OF.get(split, split), sorted(set(splits.values())), source)
         files = [path for path in files if splits[path] == wanted]
     kinds = sorted({format_of(path) for path in files})
     if len(kinds) != 1:
@@ -89,12 +90,47 @@ def _shards(folder: Path, source: str, split: str) -> list[Path]:
     return files
 
 
-def _files_in(folder: Path) -> dict[Path, str | None]:
-    """The files of rows in a folder in order, and the splits that they are named after."""
+def _files_in(folder: Path) -> dict[Path, str]:
+    """The files of rows in a folder in order, without empty ones, and the splits that they are named after.
+
+    A name is that of a split if a whole word of it is, as for `datasets`, and if the names of all other files are too;
+    else the splits are blank.
+
+    Raises:
+        InputError: there are files of several splits, and one of none.
+    """
     files = sorted(path for path in folder.rglob("*") if path.is_file() and format_of(path) in TABLES)
     files = [path for path in files if not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)]
-    named = {path: _SPLIT_OF.get(re.split(r"[-_.]", path.name.lower())[0]) for path in files}
-    return {path: split or _SPLIT_OF.get(path.parent.name.lower()) for path, split in named.items()}
+    splits = {path: _split_of(path.relative_to(folder)) for path in _with_rows(files)}
+    others, there = [path for path, split in splits.items() if not split], sorted(filter(None, set(splits.values())))
+    if others and len(there) > 1:
+        what = f"has files of the splits {listed(there)}, and {others[0].relative_to(folder)}, which is of none"
+        raise InputError(f"{folder} {what}; name files, such as {folder}/{there[0]}*{format_of(others[0])}")
+    return dict.fromkeys(splits, "") if others else splits
+
+
+def _with_rows(files: list[Path]) -> list[Path]:
+    """The files that are not empty, as the parts are that Spark writes without rows; all if all are empty."""
+    return [path for path in files if path.stat().st_size] or files
+
+
+def partition_of(path: Path, names: Sequence[str | Path]) -> dict[str, str | None]:
+    """The cells that are in the names of the folders below a source, `label=yes/part-0.csv`, as Spark writes them.
+
+    Example:
+        >>> partition_of(Path("out/label=so%20so/a.csv"), ["out"]), partition_of(Path("n=1/a.csv"), ["n=1/*.csv"])
+        ({'label': 'so so'}, {})
+    """
+    roots = [Path(*takewhile(lambda part: not set("*?[") & set(part), path_of(name).parts)) for name in names]
+    below = next((path.relative_to(root).parts[:-1] for root in roots if path.is_relative_to(root)), ())
+    cells = dict(part.split("=", 1) for part in below if "=" in part)
+    return {name: None if cell == "__HIVE_DEFAULT_PARTITION__" else unquote(cell) for name, cell in cells.items()}
+
+
+def _split_of(path: Path) -> str:
+    """The split that a file or else a folder above it is named after; blank if there is none."""
+    words = [re.split(r"[-_. \d]", path.name)[0], *reversed(path.parts[:-1])]
+    return next((_SPLIT_OF[word.lower()] for word in words if word.lower() in _SPLIT_OF), "")
 
 
 def stored(source: str, split: str = "train", **options: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -76,20 +76,21 @@ def open_table(
         return plain_rows(table).said()
     source = names[0] if len(names) == 1 else names
     shown = name or " ".join(map(str, names))
-    folder = content.path_of(names[0]) if len(names) == 1 and os.path.isdir(content.path_of(names[0])) else None
-    if folder is not None and relevance.is_beir(folder):
-        return _beir(folder, shown, split)
+    folders = [path for path in map(content.path_of, names) if os.path.isdir(path)]
+    if folders and len(names) == 1 and relevance.is_beir(folders[0]):
+        return _beir(folders[0], shown, split)
     files = sources.files_of(source, split)
     if files is None:
         streamed = {"streaming": True} if streaming else {}  # of the Hub; a saved folder is opened as it is
         table = memory.in_memory(sources.stored(str(source), split, **streamed), shown)
-    elif len(files) == 1:
-        table = open_file(files[0], shown, columns)
     else:
-        table = _joined([open_file(path, str(path), columns) for path in files], shown)
-    if files and all(path.suffix == ".parquet" for path in files):
-        table = _with_schema(table, files)
-    others = [own for own in sources.splits_of(folder) if own != split] if folder is not None else []
+        partitions = [sources.partition_of(path, names) for path in files]
+        parts = [_with_cells(open_file(path, shown if len(files) == 1 else str(path), columns), cells)
+                 for path, cells in zip(files, partitions, strict=True)]  # fmt: skip
+        table = parts[0] if len(parts) == 1 else _joined(parts, shown)
+        if all(path.suffix == ".parquet" for path in files) and not any(partitions):
+            table = _with_schema(table, files)
+    others = sorted({own for folder in folders for own in sources.splits_of(folder)} - {split})
     if others and asked is None:
         table = replace(table, notes=(*table.notes, f"only split {split} is read, not {', '.join(others)}"))
     table = table if table.delimited and columns else plain_rows(table)
@@ -126,6 +127,15 @@ def open_file(path: Path, source: str, columns: Columns = None) -> Table:
         source, "row", read, dialect.names, notes + dialect.notes, delimited=True, first=1 + dialect.header,
         whole=partial(delimited.columns_of_csv, path, dialect, {}) if plain else None,
     )  # fmt: skip
+
+
+def _with_cells(table: Table, cells: Mapping[str, str | None]) -> Table:
+    """A table with more columns, which have the same cells in each row."""
+    if not cells:
+        return table
+    names = None if table.columns is None else [*table.columns, *cells]
+    read = lambda: (row._replace(cells={**row.cells, **cells}) for row in table)
+    return replace(table, read=read, columns=names, schema=None, whole=None)
 
 
 def open_judgements(path: Path) -> Table:

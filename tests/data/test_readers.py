@@ -63,6 +63,9 @@ def test_a_byte_order_mark_is_dropped(write):
     assert rows(read_texts(write("a.txt", b"\xef\xbb\xbfone\ntwo\n"))) == [("one",), ("two",)]
     assert read_texts(write("a.csv", b"\xef\xbb\xbftext\none\n")).column_names == ["text"]
     assert rows(read_texts(write("a.jsonl", b'\xef\xbb\xbf{"text": "one"}\n'))) == [("one",)]
+    for name, first, line in (("b.txt", "", "one"), ("b.jsonl", "", '{"text": "one"}'), ("b.csv", "text\n", "one")):
+        joined = write(name, first + f"\ufeff{line}\n" * 2)
+        assert rows(read_texts(joined, ["text"])) == [("one",), ("one",)]
 
 
 @pytest.mark.parametrize("in_memory", [False, True])

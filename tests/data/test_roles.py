@@ -273,6 +273,9 @@ def test_a_header_again_and_a_cell_with_the_name_of_its_column_are_questions(tmp
         for columns in (None, first.split(",")):
             with pytest.raises(InputError, match=f"row 5: .* sed 5,5d {path} > |--header true --columns left"):
                 read_examples(str(path), columns)
+    path.write_text('Q1,Q2\nFirst?,Second?\n"{""ImportId"":""Q1""}","{""ImportId"":""Q2""}"\nwhy,so\n')
+    with pytest.raises(InputError, match=f"row 3: .* sed 2,3d {path} > "):
+        read_examples(str(path), ["Q1=anchor", "Q2=positive"])
     path.write_text("text,label\nsum,1\nsum,0\n# Tides,1\n")  # neither a total nor a comment there
     for columns in (None, ["text", "label"]):
         assert read_examples(str(path), columns)[0]["text"][:] == ["sum", "sum", "# Tides"]

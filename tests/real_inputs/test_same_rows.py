@@ -8,6 +8,7 @@ from contrastive_st.classification.cli import _input
 from contrastive_st.data import read_examples
 from contrastive_st.data.reading import stream_texts
 from contrastive_st.data.reading.texts import read_corpus
+from contrastive_st.data.table_writers import write_table
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.user_data import read_relevant_pairs
 from contrastive_st.search.documents import open_corpus
@@ -96,3 +97,6 @@ def test_cells_of_delimited_text_stay_strings(tmp_path):
     put(tmp_path, "a.csv", rows)
     found = open_corpus(str(tmp_path / "a.csv")).read()
     assert [one.metadata["code"] for one in found] == ["000", "001", "002"]
+    texts = ["two\rlines", "two\nlines", "two\r\nlines", "one, line", 'so "it" is']
+    write_table(tmp_path / "b.csv", [{"text": text} for text in texts])
+    assert read_examples(str(tmp_path / "b.csv"))[0]["text"][:] == texts

@@ -224,7 +224,7 @@ class ColumnRoles:
 
     def items(self, name: str, cell: object) -> list[Any]:
         """The items of a cell: of a list in a column of lists; else the cell alone."""
-        items = _listed(cell, self.columns[name]) if name in self.lists else None
+        items = _items_for(cell, self.columns[name]) if name in self.lists else None
         return [simple(cell)] if items is None else items
 
     @property
@@ -323,7 +323,7 @@ def column_roles(
         else:
             named[name] = role = None if role == UNUSED else role
             maybe = role and _ROLE[role].lists and any(not isinstance(c, str) or c.strip()[:1] in _OPENS for c in cells)
-            items = [_listed(cell, role) for cell in cells] if maybe else []
+            items = [_items_for(cell, role) for cell in cells] if maybe else []
             mixed = None in items and any(held_by(own) in _ROLE[str(role)].holds for own in items if own)
             if mixed and role != LABEL:
                 odd = next(i for i, own in enumerate(items) if (own is None) is not (items[0] is None))
@@ -380,8 +380,8 @@ def named_columns(columns: Columns, names: Sequence[str], source: str) -> dict[s
     return given
 
 
-def _listed(cell: object, role: str | None) -> list[Any] | None:
-    """The items of a cell that holds a list; None for another. Texts in braces, as positives may be, are no lists."""
+def _items_for(cell: object, role: str | None) -> list[Any] | None:
+    """The items of a cell that holds a list; None for another. A positive in braces is a text."""
     cell = simple(cell)
     return None if role == POSITIVE and str(cell).strip()[:1] == "{" else items_of(cell)
 

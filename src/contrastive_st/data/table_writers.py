@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,13 +93,20 @@ def _jsonl(path: Path, names: Sequence[str], types: Mapping[str, pa.DataType]) -
 @contextmanager
 def _csv(path: Path, names: Sequence[str], types: Mapping[str, pa.DataType]) -> Iterator[Write]:
     with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
+        plain = csv.writer(file, lineterminator="\n")
+        quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
 
-        def cell_of(cell: object) -> object:
-            return _json(cell) if isinstance(cell, (list, dict, bool)) else cell
+        def write(row: Iterable[object]) -> None:
+            cells = [_json(cell) if isinstance(cell, (list, dict, bool)) else cell for cell in row]
+            # before Python 3.13, csv leaves a cell with a line end of another kind without quotes
+            (quoted if any("\r" in cell for cell in cells if isinstance(cell, str)) else plain).writerow(cells)
 
-        yield lambda columns: writer.writerows(map(cell_of, row) for row in zip(*columns.values(), strict=True))
+        def write_rows(columns: Columns) -> None:
+            for row in zip(*columns.values(), strict=True):
+                write(row)
+
+        write(names)
+        yield write_rows
 
 
 _WRITERS = {".jsonl": _jsonl, ".csv": _csv, ".parquet": _parquet}

@@ -202,6 +202,8 @@ def encoding_note(encoding: str) -> str:
 def text_lines(path: Path, source: str, encoding: str = "utf-8-sig", errors: str = "strict") -> Iterator[str]:
     r"""The lines of a file with their ends: `\n` and `\r\n`, or `\r` in a file that has no other.
 
+    A byte order mark before a line, as where files were joined, is left out.
+
     Raises:
         InputError: a line has `LONGEST_LINE` characters or more.
     """
@@ -213,7 +215,7 @@ def text_lines(path: Path, source: str, encoding: str = "utf-8-sig", errors: str
         for number, line in enumerate(iter(partial(text.readline, LONGEST_LINE), ""), 1):
             if len(line) == LONGEST_LINE and not line.endswith(end):
                 raise InputError(f"{source}, line {number} has {LONGEST_LINE:,} bytes or more; is this a text file?")
-            yield line
+            yield line.removeprefix("\ufeff")
 
 
 def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -243,7 +245,7 @@ def stdin_texts() -> list[str]:
     if note := encoding_note(encoding):
         logger.warning(f"stdin: {note}")
     with reading("stdin"):
-        return [text for line in content.decode(encoding).split("\n") if (text := line.strip())]
+        return [text for line in content.decode(encoding).split("\n") if (text := line.strip("\ufeff").strip())]
 
 
 def utf8(text: bytes, where: str, mend: str = "save the file in UTF-8") -> str:

@@ -138,9 +138,9 @@ def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Seq
     dialect = Dialect(",", [], True, escapes=escapes, decimal_commas=commas, checked=checked)
     if usual == "," and wanted and asked.header is not False and not escapes:
         for delimiter in asked.delimiter or ",;|":
-            names, *below = csv.reader(first[:2], delimiter=delimiter)
+            names, *below = islice(csv.reader(first, delimiter=delimiter), 3)
             alike = len(set(names)) == len(names) > 1 and "" not in names and {*map(len, below)} <= {len(names)}
-            if alike and set(wanted) <= set(names) and not (below and checked and is_aside(below[0], names)):
+            if alike and set(wanted) <= set(names) and not (checked and any(is_aside(row, names) for row in below)):
                 return dialect._replace(delimiter=delimiter, names=names)
     header = True if wanted and asked.header is None else asked.header
     if asked.header is None:
@@ -369,7 +369,7 @@ def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterat
                 others = after - {dialect.delimiter, *"\"'\\", ""} if escapes else _ESCAPED_QUOTE.findall(line)
                 if others:
                     raise _escapes_question(f"{source}, row {number + 1}", f"a backslash stands before {min(others)!r}")
-            yield line.lstrip("\ufeff") if line.startswith("\ufeff") else line  # of files that were joined
+            yield line
 
     reader, end = dialect.rows(noted()), 0
     try:
@@ -471,6 +471,8 @@ def columns_of_csv(path: Path, dialect: Dialect, held: dict[str, pa.Table], name
         known = pc.is_in(pc.utf8_lower(pc.utf8_trim_whitespace(short)), pa.array(NAMES))
         if pc.any(known).as_py() or any(pc.any(pc.equal(table[name], name)).as_py() for name in names):
             return None
+    if any(pc.any(pc.starts_with(column, "\ufeff")).as_py() for column in table.columns):  # of files that were joined
+        return None
     odd = r'^="|\\[nrt"]' if quotes or slashes else ""  # a text as Excel writes it, an escape
     odd = odd if dialect.quote else r'^="|\\[nrt"\\]'
     if odd and any(pc.any(pc.match_substring_regex(column, odd)).as_py() for column in table.columns):

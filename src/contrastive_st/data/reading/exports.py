@@ -8,9 +8,11 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import NamedTuple
 
-from contrastive_st.data.profile import Record, items_of
+from contrastive_st.data.profile import Record, is_blank, items_of
 from contrastive_st.data.reading.rows import Row, Table
-from contrastive_st.errors import InputError
+from contrastive_st.data.roles import has_role
+from contrastive_st.data.suggestions import converted
+from contrastive_st.errors import InputError, listed
 
 _FASTTEXT = "__label__"
 _LISTED = ("positive", "docs", "documents", "passages"), ("labels", "label", "scores")
@@ -181,10 +183,14 @@ def plain_rows(table: Table) -> Table:
         >>> [row.cells for row in plain_rows(in_memory([["Why?", "So.", "No."]]))]
         [{'anchor': 'Why?', 'positive': 'So.', 'negative_1': 'No.'}]
     """
-    first = next(iter(table), None)
+    first = next((row for row in table if not all(map(is_blank, row.cells.values()))), None)
     export = first and next((one for one in EXPORTS if one.tells(first.cells)), None)
-    if not export or (table.delimited and export.flat is _positions):
+    if not first or not export or (table.delimited and export.flat is _positions):
         return table
+    if export.flat is _positions and all(map(has_role, first.cells.values())):
+        what = f"{listed(first.cells.values())} may be the names of the columns"
+        mend = converted("sed 1d", table.source) if table.unit == "line" else "leave it out"
+        raise InputError(f"{table.where(first.number)}: {what}; {mend}, or write each row as an object")
 
     def flat() -> Iterator[Row]:
         for row in table:

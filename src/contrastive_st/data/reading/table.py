@@ -84,9 +84,10 @@ def open_table(
         streamed = {"streaming": True} if streaming else {}  # of the Hub; a saved folder is opened as it is
         table = memory.in_memory(sources.stored(str(source), split, **streamed), shown)
     else:
-        partitions = [sources.partition_of(path, names) for path in files]
-        parts = [_with_cells(open_file(path, shown if len(files) == 1 else str(path), columns), cells)
-                 for path, cells in zip(files, partitions, strict=True)]  # fmt: skip
+        parts = [open_file(path, shown if len(files) == 1 else str(path), columns) for path in files]
+        partitions = [sources.partition_of(path, names) if "=" in str(path) else {} for path in files]
+        if any(partitions):
+            parts = list(map(_with_cells, parts, partitions))
         table = parts[0] if len(parts) == 1 else _joined(parts, shown)
         if all(path.suffix == ".parquet" for path in files) and not any(partitions):
             table = _with_schema(table, files)
@@ -131,8 +132,6 @@ def open_file(path: Path, source: str, columns: Columns = None) -> Table:
 
 def _with_cells(table: Table, cells: Mapping[str, str | None]) -> Table:
     """A table with more columns, which have the same cells in each row."""
-    if not cells:
-        return table
     names = None if table.columns is None else [*table.columns, *cells]
     read = lambda: (row._replace(cells={**row.cells, **cells}) for row in table)
     return replace(table, read=read, columns=names, schema=None, whole=None)

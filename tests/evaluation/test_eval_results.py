@@ -1,7 +1,5 @@
 """The Hub's `.eval_results`: read by huggingface_hub and, where it is installed, by mteb; `mteb` runs our models."""
 
-import json
-
 import pytest
 import yaml
 from evaluation_files import bag_of_words, write_all, write_sts
@@ -74,9 +72,7 @@ def test_the_command_writes_them_beside_the_card(tmp_path, report):
     card.parent.mkdir()
     card.write_text("---\nlicense: mit\n---\n\nA model.\n")
     asked = ["evaluate", str(SHIPPED), "--tasks", "STSB", "--data", str(tmp_path / "data"), "--cache", "none"]
-    assert main([*asked, "--card", str(card), "--output", str(tmp_path / "out")]) == 0
+    assert main([*asked, "--card", str(card)]) == 0
     [entry] = yaml.safe_load((card.parent / ".eval_results" / "STSBenchmark.yaml").read_text())
     [result] = ModelCard.load(card).data.eval_results
     assert entry["value"] == pytest.approx(result.metric_value, abs=0.005)
-    again = Report.read(tmp_path / "out" / "report.json")
-    assert json.loads(again.json())["scores"]

@@ -37,6 +37,7 @@ from contrastive_st.evaluation import (
 from contrastive_st.evaluation.datasets.senteval import Splits, pair_rows
 from contrastive_st.evaluation.datasets.user_data import read_relevant_pairs, read_retrieval, read_scored_pairs
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
+from contrastive_st.evaluation.report.report import eval_results, model_index
 from contrastive_st.evaluation.suite import run as run_tasks
 from contrastive_st.evaluation.tasks import beir_task, choose, own_pairs_task, retrieval_task, similarity_task
 from contrastive_st.files.folders import SHIPPED
@@ -141,6 +142,10 @@ def test_files_of_one_name_are_several_tasks(tmp_path, caplog):
     assert list(sizes) == ["STSB", "STSB (2)", "STSB (3)"]
     assert (sizes["STSB (2)"], sizes["STSB (3)"]) == (40, 30)
     assert "another task is called STSB; this one is reported as STSB (3)" in caplog.text
+    own = evaluate([bag_of_words], [own_pairs_task(paths[0])], ".")
+    [index] = model_index(own, "bag_of_words")
+    assert [result["dataset"]["name"] for result in index["results"]] == ["STSB (own data)"]
+    assert not eval_results(own, "bag_of_words")
 
 
 LAYOUTS = {  # corpus, queries, judgements

@@ -229,13 +229,14 @@ def model_index(report: Report, model: str, name: str | None = None) -> list[Jso
     Returns:
         The Hub's list, with one entry.
     """
-    results = []
+    results, of_papers = [], [task.name for task in tasks().values() if task.group == "sts"]
     for task in report.tasks:
         score = report.main(model, task)
         if score.value is None or task.group == "space":
             continue
         kind, title = _TYPES.get(task.group, _OTHER)
-        dataset = {"type": task.name.lower(), "name": task.name, "split": score.split}
+        called = f"{task.name} (own data)" if task.group == "similarity" and task.name in of_papers else task.name
+        dataset = {"type": called.lower(), "name": called, "split": score.split}
         how = f"{score.metric} x100, {score.aggregation}, {score.n} scored, {score.pooling} pooling"
         length = f", {score.max_length} tokens" if score.max_length else ""
         note = f" ({score.note})" if score.note else ""

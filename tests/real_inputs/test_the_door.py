@@ -267,9 +267,13 @@ CASES += [
     ("numbered_columns.csv", "0,1\n" + "Two cats sleep.,Cats are asleep.\nOne dog runs.,A dog is running.\nIt rains.,Rain.\n" * 2, "pairs", ("Two cats sleep.", "Cats are asleep.")),
     ("long_names.csv", "Product Name,Long Description\n" + "Red shoes,Shoes for runners who like red\nBag,A bag with two handles\nHat,A hat\n" * 2, "pairs", ("Red shoes", "Shoes for runners who like red")),
     ("score_first.csv", "how close (0-5),left,right\n" + "3,Two cats sleep.,Cats are asleep.\n0,One dog runs.,A cat is running.\n5,It rains.,Rain.\n" * 2, "scored_pairs", ("Two cats sleep.", "Cats are asleep.", 0.6)),
+    *((f"title_{name}.csv", f"{title}\n{delimited(AS_ROWS, ';').decode()}".encode(name), "pairs", PAIR) for name, title in (("utf-16", "May"), ("utf-16-le", "May"), ("cp1252", "Été"))),
+    ("markdown_cp1252.csv", drawn(" | ", "", "| ", "|---|---|").encode("cp1252"), "pairs", PAIR),
+    ("repr_cp1252.jsonl", "".join(f"{row}\n" for row in AS_ROWS).encode("cp1252"), "pairs", PAIR),
+    ("rows_in_quotes_utf-16.csv", "".join(f'"{a};{b}"\r\n'.replace("; ", ", ") for a, b in [("anchor", "positive"), *ROWS]).encode("utf-16"), "pairs", (TEXTS[0], OTHERS[0].replace("; ", ", "))),
     ("moses.tsv", "".join(f"{a}\t{b}\n" for a, b in ROWS), "pairs", PAIR),
 ]  # fmt: skip
-COMMAND = re.compile(r"run ((?:cat|jq|python|sed) .+? > (?:'[^']+'|\S+?))(?=[;,]|$)")
+COMMAND = re.compile(r"run ((?:cat|iconv|jq|python|sed) .+? > (?:'[^']+'|\S+?))(?=[;,]|$)")
 FLAGS = re.compile(r"--(?:columns|header|delimiter|encoding|score_range|escapes|decimal) .+?(?=, or |; |$)")
 
 

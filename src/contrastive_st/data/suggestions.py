@@ -6,24 +6,29 @@ import json
 import os
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
+
+from contrastive_st.errors import InputError
 
 #: Rows of Python's own spelling as rows of JSON
 PYTHON_AS_JSON = shlex.join(
-    ["python", "-c", "import ast, json, sys; [print(json.dumps(ast.literal_eval(row))) for row in open(sys.argv[1])]"]
-)
+    ["python", "-c", "import ast, json, sys; [print(json.dumps(ast.literal_eval(row))) "
+     'for row in open(sys.argv[1], encoding="utf-8-sig")]']
+)  # fmt: skip
 #: A table that is drawn with lines or blanks, as psql, mysql, sqlite, Markdown and pandas print it, with tabs
 DRAWN_AS_TABS = shlex.join(
-    ["python", "-c", r'import re, sys; [print(re.sub(r" *[|│] *| {2,}", "\t", row.strip(" |│\n"))) for row in '
-     r'open(sys.argv[1]) if re.search(r"[^-+=|:\s─-╿]", row) and not re.match(r"\(?\d+ rows?\b", row)]']
+    ["python", "-c", r'import re, sys; [print(re.sub(r" *[|│] *| {2,}", "\t", row.strip(" |│\n"))) '
+     r'for row in open(sys.argv[1], encoding="utf-8-sig") '
+     r'if re.search(r"[^-+=|:\s─-╿]", row) and not re.match(r"\(?\d+ rows?\b", row)]']
 )  # fmt: skip
 #: Rows that are one cell in quotes each, without these
-WITHOUT_QUOTES = """sed -E 's/^"|"\r?$//g; s/""/"/g'"""
+WITHOUT_QUOTES = """sed -E 's/^"|"[[:space:]]*$//g; s/""/"/g'"""
 _UNPACKED_BY = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 _JSON = (".json", ".jsonl", ".ndjson")
 
 
 def converted(command: str, source: str, end: str = "") -> str:
-    """The words that suggest a command.
+    """The words that suggest a command, which gets the file unpacked and in UTF-8.
 
     Args:
         command: its first words, before the name of the file.
@@ -36,12 +41,20 @@ def converted(command: str, source: str, end: str = "") -> str:
         >>> converted("sed 7d", "a.csv.gz")
         'run gzip -dc a.csv.gz | sed 7d /dev/stdin > a.new.csv'
     """
+    from contrastive_st.data.reading.content import encoding_of, open_bytes, path_of  # here, because reading needs this
+
     stem, own = os.path.splitext(source)
-    file = shlex.quote(source)
+    steps, encoding = list[str](), "utf-8"
     if program := _UNPACKED_BY.get(own.lower()):
-        command, file = f"{program} -dc {file} | {command}", "/dev/stdin"
+        steps.append(f"{program} -dc")
         stem, own = os.path.splitext(stem)
-    return f"run {command} {file} > {shlex.quote(f'{stem}.new{end or own}')}"
+    with suppress(OSError, InputError), open_bytes(path_of(source)) as file:
+        encoding = encoding_of(file, source)
+    if not encoding.startswith("utf-8"):
+        steps.append(f"iconv -f {encoding.replace('utf-16-', 'utf-16')} -t utf-8")
+    first, *others = [*steps, command]
+    piped = "".join(f" | {step}" for step in others) + " /dev/stdin" * bool(others)
+    return f"run {first} {shlex.quote(source)}{piped} > {shlex.quote(f'{stem}.new{end or own}')}"
 
 
 def rows_at(path: str, source: str) -> str:

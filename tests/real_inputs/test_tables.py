@@ -210,6 +210,11 @@ REFUSED = [
     ("infinite_class.tsv", "sentence1\tsentence2\tlabel\na\tb\t1\nc\td\tinf\n", "row 3: 'inf' in column 'label' is not a class"),
     ("text_among_lists.csv", [{"query": f"q {i}", "positive": f"a {i}", "neg": "one text" if i == 1 else "['no', 'not']"} for i in range(3)], """row 3: 'one text' in column 'neg', and "['no', 'not']" above: one is a list"""),
     ("list_among_texts.csv", "anchor,positive\nwhy?,so\nwhat?,\"['a', 'b']\"\n", "row 3: \"['a', 'b']\" in column 'positive', and 'so' above: one is a list"),
+    ("ids.tsv", "1\t22\t33\n4\t55\t66\n", "give --header true; if it is a row like the others, give --header false; if neither"),
+    ("pair_lists.jsonl", [{"text": ["a b", "c d"], "label": n} for n in (0, 1)], "'text' holds lists or objects, not texts; give each text a column"),
+    ("columns_of_lists.jsonl", [{"sent1": ["a b", "c d"], "sent2": ["e f", "g h"], "labels": [0, 1]}], "no role is known for column 'sent2'; give each text a column"),
+    ("half_classes.csv", "text,label\na b,0.5\ne f,0.7\n", "is not a class; give 0, 1, ..., or leave the cell blank"),
+    ("one_score.csv", "sentence1,sentence2,score\na b,c d,4.2\n", "such as --score_range 0 4.2"),
     ("multi_label.jsonl", [{"text": f"t {i}", "labels": ["a", "b"]} for i in range(3)], "lists of labels"),
 ]  # fmt: skip
 

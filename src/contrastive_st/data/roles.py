@@ -482,10 +482,10 @@ def _could_be(cells: Mapping[str, Sequence[object]], classify: bool = False) -> 
     texts = [name for name in texts if any(" " in str(cell).strip() for cell in cells[name])] or texts
     texts = [name for name in texts if name not in few] or texts
     positives = [name for name in by(POSITIVE) if held[name] != NUMBERS or not _few(cells[name])]
-    firsts = [*by(ANCHOR), *by(TEXT), *texts, *positives[1:]]
+    firsts = [name for name in (*by(ANCHOR), *by(TEXT), *texts, *positives[1:]) if held[name] != LISTS]
     seconds = [name for name in (*positives, *by(TEXT), *texts) if name not in firsts[:1]]
     if classify or not (firsts and seconds):
-        single = (firsts or seconds)[:1]
+        single = [name for name in firsts or seconds if held[name] != LISTS][:1]
         others = [*by(LABEL), *by(SCORE), *few, *by(POSITIVE), *by(None), *by(UNUSED)]
         marks = [name for name in by(None) if {value_of(cell) for cell in cells[name]} == {0, 1}]
         labels = marks if len(marks) > 1 and classify and not by(LABEL) else [n for n in others if n not in single][:1]
@@ -526,7 +526,8 @@ def suggested_columns(rows: Iterable[Mapping[str, object]], names: Sequence[str]
         >>> suggested_columns([{"0": "Why?", "1": "So."}], ["0", "1"], "--header false")
         '--header false --columns 0=anchor 1=positive'
     """
-    return f"{before} {flags(max(_could_be(_cells(rows, names)), key=len, default={}))}"
+    ways = _could_be(_cells(rows, names))
+    return f"{before} {flags(max(ways, key=len))}" if ways else before
 
 
 def leave_out(roles: ColumnRoles) -> str:
@@ -562,5 +563,7 @@ def score_range(cells: Sequence[object]) -> str:
     numbers = [number for cell in cells if (number := value_of(cell)) is not None]
     if any(str(cell).endswith("%") for cell in cells):
         numbers = [0, 100]
-    beyond = numbers and not 0 <= min(numbers) <= max(numbers) <= 1
-    return f" --score_range {min(numbers):g} {max(numbers):g}" if beyond else ""
+    low, high = min(numbers, default=0), max(numbers, default=0)
+    if low == high:  # a scale has a width
+        low, high = min(low, 0), max(high, 0)
+    return "" if 0 <= low <= high <= 1 else f" --score_range {low:g} {high:g}"

@@ -195,6 +195,7 @@ def _with_target(
             classes = classes or dict(zip(names, _nli_numbers(names) or count(), strict=False))
         elif not classes:
             as_score = f", or if it is a score, {leave_out(roles)} {shlex.quote(f'{name}={SCORE}')}{score_range(cells)}"
+            as_score *= len(roles.texts) == 2
             classes, none = _classes(cells, name, check, as_score)
         numbers, none = _labels(cells, none, classes, check)
         feature = _feature(classes)
@@ -223,6 +224,8 @@ def _scores(cells: list[str], none: set[str], scale: tuple[float, float], check:
     number = lambda cell: math.nan if cell in none else float(answers.get(cell.lower(), cell.removesuffix(sign)))
     scores, (low, high) = np.array(list(map(number, cells)), dtype=np.float64), scale
     lowest, highest = np.fmin.reduce(scores), np.fmax.reduce(scores)
+    if low >= high:
+        raise InputError(f"--score_range {low:g} {high:g}: give the lowest score and then the highest")
     if lowest < low or highest > high:
         mend = f"give the scale of the scores, such as{score_range(cells)}"
         check(lambda cell: cell in none or low <= number(cell) <= high, f"is not in {low:g} to {high:g}; {mend}")

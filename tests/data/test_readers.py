@@ -311,3 +311,19 @@ def test_the_command_for_a_compressed_table_unpacks_it(write):
         read_examples(path)
     subprocess.run(re.search("run (.*?);", str(error.value))[1], shell=True, check=True)
     assert len(read_examples(path.replace(".csv.gz", ".new.csv"))[0]) == 2
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"a.csv": "anchor,positive\na,b\nbad row\nc,d\n"},
+        {"a.csv.gz": "anchor,positive\na,b\nbad\n", "b.csv": "anchor,positive\nc,d\n"},
+    ],
+)
+@pytest.mark.parametrize("name", ["d", "d/*.csv*"])
+def test_what_a_command_writes_takes_the_place_of_a_file_in_a_folder(tmp_path, name, files):
+    put(tmp_path, "d", files)
+    with pytest.raises(InputError) as error:
+        read_examples(str(tmp_path / name))
+    subprocess.run(re.search("run (.* > .*csv)", str(error.value))[1], shell=True, check=True)
+    assert len(read_examples(str(tmp_path / name))[0]) == 2

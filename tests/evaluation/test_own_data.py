@@ -42,6 +42,7 @@ from contrastive_st.evaluation.suite import run as run_tasks
 from contrastive_st.evaluation.tasks import beir_task, choose, own_pairs_task, retrieval_task, similarity_task
 from contrastive_st.files.folders import SHIPPED
 from contrastive_st.models.protocol import FunctionEncoder, as_encoder, open_encoder
+from contrastive_st.text_format import reading_as
 
 PAIRS = [pair(np.random.default_rng(seed)) for seed in range(40)]
 CORPUS = {"d1": "the moon raises the tide", "d2": "a river runs to the sea", "d3": "a gauge reads the level"}
@@ -175,6 +176,17 @@ def test_retrieval_sets_of_each_layout(tmp_path, layout):
     assert list(splits["corpus"].columns[0]) == list(CORPUS.values())
     assert list(splits["queries"].columns[0]) == list(QUERIES.values())
     assert splits["test"].labels.tolist() == [[0, 0, 2], [0, 2, 1], [1, 1, 1]]
+
+
+def test_texts_without_a_header_are_id_and_text(tmp_path):
+    write_set(tmp_path, "BEIR")
+    for name, texts in (("corpus", CORPUS), ("queries", QUERIES)):
+        tmp_path.joinpath(f"{name}.jsonl").unlink()
+        tmp_path.joinpath(f"{name}.tsv").write_text("".join(f"{key}\t{text}\n" for key, text in texts.items()))
+    with pytest.raises(InputError, match=r"give --header true; if it is a row like the others, give --header false;"):
+        read_retrieval(tmp_path)
+    with reading_as(header=False):
+        assert list(read_retrieval(tmp_path)["corpus"].columns[0]) == list(CORPUS.values())
 
 
 def test_retrieval_by_objects(tmp_path):

@@ -44,7 +44,9 @@ def put(folder, name, content):
     zipped = COMPRESS.get(path.suffix, bytes)
     kind = path.with_suffix("").suffix if path.suffix in COMPRESS else path.suffix
     if isinstance(content, pa.Table) or (kind == ".parquet" and isinstance(content, list)):
-        pq.write_table(content if isinstance(content, pa.Table) else pa.Table.from_pylist(content), path)
+        written = pa.BufferOutputStream()
+        pq.write_table(content if isinstance(content, pa.Table) else pa.Table.from_pylist(content), written)
+        path.write_bytes(zipped(written.getvalue().to_pybytes()))
     elif isinstance(content, list):
         written = {".json": lambda: json.dumps(content).encode(), ".jsonl": lambda: lines(content)}
         other = {".csv": lambda: delimited(content), ".tsv": lambda: delimited(content, "\t")}

@@ -107,6 +107,7 @@ READ = [
     ("spark", {"_SUCCESS": "", "part-0.txt": "", "part-1.txt": "one text\n"}, "texts", ("one text",)),
     *((f"partitioned{end}", {f"label={own}": {f"a{end}": [{"text": f"it is {own}"}]} for own in ("so%20so", "very")}, "labelled_texts", ("it is so%20so", 0)) for end in (".csv", ".jsonl", ".parquet")),
     ("blank_first.txt", "\n__label__a one text\n__label__b two texts\n", "labelled_texts", ("one text", 0)),
+    ("packed.parquet.gz", PAIRS, "pairs", tuple(PAIRS[0].values())),
     ("late_columns.jsonl", [PAIRS[i % 4] for i in range(1200)] + [{**PAIR, "negative": "no"}], "triplets", ("why is it so?", "because it is", "no")),
     ("late_text.csv", with_column([*["7"] * 1100, "x1"], "id"), "pairs", tuple(PAIRS[0].values())),
     ("struct.parquet", structs(lambda i: {"text": f"so {i}", "id": i}), "pairs", ("why 0?", "so 0")),

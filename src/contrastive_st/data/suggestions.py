@@ -27,6 +27,10 @@ _UNPACKED_BY = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 _JSON = (".json", ".jsonl", ".ndjson")
 
 
+class Part(str):
+    """The name of a file that a folder or a pattern stands for: there, what a command writes takes its place."""
+
+
 def converted(command: str, source: str, end: str = "") -> str:
     """The words that suggest a command, which gets the file unpacked and in UTF-8.
 
@@ -40,6 +44,8 @@ def converted(command: str, source: str, end: str = "") -> str:
         "run sed 7d 'a b.csv' > 'a b.new.csv'"
         >>> converted("sed 7d", "a.csv.gz")
         'run gzip -dc a.csv.gz | sed 7d /dev/stdin > a.new.csv'
+        >>> converted("sed 7d", Part("d/a.csv"))
+        'run mv d/a.csv d/.a.csv && sed 7d d/.a.csv > d/a.csv'
     """
     from contrastive_st.data.reading.content import encoding_of, open_bytes, path_of  # here, because reading needs this
 
@@ -48,13 +54,17 @@ def converted(command: str, source: str, end: str = "") -> str:
     if program := _UNPACKED_BY.get(own.lower()):
         steps.append(f"{program} -dc")
         stem, own = os.path.splitext(stem)
-    with suppress(OSError, InputError), open_bytes(path_of(source)) as file:
-        encoding = encoding_of(file, source)
+    with suppress(OSError, InputError), open_bytes(path_of(source)) as opened:
+        encoding = encoding_of(opened, source)
     if not encoding.startswith("utf-8"):
         steps.append(f"iconv -f {encoding.replace('utf-16-', 'utf-16')} -t utf-8")
     first, *others = [*steps, command]
     piped = "".join(f" | {step}" for step in others) + " /dev/stdin" * bool(others)
-    return f"run {first} {shlex.quote(source)}{piped} > {shlex.quote(f'{stem}.new{end or own}')}"
+    file, written = shlex.quote(source), f"{stem}.new{end or own}"
+    if isinstance(source, Part):  # neither folders nor patterns take in a file that is hidden
+        hidden = shlex.quote(os.path.join(os.path.dirname(source), f".{os.path.basename(source)}"))
+        first, file, written = f"mv {file} {hidden} && {first}", hidden, f"{stem}{end or own}"
+    return f"run {first} {file}{piped} > {shlex.quote(written)}"
 
 
 def rows_at(path: str, source: str) -> str:

@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 
 def entries(table: Table) -> Iterator[Entry]:
-    """The documents or queries of a table.
+    """The documents or queries of a table; two columns without a header are id and text, as MS MARCO's are.
 
     Raises:
         InputError: a row has no id, or the table no text.
@@ -58,8 +58,9 @@ def entries(table: Table) -> Iterator[Entry]:
         >>> [(entry.id, entry.whole) for entry in entries(Table("a.csv", "row", lambda: iter(rows)))]
         [('7', 'Tides The moon.'), ('8', '')]
     """
+    known = {"0": "id", "1": "text"} if table.columns == ["0", "1"] else {}
     for number, cells in table:
-        plain = {plain_name(name): cell for name, cell in cells.items()}
+        plain = {known.get(name) or plain_name(name): cell for name, cell in cells.items()}
         id = next((plain[name] for name in _IDS if plain.get(name) is not None), None)
         held = next((name for name in _TEXTS if name in plain), None)
         where = table.where(number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,7 @@ from contrastive_st.data.reading.exports import plain_rows
 from contrastive_st.data.reading.objects import json_table
 from contrastive_st.data.reading.rows import BATCH, Row, Table, arrow_rows, numbered, of_class
 from contrastive_st.data.roles import Columns
+from contrastive_st.data.suggestions import Part
 from contrastive_st.errors import InputError
 
 if TYPE_CHECKING:
@@ -84,7 +86,8 @@ def open_table(
         streamed = {"streaming": True} if streaming else {}  # of the Hub; a saved folder is opened as it is
         table = memory.in_memory(sources.stored(str(source), split, **streamed), shown)
     else:
-        parts = [open_file(path, shown if len(files) == 1 else str(path), columns) for path in files]
+        named = dict(zip(map(content.path_of, names), [shown] if len(names) == 1 else map(str, names), strict=True))
+        parts = [open_file(path, named.get(path) or Part(path), columns) for path in files]
         partitions = [sources.partition_of(path, names) if "=" in str(path) else {} for path in files]
         if any(partitions):
             parts = list(map(_with_cells, parts, partitions))
@@ -146,6 +149,14 @@ def open_judgements(path: Path) -> Table:
         return open_file(path, str(path))
 
 
+def open_entries(path: Path) -> Table:
+    """Open a file of documents or queries, whose columns have known names: which are meant is not asked."""
+    try:
+        return open_table(path)
+    except InputError as error:
+        raise InputError(re.sub(r" --columns .+?(?=; if )", "", str(error))) from None
+
+
 def _with_schema(table: Table, files: Sequence[Path]) -> Table:
     """The table of Parquet files, with the types of its columns if `datasets` has them all, as it has no map."""
     import datasets
@@ -175,19 +186,22 @@ def _columns_of_parquet(files: Sequence[Path], names: Sequence[str]) -> datasets
 
 
 def _arrow(path: Path, source: str) -> Table:
-    """A Parquet or Arrow file, read a few thousand rows at a time."""
+    """A Parquet or Arrow file, read a few thousand rows at a time; a compressed one is unpacked into memory."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def batches() -> Iterator[pa.RecordBatch]:
-        with pq.ParquetFile(path, memory_map=True) as file:
-            yield from file.iter_batches(BATCH)
+    def opened() -> pa.NativeFile:
+        if path.suffix.lower() not in content.COMPRESSED:
+            return pa.memory_map(str(path))
+        with content.open_bytes(path) as file:
+            return pa.BufferReader(file.read())
 
     if content.format_of(path) == ".parquet":
-        schema = pq.read_schema(path)
+        batches = lambda: pq.ParquetFile(opened()).iter_batches(BATCH)
+        schema = pq.read_schema(opened())
         names, classes = delimited.distinct(schema.names, source), memory.stored_classes(schema)
         return Table(source, "row", lambda: arrow_rows(batches()), names, classes=classes)
-    mapped = pa.memory_map(str(path))
+    mapped = opened()
     try:
         reader = pa.ipc.open_file(mapped)
     except pa.ArrowInvalid:  # a stream in a file, as `datasets` writes it
@@ -197,7 +211,7 @@ def _arrow(path: Path, source: str) -> Table:
 
 
 def _beir(folder: Path, source: str, split: str) -> Table:
-    def part(name: str, opened: Callable[[Path], Table] = lambda path: open_file(path, str(path))) -> Table:
+    def part(name: str, opened: Callable[[Path], Table] = open_entries) -> Table:
         return opened(next(path for path in sources.files_of(str(folder / f"{name}.*")) or () if path.is_file()))
 
     relevant: dict[str, list[str]] = {}

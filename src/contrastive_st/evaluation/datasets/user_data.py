@@ -15,7 +15,7 @@ from contrastive_st.data.profile import is_blank, score_in, simple
 from contrastive_st.data.reading import TABLES, MissingData, Table, is_saved, open_table, splits_of
 from contrastive_st.data.reading.content import COMPRESSED
 from contrastive_st.data.reading.relevance import TREC, Entry, Judgement, entries, judgements
-from contrastive_st.data.reading.table import open_judgements
+from contrastive_st.data.reading.table import open_entries, open_judgements
 from contrastive_st.data.roles import NEGATIVE, SCORE, ColumnRoles, leave_out, role_of
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Document, Query, Rows, Splits, pair_rows, tidy
@@ -220,7 +220,7 @@ def _part(folder: Path, name: str, split: str, judged: bool = False) -> Table | 
     kinds = (*TABLES, *TREC) if judged else TABLES
     files = [path for kind in kinds for end in ("", *COMPRESSED) if (path := folder / f"{name}{kind}{end}").is_file()]
     if files:
-        return open_judgements(files[0]) if judged else open_table(files[0])
+        return open_judgements(files[0]) if judged else open_entries(files[0])
     inside = folder / name
     if is_saved(inside):
         splits = splits_of(inside)

@@ -388,8 +388,9 @@ def _items_for(cell: object, role: str | None) -> list[Any] | None:
 
 def _mixed(rows: Any, name: str, first: object, other: object, source: str) -> InputError:
     """The error for a column in which some cells are written as lists, and another one is not."""
-    number = next((number for number, row in enumerate(rows) if getattr(row, "cells", row).get(name) == other), 0)
-    where = rows.where(number + rows.first) if hasattr(rows, "where") else f"{source}, row {number + 1}"
+    numbered = ((getattr(row, "number", place), getattr(row, "cells", row)) for place, row in enumerate(rows, 1))
+    number = next(number for number, cells in numbered if cells.get(name) == other)
+    where = rows.where(number) if hasattr(rows, "where") else f"{source}, row {number}"
     mend = 'write both as lists, such as ["a text"], or both as texts, or leave the row out'
     return InputError(f"{where}: {shown(other)} in column {name!r}, and {shown(first)} above: one is a list; {mend}")
 

@@ -105,7 +105,8 @@ def _files_in(folder: Path) -> dict[Path, str]:
     others, there = [path for path, split in splits.items() if not split], sorted(filter(None, set(splits.values())))
     if others and len(there) > 1:
         what = f"has files of the splits {listed(there)}, and {others[0].relative_to(folder)}, which is of none"
-        raise InputError(f"{folder} {what}; name files, such as {folder}/{there[0]}*{format_of(others[0])}")
+        wanted = min(splits, key=lambda path: splits[path] != "train")
+        raise InputError(f"{folder} {what}; name files, such as {wanted}")
     return dict.fromkeys(splits, "") if others else splits
 
 

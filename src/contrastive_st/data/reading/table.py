@@ -44,7 +44,7 @@ def open_table(
     | `.csv` `.tsv`                 | rows of cells; the header line says the delimiter (`,` `;` `|` or a tab)  |
     | `.json` `.jsonl` `.ndjson`    | one object, list of cells or text per line, or one list of them           |
     | `.parquet`, `.arrow`          | any columns                                                               |
-    | a pattern, a list, a folder   | such files, one after the other                                           |
+    | a pattern, a list, a folder   | such files, one after the other; a folder `label=yes` in them is a column |
     | a folder of `save_to_disk`    | its `split` if it has splits                                              |
     | anything else                 | the `split` of a data set of the Hub, "owner/name" or "owner/name:config" |
 

@@ -252,6 +252,11 @@ def test_what_is_recognized_is_logged(tmp_path, caplog):
         ),
         ("a.txt", "Why so?\tSo.\nWho is it?\tI.\n", "the lines have tabs inside"),
         ("files", {"train.txt": "why\nhow\n", "validation.txt": "why\n"}, "only split train is read, not validation"),
+        (
+            "hub",
+            {"dataset_infos.json": "{}", "data": {"test-0.csv": PAIRS, "train-0.csv": PAIRS}},
+            "left out, because their names are of no split: dataset_infos.json",
+        ),
         ("e.csv", "text,label\na b,-1\nc d,0\ne f,1\ng h,2\n", "left out 1 rows without a label (-1)"),
     ):
         caplog.clear()

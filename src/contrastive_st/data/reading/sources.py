@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from contrastive_st.data.reading.content import MissingData, format_of, path_of,
 from contrastive_st.errors import InputError, about, choice, listed
 from contrastive_st.files.reading import read_json
 
+logger = logging.getLogger(__name__)
 TABLES = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow")
 HUB_NAME = re.compile(r"(?P<name>[\w-][\w.-]*(/[\w.-]+)?)(:(?P<config>[\w.-]+))?")
 _SPLITS_SAVED = "dataset_dict.json"
@@ -81,7 +83,9 @@ def _shards(folder: Path, source: str, split: str) -> list[Path]:
     splits = _files_in(folder)
     files = list(splits)
     if any(splits.values()):
-        wanted = choice("split", _SPLIT_OF.get(split, split), sorted(set(splits.values())), source)
+        if others := [str(path.relative_to(folder)) for path in files if not splits[path]]:
+            logger.warning(f"{source}: left out, because their names are of no split: {listed(others)}")
+        wanted = choice("split", _SPLIT_OF.get(split, split), sorted({*splits.values()} - {""}), source)
         files = [path for path in files if splits[path] == wanted]
     kinds = sorted({format_of(path) for path in files})
     if len(kinds) != 1:
@@ -93,8 +97,8 @@ def _shards(folder: Path, source: str, split: str) -> list[Path]:
 def _files_in(folder: Path) -> dict[Path, str]:
     """The files of rows in a folder in order, without empty ones, and the splits that they are named after.
 
-    A name is that of a split if a whole word of it is, as for `datasets`, and if the names of all other files are too;
-    else the splits are blank.
+    A name is that of a split if a whole word of it is, as for `datasets`, and if the names of all files of this format
+    are too; else the splits are blank.
 
     Raises:
         InputError: there are files of several splits, and one of none.
@@ -102,7 +106,8 @@ def _files_in(folder: Path) -> dict[Path, str]:
     files = sorted(path for path in folder.rglob("*") if path.is_file() and format_of(path) in TABLES)
     files = [path for path in files if not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)]
     splits = {path: _split_of(path.relative_to(folder)) for path in _with_rows(files)}
-    others, there = [path for path, split in splits.items() if not split], sorted(filter(None, set(splits.values())))
+    formats, there = {format_of(path) for path in splits if splits[path]}, sorted({*splits.values()} - {""})
+    others = [path for path, split in splits.items() if not split and format_of(path) in formats]
     if others and len(there) > 1:
         what = f"has files of the splits {listed(there)}, and {others[0].relative_to(folder)}, which is of none"
         wanted = min(splits, key=lambda path: splits[path] != "train")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError, about
-from contrastive_st.files.folders import CLASSIFIER
+from contrastive_st.files.folders import CLASSIFIER, folder_name
 from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.writing import replace_model, write_json
 from contrastive_st.options import Count, CountOrZero, checked, field_types
@@ -253,7 +253,7 @@ class StaticVectors(StaticTable):
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self.tokenizer, self.folder = tokenizer, folder
-        self.name = name or ("model" if folder is None else folder.resolve().name)
+        self.name = name or ("model" if folder is None else folder_name(folder))
         self._words = WordCache(tokenizer) if reads_word_by_word(tokenizer) else None
 
     @classmethod

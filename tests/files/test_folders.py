@@ -116,11 +116,11 @@ def test_conversion_runs_no_code_of_a_pickle(checkpoint, tmp_path):
 
 
 def test_only_what_opens_and_explains_a_model_is_pushed(checkpoint):
-    left_out = "training_args.bin optimizer.pt rng_state.pth trainer_state.json .env corpus.txt a.csv modeling_x.py"
+    left_out = "training_args.bin optimizer.pt rng_state.pth trainer_state.json .env corpus.txt a.csv train.json a.py"
     for name in [*left_out.split(), "checkpoint-3/model.safetensors", "runs/log.json", "evaluation/cache.npy"]:
         (checkpoint / name).parent.mkdir(exist_ok=True)
         (checkpoint / name).write_text("x")
-    kept = ["README.md", "training_metadata.json", "training_curve.png", "static.py", "vocab.txt"]
+    kept = ["README.md", "training_metadata.json", "training_curve.png", "static.py", "vocab.txt", "bpe.codes"]
     for name in [*kept, "evaluation/report.json", "evaluation/scores.png"]:
         (checkpoint / name).write_text("x")
     own = {"config.json", "model.safetensors", "modules.json", "sentence_bert_config.json", "tokenizer.json"}

@@ -2,14 +2,18 @@
 
 import json
 import resource
+import shutil
 import socket
 
 import pytest
 from refusals import refused
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules
 
 from conftest import save_both
 from contrastive_st import BertForCL
 from contrastive_st.cli import main
+from contrastive_st.errors import InputError
 from contrastive_st.hub import push as pushing
 
 
@@ -39,6 +43,28 @@ def test_a_dry_run_lists_files_and_sizes_shows_the_card_and_sends_nothing(checkp
     assert 'SentenceEncoder.from_pretrained("alice/model")' in printed
     assert "optimizer.pt" not in printed
     assert content(checkpoint) == before
+
+
+@pytest.mark.parametrize("layout", ["0_Transformer", "router", "static"])
+def test_folders_of_sentence_transformers_are_pushed_whole(layout, checkpoint, tokenizer, tmp_path):
+    if layout == "static":
+        parts = [modules.StaticEmbedding(tokenizer, embedding_dim=8)]
+    else:
+        parts = [modules.Transformer(str(checkpoint)), modules.Pooling(32)]
+        parts = [modules.Router({"query": parts, "document": parts}, "document")] if layout == "router" else parts
+    SentenceTransformer(modules=parts).save(str(folder := tmp_path / "theirs"))
+    if layout == "0_Transformer":  # as former versions wrote it
+        module_list = json.loads((folder / "modules.json").read_text())
+        module_list[0]["path"] = layout
+        (folder / layout).mkdir()
+        for name in ("config.json", "model.safetensors", "sentence_bert_config.json", *map(str, folder.glob("token*"))):
+            shutil.move(folder / name, folder / layout)
+        (folder / "modules.json").write_text(json.dumps(module_list))
+    assert set(pushing.dry_run(folder, "alice/model")) == {*content(folder)}
+    shutil.copytree(folder, tmp_path / "there")
+    (next(tmp_path.glob("there/**/model.safetensors"))).unlink()
+    with pytest.raises(InputError, match="has no safetensors weights"):
+        pushing.dry_run(tmp_path / "there", "alice/model")
 
 
 def test_a_dry_run_refuses_what_a_push_refuses(checkpoint, capsys):

@@ -21,6 +21,7 @@ from contrastive_st.evaluation.datasets.senteval import BINARY, Embed, Rows, Spl
 from contrastive_st.evaluation.datasets.user_data import read_retrieval, read_scored_pairs, retrieval_splits
 from contrastive_st.evaluation.scorers import Score, probes, retrieval, sts
 from contrastive_st.evaluation.scorers.few_shot import score_few_shot
+from contrastive_st.files.folders import folder_name
 
 if TYPE_CHECKING:
     from contrastive_st.models.protocol import Encoder
@@ -339,7 +340,7 @@ def beir_task(source: str | Path, name: str | None = None, k: int = 10, *, read:
     """
     folder = Path(source).is_dir()
     load = read or (partial(read_retrieval, source) if folder else partial(read_nano, str(source)))
-    name = name or (Path(source).resolve().name if folder else str(source))
+    name = name or (folder_name(source) if folder else str(source))
     return Task(
         name, "retrieval", lambda _: load(), partial(retrieval.score_beir, k=k), ("test", f"ndcg@{k}", "among"), _OWN
     )

@@ -18,7 +18,7 @@ ADAPTER, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"  #
 TRAINED = "trained_weights.safetensors"  # of a model with an adapter, in the checkpoints of a run
 INDICES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
-TOKENIZER = ("*.json", "*.txt", "*.model", "*.jinja")
+TOKENIZER = ("*.json", "*.txt", "*.model", "*.jinja", "bpe.codes")
 ENCODER = (*WEIGHTS, *TOKENIZER)
 HUB_OPTIONS = ("token", "cache_dir", "local_files_only", "force_download", "subfolder")  # are about finding files
 #: The entry of config.json, and the folders of the graphs, by which a folder that `export` wrote is known
@@ -34,6 +34,16 @@ _MANY_DIGITS = re.compile(rb"[0-9]{8}")
 def default_model() -> str:
     """The name of the default model: `$CONTRASTIVE_ST_MODEL`, else the static model that comes with the package."""
     return os.environ.get("CONTRASTIVE_ST_MODEL") or SHIPPED.name
+
+
+def folder_name(folder: str | Path) -> str:
+    """The last part of the path of a folder, as it was given: the name of a link, not of where it leads.
+
+    Example:
+        >>> folder_name("models/./v1/")
+        'v1'
+    """
+    return os.path.basename(os.path.abspath(folder))
 
 
 def local_folder(

@@ -174,9 +174,9 @@ def write_files(folder: str | Path, files: Mapping[str, bytes]) -> list[Path]:
 #: A model is opened by one of these files, the last of them first
 OPENED_BY = ("modules.json", "adapter_config.json", "config.json")
 _WEIGHTS = ("model*.safetensors*", "adapter_model*.safetensors*")
-#: Of a tokenizer that is replaced: transformers would read them with the new files
-_TOKENIZER = ("vocab.*", "merges.txt", "added_tokens.json", "special_tokens_map.json", "chat_template.jinja",
-              "tokenizer.model", "spiece.model", "sentencepiece.bpe.model")  # fmt: skip
+#: Of a tokenizer, next to tokenizer.json; of one that is replaced transformers would read them with the new files
+TOKENIZER_FILES = ("vocab.*", "merges.txt", "bpe.codes", "added_tokens.json", "special_tokens_map.json",
+                   "chat_template.jinja", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model")  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -214,7 +214,7 @@ def replace_model(folder: str | Path) -> Iterator[Path]:
             new = {path.relative_to(scratch) for path in scratch.rglob("*") if path.is_file()}
             if new:  # none where sharded weights are only saved in checkpoints
                 last = [Path(name) for name in OPENED_BY if Path(name) in new]
-                patterns = (*_WEIGHTS, *(_TOKENIZER if Path("tokenizer_config.json") in new else ()))
+                patterns = (*_WEIGHTS, *(TOKENIZER_FILES if Path("tokenizer_config.json") in new else ()))
                 stale = [path for pattern in patterns for path in folder.glob(pattern) if Path(path.name) not in new]
                 former = [path.name for pattern in _WEIGHTS for path in folder.glob(pattern)]
                 if filecmp.cmpfiles(scratch, folder, former, shallow=False)[0] != former:  # not the same weights again

@@ -23,7 +23,7 @@ from huggingface_hub import ModelCardData, hf_hub_url
 from contrastive_st.errors import InputError, about
 from contrastive_st.evaluation.report.report import Report, eval_results, model_index
 from contrastive_st.files.cards import CARD, EVALUATION, marked, read_head, was_edited
-from contrastive_st.files.folders import ADAPTER, CLASSIFIER, check_folder, read_export
+from contrastive_st.files.folders import ADAPTER, CLASSIFIER, check_folder, folder_name, read_export
 from contrastive_st.files.markdown import as_block, as_code, as_text
 from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.writing import write_files
@@ -63,6 +63,8 @@ class CheckpointMetadata:
             settings = {**(loss.get("settings") or {}), "loss": loss["name"]} if loss.get("name") else {}
             kind = self.training.get("model", {}).get("type", "an adapter")
             self.config = {"model_type": kind, "contrastive": settings}
+        elif (self.folder / "modules.json").is_file():  # as sentence-transformers saves static embeddings
+            self.config = {"model_type": read_json(self.folder / "modules.json", list)[0]["type"].rpartition(".")[2]}
         else:
             raise InputError(f"{self.folder} is not the folder of a saved model: it has no config.json")
 
@@ -147,7 +149,7 @@ class CheckpointMetadata:
         if not path.is_file() or path.stat().st_mtime < self.newer_than:
             return None
         report = Report.read(path)
-        name = report.models[0] if len(report.models) == 1 else self.folder.resolve().name
+        name = report.models[0] if len(report.models) == 1 else folder_name(self.folder)
         if name not in report.models:
             raise InputError(
                 f"{path} is a report on {', '.join(report.models)}, and none of them is called {name}; evaluate {name} "
@@ -268,7 +270,7 @@ def card_files(
     if not overwrite and was_edited(target):
         logger.warning("%s was written or edited by hand; it is left as it is", target)
         return files
-    called = name or folder.resolve().name
+    called = name or folder_name(folder)
     own = _of_author(folder / CARD)
     scored = {"model-index": own.get("model-index", ())}  # another card may be of other weights
     kept = own | {name: value for card in (*before, target) for name, value in _of_author(card).items()} | scored

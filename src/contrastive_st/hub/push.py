@@ -16,6 +16,7 @@ from contrastive_st.files.cards import CARD, EVALUATION, was_edited
 from contrastive_st.files.download import RESUMING, hub_errors
 from contrastive_st.files.folders import (
     ADAPTER,
+    CLASSIFIER,
     ENCODER,
     TRAINED,
     check_folder,
@@ -25,13 +26,17 @@ from contrastive_st.files.folders import (
 )
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.redact import log_failures
-from contrastive_st.files.writing import atomic_write, check_target
+from contrastive_st.files.writing import TOKENIZER_FILES, atomic_write, check_target
 from contrastive_st.hub.cards import CardData, CheckpointMetadata, card_files
+from contrastive_st.models.checkpoint import modules_of
+from contrastive_st.training.metadata import TRAINING_METADATA
 
 logger = logging.getLogger(__name__)
 EVERYTHING = (*ENCODER, "*.md", "*.png", "*.svg", "*.py")  # of what `push` pushes
-_SUFFIXES = (".safetensors", ".json", ".model", ".jinja", ".md", ".png", ".svg", ".py")
-_TEXTS = ("vocab.txt", "merges.txt")  # any other file may be training data
+_SUFFIXES = (".safetensors", ".model", ".jinja", ".md", ".png", ".svg", ".py")
+#: Any other text or JSON may be training data, but for the reports of the evaluation
+_NAMES = (*TOKENIZER_FILES, "tokenizer.json", "*config*.json", "modules.json", "*.index.json", TRAINING_METADATA,
+          f"*{CLASSIFIER[0]}")  # fmt: skip
 ARCHITECTURES = Path(__file__).parents[1] / "models" / "architectures"  # the code that travels with checkpoints
 _LEFT_OUT = ("trainer_state.json", TRAINED)  # the first names folders of this machine, the second is for resuming a run
 
@@ -61,7 +66,7 @@ def pull(name: str, revision: str | None = None, to: str | Path | None = None, t
         everything.append(f"{export['backend']}/*")
         local_folder(name, revision, patterns=everything, token=token)
     else:
-        check_weights(folder, name)
+        check_weights(_weights(folder), name)
     if to is None:
         return folder
     files = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
@@ -146,7 +151,7 @@ def _checked(folder: str | Path) -> Path:
     base = CheckpointMetadata(folder).adapter_base
     check_folder(folder)
     if not (export := read_export(folder)):
-        check_weights(folder)
+        check_weights(_weights(folder), folder)
     elif not (folder / export["backend"]).is_dir():
         raise InputError(f"{folder} has no exported graph, {export['backend']}/; export it again")
     if (folder / ADAPTER).is_file() and base is None:
@@ -155,6 +160,12 @@ def _checked(folder: str | Path) -> Path:
             f"NEW_FOLDER) and push that, or push the base and write its Hub name into {ADAPTER}"
         )
     return folder
+
+
+def _weights(folder: Path) -> Path:
+    """The folder of the weights: that of the first module of sentence-transformers, if it has modules."""
+    modules = modules_of(folder) if (folder / "modules.json").is_file() else []
+    return modules[0][1] if modules else folder
 
 
 def _content(
@@ -191,13 +202,16 @@ def publishable_files(folder: str | Path) -> list[str]:
     folder = Path(folder)
     modules = folder / "modules.json"
     below = [str(entry.get("path", "")) for entry in read_json(modules)] if modules.is_file() else []
+    router = folder / "router_config.json"  # whose routes have folders of their own
+    below += list(read_json(router, dict)["types"]) if router.is_file() else []
     places = dict.fromkeys([folder, *(folder / path for path in below), folder / EVALUATION])
     files = [path for place in places if place.is_dir() for path in sorted(place.iterdir()) if path.is_file()]
 
     def may_go(path: Path) -> bool:
         known = path.suffix != ".py" or (ARCHITECTURES / path.name).is_file()
         hidden = path.name.startswith((".", "_")) or path.name in _LEFT_OUT
-        return known and not hidden and (path.suffix in _SUFFIXES or path.name in _TEXTS)
+        report = path.parent.name == EVALUATION and path.suffix == ".json"
+        return known and not hidden and (report or path.suffix in _SUFFIXES or any(map(path.match, _NAMES)))
 
     return [path.relative_to(folder).as_posix() for path in files if may_go(path)]
 

@@ -293,7 +293,7 @@ def _read_whole(folder: Path) -> Checkpoint:
         settings, recorded = None, replace(recorded, own=False, pooling=None)
     if not (folder / "modules.json").is_file():
         return recorded
-    entries = _modules(folder)
+    entries = modules_of(folder)
     kinds = [kind for kind, _ in entries]
     place = entries[0][1] if kinds[:1] == ["Transformer"] else folder
     about: JsonObject = next((read_json(path, dict) for path in sorted(place.glob("sentence_*_config.json"))), {})
@@ -373,7 +373,7 @@ def written_by_another(folder: Path) -> bool:
     return path.is_file() and "__version__" in read_json(path, dict)
 
 
-def _modules(folder: Path) -> list[tuple[str, Path]]:
+def modules_of(folder: Path) -> list[tuple[str, Path]]:
     """The class and the folder of each module; in place of a `Router` whose routes are all the same modules, these.
 
     A class from outside sentence-transformers is refused.

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from contrastive_st.device import ALL_CODES, DEVICE, MODEL_PRECISIONS
 from contrastive_st.errors import InputError, choice
-from contrastive_st.files.folders import ENCODER, HUB_OPTIONS, SHIPPED, default_model
+from contrastive_st.files.folders import ENCODER, HUB_OPTIONS, SHIPPED, default_model, folder_name
 from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.writing import replace_model
 from contrastive_st.models.checkpoint import BACKENDS, Checkpoint, export_command, wrong_backend
@@ -169,7 +169,7 @@ class SentenceEncoder:
                 raise wrong_backend(self.checkpoint, str(backend))
             local = Path(model).is_dir() or str(model) == SHIPPED.name
             self.folder = self.checkpoint.folder if local else None
-            self.name = self.checkpoint.folder.resolve().name if local else self.checkpoint.name
+            self.name = folder_name(self.checkpoint.folder) if local else self.checkpoint.name
             if self.checkpoint.exported and not local:  # the graph is downloaded too
                 patterns = (*ENCODER, f"{self.checkpoint.exported}/*")
                 self.checkpoint = Checkpoint.find(model, revision, token=token, **{**hub, "patterns": patterns})

@@ -17,6 +17,7 @@ from torch import nn
 from transformers import TrainingArguments
 
 from contrastive_st.errors import installed_version
+from contrastive_st.files.folders import folder_name
 from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.redact import publishable, publishable_arguments
 from contrastive_st.files.writing import write_json
@@ -160,7 +161,7 @@ def base_model(model: object) -> JsonObject:
     if not name:
         return {"from": "scratch"}
     if os.path.isdir(name) or os.path.isabs(name):
-        return {"from": "folder", "name": Path(name).resolve().name}
+        return {"from": "folder", "name": folder_name(name)}
     return {"from": "hub", "name": name, "commit": getattr(getattr(model, "config", None), "_commit_hash", None)}
 
 

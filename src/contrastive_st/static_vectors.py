@@ -264,7 +264,7 @@ class StaticVectors(StaticTable):
             InputError: the folder does not hold a static model, or a file of it is damaged.
         """
         from safetensors import safe_open
-        from tokenizers import Tokenizer, normalizers, processors
+        from tokenizers import Tokenizer
 
         folder = Path(folder)
         with about(folder):
@@ -288,13 +288,8 @@ class StaticVectors(StaticTable):
         if reading.left_out is not None:  # other loaders count it: zeros do not turn the mean
             table[reading.left_out] = 0
         weights = tensors.get("weights")
-        if config.get("model_type") != "static":  # as in a copy by this package, whose fingerprint is this one's
-            if weights is not None and table.dtype == np.float32:
-                table, weights = table * weights[:, None].astype(np.float32), None
-            elif weights is None and table.dtype == np.float16:
-                weights = np.ones(len(table), np.float32)
-            tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
-            tokenizer.normalizer = tokenizer.normalizer or normalizers.Sequence([])
+        if config.get("model_type") != "static":
+            table, weights = _as_copied(table, weights, tokenizer)
         normalize = bool(config.get("normalize", False))
         return cls(table, tokenizer, weights, normalize, folder, name, reading)
 
@@ -431,6 +426,21 @@ def _those(ids: Ids, lengths: Lengths, kept: NDArray[np.bool_]) -> tuple[Ids, Le
     """The ids that are kept, and how many there are of each text."""
     row = np.repeat(np.arange(len(lengths)), lengths)
     return ids[kept], np.bincount(row[kept], minlength=len(lengths))
+
+
+def _as_copied(
+    table: NDArray[np.generic], weights: NDArray[np.generic] | None, tokenizer: Tokenizer
+) -> tuple[NDArray[np.generic], NDArray[np.generic] | None]:
+    """A table, its weights and its tokenizer as in a copy by this package, which has the same fingerprint."""
+    from tokenizers import normalizers, processors
+
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
+    tokenizer.normalizer = tokenizer.normalizer or normalizers.Sequence([])
+    if weights is not None and table.dtype == np.float32:
+        return table * weights[:, None].astype(np.float32), None
+    if weights is None and table.dtype == np.float16:
+        return table, np.ones(len(table), np.float32)
+    return table, weights
 
 
 def _table_folder(folder: Path) -> Path:

@@ -305,14 +305,15 @@ def token_types(tokenizer: PreTrainedTokenizerBase, mask: Tensor) -> Tensor | No
     if "token_type_ids" not in tokenizer.model_input_names:
         return None
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        one = tokenizer("a", return_special_tokens_mask=True)
-        types, special = one["token_type_ids"], one["special_tokens_mask"]
-    else:  # which is not changed by this, so that others may use it meanwhile
-        encoded = backend.encode("a")
-        types, special = encoded.type_ids, encoded.special_tokens_mask
-    if not any(types):
-        return None
+    if backend is not None:  # which is not changed by this, so that others may use it meanwhile
+        one = backend.encode("a")
+        return _typed(mask, one.type_ids, one.special_tokens_mask) if any(one.type_ids) else None
+    slow = tokenizer("a", return_special_tokens_mask=True)
+    return _typed(mask, slow["token_type_ids"], slow["special_tokens_mask"]) if any(slow["token_type_ids"]) else None
+
+
+def _typed(mask: Tensor, types: Sequence[int], special: Sequence[int]) -> Tensor:
+    """Types `[N, L]` of rows, from those of the tokens of one short text."""
     of_text = [place for place, is_special in enumerate(special) if not is_special] or [0]
     result: Tensor = mask * types[of_text[0]]
     places = mask.cumsum(1)

@@ -22,7 +22,7 @@ SETTINGS = [(5, 1), (40, 2)]  # rows in a call, and threads
 class Rows:
     """Stands for a tokenizer where token ids are encoded."""
 
-    pad_token_id, model_max_length, all_special_ids = 0, 64, (0,)
+    pad_token_id, model_max_length, all_special_ids, model_input_names = 0, 64, (0,), ()
 
     def __len__(self):
         return 90

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import threading
@@ -237,6 +238,8 @@ class Database:
             with translated(self.shown):
                 self._connected(lambda: self._check(setup))
             _OPEN.add(self)
+            atexit.unregister(_at_exit)  # it runs before what was registered earlier: before the server is released
+            atexit.register(_at_exit)
             failed.pop_all()
 
     @property
@@ -381,6 +384,12 @@ class Database:
 
 
 _OPEN: WeakSet[Database] = WeakSet()
+
+
+def _at_exit() -> None:
+    """A pool whose server stops first would write to stderr."""
+    for database in list(_OPEN):
+        database.close()
 
 
 def _after_fork() -> None:

@@ -11,8 +11,9 @@ UV = "uv==0.13.9"
 arguments = sys.argv[1:]
 # modules are compiled when they are first imported, once: pip would compile all of them, most of which nothing uses
 pip = [sys.executable, "-m", "pip", "install", "--no-compile", "--quiet", "--disable-pip-version-check"]
-first = [*arguments[:2], UV, "torch"] if arguments[0] == "-c" else [UV]
-subprocess.run([*pip, *first], check=True)
+if arguments[0] == "-c":
+    subprocess.run([*pip, *arguments[:2], "torch"], check=True)
+subprocess.run([*pip, UV])
 uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", sys.executable]
 if subprocess.run([*uv, *arguments]).returncode:
     subprocess.run([*pip, *arguments], check=True)

@@ -170,3 +170,14 @@ def test_a_model_stays_where_nothing_takes_its_place(tmp_path):
     with replace_model(tmp_path):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+def test_scores_stay_while_the_weights_of_all_modules_do(tmp_path):
+    seen = []
+    for weights in (b"former", b"former", b"new"):
+        with replace_model(tmp_path) as temporary:
+            (temporary / "2_Dense").mkdir()
+            (temporary / "2_Dense" / "model.safetensors").write_bytes(weights)
+        seen.append(sorted(path.name for path in tmp_path.glob("evaluation*")))
+        (tmp_path / "evaluation").mkdir(exist_ok=True)
+    assert seen == [[], ["evaluation"], ["evaluation.old"]]

@@ -45,20 +45,24 @@ def test_a_dry_run_lists_files_and_sizes_shows_the_card_and_sends_nothing(checkp
     assert content(checkpoint) == before
 
 
-@pytest.mark.parametrize("layout", ["0_Transformer", "router", "static"])
+@pytest.mark.parametrize("layout", ["static", "router", "0_Transformer", "0_Asym"])
 def test_folders_of_sentence_transformers_are_pushed_whole(layout, checkpoint, tokenizer, tmp_path):
+    parts = [modules.Transformer(str(checkpoint)), modules.Pooling(32)]
     if layout == "static":
         parts = [modules.StaticEmbedding(tokenizer, embedding_dim=8)]
-    else:
-        parts = [modules.Transformer(str(checkpoint)), modules.Pooling(32)]
-        parts = [modules.Router({"query": parts, "document": parts}, "document")] if layout == "router" else parts
+    elif layout != "0_Transformer":
+        parts = [modules.Router({"query": parts, "document": parts}, "document")]
     SentenceTransformer(modules=parts).save(str(folder := tmp_path / "theirs"))
-    if layout == "0_Transformer":  # as former versions wrote it
+    if layout.startswith("0"):  # as former versions wrote it
+        inside = [
+            path for path in folder.iterdir() if path.name.startswith(("model.", "sentence_", "token", "query", "r"))
+        ]
+        inside += [folder / "config.json"] if layout == "0_Transformer" else []
+        (folder / layout).mkdir()
+        for path in inside:
+            shutil.move(path, folder / layout / path.name.replace("router_", ""))
         module_list = json.loads((folder / "modules.json").read_text())
         module_list[0]["path"] = layout
-        (folder / layout).mkdir()
-        for name in ("config.json", "model.safetensors", "sentence_bert_config.json", *map(str, folder.glob("token*"))):
-            shutil.move(folder / name, folder / layout)
         (folder / "modules.json").write_text(json.dumps(module_list))
     assert set(pushing.dry_run(folder, "alice/model")) == {*content(folder)}
     shutil.copytree(folder, tmp_path / "there")

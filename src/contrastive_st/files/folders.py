@@ -18,7 +18,7 @@ ADAPTER, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"  #
 TRAINED = "trained_weights.safetensors"  # of a model with an adapter, in the checkpoints of a run
 INDICES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
-TOKENIZER = ("*.json", "*.txt", "*.model", "*.jinja", "bpe.codes")
+TOKENIZER = ("*.json", "*.txt", "*.model", "*.jinja", "*.spm", "bpe.codes")
 ENCODER = (*WEIGHTS, *TOKENIZER)
 HUB_OPTIONS = ("token", "cache_dir", "local_files_only", "force_download", "subfolder")  # are about finding files
 #: The entry of config.json, and the folders of the graphs, by which a folder that `export` wrote is known

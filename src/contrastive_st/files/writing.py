@@ -216,8 +216,9 @@ def replace_model(folder: str | Path) -> Iterator[Path]:
                 last = [Path(name) for name in OPENED_BY if Path(name) in new]
                 patterns = (*_WEIGHTS, *(TOKENIZER_FILES if Path("tokenizer_config.json") in new else ()))
                 stale = [path for pattern in patterns for path in folder.glob(pattern) if Path(path.name) not in new]
-                former = [path.name for pattern in _WEIGHTS for path in folder.glob(pattern)]
-                if filecmp.cmpfiles(scratch, folder, former, shallow=False)[0] != former:  # not the same weights again
+                former, weights = _weight_files(folder), _weight_files(scratch)
+                same, *_ = filecmp.cmpfiles(scratch, folder, former, shallow=False)
+                if not former == weights == same:
                     _forget_scores(folder)
                 for path in [*(folder / name for name in reversed(OPENED_BY)), *stale]:
                     path.unlink(missing_ok=True)
@@ -229,6 +230,12 @@ def replace_model(folder: str | Path) -> Iterator[Path]:
             shutil.rmtree(scratch, ignore_errors=True)
             if is_new and not any(folder.iterdir()):
                 folder.rmdir()
+
+
+def _weight_files(folder: Path) -> list[str]:
+    """The files of weights in a folder, and in those of the modules of sentence-transformers in it."""
+    files = (path for place in ("", "[0-9]*_*/") for pattern in _WEIGHTS for path in folder.glob(place + pattern))
+    return sorted(path.relative_to(folder).as_posix() for path in files)
 
 
 def _forget_scores(folder: Path) -> None:

@@ -35,8 +35,9 @@ logger = logging.getLogger(__name__)
 EVERYTHING = (*ENCODER, "*.md", "*.png", "*.svg", "*.py")  # of what `push` pushes
 _SUFFIXES = (".safetensors", ".model", ".jinja", ".md", ".png", ".svg", ".py")
 #: Any other text or JSON may be training data, but for the reports of the evaluation
-_NAMES = (*TOKENIZER_FILES, "tokenizer.json", "*config*.json", "modules.json", "*.index.json", TRAINING_METADATA,
-          f"*{CLASSIFIER[0]}")  # fmt: skip
+_NAMES = (*TOKENIZER_FILES, "*_vocab.json", "vocab-*.json", "dict.txt", "word_*.json", "emoji.json", "byte_maps.json",
+          "normalizer.json", "*.spm", "tokenizer.json", "*config*.json", "modules.json", "*.index.json",
+          TRAINING_METADATA, f"*{CLASSIFIER[0]}")  # fmt: skip
 ARCHITECTURES = Path(__file__).parents[1] / "models" / "architectures"  # the code that travels with checkpoints
 _LEFT_OUT = ("trainer_state.json", TRAINED)  # the first names folders of this machine, the second is for resuming a run
 
@@ -201,10 +202,11 @@ def publishable_files(folder: str | Path) -> list[str]:
     """
     folder = Path(folder)
     modules = folder / "modules.json"
-    below = [str(entry.get("path", "")) for entry in read_json(modules)] if modules.is_file() else []
-    router = folder / "router_config.json"  # whose routes have folders of their own
-    below += list(read_json(router, dict)["types"]) if router.is_file() else []
-    places = dict.fromkeys([folder, *(folder / path for path in below), folder / EVALUATION])
+    below = [folder / str(entry.get("path", "")) for entry in read_json(modules)] if modules.is_file() else []
+    for path in [*below]:  # the routes of a router have folders of their own
+        router = next(filter(Path.is_file, (path / "router_config.json", path / "config.json")), None)
+        below += [] if router is None else [path / Path(name).name for name in read_json(router, dict).get("types", {})]
+    places = dict.fromkeys([folder, *below, folder / EVALUATION])
     files = [path for place in places if place.is_dir() for path in sorted(place.iterdir()) if path.is_file()]
 
     def may_go(path: Path) -> bool:

@@ -1,6 +1,7 @@
 """Every format and every kind of bad input of `read_texts`, from real small files. No network."""
 
 import codecs
+import csv
 import gzip
 import logging
 import re
@@ -99,6 +100,17 @@ def test_chunks_join_in_order(write, monkeypatch):
     content = "anchor,positive\n" + "".join(f"{a},{b}\n" for a, b in expected)
     for name, encoding in (("a.csv", "utf-8"), ("b.csv", "utf-16")):  # by Arrow, and row by row
         assert rows(read_texts(write(name, content.encode(encoding)))) == expected
+
+
+def test_a_long_cell_is_read_with_columns_too(write):
+    csv.field_size_limit(131_072)  # as in a new process
+    path = write("a.csv", "text,label\na,0\n" + "b" * 140_000 + ",1\n")
+    assert len(list(open_table(path, columns=["text", "label"]))) == 2
+
+
+def test_a_column_of_folders_that_is_in_the_files_too_is_one(tmp_path):
+    table = open_table(put(tmp_path, "d", {"label=yes": {"a.csv": "text,label\na b,no\n"}}))
+    assert (table.names, [row.cells for row in table]) == (["text", "label"], [{"text": "a b", "label": "yes"}])
 
 
 def test_a_name_that_is_no_file_is_asked_of_the_hub(monkeypatch):

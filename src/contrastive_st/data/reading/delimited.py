@@ -137,6 +137,7 @@ def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Seq
     commas, checked = asked.decimal == "comma", asked.header is not True
     dialect = Dialect(",", [], True, escapes=escapes, decimal_commas=commas, checked=checked)
     if usual == "," and wanted and asked.header is not False and not escapes:
+        csv.field_size_limit(_CELL)
         for delimiter in asked.delimiter or ",;|":
             names, *below = islice(csv.reader(first, delimiter=delimiter), 3)
             alike = len(set(names)) == len(names) > 1 and "" not in names and {*map(len, below)} <= {len(names)}

@@ -134,8 +134,8 @@ def open_file(path: Path, source: str, columns: Columns = None) -> Table:
 
 
 def _with_cells(table: Table, cells: Mapping[str, str | None]) -> Table:
-    """A table with more columns, which have the same cells in each row."""
-    names = None if table.columns is None else [*table.columns, *cells]
+    """A table with columns, new ones or in place of its own, which have the same cells in each row."""
+    names = None if table.columns is None else list(dict.fromkeys([*table.columns, *cells]))
     read = lambda: (row._replace(cells={**row.cells, **cells}) for row in table)
     return replace(table, read=read, columns=names, schema=None, whole=None)
 

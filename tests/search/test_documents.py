@@ -221,6 +221,13 @@ def test_the_types_of_columns_are_decided_over_the_whole_file(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "One.", "version": "1.10", "draft": true, "size": "two"}\n')
     assert next(open_corpus(tmp_path / "a.jsonl", former_types=recorded).read(report)).metadata == kept
     assert "type of the collection (--types sets another): column version; column draft" in report.lines()[0]
+    (tmp_path / "b.csv").write_text("text,version\nOne.,7\nTwo.,007\n")  # the zeros would be lost
+    report = Report()
+    codes = [document.metadata for document in open_corpus(tmp_path / "b.csv", former_types=recorded).read(report)]
+    assert codes == [{"version": "7"}, {"version": "007"}]
+    assert "version text (because of '007')" in report.lines()[0]
+    (tmp_path / "b.jsonl").write_text('{"text": "One.", "version": "007"}\n')
+    assert next(open_corpus(tmp_path / "b.jsonl", former_types=recorded).read()).metadata == {"version": "007"}
 
 
 def test_sentences_and_passages():

@@ -23,6 +23,7 @@ TYPES = {"number": "numbers", "date": "dates", "text": "text", "boolean": "true 
 MIXED, OBJECT = "mixed", "object"  # of values of several types, or of JSON objects: compared as each is held
 LIST = "list of "  # before the type of the elements
 _INTEGER, _DECIMAL = re.compile("-?(0|[1-9][0-9]{0,14})"), re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")
+_CODE = re.compile(r"\s*[-+]?0[0-9]")  # begins with zeros, as 007 does
 _BOOLEANS = {form: form.lower() == "true" for form in ("true", "false", "True", "False", "TRUE", "FALSE")}
 #: What `--types x=boolean` reads too
 _YES_NO = {"t": True, "yes": True, "y": True, "1": True, "f": False, "no": False, "n": False, "0": False}
@@ -135,13 +136,17 @@ def as_type(value: object, kind: str) -> object:
 def as_recorded(value: object, recorded: str) -> object:
     """A value as one of the type that its column has in an index, if it can be that; else as it is.
 
+    Text that begins with zeros is a code, which a number would not hold: it stays text.
+
     Example:
-        >>> as_recorded("1.50", "number"), as_recorded("cheap", "number"), as_recorded(7, "text"), as_recorded(None, "text")
-        (1.5, 'cheap', '7', None)
+        >>> as_recorded("1.50", "number"), as_recorded("007", "number"), as_recorded(7, "text"), as_recorded(None, "text")
+        (1.5, '007', '7', None)
     """  # noqa: E501
     there = type_of(value)
     kind = "list" if recorded.startswith(LIST) and not isinstance(value, list) else recorded.removeprefix(LIST)
     if there is None or there == recorded or there.endswith(OBJECT) or kind not in TYPES:
+        return value
+    if kind == "number" and any(_CODE.match(str(one)) for one in (value if isinstance(value, list) else [value])):
         return value
     with suppress(InputError):
         return as_type(value, kind)

@@ -98,18 +98,19 @@ def _files_in(folder: Path) -> dict[Path, str]:
     """The files of rows in a folder in order, without empty ones, and the splits that they are named after.
 
     A name is that of a split if a whole word of it is, as for `datasets`, and if the names of all files of this format
-    are too; else the splits are blank.
+    are too. Else the splits are blank if no name is more than like that of a split, as `dev-ops.csv` is.
 
     Raises:
-        InputError: there are files of several splits, and one of none.
+        InputError: there are files of several splits, or one that is called as a split is, and one of none.
     """
     files = sorted(path for path in folder.rglob("*") if path.is_file() and format_of(path) in TABLES)
     files = [path for path in files if not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)]
     splits = {path: _split_of(path.relative_to(folder)) for path in _with_rows(files)}
     formats, there = {format_of(path) for path in splits if splits[path]}, sorted({*splits.values()} - {""})
     others = [path for path, split in splits.items() if not split and format_of(path) in formats]
-    if others and len(there) > 1:
-        what = f"has files of the splits {listed(there)}, and {others[0].relative_to(folder)}, which is of none"
+    called = {part.partition(".")[0].lower() for path in splits for part in path.relative_to(folder).parts}
+    if others and (len(there) > 1 or called & _SPLIT_OF.keys()):
+        what = f"has files named after splits ({listed(there)}), and {others[0].relative_to(folder)}, which is of none"
         wanted = min(splits, key=lambda path: splits[path] != "train")
         raise InputError(f"{folder} {what}; name files, such as {wanted}")
     return dict.fromkeys(splits, "") if others else splits

@@ -69,6 +69,8 @@ def test_minus_one_is_no_class_but_may_be_the_name_of_one():
     assert (rows["label"][:], roles.classes) == ([0, 2], {"-1": 0, "0": 1, "1": 2})
     data = data.remove_columns("label").add_column("label", [-1, 2], feature=data.features["label"])
     assert read_examples(data)[0]["label"][:] == [2]
+    words = Dataset.from_dict({"text": ["a b", "c d"], "label": ["-1", "agrees"]})
+    assert read_examples(words, classes={"agrees": 0})[0]["label"][:] == [0]
 
 
 def test_minus_one_is_no_score_either(tmp_path):
@@ -115,14 +117,14 @@ def test_the_trainer_goes_by_names(mixed, tokenizer, bert_config, tmp_path):
 
 def test_a_class_is_one_whatever_its_spelling(tmp_path, caplog):
     cells = {"True": 1, "FALSE": 0, "true": 1, "caf\u00e9": 2, "cafe\u0301": 2, "Tea": 3, "tea": 4,
-             "1.1": 5, "1.10": 6}  # fmt: skip
+             "1.1": 5, "1.10": 6, "-2": 7, "-2.0": 7}  # fmt: skip
     path = tmp_path / "a.csv"
     path.write_text("text,label\n" + "".join(f"on {i},{cell}\n" for i, cell in enumerate(cells)), encoding="utf-8")
     rows, _ = read_examples(path)
     names = class_names(rows)
     assert [len({row["label"] for row in rows if names[row["label"]].lower() in own})
-            for own in (("true",), ("false",), ("caf\u00e9", "cafe\u0301"), ("tea",), ("1.1", "1.10"))
-    ] == [1, 1, 1, 2, 2]  # fmt: skip
+            for own in (("true",), ("false",), ("caf\u00e9", "cafe\u0301"), ("tea",), ("1.1", "1.10"), ("-2", "-2.0"))
+    ] == [1, 1, 1, 2, 2, 1]  # fmt: skip
     assert "differ in capitals alone" in caplog.text
 
 

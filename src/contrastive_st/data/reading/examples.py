@@ -301,13 +301,17 @@ def _value(cell: str) -> float | str:
 
 def _spelled(cell: str) -> float | str:
     """One spelling of a class: 1.0 is 1, True is TRUE, and a letter is one whether its accent is apart or not."""
-    if _is_class(cell):  # 1.10 is not 1.1
+    if _is_whole(cell):  # 1.10 is not 1.1
         return float(cell)
     return cell.lower() if cell.lower() in profile.BOOLEANS else unicodedata.normalize("NFC", cell)
 
 
 def _is_class(cell: str) -> bool:
-    return bool(profile.NUMBER.fullmatch(cell)) and 0 <= float(cell) < 1 << 31 and float(cell) % 1 == 0
+    return _is_whole(cell) and float(cell) >= 0
+
+
+def _is_whole(cell: str) -> bool:
+    return bool(profile.NUMBER.fullmatch(cell)) and abs(float(cell)) < 1 << 31 and float(cell) % 1 == 0
 
 
 # --- Lists of candidates, and their scores.

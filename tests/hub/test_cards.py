@@ -279,6 +279,10 @@ def test_a_report_of_several_models_must_name_this_one(checkpoint):
     add_report(checkpoint, names=("other", "tiny"))
     write_card(checkpoint)
     assert "-38.76" in (checkpoint / "README.md").read_text()
+    link = checkpoint.parent / "latest"
+    link.symlink_to(checkpoint)
+    assert "-38.76" in write_card(link).read_text()
+    link.unlink()
     renamed = checkpoint.rename(checkpoint.parent / "renamed")
     with pytest.raises(InputError, match="renamed"):
         write_card(renamed)

@@ -143,13 +143,17 @@ class CheckpointMetadata:
         """The evaluation report and the name of this model in it.
 
         Raises:
-            InputError: the report has several models, and none has the name of the folder.
+            InputError: the report has several models, and none has the name of the folder or of where it links to.
         """
         path = self.folder / EVALUATION / "report.json"
         if not path.is_file() or path.stat().st_mtime < self.newer_than:
             return None
         report = Report.read(path)
-        name = report.models[0] if len(report.models) == 1 else folder_name(self.folder)
+        name = folder_name(self.folder)
+        if len(report.models) == 1:
+            return report, report.models[0]
+        if name not in report.models and self.folder.resolve().name in report.models:  # the folder is a link
+            name = self.folder.resolve().name
         if name not in report.models:
             raise InputError(
                 f"{path} is a report on {', '.join(report.models)}, and none of them is called {name}; evaluate {name} "

@@ -3,11 +3,13 @@
 import copy
 
 import pytest
+import torch
+from tokenizers.processors import TemplateProcessing
 
 from conftest import SENTENCES
 from contrastive_st.data import word_tokenizer
 from contrastive_st.data.tokenization import id_reader
-from contrastive_st.tokens import beginnings, token_ids
+from contrastive_st.tokens import beginnings, token_ids, token_types
 from sequences import kmer_tokenizer
 
 
@@ -74,6 +76,16 @@ def test_word_by_word_is_what_the_tokenizer_gives(tokenizer, length):
             ids, sizes = id_reader(one, length)(some)
             rows = token_ids(one, some, length)
             assert (ids.tolist(), sizes.tolist()) == ([number for row in rows for number in row], list(map(len, rows)))
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_types_are_the_same_after_padding_to_a_length(tokenizer, side):
+    typed = copy.deepcopy(tokenizer)
+    special = [("[CLS]", 2), ("[SEP]", 3)]
+    typed.backend_tokenizer.post_processor = TemplateProcessing("[CLS]:1 $A:0 [SEP]:1", special_tokens=special)
+    typed.padding_side = side
+    typed(["a cat"], padding="max_length", max_length=8)
+    assert token_types(typed, torch.ones(1, 5, dtype=torch.long)).tolist() == [[1, 0, 0, 0, 1]]
 
 
 def test_a_tokenizer_that_does_more_than_its_backend_is_asked_itself(tokenizer):

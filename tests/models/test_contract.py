@@ -13,6 +13,7 @@ from conftest import SENTENCES, save_both
 from contrastive_st import (
     AutoModelForCL,
     BertForCL,
+    EncoderForCL,
     InputError,
     QuickThoughtsGRU,
     SentenceEncoder,
@@ -172,6 +173,28 @@ def test_families_as_sentence_transformers_runs_them(config, tokenizer, tmp_path
         np.testing.assert_allclose(own.encode(SENTENCES), wanted, atol=1e-5)
     batch = PairCollator(encoder.tokenizer)([{"input_ids": encoder.token_rows(SENTENCES)}])
     np.testing.assert_allclose(encoder.model(**batch).views[0].detach(), wanted, atol=1e-5)
+
+
+@pytest.mark.allow_warnings
+def test_a_model_of_sentence_transformers_is_trained_and_used_as_it_encodes(tokenizer, tmp_path):
+    """GPT-2, which adds the vector of a type of 0, and a plain module of torch."""
+    library = pytest.importorskip("sentence_transformers")
+    from sentence_transformers.sentence_transformer import modules
+
+    class Plain(torch.nn.Module):
+        def forward(self, features):
+            return features
+
+    config = transformers.GPT2Config(vocab_size=len(tokenizer), n_embd=16, n_layer=1, n_head=2, initializer_range=1.0)
+    save_both(transformers.GPT2Model(config), tokenizer, tmp_path)
+    stack = [modules.Transformer(str(tmp_path)), modules.Pooling(16), Plain()]
+    peer = library.SentenceTransformer(modules=stack, device="cpu").eval()
+    wanted, encoder = peer.encode(SENTENCES, show_progress_bar=False), SentenceEncoder(peer)
+    trained = EncoderForCL(peer)
+    for own in (encoder, SentenceEncoder(trained, encoder.tokenizer)):
+        np.testing.assert_allclose(own.encode(SENTENCES), wanted, atol=1e-5)
+    batch = PairCollator(encoder.tokenizer)([{"input_ids": encoder.token_rows(SENTENCES)}])
+    np.testing.assert_allclose(trained(**batch).views[0].detach(), wanted, atol=1e-5)
 
 
 @pytest.mark.allow_warnings

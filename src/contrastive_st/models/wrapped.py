@@ -261,11 +261,16 @@ def own_module(model: Any) -> Any:
 def features_of(
     encoder: nn.Module, ids: Tensor, mask: Tensor, text_mask: Tensor | None, types: Tensor | None
 ) -> dict[str, Tensor | int]:
-    """The features that a `SentenceTransformer` takes; those of its `StaticEmbedding` are ids without padding."""
+    """The features that a `SentenceTransformer` takes; those of its `StaticEmbedding` are ids without padding.
+
+    Types of 0 are passed if its tokenizer gives any: GPT-2 and XLM add the vector of such a type.
+    """
     if type(modules_of(encoder)[0]).__name__ == "StaticEmbedding":
         lengths = (mask != 0).sum(1)
         return {"input_ids": ids[mask != 0], "offsets": lengths.cumsum(0) - lengths}
     before = {} if text_mask is None else {"prompt_length": int((mask - text_mask).sum(1).max())}
+    if types is None and "token_type_ids" in getattr(getattr(encoder, "tokenizer", None), "model_input_names", ()):
+        types = torch.zeros_like(ids)
     typed = {} if types is None else {"token_type_ids": types}
     return {"input_ids": ids, "attention_mask": mask, **before, **typed}
 
@@ -291,7 +296,8 @@ def settings_of_modules(source: nn.Module) -> list[str]:
     """The class of each module of a model of sentence-transformers, and its settings that are set, but for dropout."""
     result = []
     for module in cast("list[Any]", modules_of(source)):
-        held = {name: x for name, x in module.get_config_dict().items() if x is not None and name != "dropout"}
+        config: dict[str, object] = getattr(module, "get_config_dict", dict)()  # a plain torch module has none
+        held = {name: x for name, x in config.items() if x is not None and name != "dropout"}
         result.append(f"{type(module).__name__} {json.dumps(held, sort_keys=True, default=str)}")
     return result
 

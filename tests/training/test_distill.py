@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast, RobertaConfig
+from transformers import BertConfig, PreTrainedTokenizerFast, RobertaConfig
 
 from contrastive_st.cli import _parser
 from contrastive_st.errors import InputError
@@ -17,6 +17,7 @@ from contrastive_st.models.static_encoder import StaticEncoder
 from contrastive_st.models.students import student_of
 from contrastive_st.scripts.distill import (
     StudentCollator,
+    StudentTrainer,
     Training,
     by_count,
     layer_student,
@@ -27,6 +28,7 @@ from contrastive_st.scripts.distill import (
     train_used_rows,
 )
 from contrastive_st.static_vectors import StaticVectors
+from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.vectors import unit_vectors
 
 pytestmark = pytest.mark.slow
@@ -172,7 +174,7 @@ def test_the_loss_of_a_step_is_that_of_each_text_encoded_alone(work):
     wanted.backward()
     gradients = {name: p.grad.clone() for name, p in encoder.model.named_parameters() if p.grad is not None}
     encoder.model.zero_grad()
-    collate = StudentCollator(0, pairs, iter([np.array([0, 5, 17, 40, 44])]))
+    collate = StudentCollator(0, pairs, iter([np.array([0, 5, 17, 40, 44])]), encoder.tokenizer)
     batch = collate([{"input_ids": row, "teacher": own} for row, own in zip(rows, targets, strict=True)])
     ids, mask = batch["input_ids"][:, 0], batch["attention_mask"][:, 0]
     hashes = text_hashes(ids, mask)
@@ -184,6 +186,31 @@ def test_the_loss_of_a_step_is_that_of_each_text_encoded_alone(work):
     for name, parameter in encoder.model.named_parameters():
         if name in gradients:
             torch.testing.assert_close(parameter.grad, gradients[name], atol=1e-5, rtol=1e-4)
+
+
+def test_a_layer_student_trains_with_the_types_that_it_has_in_use(tmp_path):
+    """With a tokenizer that gives types to special tokens, as that of XLNet does."""
+    inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>"))
+    inner.post_processor = processors.TemplateProcessing("<s>:1 $A:0 </s>:1", special_tokens=[("<s>", 2), ("</s>", 3)])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=inner, pad_token="<pad>", model_input_names=["input_ids", "token_type_ids", "attention_mask"]
+    )
+    config = BertConfig(
+        vocab_size=len(WORDS), hidden_size=12, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        initializer_range=1.0,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    encoder = SentenceEncoder(AutoModelForCL.from_config(config, pooling="mean"), tokenizer)
+    texts, targets = ["a", "word1"], np.eye(2, 12, dtype=np.float32)
+    wanted = ((unit_vectors(encoder.encode(texts)) - targets) ** 2).sum(1).mean()
+    collate = StudentCollator(0, [], tokenizer=tokenizer)
+    rows = zip(encoder.token_rows(texts), targets, strict=True)
+    batch = collate([{"input_ids": row, "teacher": own} for row, own in rows])
+    args = ContrastiveTrainingArguments(tmp_path, report_to="none", use_cpu=True, bf16=False)
+    options = Training(2, 1, 1e-3, steps=1, pair_weight=0.0, temperature=0.1, seed=0, minutes=0)
+    trainer = StudentTrainer(model=encoder.model, options=options, args=args, train_dataset=[], data_collator=collate)
+    loss = trainer.compute_loss(encoder.model.eval(), batch)
+    assert loss.item() == pytest.approx(float(wanted), rel=1e-5)
 
 
 def test_bad_input_is_one_line(work, tmp_path):

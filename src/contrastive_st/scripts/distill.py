@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from contrastive_st.data import TeacherRows, read_texts
 from contrastive_st.data.reading import open_table
@@ -43,7 +43,7 @@ from contrastive_st.models.static_encoder import StaticEncoder, StaticFit, silen
 from contrastive_st.models.students import student_of, teacher_vectors
 from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive
 from contrastive_st.terminal import progress_is_shown, say
-from contrastive_st.tokens import pad_rows
+from contrastive_st.tokens import pad_rows, token_types
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.checkpoints import TrainingDiverged
 from contrastive_st.training.gradcache import Batch
@@ -121,7 +121,7 @@ def _distill(args: Any, output: Path) -> JsonObject:
         run = train_used_rows(encoder.model, rows, targets, pairs, training)
         encoder.model.embeddings.data[silent_ids(encoder.tokenizer)] = 0  # zero vectors, which the training has changed
     else:
-        run = train(encoder.model, rows, targets, pairs, training)
+        run = train(encoder.model, rows, targets, pairs, training, encoder.tokenizer)
     encoder.model.drop_heads()
     with replace_model(output) as new:
         save(encoder, new, args.storage)
@@ -224,6 +224,7 @@ class StudentCollator:
         pad: the id of the padding token.
         pairs: pairs and triplets.
         numbers: batches of their numbers; None for no pairs.
+        tokenizer: gives the types of tokens; None for a table, which takes none.
 
     Example:
         ::
@@ -235,6 +236,7 @@ class StudentCollator:
     pad: int
     pairs: Pairs
     numbers: Iterator[NDArray[np.int64]] | None = None
+    tokenizer: PreTrainedTokenizerBase | None = None
 
     def __call__(self, rows: Sequence[Batch]) -> Batch:
         """Collate rows of token ids and teacher vectors into a batch."""
@@ -243,7 +245,10 @@ class StudentCollator:
         ids, mask = pad_rows(every, self.pad)
         teacher = torch.from_numpy(np.stack([np.asarray(row["teacher"], np.float32) for row in rows]))
         shapes = [(len(group), len(group[0])) for group in groups]
-        return {"input_ids": ids[:, None], "attention_mask": mask[:, None], "targets": teacher, "groups": shapes}
+        types = None if self.tokenizer is None else token_types(self.tokenizer, mask)
+        typed = {} if types is None else {"token_type_ids": types[:, None]}
+        padded = {"input_ids": ids[:, None], "attention_mask": mask[:, None], **typed}
+        return {**padded, "targets": teacher, "groups": shapes}
 
 
 class StudentTrainer(ContrastiveTrainer):
@@ -267,8 +272,9 @@ class StudentTrainer(ContrastiveTrainer):
     ) -> Any:
         """The loss of a step; all texts are encoded together."""
         ids, mask = (inputs[name][:, 0] for name in ("input_ids", "attention_mask"))
+        typed = {"token_type_ids": inputs["token_type_ids"][:, 0]} if "token_type_ids" in inputs else {}
         with self.accelerator.autocast():
-            embeddings = self.accelerator.unwrap_model(model).embed(ids, attention_mask=mask)
+            embeddings = self.accelerator.unwrap_model(model).embed(ids, attention_mask=mask, **typed)
         hashes = text_hashes(ids, mask)
         loss = step_loss(embeddings.float(), hashes, inputs["targets"], inputs["groups"], self.options)
         texts = slice(len(inputs["targets"]))
@@ -303,8 +309,17 @@ class Schedule(TrainerCallback):
         control.should_training_stop = control.should_training_stop or self.progress(state.global_step) >= 1
 
 
-def train(model: ForCL, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, options: Training) -> JsonObject:
+def train(
+    model: ForCL,
+    rows: Rows,
+    targets: NDArray[np.floating],
+    pairs: Pairs,
+    options: Training,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+) -> JsonObject:
     """Train a student in place by `ContrastiveTrainer`; return its entries of the training metadata.
+
+    A layer student needs its tokenizer, for the types of tokens.
 
     Raises:
         TrainingDiverged: the loss is NaN or infinite.
@@ -326,7 +341,7 @@ def train(model: ForCL, rows: Rows, targets: NDArray[np.floating], pairs: Pairs,
     with tempfile.TemporaryDirectory() as folder:
         trainer = StudentTrainer(
             model=model, options=options, train_dataset=StudentRows(rows, targets, by_length),
-            data_collator=StudentCollator(model.config.pad_token_id, pairs, numbers),
+            data_collator=StudentCollator(model.config.pad_token_id, pairs, numbers, tokenizer),
             optimizers=(optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, schedule.factor)), callbacks=[schedule],
             args=ContrastiveTrainingArguments(
                 folder, max_steps=steps, per_device_train_batch_size=batch_size, learning_rate=options.learning_rate,

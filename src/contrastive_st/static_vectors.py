@@ -429,8 +429,8 @@ def _those(ids: Ids, lengths: Lengths, kept: NDArray[np.bool_]) -> tuple[Ids, Le
 
 
 def _as_copied(
-    table: NDArray[np.generic], weights: NDArray[np.generic] | None, tokenizer: Tokenizer
-) -> tuple[NDArray[np.generic], NDArray[np.generic] | None]:
+    table: NDArray[np.generic], weights: NDArray[np.floating] | None, tokenizer: Tokenizer
+) -> tuple[NDArray[np.generic], NDArray[np.floating] | None]:
     """A table, its weights and its tokenizer as in a copy by this package, which has the same fingerprint."""
     from tokenizers import normalizers, processors
 

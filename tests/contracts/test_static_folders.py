@@ -143,7 +143,7 @@ def test_of_model2vec_whatever_is_asked_saved_or_trained(tokenizer, config, tmp_
     ids.save_pretrained(tmp_path / "trained")
     for folder in ("again", "trained"):
         loaded = SentenceEncoder(tmp_path / folder)
-        assert (loaded.max_seq_length, loaded.fingerprint) == (given["max_length"], before)
+        assert loaded.max_seq_length == given["max_length"]
         for vectors in (
             loaded.encode(TEXTS),
             SentenceEncoder(loaded.model, loaded.tokenizer).encode(TEXTS),

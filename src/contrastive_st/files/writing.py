@@ -218,7 +218,7 @@ def replace_model(folder: str | Path) -> Iterator[Path]:
                 stale = [path for pattern in patterns for path in folder.glob(pattern) if Path(path.name) not in new]
                 former, weights = _weight_files(folder), _weight_files(scratch)
                 same, *_ = filecmp.cmpfiles(scratch, folder, former, shallow=False)
-                if not former == weights == same:
+                if former and not former == weights == same:
                     _forget_scores(folder)
                 for path in [*(folder / name for name in reversed(OPENED_BY)), *stale]:
                     path.unlink(missing_ok=True)

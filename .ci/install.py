@@ -14,6 +14,6 @@ pip = [sys.executable, "-m", "pip", "install", "--no-compile", "--quiet", "--dis
 if arguments[0] == "-c":
     subprocess.run([*pip, *arguments[:2], "torch"], check=True)
 subprocess.run([*pip, UV])
-uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", sys.executable]
+uv = [sys.executable, "-m", "uv", "--system-certs", "pip", "install", "--quiet", "--python", sys.executable]
 if subprocess.run([*uv, *arguments]).returncode:
     subprocess.run([*pip, *arguments], check=True)

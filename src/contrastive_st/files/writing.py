@@ -242,20 +242,20 @@ def _forget_scores(folder: Path) -> None:
     """Put the scores of former weights aside."""
     from contrastive_st.files.cards import CARD, EVAL_RESULTS, EVALUATION, read_head, with_head
 
-    told, card = [], folder / CARD
+    changes, card = [], folder / CARD
     with log_failures(f"the scores of former weights stay in {folder}"):
         for path in (folder / EVALUATION, folder / EVAL_RESULTS):
             if path.is_dir():
                 old = path.with_name(f"{path.name}.old")
                 shutil.rmtree(old, ignore_errors=True)
                 os.replace(path, old)
-                told.append(f"{path.name} is now {old.name}")
+                changes.append(f"{path.name} is now {old.name}")
         if card.is_file() and (head := read_head(card)).pop("model-index", None):
             with atomic_write(card, overwrite=True) as file:
                 file.write_bytes(with_head(card, head))
-            told.append(f"{CARD} has no metrics (a new one: contrastive-st card {folder})")
-    if told:
-        logger.warning(f"{folder} has other weights than those of its scores: {', '.join(told)}")
+            changes.append(f"{CARD} has no metrics (a new one: contrastive-st card {folder})")
+    if changes:
+        logger.warning(f"{folder} has other weights than those of its scores: {', '.join(changes)}")
 
 
 @contextlib.contextmanager

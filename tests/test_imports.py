@@ -24,9 +24,10 @@ LOW_MAY_IMPORT = {
     "random_state": set(),
     "vectors": {"device", "errors", "prefetch"},
     "tokens": {"errors"},
-    "static_vectors": {"errors", "files", "options", "terminal", "tokens", "vectors", "word_cache"},
+    "buckets": set(),
+    "static_vectors": {"buckets", "errors", "files", "options", "terminal", "tokens", "vectors", "word_cache"},
     "word_cache": set(),
-    "speed": {"device", "prefetch", "processors", "tokens"},
+    "speed": {"buckets", "device", "prefetch", "processors"},
     "distributed": {"errors"},
 }
 LOW = set(LOW_MAY_IMPORT)

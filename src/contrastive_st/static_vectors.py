@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastive_st.buckets import Pass
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import CLASSIFIER, folder_name
 from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.writing import replace_model, write_json
 from contrastive_st.options import Count, CountOrZero, checked, field_types
 from contrastive_st.terminal import progress
-from contrastive_st.tokens import Pass, check_id, list_of_texts, without_surrogates
+from contrastive_st.tokens import check_id, list_of_texts, without_surrogates
 from contrastive_st.vectors import unit_vectors
 from contrastive_st.word_cache import Ids, Lengths, WordCache, flat, reads_word_by_word
 

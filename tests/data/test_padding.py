@@ -7,10 +7,10 @@ import torch
 from plain import in_double
 
 from contrastive_st import PairCollator
+from contrastive_st.buckets import in_order, training_buckets
 from contrastive_st.data import LabelledPairCollator
 from contrastive_st.models import families
 from contrastive_st.models.families import family as class_of
-from contrastive_st.tokens import in_order, training_buckets
 from contrastive_st.training.gradcache import cut_chunks
 from sequences import FramePairCollator
 

@@ -13,8 +13,8 @@ from sentence_transformers import SentenceTransformer
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
+from contrastive_st.buckets import bucket_rows, padded_widths
 from contrastive_st.models.protocol import open_encoder
-from contrastive_st.tokens import bucket_rows, padded_widths
 from contrastive_st.vectors import SIMILARITIES, unit_vectors
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from contrastive_st.buckets import Pass
 from contrastive_st.device import ALL_CODES, DEVICE, MODEL_PRECISIONS
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.folders import ENCODER, HUB_OPTIONS, SHIPPED, default_model, folder_name
@@ -27,7 +28,7 @@ from contrastive_st.options import PROMPTS, Count, checked
 from contrastive_st.prefetch import prefetch
 from contrastive_st.static_vectors import StaticVectors, known
 from contrastive_st.terminal import progress
-from contrastive_st.tokens import DOCUMENT, QUERY, Pass, list_of_texts, role_prompt, texts_or_vectors
+from contrastive_st.tokens import DOCUMENT, QUERY, list_of_texts, role_prompt, texts_or_vectors
 from contrastive_st.vectors import PAIRWISE, SIMILARITIES, check_finite, quantize, unit_vectors
 
 if TYPE_CHECKING:  # torch and transformers are imported where they are needed: static models are encoded without

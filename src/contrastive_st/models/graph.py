@@ -12,13 +12,14 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastive_st.buckets import Pass, bucket_rows, padded_widths
 from contrastive_st.device import bf16_is_fast
 from contrastive_st.errors import InputError, about, require
 from contrastive_st.files.folders import read_export
 from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.models.checkpoint import BACKENDS, Checkpoint, most_tokens
 from contrastive_st.processors import threads
-from contrastive_st.tokens import Pass, bucket_rows, check_id, lowercase, padded_widths, prompt_length, token_ids
+from contrastive_st.tokens import check_id, lowercase, prompt_length, token_ids
 
 INPUTS = ("input_ids", "attention_mask", "text_mask")
 EMBEDDING, STATES = "sentence_embedding", "last_hidden_state"

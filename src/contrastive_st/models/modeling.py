@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
+from contrastive_st.buckets import few_lengths, in_buckets, in_order, row_lengths, training_buckets
 from contrastive_st.errors import InputError
 from contrastive_st.files.reading import JsonObject
 from contrastive_st.losses import TSDAELoss
@@ -29,7 +30,6 @@ from contrastive_st.speed import switch
 from contrastive_st.speed.attention import training_attention
 from contrastive_st.speed.dropout import use_integer_dropout
 from contrastive_st.speed.packing import PackedRows
-from contrastive_st.tokens import few_lengths, in_buckets, in_order, row_lengths, training_buckets
 
 if TYPE_CHECKING:
     from peft import PeftConfig
@@ -64,7 +64,7 @@ class ContrastiveMixin(ForCL):
     words: ClassVar[Sequence[str] | None] = ("lm_head",)  # from states of tokens to scores of words, if that is known
     embedding_width: ClassVar[str] = "hidden_size"  # where the config has the width of the embedding layer
     layout: ClassVar[Mapping[str, str]] = {r"^mlp\.dense\.": "{prefix}.pooler.dense."}  # of SimCSE
-    bucket_options: ClassVar[dict[str, float]] = {}  # for `contrastive_st.tokens.bucket_rows`, in place of the device's
+    bucket_options: ClassVar[dict[str, float]] = {}  # of `bucket_rows`, in place of those of the device
     _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.", r"^(loss_head|after)\."]
 
     def __init__(self, config: PreTrainedConfig, **settings: object) -> None:

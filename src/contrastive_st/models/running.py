@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
+from contrastive_st.buckets import Pass, bucket_rows, in_order, on_device, padded_widths, rows_of_one_length
 from contrastive_st.device import DEVICE, bf16_is_fast
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
@@ -43,20 +44,7 @@ from contrastive_st.models.wrapped import (
 from contrastive_st.speed import switch
 from contrastive_st.speed.products import all_modules, packed_products
 from contrastive_st.static_vectors import Reading, StaticTable, StaticVectors
-from contrastive_st.tokens import (
-    Pass,
-    bucket_rows,
-    check_id,
-    in_order,
-    on_device,
-    pad_rows,
-    padded_widths,
-    prompt_length,
-    rows_of_one_length,
-    token_ids,
-    token_types,
-    tokenizer_state,
-)
+from contrastive_st.tokens import check_id, pad_rows, prompt_length, token_ids, token_types, tokenizer_state
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -19,6 +19,7 @@ from torch.nn import functional
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
+from contrastive_st.buckets import flat_indices
 from contrastive_st.errors import InputError, choice
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import write_json
@@ -28,7 +29,7 @@ from contrastive_st.models.saving import register, write_modules, write_tensors
 from contrastive_st.options import checked
 from contrastive_st.prefetch import in_chunks
 from contrastive_st.static_vectors import Reading, StaticVectors
-from contrastive_st.tokens import each_text, flat_indices
+from contrastive_st.tokens import each_text
 from contrastive_st.vectors import check_finite, unit_vectors
 
 

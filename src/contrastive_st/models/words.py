@@ -21,11 +21,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedConfig
 
+from contrastive_st.buckets import flat_indices, on_device
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses.functional import at_least_float32
 from contrastive_st.models.architectures.quickthoughts import PackedGRU, Packing
-from contrastive_st.tokens import flat_indices, on_device
 
 Inputs: TypeAlias = dict[str, Any]  # the arguments of a model: tensors, and what the host knows of them
 Rows = NDArray[np.int64] | None  # numbers of the rows of a chunk; None: all rows of the batch

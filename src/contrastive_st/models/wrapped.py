@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
+from contrastive_st.buckets import bucket_rows, in_order, row_lengths, take_rows, training_buckets
 from contrastive_st.errors import InputError
 from contrastive_st.losses import Loss
 from contrastive_st.models.adapters import adopt, has_adapter
@@ -23,7 +24,6 @@ from contrastive_st.models.base import ForCL, sentence_vectors
 from contrastive_st.models.checkpoint import ONE_VECTOR, TRANSFORMER_ROLES, Checkpoint, unknown_pooling
 from contrastive_st.models.configuration import LossConfig
 from contrastive_st.models.saving import weights_as, write_tensors
-from contrastive_st.tokens import bucket_rows, in_order, row_lengths, take_rows, training_buckets
 
 Pooling = Callable[[Tensor, Tensor], Tensor]
 
@@ -74,7 +74,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
     supports_gradient_checkpointing = False
     takes_lengths = takes_types = True
     length_bucketing = True
-    bucket_options: ClassVar[dict[str, float]] = {}  # for `contrastive_st.tokens.bucket_rows`
+    bucket_options: ClassVar[dict[str, float]] = {}  # for `contrastive_st.buckets.bucket_rows`
 
     def __init__(
         self, encoder: nn.Module, loss: object = None, pooling: Pooling | None = None, **settings: object

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastive_st.buckets import bucket_rows
 from contrastive_st.serve.limits import ApiError, overloaded
-from contrastive_st.tokens import bucket_rows
 
 Rows = list[list[int]]
 Vectors = NDArray[np.float32]

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contrastive_st.tokens import bucket_rows, few_lengths, on_device, rows_of_one_length
+from contrastive_st.buckets import bucket_rows, few_lengths, on_device, rows_of_one_length
 
 Kernel = Callable[..., Tensor]
 _HALF = (torch.float16, torch.bfloat16)

@@ -16,13 +16,13 @@ from torch import Tensor
 from transformers import PrinterCallback, ProgressCallback, SchedulerType, TrainerCallback, TrainerControl, TrainerState
 from transformers.integrations.integration_utils import TensorBoardCallback
 
+from contrastive_st.buckets import bucket_rows, padded_tokens, row_lengths, training_buckets
 from contrastive_st.device import peak_resident
 from contrastive_st.distributed import any_process
 from contrastive_st.models.base import ForCL
 from contrastive_st.models.wrapped import own_module
 from contrastive_st.speed.packing import packed_tokens
 from contrastive_st.terminal import clean
-from contrastive_st.tokens import bucket_rows, padded_tokens, row_lengths, training_buckets
 from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.gradcache import Batch, chunk_limits
 

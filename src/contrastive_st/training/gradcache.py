@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from contrastive_st.tokens import bucket_rows, in_order, on_device, row_lengths, take_rows, training_buckets
+from contrastive_st.buckets import bucket_rows, in_order, on_device, row_lengths, take_rows, training_buckets
 
 if TYPE_CHECKING:
     from transformers import Trainer

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from contrastive_st.buckets import row_lengths
 from contrastive_st.losses import Loss
-from contrastive_st.tokens import check_id, row_lengths
+from contrastive_st.tokens import check_id
 from contrastive_st.training.gradcache import Batch
 
 

@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, ProphetNetTokenizer
 
-from contrastive_st import SentenceEncoder, tokenize
+from contrastive_st import SentenceEncoder, read_examples, tokenize
 from contrastive_st.models.running import model_hash
 
 TEXT = "Cat-Sat on THE mat."
@@ -62,3 +62,22 @@ def test_a_tokenizer_that_was_used_is_the_same(caplog):
     first = tokenize(ROWS, tokenizer, 8)
     tokenizer(TEXT, truncation=True, max_length=3, padding="max_length")
     assert tokenize(ROWS, tokenizer, 8)._fingerprint == first._fingerprint
+
+
+FILES = {
+    "rows.jsonl": '{"anchor": "Cat", "positive": "a cat"}\n',
+    "scores.csv": "sentence1,sentence2,score\nCat,a cat,0.5\n",
+    "rows.txt": "Cat\n",
+    "lists.jsonl": '{"query": "Cat", "pos": ["a"], "neg": ["mat", "Sat"], "pos_scores": [2], "neg_scores": [1, 0]}\n',
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_was_read_before_is_tokenized_once(name, tmp_path):
+    first, other = tmp_path / name, tmp_path / f"other_{name}"
+    first.write_text(FILES[name])
+    other.write_text(FILES[name].replace("Cat", "On"))
+    read = [tokenize(read_examples(path)[0], fast(), 8) for path in (first, first, other)]
+    one, again, another = (rows.cache_files[0]["filename"] for rows in read)
+    assert one == again != another
+    assert read[0][0] == read[1][0] != read[2][0]

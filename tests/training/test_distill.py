@@ -20,6 +20,7 @@ from contrastive_st.scripts.distill import (
     StudentTrainer,
     Training,
     by_count,
+    endless_batches,
     layer_student,
     read_pairs_of,
     reader_of,
@@ -227,3 +228,9 @@ def test_bad_input_is_one_line(work, tmp_path):
     (tmp_path / "pairs.jsonl").write_text('{"only": "one"}\n')
     with pytest.raises(InputError, match="1 texts"):
         read_pairs_of(str(tmp_path / "pairs.jsonl"), list)
+
+
+@pytest.mark.parametrize("by_length", [True, False])
+def test_every_text_is_passed_where_the_last_batch_is_not_full(by_length):
+    batches = endless_batches(range(10), 4, seed=0, by_length=by_length)
+    assert set(np.concatenate([next(batches) for _ in range(40)])) == set(range(10))

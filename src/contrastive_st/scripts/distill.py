@@ -420,8 +420,9 @@ def endless_batches(lengths: Sequence[int], size: int, seed: int, by_length: boo
         stretch = size * 32 if by_length else len(order)
         for start in range(0, len(order) - size + 1, stretch):
             part = order[start : start + stretch]
+            part = part[: len(part) // size * size]  # what is left out differs in each epoch
             part = part[np.argsort(array[part], kind="stable")] if by_length else part
-            batches = [part[i : i + size] for i in range(0, len(part) - size + 1, size)]
+            batches = part.reshape(-1, size)
             yield from (batches[i] for i in rng.permutation(len(batches)))
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import datasets
 import pyarrow as pa
 import pyarrow.compute as pc
-from datasets.fingerprint import generate_random_fingerprint as new_fingerprint
+from datasets.fingerprint import Hasher
 
 from contrastive_st.data.profile import MISSING, as_text
 from contrastive_st.data.reading.rows import Dropped, Row, Table, check_rows
@@ -59,8 +59,7 @@ def columns_of(
     if dropped.count or not total:
         dropped.report(total, strict)
     if not isinstance(whole, datasets.Dataset):
-        result = datasets.table.InMemoryTable(pa.concat_tables(chunks))
-        return datasets.Dataset(result, fingerprint=new_fingerprint())  # by default that is a hash of all cells
+        return in_memory_dataset(pa.concat_tables(chunks))
     if clean and not dropped.count:
         return whole
     return whole.with_format("arrow").map(
@@ -68,6 +67,18 @@ def columns_of(
         features=datasets.Features({name: datasets.Value("string") for name in whole.column_names}),
         desc=f"tidying {table.source}",
     ).with_format(None)  # fmt: skip
+
+
+def in_memory_dataset(table: pa.Table) -> datasets.Dataset:
+    """A data set of a table, with a hash of its buffers as fingerprint, by which its token ids are found in the cache.
+
+    `datasets` would pickle the table for it, which takes longer than reading a file.
+    """
+    parts: list[bytes | memoryview] = [str(table.schema).encode()]
+    for chunk in (chunk for column in table.columns for chunk in column.chunks):
+        parts.append(f"{chunk.offset} {len(chunk)}".encode())
+        parts += [memoryview(buffer) for buffer in chunk.buffers() if buffer is not None]
+    return datasets.Dataset(datasets.table.InMemoryTable(table), fingerprint=Hasher.hash_bytes(parts))
 
 
 def _as_strings(rows: Sequence[Row], name: str, table: Table, only_strings: bool) -> pa.Array:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from contrastive_st.data import profile
 from contrastive_st.data.pair_sets import BY_NAME
-from contrastive_st.data.reading.columns import CHUNK, columns_of, new_fingerprint
+from contrastive_st.data.reading.columns import CHUNK, columns_of, in_memory_dataset
 from contrastive_st.data.reading.rows import Dropped, Table
 from contrastive_st.data.reading.table import open_table
 from contrastive_st.data.roles import (
@@ -370,7 +370,7 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
         matrix = np.column_stack([whole[f"score {place}"].to_numpy() for place in range(most)])
         offsets = pa.array(np.arange(len(matrix) + 1) * most, pa.int32())
         result = result.append_column(SCORES, pa.ListArray.from_arrays(offsets, pa.array(matrix.ravel())))
-    return datasets.Dataset(datasets.table.InMemoryTable(result), fingerprint=new_fingerprint())
+    return in_memory_dataset(result)
 
 
 def _candidates(

@@ -74,7 +74,7 @@ def test_haystack_pipelines(model):
             component.run(**wrong)
 
 
-def test_haystack_retriever_over_an_index(monkeypatch):
+def test_haystack_retriever_over_an_index(monkeypatch, caplog):
     pytest.importorskip("haystack")
     from search_fakes import WordEncoder, topic_index
 
@@ -104,6 +104,18 @@ def test_haystack_retriever_over_an_index(monkeypatch):
         assert count({"field": field, "operator": "in", "value": [value, "none"]}) == 1
         assert count({"field": field, "operator": "!=", "value": value}) == len(index) - 1
         assert count({"field": field, "operator": "not in", "value": [value]}) == len(index) - 1
+    of_none = {"operator": "OR", "conditions": []}  # as `any([])`
+    for filters, wanted in (
+        (of_none, 0), ({"operator": "NOT", "conditions": []}, 0), ({"operator": "AND", "conditions": []}, len(index)),
+        ({"operator": "OR", "conditions": [space, of_none]}, count(space)),
+        ({"operator": "NOT", "conditions": [of_none]}, len(index)),
+        ({"field": "topic", "operator": "in", "value": []}, 0),
+        ({"field": "topic", "operator": "not in", "value": []}, len(index)),
+    ):  # fmt: skip
+        assert count(filters) == wanted, filters
+    caplog.clear()
+    assert count({"field": "year", "operator": ">", "value": None}) == 0
+    assert caplog.messages == ["a part of the filter has nothing to compare with, so no document meets it"]
     for wrong in ({"field": "topic", "operator": ">", "value": "sea"}, {"operator": "XOR", "conditions": [condition]}):
         with pytest.raises(InputError, match="filter"):
             retriever.run(vector.tolist(), filters=wrong)

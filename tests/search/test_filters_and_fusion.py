@@ -88,6 +88,9 @@ def test_forms_of_one_filter():
         (Condition("day", ">", ("2024-05-01",)), Condition("price", "=", (1.5,)), Condition("n", "=", (3,)))
     )
 
+    either = Filter((Condition("a", "=", (1,)), Condition("b", "=", (2,))), "or")
+    assert as_filter([either, "c=3"]).parts == (either, Condition("c", "=", ("3",)))
+
 
 def test_hostile_keys_and_values_stay_inside_their_quotes():
     path = as_jsonpath(as_filter({'a" || true) //': 'x" || $."b" == "y', "l": "a\0b"}))
@@ -180,6 +183,19 @@ def test_what_a_condition_means_here_and_in_postgresql(store):
 def test_a_filter_may_have_thousands_of_values(store):
     fill(store, [{"a": 3}, {"a": 7.00}, {"a": -1}])
     assert store.count({"a": list(range(3000))}) == 2
+
+
+@pytest.mark.parametrize("indexes", ["postgresql", "exact"])
+def test_all_of_no_conditions_hold_and_none_of_them_does(store, indexes):
+    fill(store, [{"a": 1}, {"a": 2}])
+    index = ExactIndex([0, 1], ["t", "t"], unit_vectors(2), [{"a": 1}, {"a": 2}]) if indexes == "exact" else store
+    one, none = Condition("a", "=", (1,)), Filter((), "or")
+    for filter, found in (
+        (Filter(), [0, 1]), (none, []), (Filter((), "not"), []), (Filter((one, none)), []),
+        (Filter((one, none), "or"), [0]), (Filter((none,), "not"), [0, 1]), (Filter((Filter(),), "not"), []),
+    ):  # fmt: skip
+        assert ids_found_by(index, filter) == found, filter
+        assert index.count(filter) == len(found)
 
 
 def ids_found_by(index, filter, count=200):
@@ -282,7 +298,7 @@ JOINS = {"and": all, "or": any, "not": lambda held: not all(held)}  # Haystack's
 @example(rows=[{"a": dt.datetime(2001, 5, 7, 0, 0, 1)}], kind="and", filters=[[{"a": {"<=": dt.datetime(2001, 5, 7)}}]])
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(rows=ROWS, kind=st.sampled_from(["and", "and", *JOINS]),
-       filters=st.lists(st.lists(CONDITIONS, min_size=1, max_size=3), min_size=1, max_size=6))  # fmt: skip
+       filters=st.lists(st.lists(CONDITIONS, max_size=3), min_size=1, max_size=6))  # fmt: skip
 def test_random_conditions_find_the_same_in_every_index(store, rows, kind, filters):
     exact = ExactIndex(range(len(rows)), ["t"] * len(rows), unit_vectors(len(rows)), rows)
     fill(store, rows)

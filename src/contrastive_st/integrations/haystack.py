@@ -355,8 +355,8 @@ def translate_filters(filters: Json) -> Filter:
         raise InputError(f"filter {filters}: an index takes comparisons, `in`, `not in`, and AND, OR and NOT of these")
     column = _FIELDS.get(filters["field"]) or filters["field"].removeprefix("meta.")
     missing = Condition(column, "=", (None,))
-    if ranges and value is None:
-        return Filter((missing, Condition(column, "!=", (None,))))  # of no document
+    if (ranges and value is None) or value == []:
+        return Filter((), "and" if operator == "not in" else "or")  # of every document, or of none
     wanted = as_filter({column: {{"in": "=", "not in": "!="}.get(str(operator), operator): value}})
     if operator not in ("!=", "not in") or None in next(wanted.conditions()).values:
         return wanted

@@ -86,7 +86,7 @@ class Condition:
         object.__setattr__(self, "values", tuple(nfc(one) if isinstance(one, str) else one for one in self.values))
         choice(f"operator of the filter on {self.column!r}:", self.operator, OPERATORS)
         if not self.values:
-            raise InputError(f"filter on {self.column!r}: an empty list matches nothing; give values")
+            raise InputError(f"filter on {self.column!r}: an empty list of values; give one or more")
         bounds = self.type or self.number is not None or self.date  # with a type, `of_type` says what is wrong
         if self.operator in RANGES and (len(self.values) > 1 or not bounds):
             raise InputError(
@@ -185,6 +185,9 @@ class Condition:
 class Filter:
     """Conditions of which all must hold (`and`), at least one (`or`), or not all (`not`).
 
+    All of no conditions hold, so `Filter()`, which alone is false, is met by every document; `or` and `not` of none by
+    no document.
+
     Example:
         >>> chosen = parse("topic=sea,sky; year>=2000")
         >>> chosen.holds({"topic": "sea", "year": "2004"}), str(chosen)
@@ -195,7 +198,7 @@ class Filter:
     join: Join = "and"
 
     def __bool__(self) -> bool:
-        return bool(self.parts)
+        return bool(self.parts) or self.join != "and"
 
     @cached_property
     def of_document(self) -> bool:
@@ -270,7 +273,8 @@ def as_filter(given: Filterable) -> Filter:
     if isinstance(given, str):
         return parse(given)
     if not isinstance(given, Mapping):
-        return Filter(tuple(part for one in given for part in as_filter(one).parts))
+        filters = [as_filter(one) for one in given]
+        return Filter(tuple(part for one in filters for part in (one.parts if one.join == "and" else (one,))))
     conditions = []
     for column, wanted in given.items():
         for symbol, value in (wanted if isinstance(wanted, Mapping) else {"=": wanted}).items():

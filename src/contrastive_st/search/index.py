@@ -459,7 +459,8 @@ def unmet(index: VectorIndex, filter: Filter) -> list[str]:
     _check_columns(index, filter)
     if not filter or index.count(filter):
         return []
-    notes = []
+    empty = any(part and not part.parts for part in filter.filters())
+    notes = ["a part of the filter has nothing to compare with, so no document meets it"] * empty
     for part in filter.conditions():
         if not index.count(Filter((part,))):
             values = sorted({str(value) for value in index.values(part.column, _EXAMPLES + 1)})

@@ -20,8 +20,6 @@ def as_jsonpath(filter: Filter) -> str:
         '(($."topic" == "x" || $."topic" == "a\\\\"b"))'
     """
     parts = [_condition(part) if isinstance(part, Condition) else as_jsonpath(part) for part in filter.parts]
-    if not parts:
-        return "(1 == 1)"
     return _not(_all(parts)) if filter.join == "not" else _any(parts) if filter.join == "or" else _all(parts)
 
 
@@ -72,13 +70,13 @@ def _in_range(path: str, condition: Condition) -> list[str]:
 
 
 def _all(parts: list[str]) -> str:
-    return "(" + " && ".join(parts) + ")"
+    return "(" + (" && ".join(parts) or "1 == 1") + ")"  # all of no parts hold, and none of them does
 
 
 def _any(parts: list[str]) -> str:
     if len(parts) > _FLAT:  # halves, because PostgreSQL's stack is as deep as a chain is long
         parts = [_any(parts[: len(parts) // 2]), _any(parts[len(parts) // 2 :])]
-    return "(" + " || ".join(parts) + ")"
+    return "(" + (" || ".join(parts) or "1 == 0") + ")"
 
 
 def _not(part: str) -> str:

@@ -12,6 +12,7 @@ from contrastive_st import InputError
 from contrastive_st.search.analysis import topics as trends
 from contrastive_st.search.analysis.projection import draw_map, draw_sizes, lay_out, new_figure, place_labels, project
 from contrastive_st.search.analysis.topics import distinctive_terms, find_trends, group_values, table
+from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.index import sample
 
 
@@ -44,6 +45,21 @@ def test_topics_are_found_counted_and_named(index, by_year):
         assert index.get([cluster.central_id])[0].text == cluster.central
         assert cluster.cohesion == pytest.approx(cosines.mean(), abs=1e-6)
     assert seen == set(TOPICS)
+
+
+def test_documents_of_which_the_model_knows_no_token_are_left_out(index):
+    """A move to another model gives them vectors of zeros."""
+    ids, texts, metadata, vectors = next(index.scan())
+    vectors[50:70] = 0  # of two clusters; and a whole batch of the scan below
+    silent = ExactIndex(ids, texts, vectors, metadata)
+    silent.scan = lambda: ExactIndex.scan(silent, 10)
+    found = find_trends(silent, "year", clusters=3)
+    assert (found.total, found.left_out, sum(sum(cluster.counts) for cluster in found.clusters)) == (160, 20, 160)
+    assert not set(ids[50:70].tolist()) & set(lay_out(silent, found).sample.ids.tolist())
+    with pytest.raises(InputError, match=f"document {ids[50]} is without a token that the model knows"):
+        silent.similar(ids[50])
+    with pytest.raises(InputError, match="no documents with a token"):
+        find_trends(ExactIndex(ids, texts, 0 * vectors))
 
 
 def test_the_change_is_that_of_the_share(by_year):

@@ -263,6 +263,7 @@ class Trends(CollectionCommand):
         from contrastive_st.data.table_writers import write_table
         from contrastive_st.files.writing import atomic_write, check_target
         from contrastive_st.search.analysis.topics import find_trends, table
+        from contrastive_st.search.report import UNKNOWN
 
         folder = None if self.output is None else check_target(self.output, self.overwrite)
         with self.opened() as index:
@@ -271,6 +272,8 @@ class Trends(CollectionCommand):
                 progress=lambda done, total: note(f"{done:,} of {total:,} documents counted") if done < total else None,
             )  # fmt: skip
             say("\n".join(table(trends)))
+            if trends.left_out:
+                note(f"left out: {trends.left_out:,} texts {UNKNOWN}")
             if folder is None:
                 return
             from contrastive_st.search.analysis.projection import draw_map, draw_sizes, lay_out

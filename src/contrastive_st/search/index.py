@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.filters import RANGES, Condition, Filter, Filterable, as_filter
+from contrastive_st.search.report import UNKNOWN
 from contrastive_st.search.values import Row, as_id, as_ids, given_and_own, one_line, own_id
 from contrastive_st.vectors import unit_vectors
 
@@ -303,7 +304,10 @@ def check_k(k: object) -> int:
 
 def nearest_to(index: VectorIndex, id: Id, k: int, filter: Filterable) -> list[Hit]:
     """What `VectorIndex.similar` returns, by the vector of the document; 100,000 hits are at most 99,999 others."""
-    hits = index.search(index.vectors([id])[0], min(check_k(k) + 1, MOST_HITS), filter=filter)[0]
+    vector = index.vectors([id])[0]
+    if not vector.any():
+        raise InputError(f"document {one_line(str(id), 60)} is {UNKNOWN}, so no other is near to it")
+    hits = index.search(vector, min(check_k(k) + 1, MOST_HITS), filter=filter)[0]
     return [hit for hit in hits if hit.id != as_id(id)][:k]
 
 
@@ -519,8 +523,15 @@ class Sample:
     total: int
 
 
+def known_of(batch: Batch) -> Batch:
+    """The documents of a batch of which the model knows a token; after a move to another model, others have zeros."""
+    ids, texts, metadata, vectors = batch
+    known = np.flatnonzero(vectors.any(axis=1))
+    return ids[known], [texts[i] for i in known], [metadata[i] for i in known], vectors[known]
+
+
 def sample(index: VectorIndex, size: int, seed: int = 0) -> Sample:
-    """At most `size` documents, chosen at random.
+    """At most `size` documents of which the model knows a token, chosen at random.
 
     Args:
         index: the index.
@@ -531,9 +542,11 @@ def sample(index: VectorIndex, size: int, seed: int = 0) -> Sample:
         The documents, ordered by id.
 
     Raises:
-        InputError: the index is empty.
+        InputError: the index has no such documents.
     """
-    ids, texts, _, vectors = index.draw(size, seed)
+    drawn = index.draw(size, seed)
+    ids, texts, _, vectors = known_of(drawn)
     if not len(ids):
-        raise InputError("the index has no documents; fill it first (contrastive-st index CORPUS)")
+        without = " with a token that the model knows" if len(drawn[0]) else ""
+        raise InputError(f"the index has no documents{without}; fill it first (contrastive-st index CORPUS)")
     return Sample(ids, texts, unit_vectors(vectors), max(len(index), len(ids)))

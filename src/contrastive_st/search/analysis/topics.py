@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from contrastive_st.data.profile import number_of
 from contrastive_st.errors import InputError
 from contrastive_st.search.filters import values_of
-from contrastive_st.search.index import VectorIndex, sample
+from contrastive_st.search.index import VectorIndex, known_of, sample
 from contrastive_st.search.values import one_line
 from contrastive_st.vectors import unit_vectors
 
@@ -169,6 +169,7 @@ class Trends:
         by: the metadata column by which they were counted, or None.
         values: its values or ranges of values, in order; the last one is `MISSING` if documents have none.
         centres: unit vectors `[clusters, d]`, in the order of the clusters.
+        left_out: number of further documents, of which the model knows no token.
     """
 
     clusters: list[Cluster]
@@ -176,6 +177,7 @@ class Trends:
     by: str | None
     values: list[str]
     centres: NDArray[np.float32]
+    left_out: int = 0
 
     def assign(self, vectors: NDArray[np.float32]) -> NDArray[np.int64]:
         """The cluster of each vector `[n, d]`: the one with the nearest centre."""
@@ -241,7 +243,10 @@ def find_trends(
     k = len(centres)
     sizes, sums, nearest, central = np.zeros(k, dtype=np.int64), np.zeros(k), np.full(k, -np.inf), [(0, "")] * k
     words, by_value = np.zeros((k, len(counter.vocabulary_) if counter else 0)), [Counter[object]() for _ in range(k)]
-    for ids, texts, metadata, vectors in index.scan():
+    left_out = 0
+    for batch in index.scan():
+        ids, texts, metadata, vectors = known_of(batch)
+        left_out += len(batch[0]) - len(ids)
         cosines = unit_vectors(vectors) @ centres.T
         labels = cosines.argmax(1)
         best = cosines[np.arange(len(labels)), labels]
@@ -264,7 +269,7 @@ def find_trends(
         if sum(map(len, by_value)) > _DISTINCT:
             raise InputError(f"--by {by} has too many values (more than {_DISTINCT:,} counted); "
                              "choose a column that groups documents")  # fmt: skip
-        progress(int(sizes.sum()), drawn.total)
+        progress(int(sizes.sum()) + left_out, drawn.total)
     groups, all_values = Groups([], {}, False), sum(by_value, Counter[object]())
     if by is not None:
         if set(all_values) <= {None}:
@@ -277,7 +282,7 @@ def find_trends(
         name = _name(terms, text, [cluster.name for cluster in result])
         cohesion = float(sums[i] / sizes[i])
         result.append(Cluster(name, int(sizes[i]), text, number, cohesion, terms, groups.count(by_value[i])))
-    trends = Trends(result, int(sizes.sum()), by, groups.names, centres[order])
+    trends = Trends(result, int(sizes.sum()), by, groups.names, centres[order], left_out)
     if groups.ordered:
         changes = _changes(np.array([*map(trends.curve, result)]))
         for cluster, change in zip(result, changes, strict=True):

@@ -59,7 +59,10 @@ def columns_of(
     if dropped.count or not total:
         dropped.report(total, strict)
     if not isinstance(whole, datasets.Dataset):
-        return in_memory_dataset(pa.concat_tables(chunks))
+        cells = pa.concat_tables(chunks)
+        # by default the fingerprint is a hash of a pickle, which takes longer than the file
+        key = Hasher.hash_bytes([str(cells.schema).encode(), *(batch.serialize() for batch in cells.to_batches())])
+        return datasets.Dataset(datasets.table.InMemoryTable(cells), fingerprint=key)
     if clean and not dropped.count:
         return whole
     return whole.with_format("arrow").map(
@@ -67,18 +70,6 @@ def columns_of(
         features=datasets.Features({name: datasets.Value("string") for name in whole.column_names}),
         desc=f"tidying {table.source}",
     ).with_format(None)  # fmt: skip
-
-
-def in_memory_dataset(table: pa.Table) -> datasets.Dataset:
-    """A data set of a table, with a hash of its buffers as fingerprint, by which its token ids are found in the cache.
-
-    `datasets` would pickle the table for it, which takes longer than reading a file.
-    """
-    parts: list[bytes | memoryview] = [str(table.schema).encode()]
-    for chunk in (chunk for column in table.columns for chunk in column.chunks):
-        parts.append(f"{chunk.offset} {len(chunk)}".encode())
-        parts += [memoryview(buffer) for buffer in chunk.buffers() if buffer is not None]
-    return datasets.Dataset(datasets.table.InMemoryTable(table), fingerprint=Hasher.hash_bytes(parts))
 
 
 def _as_strings(rows: Sequence[Row], name: str, table: Table, only_strings: bool) -> pa.Array:

@@ -16,11 +16,12 @@ from pathlib import Path
 import datasets
 import numpy as np
 import pyarrow as pa
+from datasets.fingerprint import Hasher
 from numpy.typing import NDArray
 
 from contrastive_st.data import profile
 from contrastive_st.data.pair_sets import BY_NAME
-from contrastive_st.data.reading.columns import CHUNK, columns_of, in_memory_dataset
+from contrastive_st.data.reading.columns import CHUNK, columns_of
 from contrastive_st.data.reading.rows import Dropped, Table
 from contrastive_st.data.reading.table import open_table
 from contrastive_st.data.roles import (
@@ -370,7 +371,8 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
         matrix = np.column_stack([whole[f"score {place}"].to_numpy() for place in range(most)])
         offsets = pa.array(np.arange(len(matrix) + 1) * most, pa.int32())
         result = result.append_column(SCORES, pa.ListArray.from_arrays(offsets, pa.array(matrix.ravel())))
-    return in_memory_dataset(result)
+    key = Hasher.hash_bytes([str(result.schema).encode(), *(batch.serialize() for batch in result.to_batches())])
+    return datasets.Dataset(datasets.table.InMemoryTable(result), fingerprint=key)
 
 
 def _candidates(

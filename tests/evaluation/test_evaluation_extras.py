@@ -118,7 +118,11 @@ def run(*arguments):
     return parsed(Evaluate, parser.parse_args([str(argument) for argument in arguments]))()
 
 
-def test_the_evaluate_command_prints_a_table_and_writes_files(checkpoint, tmp_path, capsys):
+def closed(*values):
+    raise BrokenPipeError
+
+
+def test_the_evaluate_command_prints_a_table_and_writes_files(checkpoint, tmp_path, capsys, monkeypatch):
     root = write_all(tmp_path / "data")
     write(tmp_path / "same.tsv", ["label\tsentence1\tsentence2", "1\tcat\tcat", "0\tcat\tdog"])
     write(tmp_path / "faq.tsv", ["query\tanswer", "old cat\tthe old cat", "new dog\ta new dog"])
@@ -129,6 +133,11 @@ def test_the_evaluate_command_prints_a_table_and_writes_files(checkpoint, tmp_pa
     assert "STS13 not run" in out
     assert all(word in out for word in ("same", "faq", "mrr@10"))
     assert (tmp_path / "out/report.json").is_file()
+    monkeypatch.setattr("contrastive_st.evaluation.cli.say", closed)
+    with pytest.raises(BrokenPipeError):
+        run(checkpoint, "--cache", "none", "-o", tmp_path / "piped", *own)
+    assert (tmp_path / "piped/report.json").is_file()
+    monkeypatch.undo()
     for bad, message in (
         (["--data", tmp_path / "nowhere"], "no such folder"),
         (["--data", root, "--tasks", "STS99"], "unknown task"),

@@ -119,12 +119,15 @@ class Evaluate(_Models):
             pooling=self.pooling, max_length=self.max_length, device=device, names=self.names,
         )  # fmt: skip
         if processes()[0] == 0:
-            say(report.table())
-            if self.output:
-                note("\nwritten: " + ", ".join(str(path) for path in report.save(self.output)))
-            if self.card and report.models[0] not in report.failures:
-                write_metadata(report, report.models[0], self.card)
-                write_files(Path(self.card).parent, eval_results(report, report.models[0]))
+            try:
+                written = report.save(self.output) if self.output else []
+                if self.card and report.models[0] not in report.failures:
+                    write_metadata(report, report.models[0], self.card)
+                    write_files(Path(self.card).parent, eval_results(report, report.models[0]))
+            finally:  # printed last, as a reader that stops early, such as `head`, ends the command
+                say(report.table())
+            if written:
+                note("\nwritten: " + ", ".join(map(str, written)))
         if report.failures:
             raise InputError(f"not evaluated: {', '.join(report.failures)}; the reasons are in the report")
 
@@ -178,10 +181,10 @@ class Neighbors(_Models):
             encoder = open_encoder(model, pooling=self.pooling, name=title or None)
             title = str(model) if encoder.name in result else encoder.name
             result[title] = neighbors(encoder, queries, rows[name], self.k)
-        say(as_text(queries, result, shutil.get_terminal_size((120, 24)).columns))
         if self.output:
             what = f"The nearest of {len(rows):,} distinct sentences of {Path(self.corpus).name}, by cosine similarity."
             Path(self.output).write_text(as_markdown(queries, result, what), encoding="utf-8")
+        say(as_text(queries, result, shutil.get_terminal_size((120, 24)).columns))
 
 
 def _data(asked: str | None) -> str:

@@ -87,6 +87,17 @@ def test_pairs_of_one_label_are_undefined_and_train_thresholds_are_used():
     assert "one label" in score_pairs(Splits({"test": same}, {}), bag_of_words, "T")[0].note
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_labelled_pairs_of_equal_sentences_tie(first):
+    """So the label of one says nothing of another, also at the threshold of the train split."""
+    random, texts = np.random.default_rng(0), [str(i) for i in range(40)]
+    vectors = dict(zip(texts, random.normal(size=(40, 16)).astype(np.float32), strict=True))
+    rows = pair_rows(list(zip(texts, texts, strict=True)), [first, 1 - first] * 20)
+    found = score_pairs(Splits({"train": rows, "test": rows}, {}), lambda own: np.array([vectors[t] for t in own]))
+    values = {score.metric: score.value for score in found}
+    assert values == pytest.approx({name: 2 / 3 if "f1" in name else 0.5 for name in values})
+
+
 def test_ranking_metrics_are_those_of_a_plain_loop(monkeypatch):
     random = np.random.default_rng(0)
     queries, documents = random.normal(size=(20, 5)), random.normal(size=(50, 5))

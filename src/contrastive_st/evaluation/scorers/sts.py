@@ -175,7 +175,8 @@ def score_pairs(splits: Splits, embed: Embed, task: str = "", similarity: str = 
 
     `best_accuracy` and `best_f1` are at the threshold that is best on the split itself (as sentence-transformers
     reports them; an upper bound), `average_precision` is over all thresholds, and `accuracy` and `f1` are at the
-    thresholds that are best on the train split, if there is one.
+    thresholds that are best on the train split, if there is one. Similarities are rounded as for Spearman, so that
+    pairs of equal sentences tie.
 
     Args:
         splits: the splits of the task.
@@ -187,7 +188,7 @@ def score_pairs(splits: Splits, embed: Embed, task: str = "", similarity: str = 
         One score per metric and split; one that cannot be computed has no value and a note.
     """
     (test,) = splits.needed("test")
-    scores, labels = _similarities(test, embed, similarity), test.labels.astype(bool)
+    scores, labels = _rounded(_similarities(test, embed, similarity)), test.labels.astype(bool)
     if labels.all() or not labels.any():
         why = "undefined: all pairs have one label"
         return [Score(task, "test", "average_precision", None, n=len(labels), note=why)]
@@ -196,7 +197,7 @@ def score_pairs(splits: Splits, embed: Embed, task: str = "", similarity: str = 
     values |= {f"best_{name}": value for name, (value, _) in best.items()}
     if "train" in splits:
         train = splits["train"]
-        chosen = best_thresholds(_similarities(train, embed, similarity), train.labels.astype(bool))
+        chosen = best_thresholds(_rounded(_similarities(train, embed, similarity)), train.labels.astype(bool))
         values["accuracy"] = float(np.mean((scores >= chosen["accuracy"][1]) == labels))
         values["f1"] = float(f1_score(labels, scores >= chosen["f1"][1]))
     return [Score(task, "test", name, value, n=len(labels)) for name, value in values.items()]

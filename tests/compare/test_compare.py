@@ -20,6 +20,7 @@ from contrastive_st.compare.systems import (
     reranked_system,
 )
 from contrastive_st.data.documentation import near_copies
+from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, relevant_rows
 from contrastive_st.search.exact import ExactIndex
 
 SYLLABLES = ("ba", "co", "di", "fu", "ge", "ha", "jo", "ki", "lu", "me", "no", "pa", "ri", "so", "tu", "ve")
@@ -129,6 +130,18 @@ def test_the_first_half_of_the_queries_chooses_and_the_other_confirms():
     assert steady.behind[0] == pytest.approx(winner.confirming - 0.5)
     assert steady.behind[2] < 0
     assert "steady" in result.verdict()
+
+
+def test_recall_is_that_of_all_documents_of_a_query_as_evaluate_has_it():
+    scores = np.tile(-np.arange(40.0), (4, 1))
+    relevant = [[0, 39], [1, 2], [3, 30], [5, 6, 38, 39]]
+    search = Search(["q"] * 4, ["d"] * 40, relevant, [], "")
+    [row] = Comparison(search, [System("s", scores)]).rows
+    theirs = ranking_metrics(scores[2:], np.eye(40), relevant_rows(relevant[2:]), similarity="dot")
+    assert row.recall == theirs["recall@10"] == 0.5
+    alone = Search(["q"] * 4, ["d"] * 40, [[0], [9], [10], [39]], [], "")
+    assert alone.recalls(scores).tolist() == (alone.ranks(scores) <= 10).tolist()
+    assert alone.recalls(np.full((4, 40), np.nan)).tolist() == [0.0] * 4
 
 
 def test_a_run_prints_the_table_writes_the_page_and_saves_the_tuned_model(table, tmp_path, capsys, monkeypatch):

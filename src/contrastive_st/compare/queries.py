@@ -21,6 +21,7 @@ from contrastive_st.data.reading import is_saved, open_table
 from contrastive_st.data.reading.content import decode, format_of, open_bytes, path_of
 from contrastive_st.data.roles import ANCHOR, LABEL, POSITIVE, TEXT, leave_out
 from contrastive_st.errors import InputError
+from contrastive_st.evaluation.scorers.retrieval import graded_metrics
 from contrastive_st.search.document_readers import READERS
 from contrastive_st.search.documents import open_corpus
 from contrastive_st.search.index import VectorIndex
@@ -91,6 +92,21 @@ class Search:
             before[own] = False
             ranks.append(1 + int(before.sum()))
         return np.array(ranks, np.int64)
+
+    def recalls(self, scores: NDArray[np.floating], first: int = 0, k: int = 10) -> NDArray[np.float64]:
+        """The share of the documents of each query that are among the first k, by scores as for `ranks`; `[n]`.
+
+        Example:
+            >>> search = Search(["a", "b"], ["x", "y", "z"], [[0], [1, 2]], [], "")
+            >>> search.recalls(np.array([[0.5, 0.5, 0.1], [0.9, 0.2, 0.3]]), k=2).tolist()
+            [1.0, 0.5]
+        """
+        ranked = np.nan_to_num(scores, nan=-np.inf)
+        found = [
+            graded_metrics(row, np.array(own), np.ones(len(own)), metrics=[("recall", k)])[f"recall@{k}"]
+            for row, own in zip(ranked, self.relevant[first:], strict=False)
+        ]
+        return np.array(found, np.float64)
 
 
 def made_pair(title: str, text: str) -> tuple[str, str] | None:

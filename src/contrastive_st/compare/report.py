@@ -61,10 +61,10 @@ class Comparison:
         self.rows = [
             Row(
                 system.name, system.model, system.rate, float(own[:half].mean()), float(own[half:].mean()),
-                float((ranks[half:] <= 10).mean()),
+                float(search.recalls(system.scores[half:], half).mean()),
                 None if i == self.winner else mean_interval(values[self.winner][half:] - own[half:]),
             )
-            for i, (system, own, ranks) in enumerate(zip(systems, values, self.ranks, strict=True))
+            for i, (system, own) in enumerate(zip(systems, values, strict=True))
         ]  # fmt: skip
 
     @property

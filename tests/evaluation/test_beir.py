@@ -1,6 +1,7 @@
 """Retrieval in BEIR's layout: trec_eval's figures, one-line errors, the command line, in training."""
 
 import itertools
+import shutil
 
 import numpy as np
 import pytest
@@ -155,6 +156,45 @@ def test_sets_that_are_compressed_or_saved_by_datasets(folder, tmp_path, layout)
         made = {"parts": data, "parts with splits": DatasetDict({"test" if name == "qrels" else name: data})}[layout]
         made.save_to_disk(path / name)
     assert read_retrieval(path)["test"].labels.tolist() == wanted
+
+
+SHARD = "{}-00000-of-00001.parquet"
+
+
+@pytest.mark.parametrize("name", [SHARD, "{}.parquet", "{}/part-0.parquet", "{}.jsonl", "saved"])
+def test_of_the_splits_of_a_part_the_one_that_is_asked_for_is_read(folder, name):
+    """As of `qrels/SPLIT.tsv`: no other split is taken for it, nor merged with it."""
+    wanted = read_retrieval(folder)["test"].labels.tolist()
+    (folder / "qrels" / "test.tsv").unlink()
+    with pytest.raises(MissingData, match=r"no qrels/test\.tsv"):
+        read_retrieval(folder)
+
+    def split(part, **splits):
+        shutil.rmtree(folder / part, ignore_errors=True)
+        if name == "saved":
+            DatasetDict({key: Dataset.from_list(rows) for key, rows in splits.items()}).save_to_disk(folder / part)
+        for key, rows in splits.items() if name != "saved" else ():
+            put(folder / part, name.format(key), rows)
+
+    other = [{"query-id": "q1", "corpus-id": "d2", "score": 1}]
+    split("qrels", train=other, test=PARTS["qrels"], dev=other)
+    assert read_retrieval(folder)["test"].labels.tolist() == wanted
+    assert len(read_retrieval(folder, "dev")["test"].labels) == 1
+    for without in ({"train": other, "dev": other}, {"train": other}):
+        split("qrels", **without)
+        with pytest.raises(MissingData, match=r"no qrels/test\.tsv"):
+            read_retrieval(folder)
+    for part in ("corpus", "queries"):
+        (folder / f"{part}.jsonl").unlink()
+        split(part, train=PARTS[part])
+    split("qrels", train=PARTS["qrels"])  # NanoBEIR's layout
+    assert read_retrieval(folder)["test"].labels.tolist() == wanted
+    split("qrels", test=PARTS["qrels"])
+    split("corpus", train=PARTS["corpus"], test=PARTS["corpus"])
+    assert read_retrieval(folder)["test"].labels.tolist() == wanted
+    split("queries", train=PARTS["queries"], dev=PARTS["queries"])
+    with pytest.raises(MissingData, match=r"no queries\.jsonl"):
+        read_retrieval(folder)
 
 
 def read_retrieval_of(folder, rows):

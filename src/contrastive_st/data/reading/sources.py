@@ -85,7 +85,7 @@ def _shards(folder: Path, source: str, split: str) -> list[Path]:
     if any(splits.values()):
         if others := [str(path.relative_to(folder)) for path in files if not splits[path]]:
             logger.warning(f"{source}: left out, because their names are of no split: {listed(others)}")
-        wanted = choice("split", _SPLIT_OF.get(split, split), sorted({*splits.values()} - {""}), source)
+        wanted = choice("split", split_key(split), sorted({*splits.values()} - {""}), source)
         files = [path for path in files if splits[path] == wanted]
     kinds = sorted({format_of(path) for path in files})
     if len(kinds) != 1:
@@ -94,7 +94,29 @@ def _shards(folder: Path, source: str, split: str) -> list[Path]:
     return files
 
 
-def _files_in(folder: Path) -> dict[Path, str]:
+def split_key(name: str) -> str:
+    """The one name of a split that has several: `validation` for `dev`; any other name as it is.
+
+    Example:
+        >>> split_key("dev"), split_key("corpus")
+        ('validation', 'corpus')
+    """
+    return _SPLIT_OF.get(name.lower(), name)
+
+
+def files_by_split(folder: Path, formats: Sequence[str] = TABLES) -> dict[str, list[Path]]:
+    """The files of some formats in a folder, in order, by the key of the split that they are named after, or by "".
+
+    Raises:
+        InputError: there are files of several splits, or one that is called as a split is, and one of none.
+    """
+    result: dict[str, list[Path]] = {}
+    for path, split in _files_in(folder, formats).items():
+        result.setdefault(split, []).append(path)
+    return result
+
+
+def _files_in(folder: Path, formats: Sequence[str] = TABLES) -> dict[Path, str]:
     """The files of rows in a folder in order, without empty ones, and the splits that they are named after.
 
     A name is that of a split if a whole word of it is, as for `datasets`, and if the names of all files of this format
@@ -103,11 +125,11 @@ def _files_in(folder: Path) -> dict[Path, str]:
     Raises:
         InputError: there are files of several splits, or one that is called as a split is, and one of none.
     """
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and format_of(path) in TABLES)
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and format_of(path) in formats)
     files = [path for path in files if not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)]
     splits = {path: _split_of(path.relative_to(folder)) for path in _with_rows(files)}
-    formats, there = {format_of(path) for path in splits if splits[path]}, sorted({*splits.values()} - {""})
-    others = [path for path, split in splits.items() if not split and format_of(path) in formats]
+    named, there = {format_of(path) for path in splits if splits[path]}, sorted({*splits.values()} - {""})
+    others = [path for path, split in splits.items() if not split and format_of(path) in named]
     called = {part.partition(".")[0].lower() for path in splits for part in path.relative_to(folder).parts}
     if others and (len(there) > 1 or called & _SPLIT_OF.keys()):
         what = f"has files named after splits ({listed(there)}), and {others[0].relative_to(folder)}, which is of none"
@@ -201,5 +223,5 @@ def splits_of(path: Path) -> list[str]:
     with reading(path):
         if (path / _SPLITS_SAVED).is_file():
             return list(read_json(path / _SPLITS_SAVED, dict)["splits"])
-        files = {} if is_saved(path) or not path.is_dir() else _files_in(path)
-        return sorted({split for split in files.values() if split})
+        files = {} if is_saved(path) or not path.is_dir() else files_by_split(path)
+        return sorted({*files} - {""})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,12 +16,14 @@ from contrastive_st.data.profile import is_blank, score_in, simple
 from contrastive_st.data.reading import TABLES, MissingData, Table, is_saved, open_table, splits_of
 from contrastive_st.data.reading.content import COMPRESSED
 from contrastive_st.data.reading.relevance import TREC, Entry, Judgement, entries, judgements
+from contrastive_st.data.reading.sources import files_by_split, split_key
 from contrastive_st.data.reading.table import open_entries, open_judgements
 from contrastive_st.data.roles import NEGATIVE, SCORE, ColumnRoles, leave_out, role_of
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Document, Query, Rows, Splits, pair_rows, tidy
 
 logger = logging.getLogger(__name__)
+_SHARDS = (".parquet", ".jsonl")  # the files of a part that has a folder of its own
 _NOTHING_RELEVANT = "{}: no query has a relevant document, so there is nothing to evaluate"
 
 # --- Pairs.
@@ -177,7 +180,9 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
     | queries | `queries`, in the same way |
     | judgements | `qrels/test.tsv`, or `qrels` in the same way, or in trec's format: `.trec`, `.qrels` or `.txt` |
 
-    Files may be compressed. Each part may also be a data set that `save_to_disk` wrote, or a split of the folder.
+    Files may be compressed. Each part may also be a data set that `save_to_disk` wrote, or a split of the folder. Of
+    a folder whose files are named after splits (`test-00000-of-00001.parquet`), those of the split are read. A single
+    split is read under any name, but judgements only if documents and queries have it too.
     Documents and queries have an id (`_id`, `id`) and `text` (or `contents`); a `title` goes before the text.
     Judgements have `query-id`, `corpus-id` and `score`; without a column of scores all are relevant.
 
@@ -198,8 +203,11 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
         InputError: a row is damaged, or names a query or document that does not exist.
     """
     folder = Path(folder)
-    corpus, queries = (_part(folder, name, name) for name in ("corpus", "queries"))
-    relevance = _part(folder, f"qrels/{split}", split, judged=True) or _part(folder, "qrels", split, judged=True)
+    only = {name: _only_split(folder / name) for name in ("corpus", "queries", "qrels", f"qrels/{split}")}
+    corpus, queries = (_part(folder, name, (name, split, *only[name])) for name in ("corpus", "queries"))
+    of_all = only["qrels"] & only["corpus"] & only["queries"]  # NanoBEIR calls the one split of its three parts train
+    relevance = _part(folder, f"qrels/{split}", (split, *only[f"qrels/{split}"]), judged=True)
+    relevance = relevance or _part(folder, "qrels", (split, *of_all), judged=True)
     if corpus is None or queries is None or relevance is None:
         parts = {"corpus.jsonl": corpus, "queries.jsonl": queries, f"qrels/{split}.tsv": relevance}
         absent = ", ".join(name for name, part in parts.items() if part is None)
@@ -213,20 +221,34 @@ def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False
     return retrieval_splits(texts, asked_texts, judgements(relevance), str(folder), same)
 
 
-def _part(folder: Path, name: str, split: str, judged: bool = False) -> Table | None:
-    """The table `name` of a folder: a file with a known extension, a folder of files, or what `save_to_disk` wrote."""
+def _part(folder: Path, name: str, splits: Sequence[str], judged: bool = False) -> Table | None:
+    """The table `name` of a folder: a file with a known extension, a folder of files, or what `save_to_disk` wrote.
+
+    Of a folder whose files are named after splits, the first of these splits that it has; None if it has none of them.
+    """
     if is_saved(folder):
         return open_table(folder, split=name) if name in splits_of(folder) else None
     kinds = (*TABLES, *TREC) if judged else TABLES
     files = [path for kind in kinds for end in ("", *COMPRESSED) if (path := folder / f"{name}{kind}{end}").is_file()]
     if files:
         return open_judgements(files[0]) if judged else open_entries(files[0])
-    inside = folder / name
+    held = _by_split(folder / name)
+    found = next((held[key] for split in (*splits, "") if (key := split_key(split)) in held), None)
+    return None if found is None else found()
+
+
+def _by_split(inside: Path) -> dict[str, Callable[[], Table]]:
+    """What opens each split of a part in a folder of its own, by the key of the split, or by "" without splits."""
     if is_saved(inside):
         splits = splits_of(inside)
-        return open_table(inside, split=splits[0] if len(splits) == 1 else split)
-    shards = sorted(path for path in inside.glob("*") if path.suffix in (".parquet", ".jsonl"))
-    return open_table(shards) if shards else None
+        return {split_key(own): partial(open_table, inside, split=own) for own in splits or [""]}
+    return {split: partial(open_table, files) for split, files in files_by_split(inside, _SHARDS).items()}
+
+
+def _only_split(inside: Path) -> set[str]:
+    """The one split of a part in a folder of its own; empty if it has several or none."""
+    held = set(_by_split(inside)) - {""}
+    return held if len(held) == 1 else set()
 
 
 def _texts_of(table: Table) -> dict[str, Entry]:

@@ -1,5 +1,6 @@
 """What clients change over HTTP: upserts and deletions with a token of their own, and labels of saved classifiers."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -170,6 +171,30 @@ def test_a_server_opens_the_model_of_the_collection_that_has_the_name_now(http, 
         assert session.examples("talks") == ["the changed text"]
         richer.drop()
     store.delete([1])
+
+
+def test_the_map_is_of_the_collection_as_it_is(store):
+    encoder = open_encoder()
+    made = {"model": encoder.name, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
+    texts = {kind: [f"the {kind} {word}" for word in ("ship", "tide", "gull", "net")] for kind in ("sea", "kitchen")}
+    with ExitStack() as opened:
+        for name, kind in (("other", "kitchen"), ("drawn", "sea")):
+            drawn = opened.enter_context(VectorStore.create(store.database.where, name, **made))
+            drawn.upsert(range(4), texts[kind], encoder.encode_document(texts[kind]))
+        session = SearchSession([Source("drawn", drawn, encoder)])
+        look = lambda: (session.map("drawn").sample.texts, session.sizes["drawn"])
+        assert look() == (texts["sea"], 4)
+        assert session.map("drawn") is session.map("drawn")
+        naming.swap(store.database, "drawn", "other")
+        assert look() == (texts["kitchen"], 4)
+        drawn.delete([3])
+        assert look() == (texts["kitchen"][:3], 3)
+        drawn.upsert([0], ["the garden"], encoder.encode_document(["the garden"]))
+        assert look() == (["the garden", *texts["kitchen"][1:3]], 3)
+        drawn.drop()
+        again = opened.enter_context(VectorStore.create(store.database.where, "drawn", **made))
+        again.upsert(range(3), texts["sea"][:3], encoder.encode_document(texts["sea"][:3]))
+        assert look() == (texts["sea"][:3], 3)
 
 
 def test_a_folder_of_shards_cannot_be_changed(tmp_path, capsys):

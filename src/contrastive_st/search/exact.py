@@ -227,6 +227,10 @@ class ExactIndex:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def state(self) -> int:
+        """The documents never change."""
+        return 0
+
     def search(
         self,
         vectors: Vectors,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Literal, Protocol
@@ -93,6 +93,9 @@ class VectorIndex(Protocol):
 
     def __len__(self) -> int:
         """How many documents there are."""
+
+    def state(self) -> Hashable:
+        """What is equal as long as the documents, their texts and their model are the same, and costs little."""
 
     def search(
         self,

@@ -36,9 +36,13 @@ def build_page(session: SearchSession) -> Any:
     """
     gr = import_gradio()
     names = session.names
-    with gr.Blocks(title="Semantic search", analytics_enabled=False, fill_width=True) as page:
+
+    def heading() -> str:
         sources = [(name, f"{size:,}", session.sources[name].encoder.name) for name, size in session.sizes.items()]
-        gr.HTML(render("heading", sources))
+        return render("heading", sources)
+
+    with gr.Blocks(title="Semantic search", analytics_enabled=False, fill_width=True) as page:
+        gr.HTML(heading)  # a function, which is called again each time that the page is loaded
         with gr.Row():
             query = gr.Textbox(label="Query", placeholder="what to look for", scale=8, max_lines=1,
                                lines=1, autofocus=True, elem_id="query")  # fmt: skip

@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
@@ -97,15 +97,19 @@ class SearchSession:
         self.sources = {source.name: source for source in sources}
         if not sources or len(self.sources) < len(sources):
             raise InputError(f"{len(sources)} indices with {len(self.sources)} names; name each of them differently")
-        self.sizes = {name: len(source.index) for name, source in self.sources.items()}
         self._encoding, self._mapping = threading.Lock(), threading.Lock()
-        self._maps: dict[str, Map] = {}
+        self._maps: dict[str, tuple[Hashable, Map]] = {}  # with the states of the indices that they are of
         self._follow = Follower(self._take)
 
     @property
     def names(self) -> list[str]:
         """The names of the sources."""
         return list(self.sources)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many documents each source has now."""
+        return {name: len(source.index) for name, source in self.sources.items()}
 
     @_follows
     def answer(self, source: str, query: str, k: int = 10, filter: Filterable = None, hybrid: bool = False) -> Answer:
@@ -209,7 +213,7 @@ class SearchSession:
 
     @_follows
     def map(self, source: str, progress: Callable[[int, int], object] = lambda done, total: None) -> Map:
-        """The map of a source; made when first asked for, which takes a scan or three and some seconds.
+        """The map of a source; made when first asked for, and when it has changed, by a scan or three in some seconds.
 
         Args:
             source: its name.
@@ -219,10 +223,11 @@ class SearchSession:
             The map.
         """
         with self._mapping:
-            if source not in self._maps:
-                index = self._source(source).index
-                self._maps[source] = lay_out(index, find_trends(index, progress=progress))
-            return self._maps[source]
+            index = self._source(source).index
+            state = index.state()
+            if source not in self._maps or self._maps[source][0] != state:
+                self._maps[source] = state, lay_out(index, find_trends(index, progress=progress))
+            return self._maps[source][1]
 
     def places(self, answer: Answer) -> NDArray[np.float32]:
         """Where on the map the hits of an answer are, `[hits, 2]`."""
@@ -235,7 +240,6 @@ class SearchSession:
     def _take(self, name: str, index: VectorIndex, encoder: Encoder) -> None:
         """Go on with another model of an index."""
         self.sources[name] = Source(name, index, encoder)
-        self._maps.pop(name, None)
 
     def _first(self, source: str, rows: int) -> tuple[list[str], list[Row]]:
         """The texts and the metadata of the first documents of a source."""

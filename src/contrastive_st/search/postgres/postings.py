@@ -122,6 +122,12 @@ class View:
         return numbers[numbers >= 0], numbers >= 0
 
 
+def segments_of(connection: StoreConnection, tables: Tables) -> tuple[int, tuple[int, ...]]:
+    """The oid of the table of words, 0 if it is empty, and the numbers of its segments: whoever writes changes them."""
+    rows = connection.execute(tables.statement(_SEGMENTS)).fetchall()
+    return (rows[0][0] if rows else 0), tuple(row[1] for row in rows)
+
+
 class Words:
     """Reads postings for searches. Objects for one collection share it, so that they read each page once."""
 
@@ -134,8 +140,7 @@ class Words:
     def view(self, connection: StoreConnection, tables: Tables) -> View:
         """The documents that there are now."""
         while True:  # again if a segment was joined with others meanwhile
-            rows = connection.execute(tables.statement(_SEGMENTS)).fetchall()
-            oid, numbers = (rows[0][0] if rows else 0), tuple(row[1] for row in rows)
+            oid, numbers = segments_of(connection, tables)
             view = self._view
             if (view.oid, view.key) == (oid, numbers):
                 return view

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, LiteralString
@@ -38,7 +38,7 @@ from contrastive_st.search.postgres.database import PATIENCE, POOL, Database, Pa
 from contrastive_st.search.postgres.loader import StoreLoader
 from contrastive_st.search.postgres.names import STORAGES, check_name
 from contrastive_st.search.postgres.naming import free_prefix
-from contrastive_st.search.postgres.postings import View, Words
+from contrastive_st.search.postgres.postings import View, Words, segments_of
 from contrastive_st.search.postgres.predicates import as_jsonpath, paths_of, subject_of
 from contrastive_st.search.postgres.schema import create_tables, create_view
 from contrastive_st.search.postgres.writes import StoreWrites
@@ -235,6 +235,14 @@ class VectorStore(StoreWrites):
 
     def __len__(self) -> int:
         return self.count()
+
+    def state(self) -> Hashable:
+        """What is equal as long as the documents, their texts and their model are; see `VectorIndex.state`."""
+
+        def work(connection: StoreConnection, now: VectorStore) -> Hashable:
+            return now.tables.prefix, now.tables.space, segments_of(connection, now.tables)
+
+        return self.read(work)
 
     # ------------------------------------------------------------------ reading
 

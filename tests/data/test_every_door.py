@@ -187,3 +187,13 @@ def test_rows_can_be_read_as_often_as_wanted(tmp_path):
     rows = open_table(tmp_path / "a.json")
     assert list(rows) == list(rows)
     assert rows.where(2).endswith("a.json, object 2")
+
+
+@pytest.mark.parametrize("door", [door for door in DOORS if door != "lines"])
+@pytest.mark.parametrize("log", ["_delta_log/0.json", ".hoodie/hoodie.properties", "metadata/v1.metadata.json"])
+def test_a_table_of_which_a_log_says_what_its_files_hold_now(door, log, tmp_path):
+    for name in (f"table/{log}", "table/data/a.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a former row\n")
+    for folder in (tmp_path / "table", tmp_path):
+        refused(door, folder, f"{tmp_path / 'table'} is a table of ", "; write those of now with ")

@@ -271,9 +271,11 @@ CASES += [
     ("markdown_cp1252.csv", drawn(" | ", "", "| ", "|---|---|").encode("cp1252"), "pairs", PAIR),
     ("repr_cp1252.jsonl", "".join(f"{row}\n" for row in AS_ROWS).encode("cp1252"), "pairs", PAIR),
     ("rows_in_quotes_utf-16.csv", "".join(f'"{a};{b}"\r\n'.replace("; ", ", ") for a, b in [("anchor", "positive"), *ROWS]).encode("utf-16"), "pairs", (TEXTS[0], OTHERS[0].replace("; ", ", "))),
+    ("old_mac_line_ends.csv", delimited(table(anchor=DUMPED, positive=OTHERS)).replace(b"\r\n", b"\r"), "pairs", (DUMPED[0], OTHERS[0])),
+    ("carriage_return.csv", "anchor,positive\n" + "".join(f"{a},{b}\n".replace(", ", "\r") for a, b in ROWS), "pairs", tuple(cell.replace(", ", " ") for cell in PAIR)),
     ("moses.tsv", "".join(f"{a}\t{b}\n" for a, b in ROWS), "pairs", PAIR),
 ]  # fmt: skip
-COMMAND = re.compile(r"run ((?:cat|iconv|jq|python|sed) .+? > (?:'[^']+'|\S+?))(?=[;,]|$)")
+COMMAND = re.compile(r"run ((?:cat|iconv|jq|perl|python|sed|tr) .+? > (?:'[^']+'|\S+?))(?=[;,]|$)")
 FLAGS = re.compile(r"--(?:columns|header|delimiter|encoding|score_range|escapes|decimal) .+?(?=, or |; |$)")
 
 

@@ -23,6 +23,10 @@ DRAWN_AS_TABS = shlex.join(
 )  # fmt: skip
 #: Rows that are one cell in quotes each, without these
 WITHOUT_QUOTES = """sed -E 's/^"|"[[:space:]]*$//g; s/""/"/g'"""
+#: Rows that end with a carriage return, where line ends inside of cells are line feeds
+CR_AS_LF = r"tr '\r' '\n' <"
+#: A carriage return inside of a cell that has no quotes
+CR_AS_BLANK = r"perl -pe 's/\r(?!\n)/ /g'"
 _UNPACKED_BY = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 _JSON = (".json", ".jsonl", ".ndjson")
 

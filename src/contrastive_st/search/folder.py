@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from contrastive_st.data.reading import TABLES, MissingData
 from contrastive_st.data.reading.content import format_of, reading
+from contrastive_st.data.reading.sources import check_log
 from contrastive_st.errors import InputError, install
 from contrastive_st.files.reading import digest_of_file
 from contrastive_st.files.writing import own_cache, write_json
@@ -39,7 +40,12 @@ class Entry(NamedTuple):
 
 
 def files_in(folder: Path) -> list[Entry]:
-    """The files of a folder in the order of their names. Links to folders, which may be loops, are not followed."""
+    """The files of a folder in the order of their names. Links to folders, which may be loops, are not followed.
+
+    Raises:
+        InputError: it is a table with a log, as of Delta Lake.
+    """
+    check_log(folder)
     result: list[Entry] = []
 
     def closed(error: OSError) -> None:

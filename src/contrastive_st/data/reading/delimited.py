@@ -17,7 +17,14 @@ import numpy as np
 from contrastive_st import text_format
 from contrastive_st.data.profile import NUMBER, shown
 from contrastive_st.data.roles import NAMES, has_role, role_of, suggested_columns
-from contrastive_st.data.suggestions import DRAWN_AS_TABS, PYTHON_AS_JSON, WITHOUT_QUOTES, converted
+from contrastive_st.data.suggestions import (
+    CR_AS_BLANK,
+    CR_AS_LF,
+    DRAWN_AS_TABS,
+    PYTHON_AS_JSON,
+    WITHOUT_QUOTES,
+    converted,
+)  # fmt: skip
 from contrastive_st.errors import InputError, listed
 
 if TYPE_CHECKING:
@@ -133,13 +140,19 @@ def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Seq
     first, asked = list(islice(lines(), _SHOWN)), text_format.asked
     if not first:  # of a compressed file
         raise InputError(f"{source}: the file is empty; it needs at least one sentence")
+    if "\r" in first[0].rstrip("\r\n"):
+        what = "its rows end with a carriage return, and cells have other line ends inside"
+        raise InputError(f"{source}: {what}; {converted(CR_AS_LF, source)}")
     escapes = ("any" if asked.escapes else "") if isinstance(asked.escapes, bool) else asked.escapes
     commas, checked = asked.decimal == "comma", asked.header is not True
     dialect = Dialect(",", [], True, escapes=escapes, decimal_commas=commas, checked=checked)
     if usual == "," and wanted and asked.header is not False and not escapes:
         csv.field_size_limit(_CELL)
         for delimiter in asked.delimiter or ",;|":
-            names, *below = islice(csv.reader(first, delimiter=delimiter), 3)
+            rows = list[list[str]]()
+            with contextlib.suppress(csv.Error):  # the error names the row when it is read
+                rows += islice(csv.reader(first, delimiter=delimiter), 3)
+            names, *below = rows or [[]]
             alike = len(set(names)) == len(names) > 1 and "" not in names and {*map(len, below)} <= {len(names)}
             if alike and set(wanted) <= set(names) and not (checked and any(is_aside(row, names) for row in below)):
                 return dialect._replace(delimiter=delimiter, names=names)
@@ -162,7 +175,7 @@ def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Seq
         quote = quote if in_quotes else ""
     dialect = dialect._replace(delimiter=delimiter, quote=quote, spaced=spaced)
     rows, ends, reader = list[list[str]](), list[int](), dialect.rows(first)
-    with contextlib.suppress(csv.Error):  # the error names the row when it is read
+    with contextlib.suppress(csv.Error):  # as above
         for row in reader:
             rows.append([cell.strip() for cell in row])
             ends.append(reader.line_num)
@@ -392,6 +405,7 @@ def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterat
     except csv.Error as error:
         mend = "close every quote, and double quotes inside a cell"
         mend += ", or if quotes are text, give --escapes false" * (dialect.delimiter == "\t")
+        mend = converted(CR_AS_BLANK, source) if "new-line" in str(error) else mend
         raise InputError(f"{source}, row {number + 1}: {error}; {mend}") from error
     if checked and number > 1 and is_aside(cells):
         raise _aside_question(f"{source}, row {number}", cells, (start, end), source)

@@ -26,6 +26,12 @@ _SAVED = ("dataset_info.json", _SPLITS_SAVED)  # files that `save_to_disk` write
 _SPLITS = {"train": ("train", "training"), "test": ("test", "testing", "eval", "evaluation"),
            "validation": ("validation", "valid", "val", "dev")}  # fmt: skip
 _SPLIT_OF = {name: split for split, names in _SPLITS.items() for name in names}
+#: What is in a folder whose files also hold the former rows of a table, and how its tool writes those of now
+_LOGS = {
+    "_delta_log": ("Delta Lake", "DeltaTable({!r}).to_pandas().to_parquet('rows.parquet')"),
+    ".hoodie": ("Hudi", 'spark.read.format("hudi").load({!r}).write.parquet("rows")'),
+    "metadata/*.metadata.json": ("Iceberg", 'spark.read.format("iceberg").load({!r}).write.parquet("rows")'),
+}
 
 _LIKE_A_NAME = re.compile(r"[!-~]*|.*\.[A-Za-z]\w{0,7}", re.DOTALL)  # ASCII without white space, or it has an extension
 
@@ -116,6 +122,15 @@ def files_by_split(folder: Path, formats: Sequence[str] = TABLES) -> dict[str, l
     return result
 
 
+def check_log(folder: Path) -> None:
+    """Raise `InputError` if a folder, or one inside, is a table of which a log says what its files hold now."""
+    for mark, (tool, rows) in _LOGS.items():
+        if found := next(folder.glob(f"**/{mark}"), None):
+            table = str(found.parents[mark.count("/")])
+            what = f"is a table of {tool}, whose files also hold rows that were changed or deleted"
+            raise InputError(f"{table} {what}; write those of now with {rows.format(table)}, and give that instead")
+
+
 def _files_in(folder: Path, formats: Sequence[str] = TABLES) -> dict[Path, str]:
     """The files of rows in a folder in order, without empty ones, and the splits that they are named after.
 
@@ -123,8 +138,10 @@ def _files_in(folder: Path, formats: Sequence[str] = TABLES) -> dict[Path, str]:
     are too. Else the splits are blank if no name is more than like that of a split, as `dev-ops.csv` is.
 
     Raises:
-        InputError: there are files of several splits, or one that is called as a split is, and one of none.
+        InputError: there are files of several splits, or one that is called as a split is, and one of none; or it
+            is a table with a log.
     """
+    check_log(folder)
     files = sorted(path for path in folder.rglob("*") if path.is_file() and format_of(path) in formats)
     files = [path for path in files if not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)]
     splits = {path: _split_of(path.relative_to(folder)) for path in _with_rows(files)}

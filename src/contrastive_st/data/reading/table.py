@@ -158,7 +158,10 @@ def open_entries(path: Path) -> Table:
 
 
 def _with_schema(table: Table, files: Sequence[Path]) -> Table:
-    """The table of Parquet files, with the types of its columns if `datasets` has them all, as it has no map."""
+    """The table of Parquet files, with the types of its columns if `datasets` has them all, as it has no map.
+
+    Files with different types of a column are read row by row.
+    """
     import datasets
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -166,7 +169,7 @@ def _with_schema(table: Table, files: Sequence[Path]) -> Table:
     schemas = [pq.read_schema(path) for path in files]
     if any(memory.stored_classes(schema) != table.classes for schema in schemas):
         return table  # the numbers of its classes are those of one file alone
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, pa.ArrowTypeError):
         schema = pa.unify_schemas(schemas, promote_options="permissive")
         datasets.Features.from_arrow_schema(schema)
         return replace(table, whole=partial(_columns_of_parquet, files), schema=schema)

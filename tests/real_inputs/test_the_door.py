@@ -273,6 +273,10 @@ CASES += [
     ("rows_in_quotes_utf-16.csv", "".join(f'"{a};{b}"\r\n'.replace("; ", ", ") for a, b in [("anchor", "positive"), *ROWS]).encode("utf-16"), "pairs", (TEXTS[0], OTHERS[0].replace("; ", ", "))),
     ("old_mac_line_ends.csv", delimited(table(anchor=DUMPED, positive=OTHERS)).replace(b"\r\n", b"\r"), "pairs", (DUMPED[0], OTHERS[0])),
     ("carriage_return.csv", "anchor,positive\n" + "".join(f"{a},{b}\n".replace(", ", "\r") for a, b in ROWS), "pairs", tuple(cell.replace(", ", " ") for cell in PAIR)),
+    ("outfile_of_mysql.tsv", "anchor\tpositive\n" + "".join(f"{a}\t{b}\n" for a, b in [(cell.replace("\n", "\\\n") + "\\\t", b) for cell, b in zip(DUMPED, OTHERS, strict=True)]) + "c\t\\N\n", "pairs", (DUMPED[0], OTHERS[0])),
+    ("escaped_unquoted.csv", "anchor,positive\n" + "".join('"{}",{}\n'.format(b, a.replace(", ", " ").replace('"', '\\"')) for a, b in zip(SAID, OTHERS, strict=True)), "pairs", (OTHERS[0], SAID[0].replace(", ", " "))),
+    ("excel_quotes.txt", "anchor\tpositive\r\n" + "".join(f'"{a}"\t"""{b}"""\r\n' for a, b in ROWS), "pairs", (TEXTS[0], f'"{OTHERS[0]}"')),
+    ("excel_tabs.txt", "anchor\tpositive\r\n" + "".join(f'"{a}\tx"\t{b}\r\n' for a, b in ROWS), "pairs", (f"{TEXTS[0]}\tx", OTHERS[0])),
     ("moses.tsv", "".join(f"{a}\t{b}\n" for a, b in ROWS), "pairs", PAIR),
 ]  # fmt: skip
 COMMAND = re.compile(r"run ((?:cat|iconv|jq|perl|python|sed|tr) .+? > (?:'[^']+'|\S+?))(?=[;,]|$)")

@@ -24,7 +24,8 @@ MISSING = frozenset({"NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null",
 _ID = re.compile(r"(.*_)?(id|docid|url|uri|lang|language|source)|.*Id", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can have one alone
 _STRING = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-_ITEM = re.compile(rf"(?:np\.str_\()?({_STRING}|[^\s\"'{{}}\[\](),]+)\)?", re.DOTALL)
+_ITEM = re.compile(rf"(?:np\.\w+\()?({_STRING}|[^\s\"'{{}}\[\](),]+)\)?", re.DOTALL)
+_BOOLEANS = {"True": True, "False": False, "np.True_": True, "np.False_": False}
 _NULLS = ("NULL", "null", "None", "nan")
 
 
@@ -84,10 +85,12 @@ def items_of(cell: object) -> list[Any] | None:
         (['a', 'b'], [0.9, 0.2], ['a', "it's"], None)
         >>> items_of("['a' 'b c']"), items_of("[1 3]"), items_of('{a,"b c"}'), items_of("('a', 'b')"), items_of("[sic]")
         (['a', 'b c'], [1, 3], ['a', 'b c'], ['a', 'b'], None)
+        >>> items_of("[np.int64(1), np.int64(3)]"), items_of("[True, False]"), items_of("set()"), items_of("[a, b]")
+        ([1, 3], [True, False], [], None)
     """
     if not isinstance(cell, str):
         return cell if isinstance(cell, list) else None
-    text = cell.strip()
+    text = "[]" if cell.strip() == "set()" else cell.strip()
     if text[:1] + text[-1:] not in ("[]", "()", "{}"):
         return None
     if text[0] == "[" or text.startswith('{"choices"'):  # the latter by Label Studio
@@ -99,7 +102,7 @@ def items_of(cell: object) -> list[Any] | None:
     items, rest = _ITEM.findall(text[1:-1]), _ITEM.sub("", text[1:-1])
     # PostgreSQL quotes what has white space, and separates by commas alone
     bare = text[0] == "{" and rest == "," * (len(items) - 1)
-    plain = all(item[0] in "'\"" or item in _NULLS or NUMBER.fullmatch(item) for item in items)
+    plain = all(item[0] in "'\"" or item in {*_NULLS, *_BOOLEANS} or NUMBER.fullmatch(item) for item in items)
     return [_item(item, bare) for item in items] if bare or (plain and not rest.strip(", \t\n")) else None
 
 
@@ -111,6 +114,8 @@ def _item(written: str, bare: bool) -> object:
         return re.sub(r"\\(.)", r"\1", written[1:-1] if written[0] in "'\"" else written)
     if written[0] in "'\"":
         return ast.literal_eval(written)
+    if written in _BOOLEANS:
+        return _BOOLEANS[written]
     return int(written) if written.lstrip("+-").isdigit() else float(written)
 
 

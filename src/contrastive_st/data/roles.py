@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from contrastive_st.data.profile import (
@@ -111,7 +111,7 @@ _BESIDES = {
     "title": {"question", "query"}, "answers": {"positive", "positive_ctxs"}, "label_text": {"label"},
     "label_name": {"label"}, "relatedness_score": {"entailment_judgment", "entailment_label"},
 }  # fmt: skip
-_OPENS = ("[", "(", "{")  # a list that is written as text
+_IN_BRACKETS = re.compile(r"\s*(\[.*\]|\{.*\}|set\(\))\s*", re.DOTALL)
 _FIRST = 100  # rows whose cells must suit their roles; the others are refused where they are read
 _LOOKED_AT = 10_000  # rows from which a question gets its example and its flag
 
@@ -224,7 +224,7 @@ class ColumnRoles:
 
     def items(self, name: str, cell: object) -> list[Any]:
         """The items of a cell: of a list in a column of lists; else the cell alone."""
-        items = _items_for(cell, self.columns[name]) if name in self.lists else None
+        items = items_of(simple(cell)) if name in self.lists else None
         return [simple(cell)] if items is None else items
 
     @property
@@ -308,8 +308,9 @@ def column_roles(
         names = list(dict.fromkeys(name for row in rows for name in getattr(row, "cells", row)))
     given, classify = named_columns(columns, names, source) if columns else {}, set(kinds) == {"labelled_texts"}
     ask = partial(_question, rows, names, source, classify)
+    delimited = getattr(rows, "delimited", False)  # where a list is written as a text
     named, held, left_out, lists = dict[str, str | None](), dict[str, str](), dict[str, str](), list[str]()
-    marks = set[str]()  # columns of 0 and 1
+    marks, unread = set[str](), dict[str, object]()  # columns of 0 and 1; a cell of each whose lists are not read
     others = [name for name in names if not given or name in given or role_of(name) != LABEL]
     for name in given or names:
         role = given.get(name) or role_of(name, others)
@@ -322,8 +323,12 @@ def column_roles(
             left_out[name] = why
         else:
             named[name] = role = None if role == UNUSED else role
-            maybe = role and _ROLE[role].lists and any(not isinstance(c, str) or c.strip()[:1] in _OPENS for c in cells)
-            items = [_items_for(cell, role) for cell in cells] if maybe else []
+            takes, written = role is not None and _ROLE[role].lists, _are_in_brackets(cells)
+            braces = role != POSITIVE or (written and delimited)  # else a positive in braces is a text
+            texts = [simple(cell) for cell in cells if takes]
+            items = [items_of(cell) if braces or str(cell).strip()[:1] != "{" else None for cell in texts]
+            if written and delimited and (None in items or not takes):
+                unread[name] = cells[0]
             mixed = None in items and any(held_by(own) in _ROLE[str(role)].holds for own in items if own)
             if mixed and role != LABEL:
                 odd = next(i for i, own in enumerate(items) if (own is None) is not (items[0] is None))
@@ -337,6 +342,9 @@ def column_roles(
     roles = _placed(named, lists, marks, bool(given), classify, ask)
     for name, role in roles.items():
         target = NUMBERS in _ROLE[role].holds
+        if name in unread:
+            what = f"column {name!r} holds lists or objects that are not read there, such as {shown(unread[name])}"
+            raise InputError(f"{source}: {what}; write JSON or Parquet with the program that wrote them")
         if held[name] == NOTHING and len(first) < _FIRST:
             raise ask(f"column {name!r} is empty: every cell is blank")
         if held[name] == LISTS and (not target or role in (SCORE, LABEL)):
@@ -380,10 +388,9 @@ def named_columns(columns: Columns, names: Sequence[str], source: str) -> dict[s
     return given
 
 
-def _items_for(cell: object, role: str | None) -> list[Any] | None:
-    """The items of a cell that holds a list; None for another. A positive in braces is a text."""
-    cell = simple(cell)
-    return None if role == POSITIVE and str(cell).strip()[:1] == "{" else items_of(cell)
+def _are_in_brackets(cells: Sequence[object]) -> bool:
+    """Whether all cells are texts in brackets or braces, as programs write lists and objects."""
+    return bool(cells) and all(isinstance(cell, str) and _IN_BRACKETS.fullmatch(cell) for cell in cells)
 
 
 def _mixed(rows: Any, name: str, first: object, other: object, source: str) -> InputError:
@@ -404,7 +411,11 @@ def _neither_text_nor_score(cells: Sequence[object]) -> str:
     numbers = [number for cell in cells if (number := value_of(cell)) is not None]
     if 2 * len(numbers) >= len(cells) and not -1 <= min(numbers) <= max(numbers) <= 10:
         return "numbers, and its name says nothing of them"
-    return "dates or addresses" if all(_MACHINE.fullmatch(str(cell).strip()) for cell in cells) else ""
+    return "dates or addresses" if _are_of_machines(cells) else ""
+
+
+def _are_of_machines(cells: Sequence[object]) -> bool:
+    return all(_MACHINE.fullmatch(str(cell).strip()) for cell in cells)
 
 
 def _placed(
@@ -476,7 +487,8 @@ def _could_be(cells: Mapping[str, Sequence[object]], classify: bool = False) -> 
     The column that may have another role is the last of each.
     """
     held = {name: held_by(own) for name, own in cells.items()}
-    role = {name: role_of(name, list(cells)) for name, own in cells.items() if own and not isinstance(own[0], dict)}
+    role = {name: role_of(name, list(cells)) for name in cells}
+    role = {name: own for name, own in role.items() if cells[name] and not _needs_no_question(cells[name], own)}
     by = lambda *roles: [name for name, own in role.items() if own in roles]
     few = [name for name in by(None) if _few(cells[name]) and held[name] != LISTS]
     texts = [name for name in by(None) if held[name] == TEXTS]
@@ -502,7 +514,17 @@ def _could_be(cells: Mapping[str, Sequence[object]], classify: bool = False) -> 
     ways = [{**roles, name: SCORE if name in numbers else LABEL} for name in rest if name in (*numbers, *few)]
     negatives = [name for name in rest if name in texts]
     each = [*([name] for name in negatives), negatives][: len(negatives) + (len(negatives) > 1)]
-    return [*ways, roles, *({**roles, **dict.fromkeys(some, NEGATIVE)} for some in each)]
+    alone = [{firsts[0]: TEXT}] * (firsts[0] in by(TEXT) and seconds[0] in by(None))
+    return [*ways, roles, *alone, *({**roles, **dict.fromkeys(some, NEGATIVE)} for some in each)]
+
+
+def _needs_no_question(cells: Sequence[object], role: str | None) -> bool:
+    """Whether a question need not name a column: objects; or by its role no text, and dates, addresses or an index."""
+    if isinstance(cells[0], dict) or (_are_in_brackets(cells) and None in map(items_of, cells)):
+        return True
+    numbers = list(map(value_of, cells))
+    rising = len(cells) > 1 and all(a is not None and b is not None and b - a == 1 for a, b in pairwise(numbers))
+    return role in (None, UNUSED) and (rising or _are_of_machines(cells))
 
 
 def flags(roles: Mapping[str, str]) -> str:

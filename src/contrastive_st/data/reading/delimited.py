@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,6 +47,8 @@ _EXCEL = re.compile(r'="(.*)"', re.DOTALL)  # how Excel writes a text that is li
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
 MAYBE_A_TABLE = "the lines have tabs inside: each is read as one text; if the file is a table, give --delimiter '\\t'"
 _IN_QUOTES = re.compile(r'"(?:[^"]|"")*"')
+_TAB_IN_QUOTES = re.compile(r'(^|\t)"[^"]*\t[^"]*"(\t|$)')
+_OF_QQP = "is_duplicate"  # a column of QQP, where some texts have quotes of a csv, which are read as text
 _IN_SPACES = re.compile(r'"[^" ]+"(?: "[^" ]+")+\s*')  # a header of write.table of R
 _BARE_WORD = re.compile(r"[^\s.!?]{1,40}")
 #: First lines of files that are not tables of delimited text, what such a file is, and the command that makes one of it
@@ -103,12 +105,14 @@ class Dialect(NamedTuple):
     def rows(self, lines: Iterable[str]) -> _csv.Reader:
         """The cells of each row. Strict, because otherwise a quote that is never closed takes in the rest."""
         csv.field_size_limit(_CELL)
-        if self.escapes == "quotes":
-            lines = (line.replace('\\"', '""') for line in lines)
+        # the reader drops each backslash that is not doubled; `cell` reads those of databases, apart from marks
+        of_copy = rf'\\\\|\\(?![{re.escape(self.delimiter)}"\r\n])'
+        if text := {"quotes": r'\\(?!")', "copy": of_copy}.get(self.escapes or ""):
+            lines = (re.sub(text, lambda found: 2 * found[0], line) for line in lines)
         return csv.reader(
             lines, delimiter=self.delimiter, quotechar=self.quote or None, strict=bool(self.quote),
             quoting=csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE, skipinitialspace=self.spaced,
-            escapechar="\\" if self.escapes == "any" else None,
+            escapechar="\\" if self.escapes else None,
         )  # fmt: skip
 
     def cell(self, written: str) -> str | None:
@@ -167,9 +171,12 @@ def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Seq
     around = {cell[0] if len(cell) > 1 and cell[0] == cell[-1] else "" for cell in cells if cell}
     quote = "'" if around == {"'"} and len(cells) > 1 else '"'
     if delimiter == "\t" and around != {quote} and escapes not in ("any", "quotes"):
-        asking = lines() if escapes is None and not (loose or _is_sts(cells)) else ()
+        asking = lines() if escapes is None and not _is_sts(cells) else ()
         others = (cell for line in asking if '"' in line for cell in line.rstrip("\r\n").split("\t"))
-        in_quotes = next(filter(_IN_QUOTES.fullmatch, others), "")
+        quoted = filter(_IN_QUOTES.fullmatch, others)
+        in_quotes = next(quoted, "")
+        if loose and (_OF_QQP in cells or not any('""' in cell[1:-1] for cell in chain([in_quotes], quoted))):
+            in_quotes = ""  # as in the files of SNLI
         if in_quotes and '""' not in in_quotes[1:-1]:
             raise _escapes_question(source, f"quotes are around {shown(in_quotes)}")
         quote = quote if in_quotes else ""
@@ -244,7 +251,7 @@ def _delimiter_of(line: str, source: str, usual: str) -> str:
 
 def _escapes_question(where: str, what: str) -> InputError:
     """Ask whether marks are text, or are written as by `to_csv(escapechar=...)`, Excel, R, mysql and jq."""
-    mend = r"if \n is a line end, --escapes copy; if backslashes and quotes are text, --escapes false"
+    mend = r"if \n is a line end or \N null, --escapes copy; if backslashes and quotes are text, --escapes false"
     mend = f"if a backslash escapes quotes alone, --escapes quotes; {mend}"
     return InputError(f"{where}: {what}; if it is a mark or an escape, give --escapes true; {mend}")
 
@@ -397,7 +404,8 @@ def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterat
                 raise _aside_question(where, cells, (start, end), source)
             if cells and len(cells) != len(names):
                 first = number == dialect.header + 1  # with a cell for its name, as R writes it, or all have one more
-                spare = dialect.loose and not (first and dialect.header)
+                cut = dialect.quote == "" and _TAB_IN_QUOTES.search("\t".join(cells))
+                spare = dialect.loose and not cut and not (first and dialect.header)
                 if len(cells) < len(names) or (not spare and any(map(str.strip, cells[len(names) :]))):
                     raise InputError(f"{where}: {_wrong_count(cells, dialect, source, first, (start, end))}")
                 cells = cells[: len(names)]  # spreadsheets fill up rows
@@ -428,6 +436,7 @@ def _wrong_count(cells: Sequence[str], dialect: Dialect, source: str, first: boo
     mend = "add the missing cells" if len(cells) < len(dialect.names) else f"quote cells that hold {named}"
     if not dialect.escapes and (not dialect.quote or any(cell.endswith("\\") for cell in cells)):
         mend += f"; if quotes or backslashes mark {named} and line ends inside cells, give --escapes true"
+        mend += r", or if \N is null, --escapes copy"
     if first and len(cells) == len(dialect.names) + 1:  # as R writes row names
         name = f"{dialect.quote}id{dialect.quote}{dialect.delimiter}".replace("\t", "\\t")
         command = f"sed '1s/^/{name}/'"

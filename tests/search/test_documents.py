@@ -1,6 +1,7 @@
 """Corpora are read as streams, cut up, and named where they are faulty."""
 
 import json
+import math
 import re
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import huggingface_hub
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from small_files import put
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.documents import by_file, cut, open_corpus, texts_corpus
@@ -309,3 +311,13 @@ def test_a_path_is_one_corpus_however_it_is_written(tmp_path, monkeypatch):
         assert len({corpus.name for corpus in corpora}) == len({corpus.fingerprint for corpus in corpora}) == 1
         ids = [tuple(document.id for document in by_file(corpus).read()) for corpus in corpora]
         assert len(set(ids)) == 1
+
+
+def test_a_column_in_the_names_of_folders_and_infinite_numbers(tmp_path):
+    for label, size in (("yes", 1.0), ("no%20no", math.inf)):
+        put(tmp_path, f"label={label}/a.parquet", [{"text": f"It is {label}.", "size": size}])
+    report = Report()
+    found = [document.metadata for document in open_corpus(str(tmp_path)).read(report)]
+    assert [(own["label"], own.get("size")) for own in found] == [("no no", None), ("yes", 1.0)]
+    assert "an infinite number counts as null: column size" in report.lines()
+    assert not any("label" in own.metadata for own in open_corpus(str(tmp_path), metadata=["size"]).read())

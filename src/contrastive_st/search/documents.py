@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import math
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,8 @@ from contrastive_st import text_format
 from contrastive_st.data.profile import is_blank
 from contrastive_st.data.reading import TABLES, Row, Table, hub_commit, is_saved, open_table, splits_of, stored
 from contrastive_st.data.reading.content import check_file, decode, format_of, open_bytes, path_of, reading
-from contrastive_st.data.reading.table import open_file
+from contrastive_st.data.reading.sources import partition_of
+from contrastive_st.data.reading.table import open_file, with_cells
 from contrastive_st.data.roles import named_columns
 from contrastive_st.data.text_columns import text_column
 from contrastive_st.errors import InputError, listed, one_line
@@ -547,8 +549,12 @@ class _Choice:
 
         kept = {}
         for name, cell in cells.items():
-            if table.delimited and cell and is_blank(cell) and name not in texts and name in (self.metadata or cells):
+            if name in texts or name not in (self.metadata or cells):
+                continue
+            if table.delimited and cell and is_blank(cell):
                 report.say(f"{cell!r} counts as null; JSON and Parquet can hold it as text", f"column {name}")
+            elif isinstance(cell, float) and math.isinf(cell):
+                report.say("an infinite number counts as null", f"column {name}")
         if self.metadata is not None:
             try:
                 return {name: value(name, cells[name]) for name in self.metadata if name in cells}
@@ -580,7 +586,7 @@ class _Choice:
             return Table(source, "page" if pages else _DOCUMENT, lambda: _rows(joined(parts())), ["text"])
         table = open_file(path, source, columns=self.columns)
         if table.unit != "line" or table.columns != ["text"]:
-            return table
+            return with_cells(table, partition_of(Path(entry.name), ["."]))
         lines = self.lines
         if lines is None:
             first = [row.cells["text"] for row in itertools.islice(table, _FIRST)]

@@ -404,7 +404,7 @@ def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterat
                 raise _aside_question(where, cells, (start, end), source)
             if cells and len(cells) != len(names):
                 first = number == dialect.header + 1  # with a cell for its name, as R writes it, or all have one more
-                cut = dialect.quote == "" and _TAB_IN_QUOTES.search("\t".join(cells))
+                cut = escapes is None and not dialect.quote and _TAB_IN_QUOTES.search("\t".join(cells))
                 spare = dialect.loose and not cut and not (first and dialect.header)
                 if len(cells) < len(names) or (not spare and any(map(str.strip, cells[len(names) :]))):
                     raise InputError(f"{where}: {_wrong_count(cells, dialect, source, first, (start, end))}")

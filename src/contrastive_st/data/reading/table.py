@@ -89,8 +89,7 @@ def open_table(
         named = dict(zip(map(content.path_of, names), [shown] if len(names) == 1 else map(str, names), strict=True))
         parts = [open_file(path, named.get(path) or Part(path), columns) for path in files]
         partitions = [sources.partition_of(path, names) if "=" in str(path) else {} for path in files]
-        if any(partitions):
-            parts = list(map(_with_cells, parts, partitions))
+        parts = list(map(with_cells, parts, partitions))
         table = parts[0] if len(parts) == 1 else _joined(parts, shown)
         if all(path.suffix == ".parquet" for path in files) and not any(partitions):
             table = _with_schema(table, files)
@@ -133,8 +132,10 @@ def open_file(path: Path, source: str, columns: Columns = None) -> Table:
     )  # fmt: skip
 
 
-def _with_cells(table: Table, cells: Mapping[str, str | None]) -> Table:
+def with_cells(table: Table, cells: Mapping[str, str | None]) -> Table:
     """A table with columns, new ones or in place of its own, which have the same cells in each row."""
+    if not cells:
+        return table
     names = None if table.columns is None else list(dict.fromkeys([*table.columns, *cells]))
     read = lambda: (row._replace(cells={**row.cells, **cells}) for row in table)
     return replace(table, read=read, columns=names, schema=None, whole=None)

@@ -1,6 +1,7 @@
 """Model cards: made from what was run, valid for the Hub, and their snippets run."""
 
 import ast
+import itertools
 import json
 import re
 import shutil
@@ -27,9 +28,11 @@ from contrastive_st import (
 )
 from contrastive_st.cli import main
 from contrastive_st.errors import one_line
+from contrastive_st.evaluation import evaluate
+from contrastive_st.evaluation.datasets.senteval import Splits, pair_rows
 from contrastive_st.evaluation.report.report import Report, write_metadata
 from contrastive_st.evaluation.scorers import Score
-from contrastive_st.evaluation.tasks import retrieval_task, tasks
+from contrastive_st.evaluation.tasks import retrieval_task, similarity_task, tasks
 from contrastive_st.files.folders import SHIPPED
 from contrastive_st.hub.cards import CardData, write_card
 from contrastive_st.models import POOLINGS, QuickThoughtsConfig, QuickThoughtsGRU
@@ -290,6 +293,39 @@ def test_a_report_of_several_models_must_name_this_one(checkpoint):
     with pytest.raises(KeyError) as caught:
         write_card(renamed)
     assert "report.json" in one_line(caught.value)
+
+
+@pytest.mark.parametrize("options", [{}, {"pooling": "mean"}, {"max_length": 8}])
+def test_of_models_with_one_folder_name_a_card_has_the_scores_of_its_own(checkpoint, tokenizer, tmp_path, options):
+    """Also under another name, or after a rename; a report that cannot tell them apart is refused."""
+    other = tmp_path / "other" / "tiny"
+    BertForCL(tiny_bert(tokenizer)).save_pretrained(other)
+    tokenizer.save_pretrained(other)
+    pairs = list(itertools.combinations(SENTENCES[:8], 2))
+    rows = pair_rows(pairs, list(range(len(pairs))))
+    task = similarity_task("own", lambda: Splits({"test": rows}, {}))
+    models = [str(other), str(checkpoint)]
+
+    def value(folder):
+        write_card(folder, overwrite=True)
+        [result] = metadata(folder).eval_results
+        return result.metric_value
+
+    for names in (None, ["tiny", "x"], ["x", "y"]):
+        report = evaluate(models, [task], ".", names=names, **options)
+        wanted = [round(100 * report.main(name, task).value, 2) for name in report.models]
+        assert wanted[0] != wanted[1]
+        for folder in models:
+            report.save(Path(folder, "evaluation"))
+        assert [value(folder) for folder in (other, checkpoint)] == wanted
+    renamed = other.rename(tmp_path / "renamed")
+    assert value(renamed) == wanted[0]
+    evaluate([str(checkpoint)], [task], ".", **options).save(renamed / "evaluation")
+    with pytest.raises(InputError, match="none of them may be renamed; evaluate renamed alone"):
+        write_card(renamed)
+    add_report(checkpoint, names=("tiny", "tiny (2)"))  # of before
+    with pytest.raises(InputError, match="several of them may be tiny"):
+        write_card(checkpoint)
 
 
 def _scores(report):

@@ -77,15 +77,17 @@ def evaluate(
     report = Report(source="hub" if str(data) == "hub" else "files", tasks=asked)
     for model, given in zip(models, names or (None,) * len(models), strict=True):
         started = time.perf_counter()
-        name, failure = given or str(model), ""
+        name, failure, fingerprint = given or str(model), "", None
         try:
             encoder = as_encoder(model, name=given, **options)
             name = encoder.name
             scores = run(encoder, asked, loaded, cache=cache, distributed=distributed)
+            fingerprint = encoder.fingerprint
         except InputError as error:
             failure, scores = str(error), [not_run(task, str(error)) for task in asked]
         name = unused(name, report.models)
         report.failures |= {name: failure} if failure else {}
+        report.fingerprints |= {name: fingerprint} if fingerprint else {}
         report.scores += [replace(score, model=name) for score in scores]
         report.seconds[name] = time.perf_counter() - started
     return report

@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from contrastive_st.files.folders import ADAPTER, CLASSIFIER, check_folder, fold
 from contrastive_st.files.markdown import as_block, as_code, as_text
 from contrastive_st.files.reading import JsonObject, read_json
 from contrastive_st.files.writing import write_files
+from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.checkpoint import Checkpoint, of_settings, written_by_another
 from contrastive_st.plots import training_curve_png
 from contrastive_st.training.metadata import TRAINING_METADATA, read_training_metadata
@@ -142,24 +144,45 @@ class CheckpointMetadata:
     def report(self) -> tuple[Report, str] | None:
         """The evaluation report and the name of this model in it.
 
+        Of several models it is that with the fingerprint of the folder, as several folders may have a name. Models
+        without a fingerprint are known by the name of the folder or of where it links to; one alone may have any.
+
         Raises:
-            InputError: the report has several models, and none has the name of the folder or of where it links to.
+            InputError: the report does not say which of its models this is, or that it is none of them.
         """
         path = self.folder / EVALUATION / "report.json"
         if not path.is_file() or path.stat().st_mtime < self.newer_than:
             return None
         report = Report.read(path)
-        name = folder_name(self.folder)
-        if len(report.models) == 1:
-            return report, report.models[0]
-        if name not in report.models and self.folder.resolve().name in report.models:  # the folder is a link
-            name = self.folder.resolve().name
-        if name not in report.models:
+        found = self._found_in(report)
+        if len(found) != 1:
+            several, name = "several" if found else "none", folder_name(self.folder)
             raise InputError(
-                f"{path} is a report on {', '.join(report.models)}, and none of them is called {name}; evaluate {name} "
-                "alone"
+                f"{path} is a report on {', '.join(report.models)}, and {several} of them may be {name}; evaluate "
+                f"{name} alone"
             )
-        return report, name
+        return report, found[0]
+
+    def _found_in(self, report: Report) -> list[str]:
+        """The models of a report that this may be: the one with its fingerprint, or else those with its name."""
+        names = [folder_name(self.folder), self.folder.resolve().name]  # the folder may be a link
+        if len(report.models) == 1 and report.models[0] in names:
+            return report.models
+        fingerprint = cache(partial(_fingerprint, self.folder))
+        untold = []
+        for model in report.models:
+            score = next(score for score in report.scores if score.model == model)
+            recorded = report.fingerprints.get(model)
+            own = fingerprint(score.pooling, score.max_length) if recorded else None
+            if own and own == recorded:
+                return [model]
+            untold += [] if own else [model]
+        if len(report.models) == 1:
+            return untold
+        for name in names:
+            if called := [model for model in report.called(name) if model in untold]:
+                return called
+        return []
 
     @cached_property
     def classifiers(self) -> dict[str, dict[str, object]]:
@@ -400,6 +423,18 @@ def _metadata(checkpoint: CheckpointMetadata, name: str, data: CardData, before:
     else:  # of `evaluate --card`
         result["model-index"] = [{**one, "name": name} for one in before.get("model-index", ())]
     return {key: value for key, value in result.items() if value}
+
+
+def _fingerprint(folder: Path, pooling: str, max_length: int | None) -> str | None:
+    """The fingerprint of a folder that is evaluated with these settings; None if it cannot be opened with them."""
+    for asked in (None, pooling):  # the recorded pooling, or that of `evaluate --pooling`
+        with suppress(InputError):
+            encoder = SentenceEncoder(folder, pooling=asked)
+            if encoder.pooling == pooling:
+                if encoder.max_length != max_length:
+                    encoder.max_length = max_length
+                return encoder.fingerprint
+    return None
 
 
 def _of_author(card: Path) -> JsonObject:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,7 @@ class Report:
         scores: the scores; a score without a value has the reason in its note.
         failures: models that could not be evaluated, and the reasons.
         seconds: wall time of each model; the only part of a report that differs from run to run.
+        fingerprints: those of the models that have one, as they were evaluated; a name may be that of several folders.
     """
 
     source: str
@@ -43,11 +45,22 @@ class Report:
     scores: list[Score] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    fingerprints: dict[str, str] = field(default_factory=dict)
 
     @property
     def models(self) -> list[str]:
         """Names of the models, in order."""
         return list(dict.fromkeys(score.model for score in self.scores))
+
+    def called(self, name: str) -> list[str]:
+        """The models that were given by a name: `NAME`, `NAME (2)`, ..., as equal names are numbered.
+
+        Example:
+            >>> scores = [Score("STSB", "test", "spearman", 0.5, model=model) for model in ("a", "b", "a (2)")]
+            >>> Report("files", [], scores).called("a")
+            ['a', 'a (2)']
+        """
+        return [model for model in self.models if re.fullmatch(rf"{re.escape(name)}( \(\d+\))?", model)]
 
     def main(self, model: str, task: Task) -> Score:
         """The main score of a task; without a value if the task was not run.
@@ -131,6 +144,7 @@ class Report:
             "tasks": [{"name": task.name, "group": task.group, "main": task.main} for task in self.tasks],
             "scores": [score.as_row() for score in self.scores],
             "averages": [score.as_row() for score in averages if score is not None],
+            "fingerprints": self.fingerprints,
             "failures": self.failures,
             "seconds": {model: round(seconds, 3) for model, seconds in self.seconds.items()},
         }
@@ -151,7 +165,7 @@ class Report:
         Raises:
             InputError: the file is not JSON. Other content that is not a report is an error with the file's name.
         """
-        content = read_json(Path(path), dict)
+        content = {"fingerprints": {}, **read_json(Path(path), dict)}  # which reports of before do not have
         with about(path):
             scores = [Score(**row) for row in content["scores" if "scores" in content else "figures"]]
             by_task: dict[str, list[Score]] = {}
@@ -159,7 +173,7 @@ class Report:
                 by_task.setdefault(score.task, []).append(score)
             chosen = [_task(one["name"], one["group"], one["main"]) for one in content.get("tasks", ())]
             chosen = chosen or [_task_of_before(name, own) for name, own in by_task.items()]
-            others = (dict(content[name]) for name in ("failures", "seconds"))
+            others = (dict(content[name]) for name in ("failures", "seconds", "fingerprints"))
             return cls(str(content["source"]), chosen, scores, *others)
 
     def _cells(self) -> list[list[str]]:

@@ -133,7 +133,7 @@ def test_shards_of_codes_alone(tmp_path, precision, least):
     wanted = dequantize(quantize(vectors, precision, ranges), precision, 8, ranges)
     wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
     np.testing.assert_allclose(back, wanted, atol=1e-6)
-    np.testing.assert_allclose(np.concatenate([batch[3] for _, batch in folder.batches()]), wanted, atol=1e-6)
+    np.testing.assert_allclose(np.concatenate([batch[3] for _, batch, _ in folder.batches()]), wanted, atol=1e-6)
     assert np.median((back * vectors).sum(1)) > least
     hits = index.search(vectors[9], 5, oversample=10)[0]
     assert [hit.id for hit in hits] == plain(wanted, vectors[9], range(50), 5)[0]
@@ -161,7 +161,7 @@ def test_shards_appear_whole_and_are_shared_out(shards, tmp_path):
     assert [folder.claim(i) for i in range(4)] == [False, False, False, True]
     second = ShardFolder(folder.folder, folder.encoding, rank=1, world=2)
     assert [second.claim(i) for i in (3, 4, 5)] == [True, False, True]
-    np.testing.assert_array_equal(folder.read(folder.paths()[1])[3], vectors[20:40])
+    np.testing.assert_array_equal(folder.read(folder.paths()[1])[0][3], vectors[20:40])
     assert folder.finish(3, 50)
     assert ShardFolder(folder.folder).missing() == ""
     assert not folder.finish(4, 70)

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from made_documents import pdf_of
 from store_places import new_store, unit_vectors
@@ -248,6 +249,44 @@ def test_two_folders_of_a_collection_have_documents_of_their_own(place, tmp_path
             "README.md", "new.md", "same.md", "same.md",
         ]  # fmt: skip
         store.drop()
+
+
+@pytest.mark.parametrize("first", ["folder", "shards"])
+def test_a_folder_and_its_shards_are_one_source(index, tmp_path, first):
+    files, shards = index.source, tmp_path / "shards"
+
+    def load():
+        shutil.rmtree(shards, ignore_errors=True)
+        assert main(["index", str(files), "--split_into", "sentences", "--output", str(shards)]) == 0
+        index.source = shards
+        said = index()
+        index.source = files
+        return said
+
+    ways = [lambda: index("--split_into", "sentences"), load]
+    one, other = ways if first == "folder" else ways[::-1]
+    write(files, a_md="The tides rise. A cat sat.\n", b_md="Rain fell.\n", c_md="A dog ran.\n")
+    assert "4 of 4 rows added" in one()[1]
+    for way in (other, one):
+        assert "0 of 4 rows added, 0 updated, 4 unchanged in" in way()[1]
+    write(files, a_md="The tides fall. A cat sat.\n", b_md="\u2063\u2063\n")
+    for way, counted in ((one, "2 unchanged, 2 removed in"), (other, "3 unchanged in"), (one, "3 unchanged in")):
+        assert counted in way()[1]
+        assert sorted(index.there()) == ["A cat sat.", "A dog ran.", "The tides fall."]
+
+
+def test_shards_without_a_record_of_files_are_loaded_as_before(index, tmp_path):
+    write(index.source, a_md="The tides rise.\n", b_md="Rain fell.\n")
+    assert main(["index", str(index.source), "--output", str(tmp_path / "shards")]) == 0
+    record = json.loads((tmp_path / "shards" / "encoding.json").read_text())
+    del record["files"], record["hashed"]
+    (tmp_path / "shards" / "encoding.json").write_text(json.dumps(record))
+    (path,) = (tmp_path / "shards").glob("*.parquet")
+    pq.write_table(pq.read_table(path).drop_columns("file").replace_schema_metadata(None), path)
+    index.source = tmp_path / "shards"
+    assert "2 of 2 rows added" in index()[1]
+    assert "0 of 2 rows added, 0 updated, 2 unchanged in" in index()[1]
+    assert sorted(index.there()) == ["Rain fell.", "The tides rise."]
 
 
 # --- What other programs wrote

@@ -46,6 +46,14 @@ def index(place, tmp_path, request, capsys):
         code = main(["delete", collection, "--store", place, *flags])
         return code, capsys.readouterr().err
 
+    def load(rows, *flags):
+        folder = tmp_path / f"shards{len(list(tmp_path.glob('shards*')))}"
+        assert main(["index", write(tmp_path, rows), "--output", str(folder), "--shard_rows", "2"]) == 0
+        capsys.readouterr()
+        code = main(["index", str(folder), "--store", place, "--collection", collection, "--index", "none", *flags])
+        return code, capsys.readouterr().err
+
+    run.load = load
     run.delete, run.open = delete, lambda: open_index(place, collection)
     return run
 
@@ -73,6 +81,40 @@ def test_unchanged_rows_are_left_alone_and_changed_ones_are_updates(index):
     assert "0 of 1 rows added" in index([ROWS[0]])[1]  # rows that the corpus has lost stay
     by_id = lambda rows: sorted(rows, key=lambda row: str(row["id"]))
     assert by_id(there(index)) == by_id(changed)
+
+
+@pytest.mark.parametrize("flags", [[], ["--sync"], ["--replace"], ["shards"], ["shards", "--replace"]], ids=" ".join)
+def test_a_row_without_a_token_any_more_is_left_out_as_by_a_first_index(index, flags):
+    assert index(ROWS)[0] == 0
+    changed = [{**ROWS[0], "text": "\u2063\u2063"}, *ROWS[1:]]
+    by_shards = flags[:1] == ["shards"]
+    for removed in (", 1 removed", ""):
+        said = index.load(changed, *flags[1:])[1] if by_shards else index(changed, *flags)[1]
+        counts = "2 updated, 0 unchanged" if "--replace" in flags else "0 updated, 2 unchanged"
+        assert f"0 of {2 if by_shards else 3} rows added, {counts}{removed} in" in said
+        assert by_shards or "left out: 1 without a token" in said
+        assert ids(index) == ["2", "3"]
+    assert "1 of 3 rows added, 0 updated, 2 unchanged in" in index(ROWS)[1]
+
+
+def test_a_row_without_a_token_any_more_stays_while_another_corpus_has_its_id(index, tmp_path):
+    index(ROWS)
+    (tmp_path / "other").mkdir()
+    with index.open() as store:
+        main(["index", write(tmp_path / "other", ROWS[:1]), "--store", str(store.database.where),
+              "--collection", store.collection, "--index", "none"])  # fmt: skip
+    index([{**ROWS[0], "text": "\u2063\u2063"}, *ROWS[1:]])
+    assert ids(index) == ["2", "3", "talk-1"]
+
+
+def test_shards_that_are_loaded_again_are_counted_as_their_corpus_is(index):
+    rows = [{"text": row["text"], "year": row["year"]} for row in ROWS]
+    assert "3 of 3 rows added, 0 updated, 0 unchanged in" in index.load(rows)[1]
+    index.delete("--filter", "year=1999", "--yes")
+    for way in (index.load, index, index.load):
+        said = way(rows)[1]
+        assert "0 of 3 rows added, 0 updated, 2 unchanged in" in said
+        assert "1 rows are left out because they were deleted" in said
 
 
 def test_the_column_named_id_has_the_ids_whatever_metadata_are_kept(index):

@@ -33,7 +33,6 @@ Ids = NDArray[np.int64]  # [n]
 Id = int | str  # of a document; a text stands for an integer (`as_id`)
 Vectors = NDArray[np.float32]  # [n, d]
 Metadata = Sequence[Mapping[str, object]]
-Members = tuple[Sequence[str], Ids]  # of each document of a shard, its file and its id
 Batch = tuple[Ids, list[str], list[Row], Vectors]
 
 
@@ -176,6 +175,21 @@ class VectorIndex(Protocol):
 
     def close(self) -> None:
         """Release connections and files."""
+
+
+@dataclass(frozen=True)
+class Members:
+    """The documents of a shard.
+
+    Args:
+        files: of each document that the index has or gets, its file.
+        ids: their ids.
+        left_out: ids of those of which the model knows no token; their former versions go.
+    """
+
+    files: Sequence[str]
+    ids: Ids
+    left_out: Ids = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 @dataclass(frozen=True)

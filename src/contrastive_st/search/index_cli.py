@@ -122,6 +122,7 @@ class Index(CollectionCommand):
 
     def run(self) -> None:
         """Encode and write the missing shards; build the index when all shards are there."""
+        from contrastive_st.search.index import Files
         from contrastive_st.search.ingest import index_corpus, load_shards
         from contrastive_st.search.opening import model_name
         from contrastive_st.search.report import Report
@@ -134,7 +135,9 @@ class Index(CollectionCommand):
             shards, usual = ShardFolder(self.corpus), {spec.name: spec.default for spec in fields(self)}
             if given := [f"--{name}" for name in _OF_TEXTS if getattr(self, name) != usual[name]]:
                 raise InputError(f"{self.corpus} has vectors and their texts already; leave out {', '.join(given)}")
-            self._into_store(shards.encoding, partial(load_shards, shards, progress=shown), started, report, None)
+            made = shards.encoding
+            files = Files(made.files, hashed=made.hashed)
+            self._into_store(made, partial(load_shards, shards, progress=shown), started, report, files)
             return
         corpus, encoder = self._corpus(), self._encoder
         if self.sync and not corpus.own_ids:
@@ -143,7 +146,8 @@ class Index(CollectionCommand):
         types = {nfc(name): kind for name, kind in corpus.types.items()}
         made = Encoding(
             model_name(encoder), encoder.fingerprint, encoder.dimension, corpus.name, corpus.fingerprint,
-            self.shard_rows, self.storage or "float32", corpus.own_ids, types,
+            self.shard_rows, self.storage or "float32", corpus.own_ids, types, dict(corpus.files.digests),
+            corpus.files.hashed,
         )  # fmt: skip
         if not self.output:
             self._into_store(made, fill, started, report, corpus.files)
@@ -222,7 +226,7 @@ class Index(CollectionCommand):
         return "", {}
 
     def _into_store(
-        self, made: Encoding, fill: Callable[[Sink], Outcome], started: float, report: Report, files: Files | None
+        self, made: Encoding, fill: Callable[[Sink], Outcome], started: float, report: Report, files: Files
     ) -> None:
         """Fill the collection, which is made if it does not exist; build its index if all rows are there."""
         from contrastive_st.search.column_types import MIXED

@@ -7,14 +7,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.documents import Corpus, Document
-from contrastive_st.search.index import Ids, Members, Sink
+from contrastive_st.search.index import Ids, Members, Sink, State
 from contrastive_st.search.report import TOO_LONG, UNKNOWN, Report
 from contrastive_st.search.shards import ShardFolder
 from contrastive_st.vectors import unit_vectors
@@ -24,7 +24,21 @@ if TYPE_CHECKING:
 
 SHARD_ROWS = 16_384  # rows that are sorted by length and committed together: a kill loses at most one such shard
 SHARD_CHARACTERS = 1 << 24
-Shard = tuple[int, Members, Ids, list[Document]]  # its number, its documents, what is to be encoded with its ids
+_ENCODED = "new", "changed"  # the states of the documents that are encoded; they are counted when they are written
+
+
+class _Shard(NamedTuple):
+    """A shard to be written: its number, the files and ids of its documents, and those that are to be encoded.
+
+    `new` has the places of these in the shard, and `states` says which are new and which have changed.
+    """
+
+    number: int
+    files: list[str]
+    ids: Ids
+    new: Ids
+    states: list[State]
+    documents: list[Document]
 
 
 @dataclass
@@ -73,7 +87,7 @@ def index_corpus(
     outcome.rows, corpus = outcome.states.total(), corpus.without(known)
     with tqdm(total=corpus.rows, disable=not progress, unit=" rows", desc="index") as bar:
 
-        def wanted() -> Iterator[Shard]:
+        def wanted() -> Iterator[_Shard]:
             nonlocal shards
             for shard, documents in _shards(corpus, shard_rows, report):
                 shards, outcome.rows = shards + 1, outcome.rows + len(documents)
@@ -81,37 +95,40 @@ def index_corpus(
                 numbers = [one.id for one in documents] if corpus.own_ids else range(first, first + len(documents))
                 ids = np.array(numbers, dtype=np.int64)
                 if sink.claim(shard):
-                    members = [document.file for document in documents], ids
                     states = sink.compare(ids, [one.text for one in documents], [one.metadata for one in documents])
-                    outcome.states.update(states)
                     moved = [i for i, state in enumerate(states) if state == "relabelled"]
                     sink.relabel(ids[moved], [documents[i].metadata for i in moved])
-                    new = [i for i, state in enumerate(states) if state in ("new", "changed")]
-                    yield shard, members, ids[new], [documents[i] for i in new]
+                    new = [i for i, state in enumerate(states) if state in _ENCODED]
+                    outcome.states.update(state for state in states if state not in _ENCODED)
+                    chosen = [states[i] for i in new], [documents[i] for i in new]
+                    yield _Shard(shard, [one.file for one in documents], ids, np.array(new, dtype=np.int64), *chosen)
                 else:  # existing shards count as done from the start, or the rate and the time left would be wrong
                     bar.initial = getattr(bar, "initial", 0) + _source_rows(documents)
                     bar.update(_source_rows(documents))
-                    gone = int(sink.deleted(ids).sum())
-                    outcome.states.update({"deleted": gone, "unchanged": len(ids) - gone})
+                    outcome.states.update(_there(sink, ids))
 
-        def longer(shard: Shard, positions: Sequence[int]) -> None:
+        def longer(shard: _Shard, positions: Sequence[int]) -> None:
             for i in positions:
-                report.leave_out(TOO_LONG, _where(shard[3][i]))
+                report.leave_out(TOO_LONG, _where(shard.documents[i]))
 
         options = {"longer": longer} if getattr(encoder, "max_length", None) is not None else {}
-        texts_of = lambda shard: [document.text for document in shard[3]]
-        for (shard, members, ids, documents), vectors in encoder.encode_stream(wanted(), texts_of, **options):
+        texts_of = lambda shard: [document.text for document in shard.documents]
+        for shard, vectors in encoder.encode_stream(wanted(), texts_of, **options):
             known = vectors.any(axis=1)
             for i in np.flatnonzero(~known).tolist():
-                report.leave_out(UNKNOWN, _where(documents[i]))
-            kept = np.flatnonzero(known).tolist()
-            rows = [documents[i].text for i in kept], [documents[i].metadata for i in kept]
-            units = unit_vectors(vectors[kept], of=f"{corpus.name}, shard {shard}")
+                report.leave_out(UNKNOWN, _where(shard.documents[i]))
+            kept = [shard.documents[i] for i in np.flatnonzero(known)]
+            rows = [document.text for document in kept], [document.metadata for document in kept]
+            units = unit_vectors(vectors[known], of=f"{corpus.name}, shard {shard.number}")
+            left_out = shard.new[~known]
+            there = np.delete(np.arange(len(shard.ids)), left_out)
+            members = Members([shard.files[i] for i in there], shard.ids[there], shard.ids[left_out])
             started = time.perf_counter()
-            sink.add(shard, (ids[kept], *rows, units), members)
+            sink.add(shard.number, (shard.ids[shard.new[known]], *rows, units), members)
+            outcome.states.update(itertools.compress(shard.states, known.tolist()))
             outcome.loading += time.perf_counter() - started
             outcome.encoded += len(kept)
-            bar.update(_source_rows(documents))
+            bar.update(_source_rows(shard.documents))
     outcome.complete = sink.finish(shards, report.unread)
     outcome.removed, outcome.kept = sink.removed, sink.kept
     return outcome
@@ -127,20 +144,26 @@ def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> O
         raise InputError(missing)
     outcome, shards = Outcome(), 0
     with tqdm(total=len(folder.paths()), disable=not progress, unit=" shards", desc="load") as bar:
-        for shard, (ids, texts, metadata, vectors) in folder.batches():
+        for shard, (ids, texts, metadata, vectors), members in folder.batches():
             shards += 1
             outcome.rows += len(ids)
-            gone = int(sink.deleted(ids).sum())
-            outcome.states["deleted"] += gone
             if sink.claim(shard):
                 states = sink.compare(ids, texts, metadata)
-                outcome.states.update(state for state in states if state != "deleted")
+                outcome.states.update(states)
                 vectors = unit_vectors(vectors, of=f"{folder.folder}, shard {shard}")
-                sink.add(shard, (ids, texts, metadata, vectors))
-                outcome.encoded += sum(state in ("new", "changed") for state in states)
+                sink.add(shard, (ids, texts, metadata, vectors), members)
+                outcome.encoded += sum(state in _ENCODED for state in states)
+            else:
+                outcome.states.update(_there(sink, ids))
             bar.update(1)
     outcome.complete, outcome.removed = sink.finish(shards), sink.removed
     return outcome
+
+
+def _there(sink: Sink, ids: Ids) -> Counter[str]:
+    """The states of the documents of a shard that exists, or that another process encodes."""
+    gone = int(sink.deleted(ids).sum())
+    return Counter({"deleted": gone, "unchanged": len(ids) - gone})
 
 
 def _where(document: Document) -> str:

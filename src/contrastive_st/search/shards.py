@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Set
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RECORD, RANGES = "encoding.json", "ranges.npy"
+_LEFT_OUT = b"left_out"  # of a file's own metadata: `Members.left_out`
 FIRST = 1 << 40  # most documents of a source: ids are `source number * FIRST + row in the source`
 
 
@@ -41,6 +42,9 @@ class Encoding:
     precision: str = "float32"
     own_ids: bool = False
     types: dict[str, str] = field(default_factory=dict)  # of the columns of the metadata, if they were decided
+    #: `Files.digests` of the corpus, without the files that could not be read to their end, and `Files.hashed`
+    files: dict[str, str] = field(default_factory=dict, compare=False)
+    hashed: bool = field(default=False, compare=False)
     #: How many the whole corpus has; 0 until a process has read it to its end, None in folders of former versions
     shards: int | None = field(default=None, compare=False)
 
@@ -52,6 +56,7 @@ class ShardFolder(Sink):
 
     Columns: `id` int64, `text`, `metadata` (JSON), `embedding`: unit vectors, as a fixed-size list of float32, or
     quantized by `quantize`. The ranges of int8 are those of the shard that was encoded first, in `ranges.npy`.
+    `file` is the name of a document's file in a folder; shards of former versions do not have it.
 
     Args:
         folder: the folder of the shards.
@@ -73,10 +78,11 @@ class ShardFolder(Sink):
             self.encoding = Encoding(**read_json(record, dict))
         if encoding is not None and encoding != self.encoding:
             ours, theirs = asdict(self.encoding), asdict(encoding)
+            compared = [one.name for one in fields(Encoding) if one.compare]
             other = ", ".join(
                 "the corpus has changed, or is read with other options" if name == "corpus_fingerprint"
                 else f"{name} {theirs[name]}, not {ours[name]}"
-                for name in ours if ours[name] != theirs[name] and name != "shards"
+                for name in compared if ours[name] != theirs[name]
             )  # fmt: skip
             raise InputError(f"{folder} does not fit: {other}; remove it to start again, or choose another --output")
 
@@ -90,6 +96,7 @@ class ShardFolder(Sink):
         import pyarrow.parquet as pq
 
         ids, texts, metadata, vectors = batch
+        members = members or Members([""] * len(ids), ids)
         if self.encoding.precision == "int8" and self.ranges is None:
             self._calibrate(vectors)
         stored = quantize(vectors, self.encoding.precision, self.ranges)
@@ -99,15 +106,18 @@ class ShardFolder(Sink):
                 "text": pa.array([storable(text) for text in texts], pa.string()),
                 "metadata": pa.array([json.dumps(item, ensure_ascii=False) for item in metadata]),
                 "embedding": pa.FixedSizeListArray.from_arrays(pa.array(stored.reshape(-1)), stored.shape[1]),
-            }
+                "file": pa.array(members.files, pa.string()),
+            },
+            metadata={_LEFT_OUT: json.dumps(members.left_out.tolist())},
         )
         with atomic_write(self._path(shard), overwrite=True) as path:
-            pq.write_table(table, path, use_dictionary=["metadata"])
+            pq.write_table(table, path, use_dictionary=["metadata", "file"])
 
     def finish(self, shards: int, unread: Set[str] = frozenset()) -> bool:
         """Whether all shards exist; called when the corpus has been read to its end, and records their number."""
         if self.encoding.shards != shards:
-            self.encoding = replace(self.encoding, shards=shards)
+            files = {name: digest for name, digest in self.encoding.files.items() if name not in unread}
+            self.encoding = replace(self.encoding, shards=shards, files=files)
             write_json(self.folder / RECORD, asdict(self.encoding))
         return len(self.paths()) == shards
 
@@ -123,18 +133,21 @@ class ShardFolder(Sink):
         """The existing shards, in their order."""
         return sorted(self.folder.glob("shard-*.parquet"))
 
-    def batches(self) -> Iterator[tuple[int, Batch]]:
-        """Each shard's number with its documents."""
+    def batches(self) -> Iterator[tuple[int, Batch, Members]]:
+        """Each shard's number with its documents, and which these are."""
         for path in self.paths():
-            yield int(path.stem.removeprefix("shard-")), self.read(path)
+            yield int(path.stem.removeprefix("shard-")), *self.read(path)
 
-    def read(self, path: Path) -> Batch:
-        """Ids, texts, metadata and unit vectors of one file; quantized vectors are decoded."""
+    def read(self, path: Path) -> tuple[Batch, Members]:
+        """Ids, texts, metadata and unit vectors of one file, and its members; quantized vectors are decoded."""
         (table, stored), made = read_table(path), self.encoding
         if made.precision != "float32":
             stored = unit_vectors(dequantize(stored, made.precision, made.dimension, self.ranges))
         metadata = [json.loads(item) for item in table["metadata"].to_pylist()]
-        return table["id"].to_numpy(), table["text"].to_pylist(), metadata, stored
+        ids, left_out = table["id"].to_numpy(), json.loads((table.schema.metadata or {}).get(_LEFT_OUT, "[]"))
+        files = table["file"].to_pylist() if "file" in table.column_names else [""] * len(ids)
+        members = Members(files, ids, np.array(left_out, dtype=np.int64))
+        return (ids, table["text"].to_pylist(), metadata, stored), members
 
     @property
     def ranges(self) -> NDArray[np.float32] | None:

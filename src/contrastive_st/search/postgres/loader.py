@@ -146,13 +146,14 @@ class StoreLoader:
     def add(self, shard: int, batch: Batch, members: Members | None = None) -> None:
         """Commit a shard of these members, of which those of `batch` are new; what was deleted meanwhile is left out.
 
-        Nothing is written if another process was faster or is replacing the source.
+        Nothing is written if another process was faster or is replacing the source. Of documents that the model knows
+        no token of, the former versions are removed first.
         """
         ids, texts, metadata, vectors = batch
         put = merge_rows if self.own_ids or self.afresh else copy_rows
         keys = ids + self.first
-        files, all_ids = members or ([""] * len(ids), ids)
-
+        members = members or Members([""] * len(ids), ids)
+        self.removed += self._leave_out(members.left_out + self.first)
         self.store.decide_language(texts)
 
         def work(connection: StoreConnection) -> None:
@@ -164,7 +165,7 @@ class StoreLoader:
                 " SELECT collection, number, %s, %s FROM sources"
                 " WHERE collection = %s AND number = %s AND mark = %s AND run = %s FOR KEY SHARE"
                 " ON CONFLICT DO NOTHING RETURNING shard",
-                (shard, len(all_ids), store.tables.prefix, self.number, self.fingerprint, self.run),
+                (shard, len(members.ids), store.tables.prefix, self.number, self.fingerprint, self.run),
             ).fetchone()
             if not added:
                 return
@@ -173,7 +174,7 @@ class StoreLoader:
                     "INSERT INTO _files (collection, source, run, file, ids)"
                     " SELECT %(collection)s, %(source)s, %(run)s, file, array_agg(id)"
                     " FROM unnest(%(names)s::text[], %(ids)s::bigint[]) AS member(file, id) GROUP BY file",
-                    {**self._key, "names": list(files), "ids": all_ids.tolist()},
+                    {**self._key, "names": list(members.files), "ids": members.ids.tolist()},
                 )
             gone: list[int] | Ids = [] if self.afresh else store.tombstones(connection, keys)
             kept = np.flatnonzero(~np.isin(keys, gone))
@@ -198,7 +199,7 @@ class StoreLoader:
         If they are, what has left the source is removed in the same transaction, as `sync` says.
         """
 
-        def work(connection: StoreConnection) -> bool:
+        def work(connection: StoreConnection) -> tuple[bool, int]:
             connection.lift_limits()
             recorded = connection.execute(
                 "UPDATE sources SET shards = %s WHERE collection = %s AND number = %s AND mark = %s AND run = %s",
@@ -206,10 +207,10 @@ class StoreLoader:
             ).rowcount
             self._done = self._loaded(connection)
             complete = bool(recorded) and len(self._done) == shards
-            self.removed = self._settle(connection, unread) if complete and self.own_ids else 0
-            return complete
+            return complete, self._settle(connection, unread) if complete and self.own_ids else 0
 
-        complete = self.store.database.transact(work)
+        complete, removed = self.store.database.transact(work)
+        self.removed += removed
         if complete:
             self.store.database.transact(
                 lambda connection: self.store.at(connection, lock=True).decide_types(connection, self.types)
@@ -317,6 +318,22 @@ class StoreLoader:
             {**parameters, "ids": ids},
         )
         return 0
+
+    def _leave_out(self, ids: Ids) -> int:
+        """Delete documents that the source still has, but without a vector; return how many there were.
+
+        It is a transaction of its own, because whoever writes locks texts first.
+        """
+
+        def work(connection: StoreConnection) -> int:
+            store = self.store.at(connection, lock=True)
+            mine = connection.execute(
+                "SELECT FROM sources WHERE collection = %s AND number = %s AND mark = %s AND run = %s FOR KEY SHARE",
+                (store.tables.prefix, self.number, self.fingerprint, self.run),
+            )
+            return store.remove(connection, ids.tolist(), self.number) if mine.rowcount else 0
+
+        return self.store.database.transact(work) if len(ids) else 0
 
     def _loaded(self, connection: StoreConnection | None = None) -> set[int]:
         statement = "SELECT shard FROM shards WHERE collection = %s AND source = %s"

@@ -293,19 +293,27 @@ class StoreWrites(StoreSpaces):
         if forgotten := connection.execute(forget, (self.tables.prefix, *ids)).rowcount:
             logger.warning(f"the corpus is indexed again, with {forgotten:,} documents that had been deleted from it")
 
-    def remove(self, connection: StoreConnection, ids: Sequence[int]) -> int:
-        """Delete documents that no file of a source has any more, in the open transaction; return how many there were.
+    def remove(self, connection: StoreConnection, ids: Sequence[int], source: int | None = None) -> int:
+        """Delete documents that no file of a source, other than this one, has, in the open transaction.
 
         They are not remembered as deleted.
+
+        Args:
+            connection: with the open transaction.
+            ids: of the documents.
+            source: the number of a source that does not count.
+
+        Returns:
+            How many there were.
         """
         statement = self.tables.statement(
             "WITH gone AS (SELECT t.id FROM {texts} AS t JOIN (SELECT unnest(%s::bigint[]) AS id"
-            " EXCEPT SELECT unnest(ids) FROM _files WHERE collection = %s) AS left_out USING (id)"
-            " ORDER BY t.id FOR UPDATE OF t),"
+            " EXCEPT SELECT unnest(ids) FROM _files WHERE collection = %s AND source IS DISTINCT FROM %s)"
+            " AS left_out USING (id) ORDER BY t.id FOR UPDATE OF t),"
             " vectors AS (DELETE FROM {vectors} AS v USING gone WHERE v.id = gone.id)"
             " DELETE FROM {texts} AS t USING gone WHERE t.id = gone.id RETURNING t.id"
         )
-        gone = connection.execute(statement, (list(ids), self.tables.prefix)).fetchall() if ids else []
+        gone = connection.execute(statement, (list(ids), self.tables.prefix, source)).fetchall() if ids else []
         remove_words(connection, self.tables, (id for (id,) in gone))
         return len(gone)
 

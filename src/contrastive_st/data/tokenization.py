@@ -213,7 +213,11 @@ def _tokenized_rows(rows: Dataset, encoding: _Encoding, num_proc: int | None) ->
     names = [name for name in rows.column_names if name not in TARGETS]
     # the cache file is named after the inputs, because a pickle of the tokenizer changes when the tokenizer is used
     state = json.dumps(tokenizer_state(encoding.tokenizer), sort_keys=True)
-    given = [rows._fingerprint, state, encoding.max_length]
+    cells: Any = rows._fingerprint
+    if not rows.cache_files:  # else it is of rows in memory, and random, or the same in forked processes
+        parts = (rows.data,) if rows._indices is None else (rows.data, rows._indices)
+        cells = [str(rows.features), *(Hasher.hash_bytes([x.serialize()]) for part in parts for x in part.to_batches())]
+    given = [cells, state, encoding.max_length]
     name = Hasher.hash([*given, *encoding.prompts_of(names).items()] if encoding.lengths(names) else given)
     tokens = rows.with_format("arrow").map(
         encoding.of(names), batched=True, batch_size=_BATCH, num_proc=num_proc, new_fingerprint=name,

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import datasets
 import pyarrow as pa
 import pyarrow.compute as pc
-from datasets.fingerprint import Hasher
+from datasets.fingerprint import generate_random_fingerprint as new_fingerprint
 
 from contrastive_st.data.profile import MISSING, as_text
 from contrastive_st.data.reading.rows import Dropped, Row, Table, check_rows
@@ -59,10 +59,8 @@ def columns_of(
     if dropped.count or not total:
         dropped.report(total, strict)
     if not isinstance(whole, datasets.Dataset):
-        cells = pa.concat_tables(chunks)
-        # by default the fingerprint is a hash of a pickle, which takes longer than the file
-        key = Hasher.hash_bytes([str(cells.schema).encode(), *(batch.serialize() for batch in cells.to_batches())])
-        return datasets.Dataset(datasets.table.InMemoryTable(cells), fingerprint=key)
+        result = datasets.table.InMemoryTable(pa.concat_tables(chunks))
+        return datasets.Dataset(result, fingerprint=new_fingerprint())  # by default that is a hash of all cells
     if clean and not dropped.count:
         return whole
     return whole.with_format("arrow").map(

@@ -16,12 +16,11 @@ from pathlib import Path
 import datasets
 import numpy as np
 import pyarrow as pa
-from datasets.fingerprint import Hasher
 from numpy.typing import NDArray
 
 from contrastive_st.data import profile
 from contrastive_st.data.pair_sets import BY_NAME
-from contrastive_st.data.reading.columns import CHUNK, columns_of
+from contrastive_st.data.reading.columns import CHUNK, columns_of, new_fingerprint
 from contrastive_st.data.reading.rows import Dropped, Table, without_class
 from contrastive_st.data.reading.table import open_table
 from contrastive_st.data.roles import (
@@ -361,8 +360,7 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
         matrix = np.column_stack([whole[f"score {place}"].to_numpy() for place in range(most)])
         offsets = pa.array(np.arange(len(matrix) + 1) * most, pa.int32())
         result = result.append_column(SCORES, pa.ListArray.from_arrays(offsets, pa.array(matrix.ravel())))
-    key = Hasher.hash_bytes([str(result.schema).encode(), *(batch.serialize() for batch in result.to_batches())])
-    return datasets.Dataset(datasets.table.InMemoryTable(result), fingerprint=key)
+    return datasets.Dataset(datasets.table.InMemoryTable(result), fingerprint=new_fingerprint())
 
 
 def _candidates(

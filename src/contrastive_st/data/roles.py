@@ -10,17 +10,10 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any, NamedTuple
 
-from contrastive_st.data.profile import (
-    held_by,
-    is_blank,
-    items_of,
-    shown,
-    simple,
-    value_of,
-)
+from contrastive_st.data.profile import held_by, is_blank, items_of, shown, simple, value_of
 from contrastive_st.data.suggestions import row_for_each
 from contrastive_st.errors import InputError, choice, listed
 
@@ -411,11 +404,7 @@ def _neither_text_nor_score(cells: Sequence[object]) -> str:
     numbers = [number for cell in cells if (number := value_of(cell)) is not None]
     if 2 * len(numbers) >= len(cells) and not -1 <= min(numbers) <= max(numbers) <= 10:
         return "numbers, and its name says nothing of them"
-    return "dates or addresses" if _are_of_machines(cells) else ""
-
-
-def _are_of_machines(cells: Sequence[object]) -> bool:
-    return all(_MACHINE.fullmatch(str(cell).strip()) for cell in cells)
+    return "dates or addresses" if all(_MACHINE.fullmatch(str(cell).strip()) for cell in cells) else ""
 
 
 def _placed(
@@ -519,12 +508,12 @@ def _could_be(cells: Mapping[str, Sequence[object]], classify: bool = False) -> 
 
 
 def _needs_no_question(cells: Sequence[object], role: str | None) -> bool:
-    """Whether a question need not name a column: objects; or by its role no text, and dates, addresses or an index."""
+    """Whether a question need not name a column: of objects, or without a role and no text, as numbers of rows."""
     if isinstance(cells[0], dict) or (_are_in_brackets(cells) and None in map(items_of, cells)):
         return True
-    numbers = list(map(value_of, cells))
-    rising = len(cells) > 1 and all(a is not None and b is not None and b - a == 1 for a, b in pairwise(numbers))
-    return role in (None, UNUSED) and (rising or _are_of_machines(cells))
+    numbers = [value_of(cell) for cell in cells]
+    rows = len(cells) > 1 and numbers[0] is not None and numbers == [numbers[0] + place for place in range(len(cells))]
+    return role in (None, UNUSED) and (rows or _neither_text_nor_score(cells) != "")
 
 
 def flags(roles: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,8 +47,8 @@ _EXCEL = re.compile(r'="(.*)"', re.DOTALL)  # how Excel writes a text that is li
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
 MAYBE_A_TABLE = "the lines have tabs inside: each is read as one text; if the file is a table, give --delimiter '\\t'"
 _IN_QUOTES = re.compile(r'"(?:[^"]|"")*"')
-_TAB_IN_QUOTES = re.compile(r'(^|\t)"[^"]*\t[^"]*"(\t|$)')
-_OF_QQP = "is_duplicate"  # a column of QQP, where some texts have quotes of a csv, which are read as text
+#: Columns of QQP, SNLI and MRPC, as `.txt`: quotes around their cells are text
+_PUBLISHED = {"is_duplicate", "gold_label", "#1 String"}
 _IN_SPACES = re.compile(r'"[^" ]+"(?: "[^" ]+")+\s*')  # a header of write.table of R
 _BARE_WORD = re.compile(r"[^\s.!?]{1,40}")
 #: First lines of files that are not tables of delimited text, what such a file is, and the command that makes one of it
@@ -128,14 +128,14 @@ class Dialect(NamedTuple):
         return re.sub(r"\\(.)", lambda match: _CHARACTERS.get(match[1], match[1]), written)
 
 
-def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Sequence[str] = ()) -> Dialect:
+def find_dialect(lines: Lines, source: str, usual: str, txt: bool, wanted: Sequence[str] = ()) -> Dialect:
     """Find out how a table is written, from its header line.
 
     Args:
         lines: gives the lines, from the first, with their ends.
         source: name of the file in messages.
         usual: the delimiter that the name of the file says.
-        loose: the file is a `.txt`, whose cells may have quotes and which may have cells beyond the header.
+        txt: the file is a `.txt`, as published sets are.
         wanted: names of columns that are asked for; a first line with all of them is the header.
 
     Raises:
@@ -167,16 +167,14 @@ def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Seq
         ask_other(first, source)
     delimiter = asked.delimiter or _delimiter_of(first[0], source, usual)
     cells = first[0].rstrip("\r\n").split(delimiter)
+    published = txt and not _PUBLISHED.isdisjoint(cells)
     spaced = len(cells) > 1 and all(cell[:1] == " " for cell in cells[1:])
     around = {cell[0] if len(cell) > 1 and cell[0] == cell[-1] else "" for cell in cells if cell}
     quote = "'" if around == {"'"} and len(cells) > 1 else '"'
     if delimiter == "\t" and around != {quote} and escapes not in ("any", "quotes"):
-        asking = lines() if escapes is None and not _is_sts(cells) else ()
+        asking = lines() if escapes is None and not (published or _is_sts(cells)) else ()
         others = (cell for line in asking if '"' in line for cell in line.rstrip("\r\n").split("\t"))
-        quoted = filter(_IN_QUOTES.fullmatch, others)
-        in_quotes = next(quoted, "")
-        if loose and (_OF_QQP in cells or not any('""' in cell[1:-1] for cell in chain([in_quotes], quoted))):
-            in_quotes = ""  # as in the files of SNLI
+        in_quotes = next(filter(_IN_QUOTES.fullmatch, others), "")
         if in_quotes and '""' not in in_quotes[1:-1]:
             raise _escapes_question(source, f"quotes are around {shown(in_quotes)}")
         quote = quote if in_quotes else ""
@@ -209,7 +207,7 @@ def find_dialect(lines: Lines, source: str, usual: str, loose: bool, wanted: Seq
          delimiter == _ONE_COLUMN and any("," in line for line in first)),
     )  # fmt: skip
     said = tuple(note for note, holds in notes if holds)
-    return dialect._replace(names=names, header=header, loose=loose or sts, notes=said)
+    return dialect._replace(names=names, header=header, loose=published or sts, notes=said)
 
 
 def ask_other(top: Sequence[str], source: str) -> None:
@@ -404,8 +402,7 @@ def numbered_rows(dialect: Dialect, lines: Iterable[str], source: str) -> Iterat
                 raise _aside_question(where, cells, (start, end), source)
             if cells and len(cells) != len(names):
                 first = number == dialect.header + 1  # with a cell for its name, as R writes it, or all have one more
-                cut = escapes is None and not dialect.quote and _TAB_IN_QUOTES.search("\t".join(cells))
-                spare = dialect.loose and not cut and not (first and dialect.header)
+                spare = dialect.loose and not (first and dialect.header)
                 if len(cells) < len(names) or (not spare and any(map(str.strip, cells[len(names) :]))):
                     raise InputError(f"{where}: {_wrong_count(cells, dialect, source, first, (start, end))}")
                 cells = cells[: len(names)]  # spreadsheets fill up rows

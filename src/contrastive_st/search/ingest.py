@@ -125,7 +125,7 @@ def index_corpus(
             members = Members([shard.files[i] for i in there], shard.ids[there], shard.ids[left_out])
             started = time.perf_counter()
             sink.add(shard.number, (shard.ids[shard.new[known]], *rows, units), members)
-            outcome.states.update(itertools.compress(shard.states, known.tolist()))
+            outcome.states.update(shard.states[i] for i in np.flatnonzero(known))
             outcome.loading += time.perf_counter() - started
             outcome.encoded += len(kept)
             bar.update(_source_rows(shard.documents))

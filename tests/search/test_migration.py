@@ -256,6 +256,8 @@ def test_queries_of_a_folder_as_beir_has_them(tmp_path):
     (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "one"}\n{"_id": "q2", "text": "two"}\n')
     (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\nq2\td3\t2\n")
     assert read_retrieval(tmp_path) == {"one": ["d1"], "two": ["d3"]}
+    (tmp_path / "qrels" / "test.tsv").write_text("q1\td1\t1\nq1\td2\t0\nq2\td3\t2\n")  # without a header
+    assert read_retrieval(tmp_path) == {"one": ["d1"], "two": ["d3"]}
     (tmp_path / "bad.csv").write_text("query,document\none,3\n")
     with pytest.raises(InputError, match="columns"):
         read_answers(tmp_path / "bad.csv")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from contrastive_st.data.reading import open_table
 from contrastive_st.data.reading.relevance import entries, judgements
+from contrastive_st.data.reading.table import open_entries, open_judgements
 from contrastive_st.errors import InputError
 from contrastive_st.search.index import Id, VectorIndex, Vectors
 from contrastive_st.search.values import as_id
@@ -146,9 +147,9 @@ def read_answers(file: str | Path) -> dict[str, list[Id]]:
 
 def read_retrieval(folder: Path) -> dict[str, list[Id]]:
     """The queries of a folder as BEIR has them: `queries.jsonl` and `qrels/test.tsv`; grades above 0 are answers."""
-    texts = {query.id: query.whole for query in entries(open_table(str(folder / "queries.jsonl")))}
+    texts = {query.id: query.whole for query in entries(open_entries(folder / "queries.jsonl"))}
     result: dict[str, list[Id]] = {}
-    for query, document, grade, _ in judgements(open_table(str(folder / "qrels" / "test.tsv"))):
+    for query, document, grade, _ in judgements(open_judgements(folder / "qrels" / "test.tsv")):
         if grade > 0 and query in texts:
             result.setdefault(texts[query], []).append(document)
     return result

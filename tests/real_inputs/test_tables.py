@@ -222,7 +222,7 @@ REFUSED = [
     ("lists_of_duckdb.csv", "query,pos,neg\nq 0,[so 0],\"[no 0, 'not, 0']\"\n", "column 'pos' holds lists or objects that are not read there, such as '[so 0]'; write JSON or Parquet"),
     ("labels_of_duckdb.csv", 'text,labels\nBasil.,"[garden, kitchen]"\nSoil.,[garden]\nNone.,[]\n', "column 'labels' holds lists or objects that are not read"),
     *((f"object_in_a_cell_{number}.csv", f'question,answers\nq a,"{cell}"\n', "column 'answers' holds lists or objects that are not read") for number, cell in enumerate(("{'text': ['so a'], 'answer_start': [3]}", "{'text': array(['so a'], dtype=object)}", '{""text"": ""so a"", ""id"": 1}'))),
-    ("lists_in_an_anchor.csv", "anchor,positive\n['why'],so\n", "column 'anchor' holds lists"),
+    ("lists_in_an_anchor.csv", "anchor,positive\n['why'],so\n", "column 'anchor' holds lists or objects that are not read there, such as \"['why']\"; give the column a role that takes lists, as in anchor=positive"),
     ("dates.csv", "text,label,day,level\n" + "".join(f"a text {n},{n % 2},2024-01-0{n + 1},{n}\n" for n in range(4)), "give --columns text label, or --columns text; the"),
     ("index_of_pandas.csv", ",remark\n0,good one here\n1,bad one here\n2,mid one here\n", "give --header true --columns remark=text; if it is a row like the others, give --header false --columns 1=text; if"),
     ("named_rows.csv", "key,text\nfirst row,good one here\nsecond row,bad one here\n", "give --columns text=anchor key=positive, or --columns text; the"),

@@ -321,7 +321,7 @@ def column_roles(
             texts = [simple(cell) for cell in cells if takes]
             items = [items_of(cell) if braces or str(cell).strip()[:1] != "{" else None for cell in texts]
             if written and delimited and (None in items or not takes):
-                unread[name] = cells[0]
+                unread[name] = next((cell for cell in cells if items_of(cell) is None), cells[0])
             mixed = None in items and any(held_by(own) in _ROLE[str(role)].holds for own in items if own)
             if mixed and role != LABEL:
                 odd = next(i for i, own in enumerate(items) if (own is None) is not (items[0] is None))
@@ -337,7 +337,10 @@ def column_roles(
         target = NUMBERS in _ROLE[role].holds
         if name in unread:
             what = f"column {name!r} holds lists or objects that are not read there, such as {shown(unread[name])}"
-            raise InputError(f"{source}: {what}; write JSON or Parquet with the program that wrote them")
+            mend = "write JSON or Parquet with the program that wrote them"
+            if items_of(unread[name]) is not None:
+                mend = f"give the column a role that takes lists, as in {name}=positive"
+            raise InputError(f"{source}: {what}; {mend}")
         if held[name] == NOTHING and len(first) < _FIRST:
             raise ask(f"column {name!r} is empty: every cell is blank")
         if held[name] == LISTS and (not target or role in (SCORE, LABEL)):

@@ -104,6 +104,8 @@ _BESIDES = {
     "title": {"question", "query"}, "answers": {"positive", "positive_ctxs"}, "label_text": {"label"},
     "label_name": {"label"}, "relatedness_score": {"entailment_judgment", "entailment_label"},
 }  # fmt: skip
+_OPENS = ("[", "(", "{")  # a list that is written as text
+#: A text in brackets or braces, as programs write lists and objects
 _IN_BRACKETS = re.compile(r"\s*(\[.*\]|\{.*\}|set\(\))\s*", re.DOTALL)
 _FIRST = 100  # rows whose cells must suit their roles; the others are refused where they are read
 _LOOKED_AT = 10_000  # rows from which a question gets its example and its flag
@@ -316,9 +318,11 @@ def column_roles(
             left_out[name] = why
         else:
             named[name] = role = None if role == UNUSED else role
-            takes, written = role is not None and _ROLE[role].lists, _are_in_brackets(cells)
+            takes = role is not None and _ROLE[role].lists
+            written = bool(cells) and all(isinstance(cell, str) and _IN_BRACKETS.fullmatch(cell) for cell in cells)
             braces = role != POSITIVE or (written and delimited)  # else a positive in braces is a text
-            texts = [simple(cell) for cell in cells if takes]
+            maybe = takes and any(not isinstance(cell, str) or cell.strip()[:1] in _OPENS for cell in cells)
+            texts = [simple(cell) for cell in cells if maybe]
             items = [items_of(cell) if braces or str(cell).strip()[:1] != "{" else None for cell in texts]
             if written and delimited and (None in items or not takes):
                 unread[name] = next((cell for cell in cells if items_of(cell) is None), cells[0])
@@ -382,11 +386,6 @@ def named_columns(columns: Columns, names: Sequence[str], source: str) -> dict[s
             raise InputError(f"{source}: column {name!r} is asked for twice; name each column once")
         given[name] = role
     return given
-
-
-def _are_in_brackets(cells: Sequence[object]) -> bool:
-    """Whether all cells are texts in brackets or braces, as programs write lists and objects."""
-    return bool(cells) and all(isinstance(cell, str) and _IN_BRACKETS.fullmatch(cell) for cell in cells)
 
 
 def _mixed(rows: Any, name: str, first: object, other: object, source: str) -> InputError:
@@ -512,7 +511,8 @@ def _could_be(cells: Mapping[str, Sequence[object]], classify: bool = False) -> 
 
 def _needs_no_question(cells: Sequence[object], role: str | None) -> bool:
     """Whether a question need not name a column: of objects, or without a role and no text, as numbers of rows."""
-    if isinstance(cells[0], dict) or (_are_in_brackets(cells) and None in map(items_of, cells)):
+    written = all(isinstance(cell, str) and _IN_BRACKETS.fullmatch(cell) for cell in cells)
+    if isinstance(cells[0], dict) or (written and None in map(items_of, cells)):
         return True
     numbers = [value_of(cell) for cell in cells]
     rows = len(cells) > 1 and numbers[0] is not None and numbers == [numbers[0] + place for place in range(len(cells))]

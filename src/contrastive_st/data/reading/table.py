@@ -89,7 +89,8 @@ def open_table(
         named = dict(zip(map(content.path_of, names), [shown] if len(names) == 1 else map(str, names), strict=True))
         parts = [open_file(path, named.get(path) or Part(path), columns) for path in files]
         partitions = [sources.partition_of(path, names) if "=" in str(path) else {} for path in files]
-        parts = list(map(with_cells, parts, partitions))
+        if any(partitions):
+            parts = list(map(with_cells, parts, partitions))
         table = parts[0] if len(parts) == 1 else _joined(parts, shown)
         if all(path.suffix == ".parquet" for path in files) and not any(partitions):
             table = _with_schema(table, files)

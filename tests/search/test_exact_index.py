@@ -11,6 +11,7 @@ from store_places import unit_vectors
 from contrastive_st.errors import InputError
 from contrastive_st.search import exact
 from contrastive_st.search.exact import Codes, ExactIndex
+from contrastive_st.search.index import Members
 from contrastive_st.search.ingest import load_shards
 from contrastive_st.search.shards import Encoding, ShardFolder
 from contrastive_st.vectors import dequantize, quantization_ranges, quantize
@@ -154,6 +155,18 @@ def test_of_several_processes_one_gives_the_ranges(tmp_path):
     assert {path.name for path in first.folder.iterdir()} == {
         "encoding.json", "ranges.npy", "shard-000000.parquet", "shard-000001.parquet"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8", "ubinary"])
+def test_a_shard_of_which_all_is_left_out(tmp_path, precision):
+    folder, none = ShardFolder(tmp_path, Encoding("m", "f", 8, "corpus", "mark", 2, precision)), np.empty(0, np.int64)
+    vectors = np.eye(8, dtype=np.float32)[:2]
+    folder.add(0, (none, [], [], np.empty((0, 8), np.float32)), Members([], none, np.array([1, 2])))
+    folder.add(1, (np.array([3, 4]), ["a", "b"], [{}, {}], vectors))
+    assert folder.finish(2)
+    (_, first, members), (_, second, _) = folder.batches()
+    assert (members.left_out.tolist(), first[3].shape, second[3].shape) == ([1, 2], (0, 8), (2, 8))
+    assert [hit.id for hit in ExactIndex.open(tmp_path).search(vectors[1], 1)[0]] == [4]
 
 
 def test_shards_appear_whole_and_are_shared_out(shards, tmp_path):

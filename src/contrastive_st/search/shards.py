@@ -97,9 +97,13 @@ class ShardFolder(Sink):
 
         ids, texts, metadata, vectors = batch
         members = members or Members([""] * len(ids), ids)
-        if self.encoding.precision == "int8" and self.ranges is None:
-            self._calibrate(vectors)
-        stored = quantize(vectors, self.encoding.precision, self.ranges)
+        if len(vectors):
+            if self.encoding.precision == "int8" and self.ranges is None:
+                self._calibrate(vectors)
+            stored = quantize(vectors, self.encoding.precision, self.ranges)
+        else:  # all were left out; of no vectors there are no ranges
+            zeros = np.zeros((2, self.encoding.dimension), np.float32)
+            stored = quantize(zeros, self.encoding.precision, zeros)[:0]
         table = pa.table(
             {
                 "id": pa.array(ids),
@@ -141,7 +145,9 @@ class ShardFolder(Sink):
     def read(self, path: Path) -> tuple[Batch, Members]:
         """Ids, texts, metadata and unit vectors of one file, and its members; quantized vectors are decoded."""
         (table, stored), made = read_table(path), self.encoding
-        if made.precision != "float32":
+        if not len(stored):
+            stored = np.empty((0, made.dimension), np.float32)
+        elif made.precision != "float32":
             stored = unit_vectors(dequantize(stored, made.precision, made.dimension, self.ranges))
         metadata = [json.loads(item) for item in table["metadata"].to_pylist()]
         ids, left_out = table["id"].to_numpy(), json.loads((table.schema.metadata or {}).get(_LEFT_OUT, "[]"))
@@ -178,4 +184,5 @@ def read_table(path: Path) -> tuple[pa.Table, np.ndarray]:
 
     with about(path):
         table = pq.read_table(path).combine_chunks()
-        return table, table["embedding"].combine_chunks().flatten().to_numpy().reshape(len(table), -1)
+        rows = table["embedding"].combine_chunks()
+        return table, rows.flatten().to_numpy().reshape(len(table), rows.type.list_size)

@@ -78,9 +78,12 @@ def counts(codes: set[CodeType]) -> tuple[int, int, int]:
 
 def our_uses(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     """The ten uses, in an order in which each has what it needs."""
+    import datasets
+
     from contrastive_st import PairCollator, SentenceEncoder, open_index, read_examples, tokenize
     from contrastive_st.models import AutoModelForCL, load_tokenizer
 
+    datasets.config.HF_DATASETS_CACHE = folder / "cache"  # else token ids may come from an earlier run
     pairs, shards = str(DATA / "pairs.csv"), str(folder / "shards")
     made: dict[str, Any] = {}
     yield "open a transformer folder", lambda: made.update(encoder=SentenceEncoder(str(MODEL)))

@@ -3,6 +3,7 @@
 import io
 import re
 import resource
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -291,6 +292,42 @@ def test_the_help_of_a_script_shows_its_options_and_what_it_sets(name, capsys):
     assert printed.startswith(f"usage: contrastive-st train {name}".strip() + " [options]\n")
     assert "--early_stopping_patience" in printed
     assert "This script sets:\n  --" in printed
+
+
+ENDING = """
+import sys
+from pathlib import Path
+from contrastive_st.commands import run
+def job():
+    import logging
+    logging.basicConfig(stream=sys.stderr)
+    for step in range(3):
+        print("x" * 100_000)  # more than a pipe holds
+        print("y" * 100_000, file=sys.stderr)
+        logging.warning("z" * 100_000)
+    Path(sys.argv[1]).write_text("done")
+sys.exit(run(job))
+"""
+
+
+@pytest.mark.parametrize("flags", [[], ["-u"]])
+@pytest.mark.parametrize("redirection", ["| head -c 1", "2>&1 | true", "2>&1 >/dev/null | true", ">&- 2>&- <&-"])
+def test_a_job_is_done_whoever_reads_what_it_prints(flags, redirection, tmp_path):
+    command = shlex.join([sys.executable, *flags, "-c", ENDING, str(tmp_path / "result")])
+    done = subprocess.run(
+        ["bash", "-c", f"{command} {redirection}; exit ${{PIPESTATUS[0]}}"], capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert "Traceback" not in done.stdout + done.stderr
+    assert (tmp_path / "result").read_text() == "done"
+
+
+def test_a_stream_that_the_caller_has_closed_is_empty(monkeypatch, tmp_path):
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    assert main(["encode", "-", "-o", str(tmp_path / "v.npy")]) == 2
+    assert sys.stdin.read() == ""
+    print("\u20ac", file=sys.stderr)
 
 
 def test_a_reader_that_has_enough_ends_the_command_in_silence():

@@ -178,8 +178,8 @@ def run(job: Callable[[], object]) -> int:
     Bad input (`InputError`), what a library says of it, and files that cannot be read or written (`OSError`) give one
     line on stderr and code 2, with --verbose after the traceback; of several processes that meet the same error, the
     first tells it. An error that this package raises by mistake keeps its traceback, and code 1. If the reader of
-    stdout stops reading (`| head`), the command ends without a message. Where several processes were joined, this one
-    then ends without the finalization of the interpreter (`_end_with`).
+    stdout or stderr stops reading (`| head`), the command goes on to its end, and what it still prints goes nowhere.
+    Where several processes were joined, this one then ends without the finalization of the interpreter (`_end_with`).
 
     Example:
         >>> run(lambda: None)
@@ -188,9 +188,7 @@ def run(job: Callable[[], object]) -> int:
     set_verbosity(logging.INFO)
     set_text_format(TextFormat())
     device = os.environ.get(DEVICE)  # `--device` sets it for this command alone
-    for stream in (sys.stdout, sys.stderr):  # a terminal of cp1252 or ASCII gets what it lacks as \\u20ac
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    _lasting_streams()
     code = 1  # of an error that nobody foresaw
     try:
         code = _run(job)
@@ -204,15 +202,47 @@ def run(job: Callable[[], object]) -> int:
     return code
 
 
+class _Lasting(io.FileIO):
+    """A file descriptor whose reader may go away: it then leads to the null device, and writing goes on."""
+
+    def write(self, data: Any) -> int:
+        """Write bytes; all of them count as written where nobody reads any more."""
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), self.fileno())
+            return super().write(data)
+
+
+def _lasting_streams() -> None:
+    """Give this process the streams that it was started without, and output that lasts as long as the job.
+
+    What a terminal of cp1252 or ASCII lacks is printed as \\u20ac.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # the caller has closed it
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - open as long as the process
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        stream.reconfigure(errors="backslashreplace")
+        raw = getattr(stream.buffer, "raw", stream.buffer)  # with `python -u` nothing is between the two
+        if stream is getattr(sys, f"__{name}__") and type(raw) is io.FileIO:
+            stream.flush()
+            lasting = _Lasting(raw.fileno(), "wb", closefd=False)
+            inner: Any = lasting if raw is stream.buffer else io.BufferedWriter(lasting)
+            how = {"line_buffering": stream.line_buffering, "write_through": stream.write_through}
+            setattr(sys, name, io.TextIOWrapper(inner, stream.encoding, stream.errors, **how))
+
+
 def _run(job: Callable[[], object]) -> int:
     try:
         try:
             job()
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes to /dev/null
-        return 0
     except Exception as error:
         line = one_line(error)
         if not line:

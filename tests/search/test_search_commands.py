@@ -99,6 +99,24 @@ def test_hits_below_a_score_are_left_out(capsys, tmp_path):
     assert "--min_score" in refused(capsys, *search, "2")
 
 
+def test_files_are_written_before_anything_is_printed(shards, tmp_path, monkeypatch):
+    def closed(*_):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("contrastive_st.search.cli.say", closed)
+    texts, groups, folder = tmp_path / "texts.txt", tmp_path / "groups.csv", tmp_path / "trends"
+    texts.write_text("a cat sleeps\nthe cat is sleeping\n")
+    own = ["--threshold", "0.01"]
+    for command, output in (
+        (["duplicates", "--store", shards, *own], tmp_path / "pairs.csv"),
+        (["group", str(texts), "--min_community_size", "2", *own], groups),
+        (["trends", "--store", shards], folder / "trends.csv"),
+    ):
+        where = folder if command[0] == "trends" else output
+        assert main([*command, "-o", str(where)]) == 2
+        assert output.stat().st_size
+
+
 def test_outputs_are_not_overwritten_unasked_and_appear_whole(shards, capsys, tmp_path, monkeypatch):
     groups, folder = tmp_path / "groups.csv", tmp_path / "trends"
     groups.write_text("mine")

@@ -25,6 +25,7 @@ from contrastive_st.terminal import note, progress_is_shown, say, tell
 
 if TYPE_CHECKING:
     from contrastive_st.models.encoder import SentenceEncoder
+    from contrastive_st.search.analysis import topics
     from contrastive_st.search.index import Hit, VectorIndex
 
 FILTER_HELP = (
@@ -259,9 +260,8 @@ class Trends(CollectionCommand):
             yield "--every counts the dates of a column; name it with --by"
 
     def run(self) -> None:
-        """Print the clusters; write the tables and pictures."""
-        from contrastive_st.data.table_writers import write_table
-        from contrastive_st.files.writing import atomic_write, check_target
+        """Write the tables and pictures; print the clusters."""
+        from contrastive_st.files.writing import check_target
         from contrastive_st.search.analysis.topics import find_trends, table
         from contrastive_st.search.report import UNKNOWN
 
@@ -271,14 +271,20 @@ class Trends(CollectionCommand):
                 index, self.by, self.clusters, self.seed, every=self.every,
                 progress=lambda done, total: note(f"{done:,} of {total:,} documents counted") if done < total else None,
             )  # fmt: skip
-            say("\n".join(table(trends)))
-            if trends.left_out:
-                note(f"left out: {trends.left_out:,} texts {UNKNOWN}")
-            if folder is None:
-                return
-            from contrastive_st.search.analysis.projection import draw_map, draw_sizes, lay_out
+            written = [] if folder is None else self.write(index, trends, folder)
+        say("\n".join(table(trends)))
+        if trends.left_out:
+            note(f"left out: {trends.left_out:,} texts {UNKNOWN}")
+        if written:
+            note("written: " + ", ".join(map(str, written)))
 
-            layout = lay_out(index, trends, seed=self.seed)
+    def write(self, index: VectorIndex, trends: topics.Trends, folder: Path) -> list[Path]:
+        """Write the tables and pictures; returns their paths."""
+        from contrastive_st.data.table_writers import write_table
+        from contrastive_st.files.writing import atomic_write
+        from contrastive_st.search.analysis.projection import draw_map, draw_sizes, lay_out
+
+        layout = lay_out(index, trends, seed=self.seed)
         folder.mkdir(exist_ok=True)
         names = ["trends.csv", "map.png", *(["sizes.png"] if trends.values else [])]
         with ExitStack() as stack:
@@ -287,7 +293,7 @@ class Trends(CollectionCommand):
             draw_map(layout, paths[1])
             for path in paths[2:]:
                 draw_sizes(trends, path)
-        note("written: " + ", ".join(str(folder / name) for name in names))
+        return [folder / name for name in names]
 
 
 @dataclass
@@ -309,7 +315,7 @@ class Duplicates(CollectionCommand):
     overwrite: bool = option(_OVERWRITE, default=False)
 
     def run(self) -> None:
-        """Print the groups, or write them."""
+        """Write the groups, and print some of them."""
         from contrastive_st.files.writing import atomic_write, check_target
         from contrastive_st.search.analysis.duplicates import FORMATS, find_duplicates, save
         from contrastive_st.search.report import UNKNOWN
@@ -321,6 +327,9 @@ class Duplicates(CollectionCommand):
             limit, silent = self.limit if self.limit and not self.output else None, Counter[bool]()
             knows = _knows(index, silent)
             groups = find_duplicates(index, self.threshold, progress=progress_is_shown(), limit=limit, knows=knows)
+        if self.output:
+            with atomic_write(self.output, self.overwrite) as path:
+                save(groups, path)
         for group in groups[: self.limit]:
             say(f"{len(group)} documents")
             for member in group:
@@ -328,8 +337,6 @@ class Duplicates(CollectionCommand):
         if silent[False]:
             note(f"left out: {silent[False]:,} texts {UNKNOWN}")
         if self.output:
-            with atomic_write(self.output, self.overwrite) as path:
-                save(groups, path)
             note(f"{len(groups):,} groups in {self.output}")
         elif not groups:
             note(f"no two documents have a cosine of {self.threshold} or more")
@@ -377,7 +384,7 @@ class Group(Options):
     overwrite: bool = option(_OVERWRITE, default=False)
 
     def __call__(self) -> None:
-        """Print the groups, or write them."""
+        """Write the groups, and print some of them."""
         from contrastive_st.data.reading import open_table
         from contrastive_st.data.reading.texts import column_of, rows_with_text
         from contrastive_st.data.table_writers import FORMATS, write_table
@@ -400,16 +407,16 @@ class Group(Options):
         distinct = encoder.encode(list(number), show_progress_bar=shown) * known[:, None]
         vectors = distinct[[number[text] for text in texts]]
         groups = community_detection(vectors, self.threshold, self.min_community_size, show_progress_bar=shown)
-        for group in groups[: self.limit]:
-            say(f"{len(group):,} texts: {one_line(texts[group[0]])}")
-            for number in group[1 : self.examples + 1]:
-                say(f"    {one_line(texts[number])}")
         if self.output:  # the rows of all groups, each with the number of its group and the central text
             new = [name if name not in table.names else f"found_{name}" for name in ("group", "typical")]
             written = [{new[0]: number, new[1]: texts[members[0]], **rows[member]}
                        for number, members in enumerate(groups, 1) for member in members]  # fmt: skip
             with atomic_write(self.output, self.overwrite) as path:
                 write_table(path, written, [*new, *table.names])
+        for group in groups[: self.limit]:
+            say(f"{len(group):,} texts: {one_line(texts[group[0]])}")
+            for number in group[1 : self.examples + 1]:
+                say(f"    {one_line(texts[number])}")
         note(f"{len(groups):,} groups of {sum(map(len, groups)):,} of {len(texts):,} texts")
         if not known.all():
             note(f"left out: {int((~known).sum()):,} texts {UNKNOWN}")

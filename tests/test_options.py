@@ -1,6 +1,7 @@
 """Options typed once: bounds, messages, flags."""
 
 import argparse
+import logging
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Literal
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from transformers import HfArgumentParser
 
-from contrastive_st import ContrastiveTrainingArguments
+from contrastive_st import ContrastiveTrainingArguments, InputError, terminal
 from contrastive_st.options import (
     Count,
     Finite,
@@ -145,6 +146,38 @@ def test_an_option_of_a_file_yields_to_the_command_line(tmp_path):
     assert (data.train_file, data.strict, data.max_train_samples) == (["c.csv"], True, 3)
     (data,) = TrainingParser(DataArguments).parse(["--train_file", "a", "b", "--train_file", "c"])
     assert data.train_file == ["a", "b", "c"]
+
+
+@pytest.mark.filterwarnings("ignore:Cannot enable progress bars")
+@pytest.mark.parametrize(
+    ("content", "flags", "level"),
+    [
+        ("quiet: true", [], logging.WARNING),
+        ("verbose: true\nquiet: false", [], logging.DEBUG),
+        ("quiet: false", [], logging.INFO),
+        ("quiet: true", ["--verbose"], logging.DEBUG),
+    ],
+)
+def test_a_file_of_options_has_those_of_every_command(content, flags, level, tmp_path, monkeypatch):
+    monkeypatch.setattr(terminal, "_level", logging.INFO)
+    (tmp_path / "run.yaml").write_text(f"train_file: a.csv\n{content}\n")
+    TrainingParser(DataArguments).parse([str(tmp_path / "run.yaml"), *flags])
+    assert terminal._level == level
+    terminal.set_verbosity(logging.INFO)
+
+
+@pytest.mark.parametrize(
+    ("content", "flags", "words"),
+    [
+        ("columns: []", [], "run.yaml: columns has an empty list"),
+        ("config: other.yaml", [], "run.yaml: config cannot name a further file"),
+        ("strict: true", ["--config", "other.yaml"], "other.yaml: give one file of options"),
+    ],
+)
+def test_what_a_file_of_options_cannot_say(content, flags, words, tmp_path):
+    (tmp_path / "run.yaml").write_text(f"train_file: a.csv\n{content}\n")
+    with pytest.raises(InputError, match=words):
+        TrainingParser(DataArguments).parse([str(tmp_path / "run.yaml"), *flags])
 
 
 def test_a_parser_of_the_user_has_further_arguments_and_defaults(capsys):

@@ -18,7 +18,7 @@ from transformers import HfArgumentParser, TrainingArguments
 from transformers.integrations import get_reporting_integration_callbacks
 
 from contrastive_st import commands
-from contrastive_st.commands import Parser, snake_case_flags
+from contrastive_st.commands import VERBOSITY, Parser, snake_case_flags
 from contrastive_st.data.reading.content import reading
 from contrastive_st.errors import InputError
 from contrastive_st.files.reading import read_yaml
@@ -27,6 +27,7 @@ from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
 CONFIG_HELP = "YAML or JSON file of options by name. Options on the command line take precedence."
 _OPTION_FILES = (".yaml", ".yml", ".json")
+_SWITCHES = {flag for flag, *_ in VERBOSITY}  # take no value on a command line
 #: Options of other trainers, and what to give here
 _ELSEWHERE = {
     **dict.fromkeys(("--batch_size", "--train_batch_size"), "--per_device_train_batch_size"),
@@ -127,7 +128,8 @@ def with_file(argv: Sequence[str]) -> list[str]:
     An option that is in both comes from the command line.
 
     Raises:
-        InputError: the file cannot be read, or has no names of options.
+        InputError: the file cannot be read, has no names of options, or names another file of options; or two files
+            are given.
 
     Example:
         >>> import tempfile
@@ -139,23 +141,32 @@ def with_file(argv: Sequence[str]) -> list[str]:
     """
     argv = snake_case_flags(["--config", *argv] if argv and is_option_file(argv[0]) else argv)
     reader = Parser(prog="train", general=False, add_help=False)
-    reader.add_argument("--config", type=Path)
+    reader.add_argument("--config", type=Path, action="append", default=[])
     found, others = reader.parse_known_args(argv)
-    if found.config is None:
+    if not found.config:
         return argv
-    with reading(found.config):
-        whole = found.config.suffix == ".json"
-        content = json.loads(found.config.read_text(encoding="utf-8-sig")) if whole else read_yaml(found.config)
+    if len(found.config) > 1:
+        raise InputError(f"{' and '.join(map(str, found.config))}: give one file of options, which has them all")
+    (file,) = found.config
+    with reading(file):
+        content = json.loads(file.read_text(encoding="utf-8-sig")) if file.suffix == ".json" else read_yaml(file)
     if not isinstance(content, Mapping):
-        raise InputError(f"{found.config} has no options; write each as NAME: VALUE, such as max_steps: 100")
-    given = {word.partition("=")[0].replace("--no_", "--") for word in others}
+        raise InputError(f"{file} has no options; write each as NAME: VALUE, such as max_steps: 100")
     options = {str(name).replace("-", "_"): value for name, value in content.items()}
+    if "config" in options:
+        raise InputError(f"{file}: config cannot name a further file of options; write its options here")
+    if empty := [name for name, value in options.items() if value == []]:
+        raise InputError(f"{file}: {empty[0]} has an empty list; leave it out for its default, or write a value")
+    given = {word.partition("=")[0].replace("--no_", "--") for word in others}
+    given |= _SWITCHES if given & _SWITCHES else set()  # only one of them can be given
     words = (_words(name, value) for name, value in options.items() if f"--{name}" not in given)
     return [*chain.from_iterable(words), *others]
 
 
 def _words(name: str, value: object) -> list[str]:
     """The words of a command line that give an option a value; none for null."""
+    if isinstance(value, bool) and f"--{name}" in _SWITCHES:
+        return [f"--{name}"] if value else []
     if isinstance(value, list):
         return [f"--{name}", *map(str, value)]
     if isinstance(value, (bool, Mapping)):

@@ -231,6 +231,7 @@ def test_a_base_that_changed_on_disk_is_told(change, base, tokenizer, tmp_path, 
             assert [str(own.resolve()) in line for line in told] == [True] * (change == "trained")
 
 
+@pytest.mark.filterwarnings("error::FutureWarning")
 def test_commands(adapter, tmp_path, capsys):
     assert main(["merge", str(adapter), "-o", str(tmp_path / "merged")]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "merged")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import logging
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -290,7 +291,9 @@ def open_adapter(backbone: object, folder: Path, name: object, merge: bool = Fal
     with about(f"the adapter {name} of {base}"):
         if merge:
             trains = {id(weight) for weight in backbone.parameters() if weight.requires_grad}
-            holder = peft.PeftModel(backbone, config)
+            with warnings.catch_warnings():  # peft asks for what transformers has renamed
+                warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
+                holder = peft.PeftModel(backbone, config)
             result = peft.set_peft_model_state_dict(holder, {_PREFIX + key: x for key, x in weights.items()})
         else:
             _inject(backbone, config, "default")

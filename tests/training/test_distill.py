@@ -1,6 +1,7 @@
 """`contrastive-st distill`: students of teachers of several kinds and dimensions."""
 
 import json
+import logging
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +30,7 @@ from contrastive_st.scripts.distill import (
     train_used_rows,
 )
 from contrastive_st.static_vectors import StaticVectors
+from contrastive_st.terminal import set_verbosity
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.vectors import unit_vectors
 
@@ -102,11 +104,13 @@ def test_a_static_student_of_a_roberta(work, tmp_path, capsys):
     assert (tmp_path / "s" / "model.safetensors").stat().st_mode & 0o044  # others may read it, as the umask says
 
 
-def test_a_layer_student_learns_the_directions_in_all_dimensions_of_a_teacher(work, tmp_path):
+def test_a_layer_student_learns_the_directions_in_all_dimensions_of_a_teacher(work, tmp_path, capsys):
     teacher = SentenceEncoder(work / "teacher", truncate_dim=5, similarity_fn_name="dot")
     teacher.save_pretrained(tmp_path / "short")
     options = arguments(work, tmp_path / "s", "--student", "layers=2", "--steps", "1", "--cache", str(tmp_path / "v"))
-    main([str(tmp_path / "short"), *options[1:]])
+    main([str(tmp_path / "short"), *options[1:], "--quiet"])
+    set_verbosity(logging.INFO)
+    assert capsys.readouterr().out == ""
     student = SentenceEncoder(tmp_path / "s")
     assert (student.dimension, student.similarity_fn_name) == (12, "cosine")
 

@@ -42,7 +42,7 @@ from contrastive_st.models.saving import write_tensors
 from contrastive_st.models.static_encoder import StaticEncoder, StaticFit, silent_ids, static_tokenizer, token_rows
 from contrastive_st.models.students import student_of, teacher_vectors
 from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive
-from contrastive_st.terminal import progress_is_shown, say
+from contrastive_st.terminal import is_quiet, progress_is_shown, say
 from contrastive_st.tokens import pad_rows, token_types
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.checkpoints import TrainingDiverged
@@ -128,8 +128,9 @@ def _distill(args: Any, output: Path) -> JsonObject:
         write_training_metadata(metadata_of(args, teacher, encoder.model, len(texts), training, run), new)
     write_card(output)
     table = compare(args.teacher, teacher, output, texts, vectors)
-    print_table(table)
-    say(f"the student and its card are in {output}; next: contrastive-st evaluate {output} -o {output}/evaluation")
+    if not is_quiet():
+        print_table(table)
+        say(f"the student and its card are in {output}; next: contrastive-st evaluate {output} -o {output}/evaluation")
     return table
 
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from contrastive_st.data import read_examples
 from contrastive_st.data.labels import joined, read_labels
 from contrastive_st.errors import InputError
 
@@ -152,17 +151,3 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=message):
         read_labels(tmp_path / name)
-
-
-def test_minus_one_is_no_class_as_in_training(tmp_path, caplog):
-    classes = datasets.ClassLabel(names=["a", "b", "c"])
-    data = datasets.Dataset.from_dict({"text": ["w", "x", "y", "z"], "label": [0, 2, -1, 1]}).cast_column(
-        "label", classes
-    )
-    data.to_csv(tmp_path / "a.csv")
-    assert read_labels(tmp_path / "a.csv") == (["w", "x", "z"], ["0", "2", "1"])
-    assert read_examples(tmp_path / "a.csv")[0]["label"][:] == [0, 2, 1]
-    assert caplog.text.count("left out 1 rows without a label (-1)") == 2
-    (tmp_path / "b.csv").write_text("text,label\nw,-1\nx,0\ny,1\n")
-    assert read_labels(tmp_path / "b.csv").labels == ["-1", "0", "1"]
-    assert "-1 in column 'label' is read as a class" in caplog.text

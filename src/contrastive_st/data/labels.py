@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from contrastive_st.data.profile import as_text, is_blank, items_of, simple, value_of
 from contrastive_st.data.reading import open_table
-from contrastive_st.data.reading.rows import Dropped, of_class, without_class
+from contrastive_st.data.reading.rows import Dropped, of_class
 from contrastive_st.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -31,10 +31,10 @@ def read_labels(
     """Read a column of texts and one of labels, by names (`contrastive_st.data.roles.ROLES`) or as `columns` say.
 
     Labels stay as they are written; a number becomes its text, and null or NaN is not one. A `datasets.ClassLabel` has
-    the name of its class, or with -1 none; elsewhere, -1 and `-` are read as in training. A list of labels, or with a
-    `separator` any cell, gives a text several labels, or none; if some cells of a column are lists, all are, and a
-    single label is a list of one. Several columns of 0 and 1 give a text the names of those that are 1. Rows with a
-    blank text are left out, and rows without their one label too; a warning says how many.
+    the name of its class, or with -1 none. A list of labels, or with a `separator` any cell, gives a text several
+    labels, or none; if some cells of a column are lists, all are, and a single label is a list of one. Several
+    columns of 0 and 1 give a text the names of those that are 1. Rows with a blank text are left out, and rows without
+    their one label too; a warning says how many.
 
     Args:
         source: a file (csv, tsv, jsonl, json, parquet), the name of a data set of the Hub, or rows in memory, as for
@@ -77,14 +77,6 @@ def read_labels(
             texts.append(one)
             labels.append(given if several else given[0])
     dropped.report(len(texts) + dropped.count)
-    none = without_class({own for own in labels if isinstance(own, str)}, target) if names is None else set()
-    if marks := none.intersection(own for own in labels if isinstance(own, str)):
-        kept = [place for place, own in enumerate(labels) if isinstance(own, list) or own not in none]
-        without = f"left out {len(labels) - len(kept)} rows without a label ({', '.join(sorted(marks))})"
-        logger.warning(f"{table.source}: {without}")
-        if not kept:
-            raise InputError(f"{table.source}: no row has a label; give rows that have one")
-        texts, labels = [texts[place] for place in kept], [labels[place] for place in kept]
     return joined([LabelledTexts(texts, labels)])  # if some have lists, all have
 
 

@@ -106,8 +106,9 @@ _BESIDES = {
 }  # fmt: skip
 _OPENS = ("[", "(", "{")  # a list that is written as text
 #: A text in brackets or braces, as programs write lists and objects
-_IN_BRACKETS = re.compile(r"\s*(\[.*\]|\{.*\}|set\(\))\s*", re.DOTALL)
+_IN_BRACKETS = re.compile(r"\s*(\[([^][]|\[[^][]*\])*\]|\{([^{}]|\{[^{}]*\})*\}|set\(\))\s*")
 _FIRST = 100  # rows whose cells must suit their roles; the others are refused where they are read
+_COUNTED = 10  # rows from which numbers that follow each other are those of rows
 _LOOKED_AT = 10_000  # rows from which a question gets its example and its flag
 
 
@@ -341,7 +342,7 @@ def column_roles(
         target = NUMBERS in _ROLE[role].holds
         if name in unread:
             what = f"column {name!r} holds lists or objects that are not read there, such as {shown(unread[name])}"
-            mend = "write JSON or Parquet with the program that wrote them"
+            mend = "write JSON or Parquet, in which lists are lists and texts are texts"
             if items_of(unread[name]) is not None:
                 mend = f"give the column a role that takes lists, as in {name}=positive"
             raise InputError(f"{source}: {what}; {mend}")
@@ -479,7 +480,7 @@ def _could_be(cells: Mapping[str, Sequence[object]], classify: bool = False) -> 
     """
     held = {name: held_by(own) for name, own in cells.items()}
     role = {name: role_of(name, list(cells)) for name in cells}
-    role = {name: own for name, own in role.items() if cells[name] and not _needs_no_question(cells[name], own)}
+    role = {name: own for name, own in role.items() if cells[name] and not _needs_no_question(name, cells[name], own)}
     by = lambda *roles: [name for name, own in role.items() if own in roles]
     few = [name for name in by(None) if _few(cells[name]) and held[name] != LISTS]
     texts = [name for name in by(None) if held[name] == TEXTS]
@@ -509,13 +510,14 @@ def _could_be(cells: Mapping[str, Sequence[object]], classify: bool = False) -> 
     return [*ways, roles, *alone, *({**roles, **dict.fromkeys(some, NEGATIVE)} for some in each)]
 
 
-def _needs_no_question(cells: Sequence[object], role: str | None) -> bool:
+def _needs_no_question(name: str, cells: Sequence[object], role: str | None) -> bool:
     """Whether a question need not name a column: of objects, or without a role and no text, as numbers of rows."""
     written = all(isinstance(cell, str) and _IN_BRACKETS.fullmatch(cell) for cell in cells)
     if isinstance(cells[0], dict) or (written and None in map(items_of, cells)):
         return True
-    numbers = [value_of(cell) for cell in cells]
-    rows = len(cells) > 1 and numbers[0] is not None and numbers == [numbers[0] + place for place in range(len(cells))]
+    numbers, long = [value_of(cell) for cell in cells], not name.strip("0123456789") or len(cells) >= _COUNTED
+    first = numbers[0] if long else None
+    rows = first is not None and numbers == [first + place for place in range(len(cells))]
     return role in (None, UNUSED) and (rows or _neither_text_nor_score(cells) != "")
 
 

@@ -211,7 +211,8 @@ def _folder_corpus(name: str, entries: Sequence[Entry], choice: _Choice) -> Corp
     unreadable = {entry.name for entry in entries if entry.reason in (UNREADABLE, MISSING)}
     read, way = {entry.name: entry.path for entry in entries if not entry.reason}, digest_of(choice.asked)
     result = content_digests(name, read, unreadable)
-    digests = {file: f"{digest} {way}" for file, digest in result.items()}
+    folders = lambda file: " folders" * bool(partition_of(Path(file), ["."]))  # was not read before
+    digests = {file: f"{digest} {way}{folders(file)}" for file, digest in result.items()}
     entries = [one if one.reason or one.name in digests else one._replace(reason=UNREADABLE) for one in entries]
     kinds = {format_of(entry.path) for entry in entries if not entry.reason}
 
@@ -586,7 +587,8 @@ class _Choice:
             return Table(source, "page" if pages else _DOCUMENT, lambda: _rows(joined(parts())), ["text"])
         table = open_file(path, source, columns=self.columns)
         if table.unit != "line" or table.columns != ["text"]:
-            return with_cells(table, partition_of(Path(entry.name), ["."]))
+            of_folders = partition_of(Path(entry.name), ["."])
+            return with_cells(table, {name: of_folders[name] for name in of_folders.keys() - {*(table.columns or ())}})
         lines = self.lines
         if lines is None:
             first = [row.cells["text"] for row in itertools.islice(table, _FIRST)]

@@ -45,13 +45,13 @@ def files_in(folder: Path) -> list[Entry]:
     Raises:
         InputError: it is a table with a log, as of Delta Lake.
     """
-    check_log(folder)
     result: list[Entry] = []
 
     def closed(error: OSError) -> None:
         result.append(_entry(os.fsdecode(error.filename), folder, UNREADABLE))
 
     for place, folders, files in os.walk(folder, onerror=closed):
+        check_log(place, folders)
         for name in list(folders):
             path = f"{place}/{name}"
             reason = HIDDEN if name.startswith(".") else LINKED if os.path.islink(path) else ""

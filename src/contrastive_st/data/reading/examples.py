@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from contrastive_st.data import profile
 from contrastive_st.data.pair_sets import BY_NAME
 from contrastive_st.data.reading.columns import CHUNK, columns_of, new_fingerprint
-from contrastive_st.data.reading.rows import Dropped, Table, without_class
+from contrastive_st.data.reading.rows import Dropped, Table
 from contrastive_st.data.reading.table import open_table
 from contrastive_st.data.roles import (
     ANCHOR,
@@ -49,6 +49,7 @@ logger = logging.getLogger(__name__)
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 _Scale = tuple[float, float]
 _Classes = Mapping[str, int] | None
+_SIGNS = {-1.0, 0.0, 1.0}  # of which -1 is a class
 _NOT_ENTAILED = re.compile(r"no[tn]?[\W_]*entail").match  # of GLUE's tasks and HANS, which have two classes
 
 
@@ -232,11 +233,20 @@ def _scores(cells: list[str], none: set[str], scale: tuple[float, float], check:
 
 
 def _classes(cells: list[str], name: str, check: _Check, graded: str) -> tuple[dict[str, int], set[str]]:
-    """The number of each class, by the cells that name it; and the cells that mean that there is no label."""
-    none = without_class(set(cells), name)
-    numbers = {value: float(value) for value in set(cells) - none if profile.NUMBER.fullmatch(value)}
+    """The number of each class, by the cells that name it; and the cells that mean that there is no label.
+
+    These are blank or missing ones, -1 among 0, 1, 2, ..., and `-`, as in SNLI.
+    """
+    values = set(cells)
+    none = {"", *profile.MISSING} if "+" in values else {"", "-", *profile.MISSING}
+    numbers = {value: float(value) for value in values if profile.NUMBER.fullmatch(value)}
     order = sorted(set(numbers.values()))
-    signs = -1.0 in order
+    signs = {-1.0, 1.0} <= set(order) <= _SIGNS and values <= none | numbers.keys()
+    if signs:
+        shown = ", ".join(f"{one:g}" for one in order)
+        logger.warning(f"-1 in column {name!r} is read as a class, because the values of the column are {shown}")
+    else:
+        none |= {value for value, number in numbers.items() if number == -1}
     given = [cell for cell in cells if cell not in none]
     lower = {cell.lower() for cell in set(given)}
     valid: Callable[[str], bool]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import bisect
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice, starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from contrastive_st.data.profile import MISSING, NUMBER, Record
+from contrastive_st.data.profile import MISSING, Record
 from contrastive_st.data.reading.content import reading
 from contrastive_st.data.roles import ColumnRoles, column_roles, named_columns
 from contrastive_st.errors import InputError
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 logger = logging.getLogger(__name__)
-_SIGNS = {-1.0, 0.0, 1.0}  # of which -1 is a class
 _FIRST = 100  # rows in which the columns that are asked for are looked for
 BATCH = 4096  # rows of an Arrow table that are Python objects at a time
 
@@ -129,29 +128,6 @@ def of_class(cell: Any, values: Sequence[object]) -> Any:
     if isinstance(cell, list):
         return [value for item in cell if (value := of_class(item, values)) is not None]
     return None if cell is None or cell < 0 else values[cell]
-
-
-def without_class(values: Collection[str], name: str) -> set[str]:
-    """The cells, in a column of classes, which mean that there is none: blank, missing, `-` as in SNLI, and -1.
-
-    A minus is a class next to a plus, and -1 where all numbers are -1, 0 and 1, which is logged.
-
-    Args:
-        values: the cells of the column.
-        name: the column.
-
-    Example:
-        >>> sorted(without_class({"-1", "0", "2"}, "label") - MISSING), "-" in without_class({"-", "+"}, "label")
-        (['', '-', '-1'], False)
-    """
-    none = {"", *MISSING} if "+" in values else {"", "-", *MISSING}
-    numbers = {value: float(value) for value in values if NUMBER.fullmatch(value)}
-    order = sorted(set(numbers.values()))
-    if {-1.0, 1.0} <= set(order) <= _SIGNS and none | numbers.keys() >= set(values):
-        shown = ", ".join(f"{one:g}" for one in order)
-        logger.warning(f"-1 in column {name!r} is read as a class, because the values of the column are {shown}")
-        return none
-    return none | {value for value, number in numbers.items() if number == -1}
 
 
 @dataclass

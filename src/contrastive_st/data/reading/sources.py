@@ -26,12 +26,13 @@ _SAVED = ("dataset_info.json", _SPLITS_SAVED)  # files that `save_to_disk` write
 _SPLITS = {"train": ("train", "training"), "test": ("test", "testing", "eval", "evaluation"),
            "validation": ("validation", "valid", "val", "dev")}  # fmt: skip
 _SPLIT_OF = {name: split for split, names in _SPLITS.items() for name in names}
-#: What is in a folder whose files also hold the former rows of a table, and how its tool writes those of now
+#: The folder in one whose files also hold the former rows of a table, and how its tool writes those of now
 _LOGS = {
     "_delta_log": ("Delta Lake", "DeltaTable({!r}).to_pandas().to_parquet('rows.parquet')"),
     ".hoodie": ("Hudi", 'spark.read.format("hudi").load({!r}).write.parquet("rows")'),
-    "metadata/*.metadata.json": ("Iceberg", 'spark.read.format("iceberg").load({!r}).write.parquet("rows")'),
+    "metadata": ("Iceberg", 'spark.read.format("iceberg").load({!r}).write.parquet("rows")'),
 }
+_OF_ICEBERG = re.compile(r"(v\d+|\d{5}-.+)(\.gz)?\.metadata\.json")
 
 _LIKE_A_NAME = re.compile(r"[!-~]*|.*\.[A-Za-z]\w{0,7}", re.DOTALL)  # ASCII without white space, or it has an extension
 
@@ -122,13 +123,17 @@ def files_by_split(folder: Path, formats: Sequence[str] = TABLES) -> dict[str, l
     return result
 
 
-def check_log(folder: Path) -> None:
-    """Raise `InputError` if a folder, or one inside, is a table of which a log says what its files hold now."""
-    for mark, (tool, rows) in _LOGS.items():
-        if found := next(folder.glob(f"**/{mark}"), None):
-            table = str(found.parents[mark.count("/")])
+def check_log(folder: str, inside: Sequence[str]) -> None:
+    """Raise `InputError` if a folder is a table of which a log says what its files hold now.
+
+    Args:
+        folder: its path.
+        inside: the names of the folders in it.
+    """
+    for name, (tool, rows) in _LOGS.items():
+        if name in inside and (name != "metadata" or any(map(_OF_ICEBERG.fullmatch, os.listdir(f"{folder}/{name}")))):
             what = f"is a table of {tool}, whose files also hold rows that were changed or deleted"
-            raise InputError(f"{table} {what}; write those of now with {rows.format(table)}, and give that instead")
+            raise InputError(f"{folder} {what}; write those of now with {rows.format(folder)}, and give that instead")
 
 
 def _files_in(folder: Path, formats: Sequence[str] = TABLES) -> dict[Path, str]:
@@ -141,9 +146,13 @@ def _files_in(folder: Path, formats: Sequence[str] = TABLES) -> dict[Path, str]:
         InputError: there are files of several splits, or one that is called as a split is, and one of none; or it
             is a table with a log.
     """
-    check_log(folder)
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and format_of(path) in formats)
-    files = [path for path in files if not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)]
+    files: list[Path] = []
+    for place, folders, names in os.walk(folder):
+        check_log(place, folders)
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        paths = (Path(place, name) for name in names if name[0] not in "._")
+        files += [path for path in paths if path.is_file() and format_of(path) in formats]
+    files.sort()
     splits = {path: _split_of(path.relative_to(folder)) for path in _with_rows(files)}
     named, there = {format_of(path) for path in splits if splits[path]}, sorted({*splits.values()} - {""})
     others = [path for path, split in splits.items() if not split and format_of(path) in named]

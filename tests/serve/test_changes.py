@@ -173,7 +173,8 @@ def test_a_server_opens_the_model_of_the_collection_that_has_the_name_now(http, 
     store.delete([1])
 
 
-def test_the_map_is_of_the_collection_as_it_is(store):
+def test_the_map_is_of_the_collection_as_it_is(store, monkeypatch):
+    monkeypatch.setattr("contrastive_st.serve.session.REST", 0)
     encoder = open_encoder()
     made = {"model": encoder.name, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
     texts = {kind: [f"the {kind} {word}" for word in ("ship", "tide", "gull", "net")] for kind in ("sea", "kitchen")}
@@ -191,6 +192,15 @@ def test_the_map_is_of_the_collection_as_it_is(store):
         assert look() == (texts["kitchen"][:3], 3)
         drawn.upsert([0], ["the garden"], encoder.encode_document(["the garden"]))
         assert look() == (["the garden", *texts["kitchen"][1:3]], 3)
+        layout = session.map("drawn")
+        drawn.upsert([0], ["the garden"], encoder.encode_document(["the sea"]))
+        moved = session.map("drawn")
+        assert moved is not layout
+        monkeypatch.setattr("contrastive_st.serve.session.REST", 1e9)
+        drawn.upsert([1], ["a gull"], encoder.encode_document(["a gull"]))
+        assert session.map("drawn") is moved  # it rests
+        monkeypatch.setattr("contrastive_st.serve.session.REST", 0)
+        assert session.map("drawn").sample.texts == ["the garden", "a gull", texts["kitchen"][2]]
         drawn.drop()
         again = opened.enter_context(VectorStore.create(store.database.where, "drawn", **made))
         again.upsert(range(3), texts["sea"][:3], encoder.encode_document(texts["sea"][:3]))

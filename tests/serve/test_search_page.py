@@ -6,6 +6,7 @@ import re
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from search_fakes import WordEncoder, topic_index, topic_texts
 from starlette.responses import Response
@@ -18,6 +19,7 @@ from contrastive_st.serve.gate import is_loopback, read_token
 from contrastive_st.serve.page import answer_html, find, find_similar, map_svg, offers, render, show_map
 from contrastive_st.serve.serving import COOKIE, PageGate, check_token
 from contrastive_st.serve.session import LONGEST_QUERY, SearchSession, Source
+from contrastive_st.vectors import unit_vectors
 
 HOSTILE = [
     "'; DROP TABLE documents; --",
@@ -224,6 +226,10 @@ def test_the_map_shows_the_hits_of_the_first_source(served):
     assert 'class="hit"' not in show_map(served, ["short"], answers[:1])
     layout = served.map("long")
     assert layout is served.map("long")
+    vectors = served.sources["long"].encoder.encode_document([hit.text for hit in answers[0].hits])
+    with pytest.MonkeyPatch.context() as patched:  # the hits are placed on the map that is drawn
+        patched.setattr(served, "map", lambda *_: pytest.fail("another map"))
+        np.testing.assert_array_equal(served.places(answers[0], layout), layout.place(unit_vectors(vectors)))
     assert map_svg(layout).count('class="name"') == len(layout.names)
 
 

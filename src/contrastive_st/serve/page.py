@@ -189,7 +189,7 @@ def show_map(
         return notice(message + " Point at a dot to read it.") + map_svg(layout)
     what = "what is similar to" if answer.similar else "the hits of"
     message += f" Numbered: {what} “{one_line(answer.query, 60)}”. Point at a dot to read it."
-    return notice(message) + map_svg(layout, answer.hits, session.places(answer))
+    return notice(message) + map_svg(layout, answer.hits, session.places(answer, layout))
 
 
 def page_options() -> dict[str, object]:

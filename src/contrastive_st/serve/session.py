@@ -29,6 +29,7 @@ from contrastive_st.vectors import unit_vectors
 
 LONGEST_QUERY = 20_000  # characters; models read far less
 MOST_HITS = 50
+REST = 10  # a map is made again after so many times what it took, however often its documents are written
 WORD = re.compile(r"\w+")
 _Options = ParamSpec("_Options")
 _Result = TypeVar("_Result")
@@ -42,6 +43,17 @@ class Source:
     name: str
     index: VectorIndex
     encoder: Encoder
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A map, the index and the state that it is of, when it was made (`time.monotonic`), and what that took."""
+
+    layout: Map
+    index: VectorIndex
+    state: Hashable
+    ended: float
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -98,7 +110,7 @@ class SearchSession:
         if not sources or len(self.sources) < len(sources):
             raise InputError(f"{len(sources)} indices with {len(self.sources)} names; name each of them differently")
         self._encoding, self._mapping = threading.Lock(), threading.Lock()
-        self._maps: dict[str, tuple[Hashable, Map]] = {}  # with the states of the indices that they are of
+        self._maps: dict[str, _Made] = {}
         self._follow = Follower(self._take)
 
     @property
@@ -215,6 +227,8 @@ class SearchSession:
     def map(self, source: str, progress: Callable[[int, int], object] = lambda done, total: None) -> Map:
         """The map of a source; made when first asked for, and when it has changed, by a scan or three in some seconds.
 
+        Where documents are written all the time, it rests for ten times as long as making it took (`REST`).
+
         Args:
             source: its name.
             progress: is called with the number of documents that are read, and that of all.
@@ -224,14 +238,17 @@ class SearchSession:
         """
         with self._mapping:
             index = self._source(source).index
-            state = index.state()
-            if source not in self._maps or self._maps[source][0] != state:
-                self._maps[source] = state, lay_out(index, find_trends(index, progress=progress))
-            return self._maps[source][1]
+            made, state, started = self._maps.get(source), index.state(), time.monotonic()
+            rests = made is not None and (made.state == state or started < made.ended + REST * made.seconds)
+            if made is not None and rests and made.index is index:  # another object has another model
+                return made.layout
+            layout = lay_out(index, find_trends(index, progress=progress))
+            ended = time.monotonic()
+            self._maps[source] = _Made(layout, index, state, ended, ended - started)
+            return layout
 
-    def places(self, answer: Answer) -> NDArray[np.float32]:
-        """Where on the map the hits of an answer are, `[hits, 2]`."""
-        layout = self.map(answer.source)
+    def places(self, answer: Answer, layout: Map) -> NDArray[np.float32]:
+        """Where the hits of an answer are on a map of its source, `[hits, 2]`."""
         encoder = self._source(answer.source).encoder
         with self._encoding:
             vectors = unit_vectors(encoder.encode_document([hit.text for hit in answer.hits]), of=encoder.name)

@@ -158,9 +158,9 @@ class StoreSpaces(Named):
 
     # ------------------------------------------------------------------ for the other writes
 
-    def write_vectors(self, connection: StoreConnection, ids: Ids, vectors: Vectors, put: Put) -> None:
-        """Write the vectors of documents that are there, in the open transaction."""
-        put(connection, self.tables.vectors, ("embedding",), vector_rows(ids, vectors, self.storage))
+    def write_vectors(self, connection: StoreConnection, ids: Ids, vectors: Vectors, put: Put) -> list[int] | None:
+        """Write the vectors of documents that are there, in the open transaction; return what `put` does."""
+        written = put(connection, self.tables.vectors, ("embedding",), vector_rows(ids, vectors, self.storage))
         # asked after the statement above, which waits for a process that builds an index
         statement = (
             "SELECT CASE c.space WHEN %(space)s THEN c.index ELSE s.index END FROM collections AS c"
@@ -171,6 +171,7 @@ class StoreSpaces(Named):
             raise InputError(f"collection {self.collection!r} has been deleted")
         if kind == "binary":
             put(connection, self.tables.codes, ("code",), code_rows(ids, vectors))
+        return written
 
     def changed(self, connection: StoreConnection, ids: Ids, texts: Sequence[str]) -> list[int]:
         """Those of the ids whose documents have other texts, all of which are locked."""

@@ -157,11 +157,16 @@ class StoreWrites(StoreSpaces):
         others = [one for one in self._spaces(connection) if one.number != self.tables.space]
         changed = self.changed(connection, ids, texts) if others else []
         written = put(connection, self.tables.texts, ("text", "metadata"), text_rows(ids, texts, metadata))
-        self.write_vectors(connection, ids, vectors, put)
+        moved = self.write_vectors(connection, ids, vectors, put)
         self.write_elsewhere(connection, others, ids, vectors, changed)
-        places = np.arange(len(ids)) if written is None else np.flatnonzero(np.isin(ids, written))
+        if written is None or moved is None:  # all are new
+            add_words(connection, self.tables, ids, texts)
+            return len(ids)
+        places = np.flatnonzero(
+            np.isin(ids, [*written, *moved])
+        )  # also of a vector alone, which `state` tells by words
         add_words(connection, self.tables, ids[places], [texts[place] for place in places.tolist()])
-        return len(places)
+        return len(written)
 
     def set_metadata(self, id: Id, metadata: Mapping[str, object]) -> None:
         """Replace a document's metadata; its vector, its entry in the index and its own id do not change.

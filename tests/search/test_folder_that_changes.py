@@ -275,18 +275,30 @@ def test_a_folder_and_its_shards_are_one_source(index, tmp_path, first):
         assert sorted(index.there()) == ["A cat sat.", "A dog ran.", "The tides fall."]
 
 
-def test_shards_without_a_record_of_files_are_loaded_as_before(index, tmp_path):
-    write(index.source, a_md="The tides rise.\n", b_md="Rain fell.\n")
-    assert main(["index", str(index.source), "--output", str(tmp_path / "shards")]) == 0
+@pytest.mark.parametrize("named", [True, False], ids=["a former version began them", "of a former version"])
+def test_shards_without_a_record_of_files_are_loaded_as_before(index, tmp_path, named):
+    files, encode = index.source, ["--split_into", "sentences", "--output", str(tmp_path / "shards")]
+    write(files, a_md="The tides rise. A cat sat.\n", b_md="Rain fell.\n")
+    assert main(["index", str(files), *encode]) == 0
     record = json.loads((tmp_path / "shards" / "encoding.json").read_text())
     del record["files"], record["hashed"]
     (tmp_path / "shards" / "encoding.json").write_text(json.dumps(record))
     (path,) = (tmp_path / "shards").glob("*.parquet")
-    pq.write_table(pq.read_table(path).drop_columns("file").replace_schema_metadata(None), path)
+    if not named:
+        pq.write_table(pq.read_table(path).drop_columns("file").replace_schema_metadata(None), path)
     index.source = tmp_path / "shards"
-    assert "2 of 2 rows added" in index()[1]
-    assert "0 of 2 rows added, 0 updated, 2 unchanged in" in index()[1]
-    assert sorted(index.there()) == ["Rain fell.", "The tides rise."]
+    assert "3 of 3 rows added" in index()[1]
+    assert "0 of 3 rows added, 0 updated, 3 unchanged in" in index()[1]
+    index.source = files  # whose ids might be those of a column
+    assert "has changed since it was indexed" in index("--split_into", "sentences")[1]
+    index.source = tmp_path / "shards"
+    for text, counts in (("rise", "0 of 3 rows added, 0 updated, 3 unchanged in"),
+                         ("fall", "1 of 3 rows added, 0 updated, 2 unchanged, 1 removed in")):  # fmt: skip
+        shutil.rmtree(tmp_path / "shards")
+        write(files, a_md=f"The tides {text}. A cat sat.\n")
+        assert main(["index", str(files), *encode]) == 0
+        assert counts in index()[1]
+        assert sorted(index.there()) == ["A cat sat.", "Rain fell.", f"The tides {text}."]
 
 
 # --- What other programs wrote

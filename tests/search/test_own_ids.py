@@ -105,6 +105,10 @@ def test_a_row_without_a_token_any_more_stays_while_another_corpus_has_its_id(in
               "--collection", store.collection, "--index", "none"])  # fmt: skip
     index([{**ROWS[0], "text": "\u2063\u2063"}, *ROWS[1:]])
     assert ids(index) == ["2", "3", "talk-1"]
+    with index.open() as store:  # and no longer than that has it
+        main(["index", write(tmp_path / "other", [{**ROWS[0], "id": "talk-2"}]), "--store", str(store.database.where),
+              "--collection", store.collection, "--index", "none", "--sync"])  # fmt: skip
+    assert ids(index) == ["2", "3", "talk-2"]
 
 
 def test_shards_that_are_loaded_again_are_counted_as_their_corpus_is(index):

@@ -137,12 +137,13 @@ class Index(CollectionCommand):
                 raise InputError(f"{self.corpus} has vectors and their texts already; leave out {', '.join(given)}")
             made = shards.encoding
             files = Files(made.files, hashed=made.hashed)
-            self._into_store(made, partial(load_shards, shards, progress=shown), started, report, files)
+            fill = partial(load_shards, shards, progress=shown)
+            self._into_store(made, fill, started, report, files, of_shards=True)
             return
         corpus, encoder = self._corpus(), self._encoder
         if self.sync and not corpus.own_ids:
             raise InputError("--sync needs a folder, or rows with ids; --replace indexes this corpus again")
-        fill = partial(index_corpus, corpus, encoder, shard_rows=self.shard_rows, progress=shown, report=report)
+        encode = partial(index_corpus, corpus, encoder, shard_rows=self.shard_rows, progress=shown, report=report)
         types = {nfc(name): kind for name, kind in corpus.types.items()}
         made = Encoding(
             model_name(encoder), encoder.fingerprint, encoder.dimension, corpus.name, corpus.fingerprint,
@@ -150,10 +151,10 @@ class Index(CollectionCommand):
             corpus.files.hashed,
         )  # fmt: skip
         if not self.output:
-            self._into_store(made, fill, started, report, corpus.files)
+            self._into_store(made, encode, started, report, corpus.files)
             return
         rank, world = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
-        _report(fill(ShardFolder(self.output, made, rank, world)), started, f"shards in {self.output}", report)
+        _report(encode(ShardFolder(self.output, made, rank, world)), started, f"shards in {self.output}", report)
 
     def conflicts(self) -> Iterator[str]:
         """Yield options that exclude each other."""
@@ -226,7 +227,13 @@ class Index(CollectionCommand):
         return "", {}
 
     def _into_store(
-        self, made: Encoding, fill: Callable[[Sink], Outcome], started: float, report: Report, files: Files
+        self,
+        made: Encoding,
+        fill: Callable[[Sink], Outcome],
+        started: float,
+        report: Report,
+        files: Files,
+        of_shards: bool = False,
     ) -> None:
         """Fill the collection, which is made if it does not exist; build its index if all rows are there."""
         from contrastive_st.search.column_types import MIXED
@@ -257,7 +264,7 @@ class Index(CollectionCommand):
             mark = f"{made.corpus_fingerprint} {made.shard_rows}"
             with closing(store.loader(
                 made.corpus, mark, own_ids=made.own_ids, files=files, types=made.types,
-                replace=self.replace, restore=self.restore, sync=self.sync,
+                replace=self.replace, restore=self.restore, sync=self.sync, of_shards=of_shards,
             )) as loader:  # fmt: skip
                 outcome = fill(loader)
             where = f"{len(store):,} documents in collection {store.collection!r} of {store.database.shown}"

@@ -151,7 +151,8 @@ class ShardFolder(Sink):
             stored = unit_vectors(dequantize(stored, made.precision, made.dimension, self.ranges))
         metadata = [json.loads(item) for item in table["metadata"].to_pylist()]
         ids, left_out = table["id"].to_numpy(), json.loads((table.schema.metadata or {}).get(_LEFT_OUT, "[]"))
-        files = table["file"].to_pylist() if "file" in table.column_names else [""] * len(ids)
+        named = bool(made.files) and "file" in table.column_names  # not if a former version began the folder
+        files = table["file"].to_pylist() if named else [""] * len(ids)
         members = Members(files, ids, np.array(left_out, dtype=np.int64))
         return (ids, table["text"].to_pylist(), metadata, stored), members
 

@@ -43,6 +43,7 @@ class StoreLoader:
             removed, because the file replaces what it was.
         files: of a folder, its files; those that have not changed need not be read.
         types: of the columns of the corpus, as far as they were decided.
+        of_shards: the documents come from a folder of shards, of which former versions recorded no files.
 
     Raises:
         InputError: the source has shards of other content and no ids, and `replace` is not set; or the
@@ -60,11 +61,12 @@ class StoreLoader:
         sync: bool = False,
         files: Files | None = None,
         types: Mapping[str, str] | None = None,
+        of_shards: bool = False,
     ) -> None:
         self.store: StoreWrites = store.now()  # it stays with its tables, whatever name they get
         self.source, self.own_ids = storable(source), own_ids
         self.afresh, self.sync, self.files = replace or restore, sync, files or Files()
-        self.replace = replace
+        self.replace, self.of_shards = replace, of_shards
         self.removed = self.kept = 0
         self.types = types or {}
         self.kind = _HASHED if self.files.hashed else _OWN if own_ids else ""
@@ -251,7 +253,7 @@ class StoreLoader:
             if row is not None:
                 source, run, mark, shards, loaded = row
                 same = mark == self.fingerprint
-                if same or (self.own_ids and mark.endswith(self.kind)):
+                if same or (self.own_ids and (mark.endswith(self.kind) or self._is_former(connection, source, mark))):
                     if self.afresh or not same or (self.own_ids and loaded == shards):
                         run += 1  # every row is compared, so that those that differ are updated
                         begin = "DELETE FROM shards WHERE collection = %s AND source = %s"
@@ -278,16 +280,24 @@ class StoreLoader:
             )
             return int(number), 0
 
+    def _is_former(self, connection: StoreConnection, source: int, mark: str) -> bool:
+        """Whether a source was filled by a former version from shards of this kind, whose files it did not know."""
+        if not self.of_shards or self.kind != _HASHED or not mark.endswith(_OWN):
+            return False
+        named = "SELECT EXISTS (SELECT FROM _files WHERE collection = %s AND source = %s AND file <> '')"
+        return not connection.value(named, (self.store.tables.prefix, source))
+
     def _settle(self, connection: StoreConnection, unread: Set[str]) -> int:
         """Record the digests of the files of this run, in the open transaction; return how many documents it removes.
 
         A file that was read replaces its former documents. Without `sync`, those that have left another source stay,
-        as do the files that have left a folder.
+        as do the files that have left a folder, and documents of which no file was known.
         """
         folder = bool(self.files.digests)
         read = self.files.digests if folder else {"": self.fingerprint}
         read = {file: digest for file, digest in read.items() if file not in self._known and file not in unread}
-        parameters = {**self._key, **_lists(read), "left": []}
+        replaced = {*read, ""} - self._known - unread  # also the documents of which no file was known
+        parameters = {**self._key, **_lists(read), "replaced": sorted(replaced), "left": []}
         mine = "f.collection = %(collection)s AND f.source = %(source)s"
         if folder:
             count = "coalesce(sum(cardinality(ids)) FILTER (WHERE run <> %(run)s), 0)"
@@ -298,8 +308,9 @@ class StoreLoader:
             unreadable = there.keys() - self.files.digests.keys() - left | unread
             self.kept = sum(there.get(file, 0) for file in unreadable)
         former = f"""DELETE FROM _files AS f WHERE {mine}
-            AND (f.file = ANY(%(left)s) OR f.file = ANY(%(names)s) AND f.run <> %(run)s) RETURNING ids"""
-        ids = [id for (some,) in connection.execute(former.encode(), parameters).fetchall() for id in some]
+            AND (f.file = ANY(%(left)s) OR f.file = ANY(%(replaced)s) AND f.run <> %(run)s) RETURNING file, ids"""
+        rows = connection.execute(former.encode(), parameters).fetchall()
+        ids = [id for _, some in rows for id in some]
         now = "unnest(%(names)s::text[], %(digests)s::text[]) AS now(file, digest)"
         for statement in (
             f"UPDATE _files AS f SET digest = now.digest FROM {now} WHERE {mine} AND f.file = now.file",
@@ -308,22 +319,28 @@ class StoreLoader:
             f" WHERE NOT EXISTS (SELECT FROM _files AS f WHERE {mine} AND f.file = now.file)",
         ):
             connection.execute(statement.encode(), parameters)
-        if folder or self.sync:
-            return self.store.remove(connection, ids)
-        connection.execute(
-            "INSERT INTO _files (collection, source, run, file, digest, ids)"
-            " SELECT %(collection)s, %(source)s, -1, '', '', array_agg(id) FROM (SELECT unnest(%(ids)s::bigint[]) AS id"
-            " EXCEPT SELECT unnest(ids) FROM _files WHERE collection = %(collection)s AND source = %(source)s) AS stay"
-            " HAVING count(*) > 0",
-            {**parameters, "ids": ids},
-        )
-        return 0
+        if not self.sync and "" not in self.files.digests:
+            connection.execute(
+                "INSERT INTO _files (collection, source, run, file, digest, ids)"
+                " SELECT %(collection)s, %(source)s, -1, '', '', array_agg(id)"
+                " FROM (SELECT unnest(%(ids)s::bigint[]) AS id"
+                " EXCEPT SELECT unnest(ids) FROM _files WHERE collection = %(collection)s AND source = %(source)s)"
+                " AS stay HAVING count(*) > 0",
+                {**parameters, "ids": [id for file, some in rows if not file for id in some]},
+            )
+        return self.store.remove(connection, ids) if folder or self.sync else 0
 
     def _leave_out(self, ids: Ids) -> int:
         """Delete documents that the source still has, but without a vector; return how many there were.
 
+        The source is without them from now on: they stay if another source has them, until they leave that one too.
         It is a transaction of its own, because whoever writes locks texts first.
         """
+        known = self.store.tables.statement("SELECT id FROM {texts} WHERE id = ANY(%s)")
+        forget = (  # without the digest, so that the file is read again if it becomes what it was
+            "UPDATE _files SET digest = NULL, ids = ARRAY(SELECT unnest(ids) EXCEPT SELECT unnest(%(gone)s::bigint[]))"
+            " WHERE collection = %(collection)s AND source = %(source)s AND ids && %(gone)s::bigint[]"
+        )
 
         def work(connection: StoreConnection) -> int:
             store = self.store.at(connection, lock=True)
@@ -331,7 +348,12 @@ class StoreLoader:
                 "SELECT FROM sources WHERE collection = %s AND number = %s AND mark = %s AND run = %s FOR KEY SHARE",
                 (store.tables.prefix, self.number, self.fingerprint, self.run),
             )
-            return store.remove(connection, ids.tolist(), self.number) if mine.rowcount else 0
+            there = [id for (id,) in connection.execute(known, (ids.tolist(),))] if mine.rowcount else []
+            if not there:  # mostly: it never had a vector
+                return 0
+            removed = store.remove(connection, there, self.number)
+            connection.execute(forget, {**self._key, "gone": there})
+            return removed
 
         return self.store.database.transact(work) if len(ids) else 0
 
